@@ -1,0 +1,240 @@
+//! The messages of gobgpd's interface that are used, with the fields that are used: numbers and names are those of its
+//! `gobgp.proto` (v3.10.0, v4.8.0), where all of these are the same in both. What is not named here is skipped.
+
+use prost::Message;
+use prost_types::Timestamp;
+
+/// No fields.
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Empty {}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GetBgpResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) global: Option<Global>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Global {
+    #[prost(uint32, tag = "1")]
+    pub(crate) asn: u32,
+    #[prost(string, tag = "2")]
+    pub(crate) router_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Family {
+    #[prost(int32, tag = "1")]
+    pub(crate) afi: i32,
+    #[prost(int32, tag = "2")]
+    pub(crate) safi: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Path {
+    #[prost(message, optional, tag = "3")]
+    pub(crate) age: Option<Timestamp>,
+    #[prost(bool, tag = "5")]
+    pub(crate) is_withdraw: bool,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) family: Option<Family>,
+    #[prost(string, tag = "15")]
+    pub(crate) neighbor_ip: String,
+    #[prost(bytes = "vec", tag = "20")]
+    pub(crate) nlri_binary: Vec<u8>,
+    #[prost(bytes = "vec", repeated, tag = "21")]
+    pub(crate) pattrs_binary: Vec<Vec<u8>>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AddPathStreamRequest {
+    #[prost(int32, tag = "1")]
+    pub(crate) table_type: i32,
+    #[prost(message, repeated, tag = "3")]
+    pub(crate) paths: Vec<Path>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ListPathRequest {
+    #[prost(int32, tag = "1")]
+    pub(crate) table_type: i32,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) family: Option<Family>,
+    #[prost(message, repeated, tag = "4")]
+    pub(crate) prefixes: Vec<TableLookupPrefix>,
+    /// No attribute but as bytes.
+    #[prost(bool, tag = "9")]
+    pub(crate) enable_only_binary: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TableLookupPrefix {
+    #[prost(string, tag = "1")]
+    pub(crate) prefix: String,
+    /// `lookup_option` in v3.
+    #[prost(int32, tag = "2")]
+    pub(crate) r#type: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ListPathResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) destination: Option<Destination>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Destination {
+    #[prost(message, repeated, tag = "2")]
+    pub(crate) paths: Vec<Path>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchEventRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) peer: Option<Empty>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct WatchEventResponse {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) peer: Option<PeerEvent>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PeerEvent {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) peer: Option<Peer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct ListPeerResponse {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) peer: Option<Peer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AddPeerRequest {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) peer: Option<Peer>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct DeletePeerRequest {
+    #[prost(string, tag = "1")]
+    pub(crate) address: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Peer {
+    #[prost(message, optional, tag = "2")]
+    pub(crate) conf: Option<PeerConf>,
+    #[prost(message, optional, tag = "3")]
+    pub(crate) ebgp_multihop: Option<EbgpMultihop>,
+    #[prost(message, optional, tag = "5")]
+    pub(crate) state: Option<PeerState>,
+    #[prost(message, optional, tag = "6")]
+    pub(crate) timers: Option<Timers>,
+    #[prost(message, optional, tag = "7")]
+    pub(crate) transport: Option<Transport>,
+    #[prost(message, optional, tag = "9")]
+    pub(crate) graceful_restart: Option<GracefulRestart>,
+    #[prost(message, repeated, tag = "10")]
+    pub(crate) afi_safis: Vec<AfiSafi>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PeerConf {
+    #[prost(string, tag = "1")]
+    pub(crate) auth_password: String,
+    #[prost(string, tag = "2")]
+    pub(crate) description: String,
+    #[prost(string, tag = "4")]
+    pub(crate) neighbor_address: String,
+    #[prost(uint32, tag = "5")]
+    pub(crate) peer_asn: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct EbgpMultihop {
+    #[prost(bool, tag = "1")]
+    pub(crate) enabled: bool,
+    #[prost(uint32, tag = "2")]
+    pub(crate) multihop_ttl: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct PeerState {
+    #[prost(string, tag = "5")]
+    pub(crate) neighbor_address: String,
+    #[prost(uint32, tag = "6")]
+    pub(crate) peer_asn: u32,
+    /// 1 to 6: idle, connect, active, opensent, openconfirm, established.
+    #[prost(int32, tag = "13")]
+    pub(crate) session_state: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Timers {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) config: Option<TimersConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct TimersConfig {
+    #[prost(uint64, tag = "1")]
+    pub(crate) connect_retry: u64,
+    #[prost(uint64, tag = "2")]
+    pub(crate) hold_time: u64,
+    #[prost(uint64, tag = "3")]
+    pub(crate) keepalive_interval: u64,
+    #[prost(uint64, tag = "5")]
+    pub(crate) idle_hold_time_after_reset: u64,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct Transport {
+    #[prost(string, tag = "1")]
+    pub(crate) local_address: String,
+    #[prost(uint32, tag = "6")]
+    pub(crate) remote_port: u32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct GracefulRestart {
+    #[prost(bool, tag = "1")]
+    pub(crate) enabled: bool,
+    #[prost(uint32, tag = "2")]
+    pub(crate) restart_time: u32,
+    #[prost(uint32, tag = "4")]
+    pub(crate) deferral_time: u32,
+    #[prost(bool, tag = "10")]
+    pub(crate) local_restarting: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AfiSafi {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) mp_graceful_restart: Option<MpGracefulRestart>,
+    #[prost(message, optional, tag = "2")]
+    pub(crate) config: Option<AfiSafiConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MpGracefulRestart {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) config: Option<MpGracefulRestartConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct MpGracefulRestartConfig {
+    #[prost(bool, tag = "1")]
+    pub(crate) enabled: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(crate) struct AfiSafiConfig {
+    #[prost(message, optional, tag = "1")]
+    pub(crate) family: Option<Family>,
+    #[prost(bool, tag = "2")]
+    pub(crate) enabled: bool,
+}

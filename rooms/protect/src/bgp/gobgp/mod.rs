@@ -1,0 +1,321 @@
+//! gobgpd's gRPC interface, of v3 and of v4: one set of messages, two names of the service, enumerations that begin elsewhere.
+
+mod connection;
+pub(super) mod messages;
+
+use std::error::Error;
+use std::net::IpAddr;
+use std::time::{Duration, SystemTime};
+
+use http::Uri;
+use http::uri::PathAndQuery;
+use ipnet::IpNet;
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tonic::client::Grpc;
+use tonic::{Code, Request, Status, Streaming};
+use tonic_prost::ProstCodec;
+use weir_service::escape::escaped;
+
+use self::connection::Connection;
+use self::messages::{
+    AddPathStreamRequest, AddPeerRequest, DeletePeerRequest, Empty, GetBgpResponse, Global, ListPathRequest,
+    ListPathResponse, ListPeerResponse, Path, Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
+};
+use super::wire::{Announcement, Attributes, Family, Key};
+
+/// Why something was not done: one line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// gobgpd does not answer any more: the session is over.
+    Lost(String),
+    /// It answers that it will not.
+    Refused(String),
+}
+
+/// A session with gobgpd.
+pub(super) struct Client {
+    grpc: Grpc<Connection>,
+    version: Version,
+}
+
+/// Which interface.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    V3,
+    V4,
+}
+
+impl Client {
+    /// Connects, and finds out which version answers and what it is.
+    pub(super) async fn connect(address: &str) -> Result<(Self, Global), Failure> {
+        let lost = |why: &str| Failure::Lost(escaped(why));
+        let origin: Uri = format!("http://{address}").parse().map_err(|_| lost("that is no host:port"))?;
+        let connection = timeout(PATIENCE, Connection::open(address)).await;
+        let connection = connection.map_err(|_| lost(SILENT))?.map_err(|why| lost(&why))?;
+        let mut client = Self { grpc: Grpc::with_origin(connection, origin), version: Version::V4 };
+        client.grpc = client.grpc.max_decoding_message_size(LONGEST_MESSAGE);
+        let mut global = client.global().await;
+        if let Err(status) = &global
+            && status.code() == Code::Unimplemented
+        {
+            client.version = Version::V3;
+            global = client.global().await;
+        }
+        let global = global.map_err(|status| match failure(&status) {
+            Failure::Lost(why) | Failure::Refused(why) => Failure::Lost(why),
+        })?;
+        match global.global {
+            Some(global) if global.asn != 0 => Ok((client, global)),
+            _ => Err(lost("gobgpd has no AS yet (give it a [global.config] with as and router-id)")),
+        }
+    }
+
+    pub(super) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether it still answers.
+    pub(super) async fn alive(&mut self) -> Result<(), Failure> {
+        self.global().await.map(drop).map_err(|status| failure(&status))
+    }
+
+    async fn global(&mut self) -> Result<GetBgpResponse, Status> {
+        self.unary("GetBgp", Empty {}).await
+    }
+
+    /// Tells what becomes of its neighbours, until the session ends or nobody listens; on a connection shared with `self`.
+    pub(super) fn events(&self, tell: mpsc::Sender<Peer>) -> impl Future<Output = ()> + use<> {
+        let mut grpc = self.grpc.clone();
+        let path = self.version.path("WatchEvent");
+        async move {
+            let request = Request::new(WatchEventRequest { peer: Some(Empty {}) });
+            let codec = ProstCodec::<WatchEventRequest, WatchEventResponse>::default();
+            if grpc.ready().await.is_err() {
+                return;
+            }
+            // gobgpd answers with the first event: it may take its time.
+            let Ok(events) = grpc.server_streaming(request, path, codec).await else { return };
+            let mut events = events.into_inner();
+            while let Ok(Some(event)) = events.message().await {
+                if let Some(peer) = event.peer.and_then(|event| event.peer)
+                    && tell.send(peer).await.is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Its neighbours.
+    pub(super) async fn peers(&mut self) -> Result<Vec<Peer>, Failure> {
+        let mut peers = Vec::new();
+        self.each("ListPeer", Empty {}, |answer: ListPeerResponse| peers.extend(answer.peer)).await?;
+        Ok(peers)
+    }
+
+    /// Gives it a neighbour.
+    pub(super) async fn add_peer(&mut self, peer: Peer) -> Result<(), Failure> {
+        let request = AddPeerRequest { peer: Some(peer) };
+        let added: Result<Empty, _> = self.unary("AddPeer", request).await;
+        added.map(drop).map_err(|status| failure(&status))
+    }
+
+    /// Takes one from it.
+    pub(super) async fn delete_peer(&mut self, address: IpAddr) -> Result<(), Failure> {
+        let request = DeletePeerRequest { address: address.to_string() };
+        let deleted: Result<Empty, _> = self.unary("DeletePeer", request).await;
+        deleted.map(drop).map_err(|status| failure(&status))
+    }
+
+    /// The local paths of a family, those of some prefixes alone where there are any given (unicast): all of one place at once.
+    pub(super) async fn local_paths(
+        &mut self,
+        family: Family,
+        prefixes: &[IpNet],
+        mut take: impl FnMut(Vec<Local>),
+    ) -> Result<(), Failure> {
+        let exact = self.version.number(0);
+        let prefixes = prefixes.iter().map(|prefix| TableLookupPrefix { prefix: prefix.to_string(), r#type: exact });
+        let request = ListPathRequest {
+            table_type: self.version.number(GLOBAL),
+            family: Some(family.into()),
+            prefixes: prefixes.collect(),
+            enable_only_binary: true,
+        };
+        self.each("ListPath", request, |answer: ListPathResponse| {
+            let paths = answer.destination.map(|destination| destination.paths).unwrap_or_default();
+            take(paths.into_iter().filter_map(|path| Local::read(family, path)).collect());
+        })
+        .await
+    }
+
+    /// Withdraws and announces, in this order.
+    pub(super) async fn change(&mut self, withdrawn: &[Local], announced: &[&Announcement]) -> Result<(), Failure> {
+        let now = SystemTime::now();
+        let path = |key: &Key, attributes: &Attributes, is_withdraw| Path {
+            age: Some(now.into()),
+            is_withdraw,
+            family: Some(key.family.into()),
+            neighbor_ip: String::new(),
+            nlri_binary: key.nlri.clone(),
+            pattrs_binary: attributes.encode(key.family),
+        };
+        let withdrawn = withdrawn.iter().map(|local| path(&local.key, &local.attributes, true));
+        let announced = announced.iter().map(|route| path(&route.key, &route.attributes, false));
+        let paths: Vec<Path> = withdrawn.chain(announced).collect();
+        let table_type = self.version.number(GLOBAL);
+        let requests: Vec<AddPathStreamRequest> =
+            paths.chunks(CHUNK).map(|paths| AddPathStreamRequest { table_type, paths: paths.to_vec() }).collect();
+        let path = self.version.path("AddPathStream");
+        let changed = async {
+            self.ready().await?;
+            let codec = ProstCodec::<AddPathStreamRequest, Empty>::default();
+            self.grpc.client_streaming(Request::new(tokio_stream::iter(requests)), path, codec).await
+        };
+        let changed = timeout(PATIENCE, changed).await.unwrap_or_else(|_| Err(silent()));
+        changed.map(drop).map_err(|status| failure(&status))
+    }
+
+    async fn unary<Q, R>(&mut self, method: &str, request: Q) -> Result<R, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        R: Message + Default + Send + Sync + 'static,
+    {
+        let path = self.version.path(method);
+        let answer = async {
+            self.ready().await?;
+            self.grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await
+        };
+        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
+    }
+
+    async fn streaming<Q, R>(&mut self, method: &str, request: Q) -> Result<Streaming<R>, Status>
+    where
+        Q: Message + Send + Sync + 'static,
+        R: Message + Default + Send + Sync + 'static,
+    {
+        let path = self.version.path(method);
+        let answer = async {
+            self.ready().await?;
+            self.grpc.server_streaming(Request::new(request), path, ProstCodec::<Q, R>::default()).await
+        };
+        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
+    }
+
+    /// Takes all answers of a stream. Each may let us wait, all together as often as they like.
+    async fn each<Q, R>(&mut self, method: &str, request: Q, mut take: impl FnMut(R)) -> Result<(), Failure>
+    where
+        Q: Message + Send + Sync + 'static,
+        R: Message + Default + Send + Sync + 'static,
+    {
+        let answers = self.streaming(method, request).await;
+        let mut answers = answers.map_err(|status| failure(&status))?;
+        loop {
+            let answer = timeout(PATIENCE, answers.message()).await.unwrap_or_else(|_| Err(silent()));
+            match answer.map_err(|status| failure(&status))? {
+                Some(answer) => take(answer),
+                None => return Ok(()),
+            }
+        }
+    }
+
+    async fn ready(&mut self) -> Result<(), Status> {
+        self.grpc.ready().await.map_err(|error| Status::from_error(Box::new(error)))
+    }
+}
+
+impl Version {
+    fn path(self, method: &str) -> PathAndQuery {
+        let service = match self {
+            Version::V3 => "apipb.GobgpApi",
+            Version::V4 => "api.GoBgpService",
+        };
+        // Methods are words of this file.
+        PathAndQuery::try_from(format!("/{service}/{method}")).unwrap_or_else(|_| PathAndQuery::from_static("/"))
+    }
+
+    /// A value of an enumeration by v3's number: in v4 a value for `unspecified` stands before all.
+    fn number(self, number: i32) -> i32 {
+        match self {
+            Version::V3 => number,
+            Version::V4 => number + 1,
+        }
+    }
+
+    /// As people call it.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Version::V3 => "v3",
+            Version::V4 => "v4",
+        }
+    }
+}
+
+/// A path that was put into gobgpd, by us or by others.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Local {
+    pub(super) key: Key,
+    pub(super) attributes: Attributes,
+    /// When it came there.
+    pub(super) since: SystemTime,
+}
+
+impl Local {
+    /// `None`: a neighbour's, or nothing that can be named.
+    pub(super) fn read(family: Family, path: Path) -> Option<Self> {
+        let is_neighbours = path.neighbor_ip.parse::<IpAddr>().is_ok_and(|address| !address.is_unspecified());
+        if is_neighbours || path.is_withdraw || path.nlri_binary.is_empty() {
+            return None;
+        }
+        let since = path.age.and_then(|age| SystemTime::try_from(age).ok()).unwrap_or_else(SystemTime::now);
+        let attributes = Attributes::decode(&path.pattrs_binary);
+        Some(Self { key: Key { family, nlri: path.nlri_binary }, attributes, since })
+    }
+}
+
+impl From<Family> for messages::Family {
+    fn from(family: Family) -> Self {
+        Self { afi: family.afi().into(), safi: family.safi().into() }
+    }
+}
+
+/// What a status means. Those that gobgpd sends have no source; an error of the connection is one.
+fn failure(status: &Status) -> Failure {
+    let is_lost = status.source().is_some()
+        || matches!(
+            status.code(),
+            Code::Unavailable
+                | Code::DeadlineExceeded
+                | Code::Cancelled
+                | Code::Unimplemented
+                | Code::ResourceExhausted
+        );
+    let mut why = escaped(status.message());
+    if let Some(end) = why.char_indices().nth(LONGEST_LINE).map(|(end, _)| end) {
+        why.truncate(end);
+    }
+    if is_lost { Failure::Lost(why) } else { Failure::Refused(why) }
+}
+
+fn silent() -> Status {
+    Status::deadline_exceeded(SILENT)
+}
+
+const SILENT: &str = "it does not answer";
+
+/// Longest time to an answer, or to the next part of one.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Paths a message.
+const CHUNK: usize = 250;
+
+/// `TableType`, of v3.
+const GLOBAL: i32 = 0;
+
+/// Bytes of an answer: far more than one with a path.
+const LONGEST_MESSAGE: usize = 4 << 20;
+
+/// Characters of what gobgpd says.
+const LONGEST_LINE: usize = 200;

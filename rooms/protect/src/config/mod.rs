@@ -1,0 +1,52 @@
+//! From `[protect]` to validated [`Settings`]; and back, for `--check`.
+
+mod check;
+pub mod document;
+mod groups;
+mod levels;
+mod print;
+#[cfg(test)]
+mod tests;
+pub mod values;
+
+use anyhow::{Result, anyhow};
+use weir_service::config::{self, Step};
+
+use crate::model::Point;
+use crate::settings::Settings;
+use document::Document;
+
+/// Where a document stands, and what else its room knows of the configuration.
+pub struct Context<'a> {
+    /// The file; `None`: it was made of flags.
+    pub file: Option<&'a config::Document<'a>>,
+    /// The table in it.
+    pub at: &'a str,
+    /// Interfaces that the configuration calls so.
+    pub interfaces: &'a dyn Fn(&str) -> Vec<Point>,
+}
+
+impl Context<'_> {
+    /// A mistake at a key of the table, one line.
+    fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
+        let mut whole = vec![Step::Key(self.at)];
+        whole.extend(path);
+        match self.file {
+            Some(file) => file.error(&whole, message),
+            None => anyhow!("{message}"),
+        }
+    }
+}
+
+/// The validated configuration.
+///
+/// # Errors
+/// One line with the place, for the first mistake.
+pub fn settings(document: &Document, context: &Context<'_>) -> Result<Settings> {
+    check::Checker { context }.settings(document)
+}
+
+/// The document that says the same, with every default written out.
+pub fn document(settings: &Settings) -> Document {
+    print::document(settings)
+}

@@ -1,0 +1,240 @@
+use super::*;
+use crate::model::Mode;
+
+fn read(text: &str) -> Result<Settings> {
+    let whole = format!("[protect]\n{text}");
+    let file = config::Document::parse("f.toml", &whole)?;
+    #[derive(serde::Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Whole {
+        protect: Document,
+    }
+    let named = |name: &str| {
+        let agent = "10.0.0.1".parse().ok();
+        agent.filter(|_| name == "uplink").map(|agent| Point { agent, index: 3 }).into_iter().collect()
+    };
+    settings(&file.read::<Whole>()?.protect, &Context { file: Some(&file), at: "protect", interfaces: &named })
+}
+
+const LEAST: &str = "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n";
+
+#[test]
+fn the_least_is_observed_with_defaults() {
+    let settings = read(LEAST).unwrap();
+    assert_eq!((settings.mode, settings.caps.routes, settings.witnesses), (Mode::Observe, 1_000, 1));
+    let group = &settings.groups["web"];
+    assert_eq!((group.mode, group.levels.len()), (Mode::Observe, 1));
+    assert!((settings.false_alarms * 365.25 * 86_400.0 - 1.0).abs() < 1e-9);
+}
+
+#[test]
+fn what_is_printed_means_the_same() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("journal");
+    let text = format!(
+        r#"mode = "automatic"
+        agents = ["10.0.0.1", "10.0.1.0/24 from 192.0.2.9"]
+        journal = {journal:?}
+        false_alarms = "2/month"
+        burst = "50ms"
+        ingress = ["uplink"]
+        [protect.allow]
+        sources = ["203.0.113.0/24"]
+        [protect.caps]
+        routes = 10
+        share = "7%"
+        [protect.ttl]
+        first = "5m"
+        backoff = 3.0
+        [protect.speaker]
+        gobgp = "127.0.0.1:50051"
+        marker = "65001:667"
+        next_hop = "198.51.100.1"
+        on_stop = "withdraw"
+        [[protect.speaker.neighbours]]
+        address = "198.51.100.9"
+        asn = 65002
+        restart_time = "2m"
+        {LEAST}
+        [[protect.groups.web.levels]]
+        action = "limit"
+        rate = "10mbit"
+        [[protect.groups.web.levels]]
+        action = "blackhole"
+        after = "30s"
+        harm = "100%"
+        "#
+    );
+    let settings = read(&text).unwrap();
+    let printed = toml::to_string(&document(&settings)).unwrap();
+    let again: Document = toml::from_str(&printed).unwrap();
+    let context =
+        Context { file: None, at: "protect", interfaces: &|_| vec![Point { agent: [10, 0, 0, 1].into(), index: 3 }] };
+    let again = super::settings(&again, &context).unwrap();
+    assert_eq!(
+        Settings { document: Document::default(), ..again },
+        Settings { document: Document::default(), ..settings }
+    );
+    assert!(printed.contains("hysteresis = \"1m\"") && printed.contains("harm = \"20%\""), "{printed}");
+}
+
+#[test]
+fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
+    let dir = tempfile::tempdir().unwrap();
+    let (journal, open) = (dir.path().join("journal"), dir.path().join("tokens"));
+    std::fs::write(&open, "anna act 0123").unwrap();
+    std::fs::set_permissions(&open, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
+    let short = dir.path().join("short");
+    std::fs::copy(&open, &short).unwrap();
+    std::fs::set_permissions(&short, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let pipe = dir.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRUSR).unwrap();
+    let foreign = dir.path().join("bird.conf");
+    std::fs::write(&foreign, "router id 192.0.2.1;\n").unwrap();
+    let agents = "agents = [\"10.0.0.1\"]\n";
+    let speaker = "[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n";
+    let level = |level: &str| format!("{LEAST}[[protect.groups.web.levels]]\n{level}");
+    let cases: Vec<(String, &str)> = vec![
+        ("mod = \"manual\"".into(), ":2: unknown key `mod`, did you mean `mode`?"),
+        ("mode = \"auto\"".into(), ":2: `auto`: write one of observe, manual, automatic"),
+        (String::new(), ":1: protect: nothing is protected: write [protect.groups.NAME]"),
+        ("[protect.groups.web]\nthresholds = {}".into(), "protect.groups.web: it has no networks: write networks"),
+        ("[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]".into(), "web: it has no thresholds: write e.g."),
+        (
+            LEAST.replace("40k/s", "0"),
+            ":4: protect.groups.web.thresholds.udp_flood: packets: 0 would make an attack of everything",
+        ),
+        (LEAST.replace("udp_flood", "upd_flood"), ":4: `upd_flood`: write one of ip_flood"),
+        (LEAST.replace("packets = \"40k/s\"", "learn = true"), "neither packets nor bits: write the least"),
+        (LEAST.replace("40k/s", "40k"), ":4: `40k`: no unit `k` for a frequency"),
+        (
+            LEAST.replace("192.0.2.0/24", "192.0.2.7/24"),
+            ":3: protect.groups.web.networks: 192.0.2.7/24 has bits behind its prefix",
+        ),
+        (format!("{LEAST}{}", LEAST.replace("web", "mail")), "web: 192.0.2.0/24 is in the group `mail`, too"),
+        (format!("mode = \"automatic\"\n{LEAST}"), ":2: protect: mode automatic (group `web`) needs agents"),
+        (format!("{agents}mode = \"automatic\"\n{LEAST}"), ":3: protect: mode automatic (group `web`) needs a speaker"),
+        (format!("{agents}mode = \"automatic\"\n{LEAST}{speaker}"), "needs a journal, so that a stop holds"),
+        (
+            format!("{agents}mode = \"manual\"\njournal = {journal:?}\n{LEAST}{speaker}"),
+            "needs somebody who may approve: write [protect.access]",
+        ),
+        (format!("{LEAST}[protect.access]\ntokens = {open:?}"), "others can read it (mode 644): chmod 600"),
+        (
+            format!("{LEAST}[protect.access]\ntokens = \"/nowhere/tokens\""),
+            ":6: protect.access: tokens: /nowhere/tokens: No such",
+        ),
+        (format!("{LEAST}[protect.access]\ntokens = {short:?}"), "line 1: token of anna: 32 ASCII characters at least"),
+        (format!("{LEAST}[protect.hooks]\ncommand = []"), ":6: protect.hooks: command: it names no program"),
+        (
+            format!("{LEAST}[protect.hooks]\ncommand = [\"/nowhere/page-noc\"]"),
+            ":6: protect.hooks: command: /nowhere/page-noc: No such",
+        ),
+        (format!("{LEAST}[protect.hooks]\ncommand = [{short:?}]"), "it may not be started: chmod +x it"),
+        (
+            format!("{LEAST}[protect.hooks]\ncommand = [\"no-such-program-anywhere\"]"),
+            "no-such-program-anywhere: no such program in PATH: write its whole path",
+        ),
+        (format!("journal = {pipe:?}\n{LEAST}"), "pipe: it is no regular file"),
+        (
+            format!("{LEAST}[protect.caps]\nunknown_harm = \"allow\""),
+            ":6: `allow`: write one of narrow, refuse, permit",
+        ),
+        (
+            format!("{LEAST}[protect.hooks]\nwebhook = \"noc\""),
+            ":6: protect.hooks: webhook: `noc`: write https://HOST:PORT/PATH",
+        ),
+        (
+            format!("{LEAST}[protect.hooks]\nwebhook = \"https://noc/\"\nca = \"/nowhere/ca.pem\""),
+            ":7: protect.hooks: ca: /nowhere/ca.pem: No such file",
+        ),
+        (
+            format!("{LEAST}[protect.hooks]\nwebhook = \"http://noc/\"\nca = \"/nowhere/ca.pem\""),
+            ":7: protect.hooks: ca: nothing asks for it",
+        ),
+        (format!("{LEAST}[protect.hooks]\nsyslog = \"noc\""), ":6: `noc`: write ADDRESS:PORT"),
+        (format!("{LEAST}[protect.hooks]\ntimeout = \"1h\""), ":6: protect.hooks: timeout: 1h"),
+        (
+            format!("journal = \"/nowhere/journal\"\n{LEAST}"),
+            ":2: protect.journal: /nowhere/journal: directory /nowhere",
+        ),
+        (
+            format!("agents = [\"192.0.2.1\"]\n{LEAST}"),
+            ":4: protect.groups.web: 192.0.2.0/24 has the agent 192.0.2.1 in it: name that in",
+        ),
+        (format!("agents = [\"10.0.0.1 via 10.0.0.2\"]\n{LEAST}"), ":2: `10.0.0.1 via 10.0.0.2`: write an agent"),
+        (
+            format!("ingress = [\"upstream\"]\n{LEAST}"),
+            ":2: protect.ingress: no interface is called `upstream`: name it at its [[agent]]",
+        ),
+        (format!("false_alarms = \"never\"\n{LEAST}"), ":2: `never`: write how often, e.g. 1/year"),
+        (format!("witnesses = 0\n{LEAST}"), ":2: protect.witnesses: 0 (it must be 1 to 16)"),
+        (
+            format!("agents = [\"10.0.0.1\"]\nwitnesses = 3\n{LEAST}"),
+            ":3: protect.witnesses: 3, and agents names 1: no flood could have so many",
+        ),
+        (
+            format!("{LEAST}[protect.allow]\ndestinations = [\"192.0.0.0/16\"]"),
+            ":6: protect.allow: destinations: all that is protected is within them",
+        ),
+        (format!("journal = {foreign:?}\nagents = [\"10.0.0.1\"]\n{LEAST}"), ":2: protect.journal: "),
+        (
+            format!(
+                "{LEAST}{speaker}[[protect.speaker.neighbours]]\naddress = \"198.51.100.9\"\nasn = 65002\npassword = \"/nonexistent\"\n"
+            ),
+            ":10: protect.speaker: password: /nonexistent: ",
+        ),
+        (format!("{LEAST}[protect.caps]\nshare = \"0%\""), ":6: protect.caps: share: 0 would permit nothing"),
+        (format!("{LEAST}[protect.caps]\nroutes = 0"), ":6: protect.caps: routes: 0 (it must be 1 to 100000)"),
+        (
+            format!("{LEAST}[protect.ttl]\nfirst = \"2h\"\nmost = \"1h\""),
+            ":6: protect.ttl: first: 2h is longer than most, 1h",
+        ),
+        (format!("{LEAST}[protect.ttl]\nbackoff = 0.5"), ":6: protect.ttl: backoff: 0.5 (it must be 1 to 16)"),
+        (level("action = \"limit\""), ":5: protect.groups.web: level 1: rate is missing: write e.g. rate = \"10mbit\""),
+        (level("action = \"mark\"\ndscp = 64"), ":7: protect.groups.web: level 1: dscp: 64 (it must be 0 to 63)"),
+        (level("action = \"redirect\""), "level 1: to is missing: write e.g. to = \"65000:100\""),
+        (
+            level("action = \"drop\"\nrate = \"1mbit\""),
+            ":7: protect.groups.web: level 1: rate: it is of another action",
+        ),
+        (
+            level("action = \"drop\"\nafter = \"5s\""),
+            ":7: protect.groups.web: level 1: after: the first step is taken at once",
+        ),
+        (level("action = \"block\""), "`block`: write one of drop, limit, mark, redirect, blackhole"),
+        (
+            level(&format!("action = \"blackhole\"\n{speaker}")),
+            ":6: protect.groups.web: level 1: action: a blackhole needs a next hop",
+        ),
+        (
+            format!(
+                "{agents}mode = \"automatic\"\njournal = {journal:?}\n{}{speaker}next_hop = \"198.51.100.1\"\n",
+                level("action = \"blackhole\"\n")
+            ),
+            "a blackhole hits all other traffic of its target: write harm = \"100%\"",
+        ),
+        (
+            level("action = \"blackhole\"\n").replace("192.0.2.0/24", "192.0.2.0/28"),
+            "is less than one: group `web` could never blackhole a host (write at least \"7%\")",
+        ),
+        (format!("{LEAST}{speaker}next_hop = \"100::1\""), ":7: protect.speaker: next_hop: it must be an IPv4 address"),
+        (format!("{LEAST}{speaker}marker = \"65536:1\""), ":7: `65536:1`: write a community"),
+        (
+            format!("{LEAST}[protect.speaker]\ngobgp = \"10.0.0.9:50051\""),
+            ":6: protect.speaker: gobgp: 10.0.0.9:50051: its gRPC has no password",
+        ),
+        (
+            format!("agents = [\"10.0.0.1\", \"0.0.0.0/0\"]\n{LEAST}"),
+            ":2: protect.agents: 0.0.0.0/0 has all of group web's 192.0.2.0/24 in it: name the agents' own addresses",
+        ),
+        (format!("{LEAST}[protect.speaker]\ngobgp = \"localhost\""), ":6: `localhost`: write ADDRESS:PORT"),
+    ];
+    for (text, expected) in cases {
+        let told = read(&text).map(|_| "nothing").unwrap_err().to_string();
+        assert!(
+            told.contains(expected) && told.starts_with("f.toml") && told.lines().count() == 1,
+            "{text}\n{told}\n{expected}"
+        );
+    }
+}

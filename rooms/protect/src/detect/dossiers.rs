@@ -1,0 +1,496 @@
+//! What is kept of those with evidence: recent packets, how many sources, rates.
+
+use std::hash::BuildHasher;
+
+use foldhash::quality::RandomState;
+
+use super::classes::{Classes, bit};
+use super::distinct::Distinct;
+use super::groups::Span;
+use super::headers::Headers;
+use super::table::Key;
+use crate::estimate;
+use crate::evidence::Place;
+use crate::model::{Class, Packet, Rate, Sighting};
+
+/// No dossier.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Packets that are kept.
+const PACKETS: usize = 96;
+/// Places that are kept.
+const PLACES: usize = 8;
+/// How long hosts are waited for, ns.
+const PATIENCE: u64 = 10_000_000_000;
+/// log2 of how many hosts a prefix is taken to have at most.
+const MOST: u8 = 16;
+/// Newest packets that are taken to have come at the same time, however slowly they came.
+const AT_ONCE: usize = 32;
+/// ns.
+const MILLISECOND: u64 = 1_000_000;
+/// A dossier that was opened so shortly before a flood began was opened for it, ns.
+const OPENED: u64 = 1_000_000_000;
+/// Packets that were taken since nearly the same time are of one batch, ns.
+const TOGETHER: u64 = 10_000_000;
+/// Time constant of rates, s.
+const SMOOTHING: f64 = 1.0;
+
+/// A packet, and what it counts.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Noted {
+    pub(super) time: u64,
+    /// For how long it may have been kept before it came, ms.
+    kept: u32,
+    /// How long before it came it was taken: the oldest that it may be, and the newest, ms.
+    ago: [u32; 2],
+    pub(super) frames: f32,
+    pub(super) classes: Classes,
+    pub(super) packet: Packet,
+}
+
+/// What is kept of one.
+#[derive(Debug)]
+pub(super) struct Dossier {
+    /// Whose; `None`: nobody's.
+    pub(super) key: Option<Key>,
+    since: u64,
+    last: u64,
+    /// Packets that were noted so far; of a flood, since it began.
+    pub(super) samples: u64,
+    ring: Vec<Noted>,
+    /// Which of them is the oldest, once all places are taken.
+    next: usize,
+    /// Since when those were taken that were there last, and how many those were: what is left of a batch is not all of it.
+    gone: (u64, u32),
+    /// Of which class the flood is that goes on: what is told is of its packets alone.
+    class: Option<Class>,
+    sources: Distinct,
+    targets: Distinct,
+    flows: [Flow; Class::ALL.len()],
+    places: Vec<Place>,
+    headers: Headers,
+    /// Until when it need not be looked at again whether it is a flood.
+    pub(super) wait: u64,
+    /// When it first was above a threshold.
+    pub(super) fired: Option<u64>,
+    /// How full the fullest bucket was, as of the last sample.
+    share: f32,
+    /// Whether it is part of a flood: it stays.
+    pub(super) flood: bool,
+}
+
+/// Sums of one class that sink. By when samples were taken: what comes late, or all at once, was no more for that.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flow {
+    /// Since when, and until when samples are here.
+    first: u64,
+    last: u64,
+    /// How old the oldest may have been that came last, ns: for so long nobody knows what is going to come.
+    ago: u64,
+    /// Packets, their squares, bits, their squares.
+    sums: [f32; 4],
+}
+
+/// All dossiers.
+#[derive(Debug)]
+pub(super) struct Dossiers {
+    all: Vec<Dossier>,
+    free: Vec<u32>,
+    limit: usize,
+    hand: usize,
+    hasher: RandomState,
+    /// How many were given up for others with more evidence, or refused to one with less.
+    pub(super) evicted: u64,
+}
+
+impl Dossiers {
+    pub(super) fn new(limit: usize) -> Self {
+        let hasher = RandomState::default();
+        Self { all: Vec::new(), free: Vec::new(), limit: limit.max(1), hand: 0, hasher, evicted: 0 }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+
+    pub(super) fn get(&self, at: u32) -> Option<&Dossier> {
+        self.all.get(at as usize)
+    }
+
+    pub(super) fn get_mut(&mut self, at: u32) -> Option<&mut Dossier> {
+        self.all.get_mut(at as usize)
+    }
+
+    /// A dossier for somebody, if there is room, or another with less evidence.
+    pub(super) fn open(&mut self, key: Key, now: u64, share: f32) -> u32 {
+        let at = match self.free.pop() {
+            Some(at) => at,
+            None if self.all.len() < self.limit => {
+                self.all.push(Dossier::new());
+                self.all.len() as u32 - 1
+            }
+            None => match self.less(share) {
+                Some(at) => at,
+                None => return NONE,
+            },
+        };
+        self.all[at as usize].begin(key, now);
+        at
+    }
+
+    /// Among a few, one with less evidence than this.
+    #[cold]
+    fn less(&mut self, share: f32) -> Option<u32> {
+        self.evicted += 1;
+        let few = (0..8).map(|step| (self.hand + step) % self.all.len());
+        let least = few.filter(|&at| !self.all[at].flood).min_by(|&a, &b| {
+            let share = |at: usize| self.all[at].share;
+            share(a).total_cmp(&share(b))
+        });
+        self.hand = (self.hand + 8) % self.all.len();
+        least.filter(|&at| self.all[at].share < share).map(|at| at as u32)
+    }
+
+    /// Nobody has it any more.
+    pub(super) fn close(&mut self, at: u32) {
+        if let Some(dossier) = self.all.get_mut(at as usize)
+            && dossier.key.take().is_some()
+        {
+            dossier.flood = false;
+            self.free.push(at);
+        }
+    }
+
+    /// Closes those to whom nothing came since a time, of a few at once.
+    pub(super) fn expire(&mut self, oldest: u64) {
+        for _ in 0..self.all.len().min(64) {
+            self.hand = (self.hand + 1) % self.all.len();
+            let dossier = &self.all[self.hand];
+            if dossier.key.is_some() && !dossier.flood && dossier.last < oldest {
+                self.close(self.hand as u32);
+            }
+        }
+    }
+
+    /// Notes a packet.
+    #[inline]
+    pub(super) fn note(&mut self, at: u32, sighting: &Sighting<'_>, classes: Classes, share: f32) {
+        let Some(dossier) = self.all.get_mut(at as usize) else { return };
+        let [source, target] = [sighting.packet.source, sighting.packet.destination].map(|ip| self.hasher.hash_one(ip));
+        if dossier.is_of_flood(classes) {
+            dossier.sources.add(source);
+            dossier.targets.add(target);
+        }
+        dossier.note(sighting, classes, share);
+    }
+}
+
+impl Dossiers {
+    /// A flood of a class began at this time: what is told from now on is of its packets, not of what came before, nor of what else comes.
+    pub(super) fn attribute(&mut self, at: u32, class: Class, since: u64) {
+        let Some(dossier) = self.all.get_mut(at as usize) else { return };
+        let hash = |dossier: &mut Dossier| {
+            dossier.sources.clear();
+            dossier.targets.clear();
+            for noted in dossier.ring.iter().filter(|noted| noted.classes & bit(class) != 0) {
+                dossier.sources.add(self.hasher.hash_one(noted.packet.source));
+                dossier.targets.add(self.hasher.hash_one(noted.packet.destination));
+            }
+        };
+        // Of one that was opened for it, all that came is of that time: there may have been more than there is room for.
+        let is_its_own = dossier.since + OPENED >= since;
+        dossier.attribute(class, since);
+        if !is_its_own {
+            dossier.samples = dossier.packets(class).count() as u64;
+            hash(dossier);
+        }
+    }
+
+    /// The flood is over.
+    pub(super) fn release(&mut self, at: u32) {
+        if let Some(dossier) = self.all.get_mut(at as usize) {
+            (dossier.flood, dossier.class) = (false, None);
+        }
+    }
+}
+
+/// Bits that a sample stands for. No frame is longer than an IP packet and what is around it, whatever is told.
+#[inline]
+pub(super) fn bits(sighting: &Sighting<'_>) -> f64 {
+    sighting.frames * f64::from(sighting.packet.length.min(LONGEST)) * 8.0
+}
+
+/// Bytes of the longest frame.
+const LONGEST: u32 = 65_536 + 64;
+
+impl Dossier {
+    fn new() -> Self {
+        Self {
+            key: None,
+            since: 0,
+            last: 0,
+            samples: 0,
+            ring: Vec::with_capacity(PACKETS),
+            next: 0,
+            gone: (0, 0),
+            class: None,
+            sources: Distinct::default(),
+            targets: Distinct::default(),
+            flows: Default::default(),
+            places: Vec::with_capacity(PLACES),
+            headers: Headers::default(),
+            wait: 0,
+            fired: None,
+            share: 0.0,
+            flood: false,
+        }
+    }
+
+    fn begin(&mut self, key: Key, now: u64) {
+        (self.key, self.since, self.last, self.samples) = (Some(key), now, now, 0);
+        (self.wait, self.fired, self.share, self.flood) = (0, None, 0.0, false);
+        (self.next, self.gone, self.class) = (0, (0, 0), None);
+        self.ring.clear();
+        self.places.clear();
+        self.headers.clear();
+        self.sources.clear();
+        self.targets.clear();
+        self.flows = Default::default();
+    }
+
+    /// Whether packets of these classes are what is told.
+    #[inline]
+    fn is_of_flood(&self, classes: Classes) -> bool {
+        self.class.is_none_or(|class| classes & bit(class) != 0)
+    }
+
+    /// What came before is forgotten but for where it was seen; rates begin with what came since.
+    fn attribute(&mut self, class: Class, since: u64) {
+        (self.flood, self.class) = (true, Some(class));
+        let all = self.ring.len();
+        self.ring.retain(|noted| noted.time >= since);
+        self.ring.sort_by_key(|noted| noted.time);
+        self.next = self.ring.len() % PACKETS;
+        self.headers.keep(since, bit(class));
+        // More came since than there was room for: it is known from the oldest that is left on, with those that were taken with it.
+        let oldest = self.ring.first().filter(|_| all == PACKETS && self.ring.len() == PACKETS);
+        let oldest = oldest.map(Noted::taken);
+        let is_of_gone = |noted: &Noted| oldest.is_some() && noted.taken().abs_diff(self.gone.0) <= TOGETHER;
+        let left = self.ring.iter().filter(|noted| is_of_gone(noted)).count() as f32;
+        let part = if left > 0.0 { (left + self.gone.1 as f32) / left } else { 1.0 };
+        self.flows = Default::default();
+        for noted in &self.ring {
+            let frames = if is_of_gone(noted) { noted.frames * part } else { noted.frames };
+            let bits = f64::from(frames) * f64::from(noted.packet.length.min(LONGEST)) * 8.0;
+            let ago = noted.ago.map(|ms| u64::from(ms) * MILLISECOND);
+            let begin = match oldest {
+                Some(taken) if left > 0.0 => taken.min(self.gone.0),
+                Some(taken) => taken,
+                None => since.saturating_sub(ago[0]),
+            };
+            let flows = self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0);
+            for (_, flow) in flows {
+                if flow.last == 0 {
+                    (flow.first, flow.last) = (begin, noted.time.saturating_sub(ago[1]).max(1));
+                }
+                flow.add(noted.time, ago, frames, bits as f32);
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&mut self, sighting: &Sighting<'_>, classes: Classes, share: f32) {
+        let Sighting { time, kept, ago, frames, packet, point, stream, ingress, header } = *sighting;
+        let millis = |nanos: u64| u32::try_from(nanos / MILLISECOND).unwrap_or(u32::MAX);
+        let noted = Noted { time, kept: millis(kept), ago: ago.map(millis), frames: frames as f32, classes, packet };
+        match self.ring.len() {
+            PACKETS => {
+                let gone = std::mem::replace(&mut self.ring[self.next], noted).taken();
+                let (since, count) = self.gone;
+                let is_one = gone.abs_diff(since) <= TOGETHER;
+                self.gone = if is_one { (since, count.saturating_add(1)) } else { (gone, 1) };
+            }
+            _ => self.ring.push(noted),
+        }
+        self.next = (self.next + 1) % PACKETS;
+        if self.is_of_flood(classes) {
+            self.samples += 1;
+            if !header.is_empty() {
+                self.headers.note(header, time, classes);
+            }
+        }
+        self.last = time.max(self.last);
+        self.share = share;
+        let place = Place { point, stream, ingress };
+        if self.places.len() < PLACES && !self.places.contains(&place) {
+            self.places.push(place);
+        }
+        let bits = bits(sighting);
+        for (at, flow) in self.flows.iter_mut().enumerate() {
+            if classes & 1 << at != 0 {
+                flow.add(time, ago, frames as f32, bits as f32);
+            }
+        }
+    }
+
+    /// Packets and bits a second of a class.
+    pub(super) fn rates(&self, class: Class, now: u64) -> (Rate, Rate) {
+        self.flows[class as usize].rates(now, estimate::Z95)
+    }
+
+    /// Bits a second of a class, `z` standard deviations wide on either side.
+    pub(super) fn bits(&self, class: Class, now: u64, z: f64) -> Rate {
+        self.flows[class as usize].rates(now, z).1
+    }
+
+    /// The same of the newest packets alone, none of before `since`: it lags behind nothing.
+    pub(super) fn newest_bits(&self, class: Class, since: u64, now: u64, z: f64) -> Rate {
+        let oldest = self.ring.iter().map(|noted| noted.time).min().filter(|_| self.ring.len() == PACKETS);
+        let since = oldest.unwrap_or(0).max(since);
+        let newest = self.packets(class).filter(|noted| noted.time >= since);
+        let since = newest.clone().map(Noted::taken).min().unwrap_or(since).min(since);
+        let of = |noted: &Noted| f64::from(noted.frames) * f64::from(noted.packet.length.min(LONGEST)) * 8.0;
+        let (sum, squares) =
+            newest.map(of).fold((0.0, 0.0), |(sum, squares), bits| (sum + bits, squares + bits * bits));
+        estimate::interval(sum, squares, now.saturating_sub(since).max(1_000_000) as f64 / 1e9, z)
+    }
+
+    /// Recent packets of a class, in no order.
+    pub(super) fn packets(&self, class: Class) -> impl Iterator<Item = &Noted> + Clone {
+        self.ring.iter().filter(move |noted| noted.classes & bit(class) != 0)
+    }
+
+    /// For how long the first of a class's packets that came from `since` on may have been kept before it came, ns.
+    pub(super) fn kept(&self, class: Class, since: u64) -> u64 {
+        let first = self.packets(class).filter(|noted| noted.time >= since).min_by_key(|noted| noted.time);
+        first.map_or(0, |noted| u64::from(noted.kept) * MILLISECOND)
+    }
+
+    /// Packets of a class that came at the same time: in the last second, or the newest ones where fewer came.
+    pub(super) fn at_once(&self, class: Class, now: u64) -> impl Iterator<Item = &Noted> + Clone {
+        let mut times: Vec<u64> = self.packets(class).map(|noted| noted.time).collect();
+        times.sort_unstable_by(|a, b| b.cmp(a));
+        let last = times.get(AT_ONCE - 1).or(times.last()).copied().unwrap_or(now);
+        let oldest = last.min(now.saturating_sub(1_000_000_000));
+        self.packets(class).filter(move |noted| noted.time >= oldest)
+    }
+
+    /// When it began to be kept.
+    pub(super) fn since(&self) -> u64 {
+        self.since
+    }
+
+    /// How many different sources there were.
+    pub(super) fn sources(&self) -> usize {
+        self.sources.count()
+    }
+
+    /// How many different hosts got it.
+    pub(super) fn targets(&self) -> usize {
+        self.targets.count()
+    }
+
+    /// Whether few hosts of a prefix get it, or nobody knows yet: they are given time to be found by themselves.
+    pub(super) fn is_sparse(&self, span: Span, now: u64) -> bool {
+        if self.fired.is_some_and(|fired| now.saturating_sub(fired) > PATIENCE) {
+            return false;
+        }
+        // Of n samples to N hosts alike, N (1 - exp(-n/N)) hosts are seen. With as many samples as the root of all hosts, there are
+        // eight hosts seen twice if a sixteenth gets all.
+        let (samples, hosts) = (self.samples as f64, f64::from(span.size().min(MOST)).exp2());
+        let fewest = hosts / 16.0;
+        samples < hosts.sqrt() || (self.targets.count() as f64) < fewest * -(-samples / fewest).exp_m1()
+    }
+
+    /// Where it was seen.
+    pub(super) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// First bytes of a few packets.
+    pub(super) fn headers(&self) -> impl Iterator<Item = &[u8]> {
+        self.headers.iter()
+    }
+}
+
+impl Noted {
+    /// Since when it may have been taken.
+    fn taken(&self) -> u64 {
+        self.time.saturating_sub(u64::from(self.ago[0]) * MILLISECOND)
+    }
+}
+
+impl Flow {
+    #[inline]
+    fn add(&mut self, now: u64, ago: [u64; 2], frames: f32, bits: f32) {
+        let [from, to] = ago.map(|ago| now.saturating_sub(ago));
+        if self.last == 0 {
+            (self.first, self.last) = (from, to);
+        }
+        let time_constants = |nanos: u64| nanos as f32 * 1e-9 / SMOOTHING as f32;
+        let sunk = |nanos: u64| if nanos > 0 { (-time_constants(nanos)).exp() } else { 1.0 };
+        let left = sunk(to.saturating_sub(self.last));
+        self.last = self.last.max(to);
+        self.ago = ago[0];
+        // At any moment of that time: what has sunk already of one of it, on average.
+        let length = time_constants(to.saturating_sub(from));
+        let share = if length > 1e-3 { -(-length).exp_m1() / length } else { 1.0 } * sunk(self.last - to);
+        let [frames, bits] = [frames * share, bits * share];
+        for (sum, one) in self.sums.iter_mut().zip([frames, frames * frames, bits, bits * bits]) {
+            *sum = *sum * left + one;
+        }
+    }
+
+    fn rates(&self, now: u64, z: f64) -> (Rate, Rate) {
+        // What was taken since is on its way, for as long as what came last may have been.
+        let now = now.saturating_sub(self.ago).max(self.last);
+        let passed = (now - self.last) as f64 * 1e-9 / SMOOTHING;
+        let [packets, squares, bits, bit_squares] = self.sums.map(f64::from);
+        // What it has not seen yet is taken to be as what it has.
+        let age = now.saturating_sub(self.first) as f64 * 1e-9 / SMOOTHING;
+        let seconds = -(-age.max(0.05)).exp_m1() * SMOOTHING;
+        let kept = (-passed).exp();
+        let of = |sum: f64, squares: f64| estimate::interval(sum * kept, squares * kept * kept, seconds, z);
+        (of(packets, squares), of(bits, bit_squares))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_do_not_lag_at_the_beginning() {
+        let mut flow = Flow::default();
+        for tick in 0..200u64 {
+            flow.add(1 + tick * 1_000_000, [0; 2], 1000.0, 8e6);
+        }
+        let (packets, bits) = flow.rates(200_000_000, estimate::Z95);
+        assert!((packets.value / 1e6 - 1.0).abs() < 0.02 && packets.low < 1e6 && 1e6 < packets.high, "{packets:?}");
+        assert!((bits.value / 8e9 - 1.0).abs() < 0.02);
+        assert!(flow.rates(2_200_000_000, estimate::Z95).0.value < 2e5);
+    }
+
+    #[test]
+    fn what_comes_all_at_once_or_late_was_no_more_for_that() {
+        let (second, tenth) = (1_000_000_000u64, 100_000_000u64);
+        let near = |flow: &Flow, now: u64| {
+            let told = flow.rates(now, estimate::Z95).0;
+            assert!((told.value / 1e6 - 1.0).abs() < 0.02, "{now}: {told:?}");
+        };
+        // 1,000 samples at the end of each second; it is the same at all times until the next ones are due.
+        let mut flow = Flow::default();
+        for batch in 1..5 {
+            (0..1_000).for_each(|_| flow.add(batch * second, [second, 0], 1000.0, 8e6));
+            (0..10).for_each(|part| near(&flow, batch * second + part * tenth));
+        }
+        assert!(flow.rates(7 * second, estimate::Z95).0.value < 2e5, "none came that were due");
+        // Ten batches of a tenth of a second each that waited, and came one right after the other.
+        let mut flow = Flow::default();
+        for part in 1..11 {
+            let (now, waited) = (3 * second + part, second - part * tenth);
+            (0..100).for_each(|_| flow.add(now, [waited + tenth, waited], 1000.0, 8e6));
+            near(&flow, now);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! From where traffic is seen: an agent, in one direction. A frame is sampled there once at most.
+//!
+//! An agent that samples at ingress and at egress has two views, of which each sees every frame once; agents on one path see the same
+//! frame again. What several views see is therefore never added up, unless they are the edge of the network, which has one view. What is told in an agent's name
+//! and not believed has views of its own.
+
+use std::net::IpAddr;
+
+use foldhash::quality::RandomState;
+use hashbrown::HashMap;
+
+use super::sequential::Most;
+
+/// A view, by its number; 0 is the edge.
+pub(super) type View = u16;
+
+/// All views.
+#[derive(Debug)]
+pub(super) struct Views {
+    limit: usize,
+    /// By agent, whether it is what goes out, and whether it is believed.
+    index: HashMap<(IpAddr, bool, bool), View, RandomState>,
+    views: Vec<State>,
+    /// Sightings of further ones, which are not counted.
+    pub(super) refused: u64,
+}
+
+#[derive(Debug)]
+struct State {
+    agent: Option<IpAddr>,
+    packets: Ceiling,
+    bits: Ceiling,
+}
+
+/// The most that samples have counted of late.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ceiling {
+    most: f32,
+    ln: f32,
+    /// Of this window and the one before.
+    recent: f32,
+    before: f32,
+    /// When this window began, ns.
+    since: u64,
+    /// How many of the last ones were above it, older ones less.
+    clipped: f32,
+}
+
+/// Length of a window, ns.
+const WINDOW: u64 = 60_000_000_000;
+/// Samples above the ceiling after which it is raised: a few that are wrong do not make the detector blind.
+const CLIPPED: f32 = 4.0;
+/// What it is above the largest: the effective rate is an estimate, and goes up and down by some percent.
+const MARGIN: f32 = 1.1;
+
+impl Views {
+    pub(super) fn new(limit: usize) -> Self {
+        let edge = State { agent: None, packets: Ceiling::default(), bits: Ceiling::default() };
+        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![edge], refused: 0 }
+    }
+
+    /// The view of an agent's packets that come in, or go out.
+    #[inline]
+    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, is_believed: bool) -> Option<View> {
+        let key = (agent, egress, is_believed);
+        if let Some(&view) = self.index.get(&key) {
+            return Some(view);
+        }
+        // What is not believed leaves room for what is.
+        if self.views.len() > if is_believed { self.limit } else { self.limit / 2 } {
+            self.refused += 1;
+            return None;
+        }
+        let view = self.views.len() as View;
+        self.views.push(State { agent: Some(agent), packets: Ceiling::default(), bits: Ceiling::default() });
+        self.index.insert(key, view);
+        Some(view)
+    }
+
+    /// Whose it is; `None`: the edge's.
+    pub(super) fn agent(&self, view: View) -> Option<IpAddr> {
+        self.views[usize::from(view)].agent
+    }
+
+    /// Packets that a sample counts there at most.
+    pub(super) fn most(&self, view: View) -> f32 {
+        self.views[usize::from(view)].packets.most
+    }
+
+    /// What a sample counts there, in packets and in bits: no more than was known as the most before; and what is the most from now on.
+    #[inline]
+    pub(super) fn admit(&mut self, view: View, now: u64, packets: f32, bits: f32) -> [(f32, Most); 2] {
+        let state = &mut self.views[usize::from(view)];
+        [state.packets.admit(now, packets), state.bits.admit(now, bits)]
+    }
+}
+
+impl Ceiling {
+    #[inline]
+    fn admit(&mut self, now: u64, weight: f32) -> (f32, Most) {
+        let counted = weight.min(self.most);
+        if weight > self.most {
+            self.clipped += 1.0;
+            if self.most == 0.0 {
+                self.set(weight * MARGIN);
+            } else if self.clipped > CLIPPED {
+                self.set((weight * MARGIN).min(2.0 * self.most));
+            }
+        } else {
+            self.clipped *= 0.9;
+        }
+        self.recent = self.recent.max(weight.min(self.most));
+        if now.saturating_sub(self.since) > WINDOW {
+            let most = self.recent.max(self.before) * MARGIN;
+            if self.before > 0.0 && most < self.most {
+                self.set(most);
+            }
+            (self.before, self.recent, self.since) = (self.recent, weight.min(self.most), now);
+        }
+        (counted, Most { weight: self.most, ln: self.ln })
+    }
+
+    #[cold]
+    fn set(&mut self, most: f32) {
+        let Most { weight, ln } = Most::new(most);
+        (self.most, self.ln, self.clipped) = (weight, ln, 0.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ceiling_is_known_before_it_is_needed_and_sinks_slowly() {
+        let mut views = Views::new(2);
+        let view = views.find("10.0.0.1".parse().unwrap(), false, true).unwrap();
+        let mut counted = |time: u64, weight: f32| views.admit(view, time * 1_000_000_000, weight, 0.0)[0].0;
+        assert_eq!(counted(0, 1000.0), 0.0, "nothing was known before the first");
+        assert_eq!(counted(1, 1000.0), 1000.0);
+        // One that is a million times too large is one sample.
+        assert!(counted(2, 1e9) < 1101.0);
+        assert!(counted(3, 1000.0) == 1000.0);
+        assert!((0..50).all(|_| counted(4, 1000.0) == 1000.0));
+        // What stays is believed, in steps.
+        let steps: Vec<f32> = (0..16).map(|_| counted(5, 4000.0)).collect();
+        assert!(steps[0] < 1101.0 && steps[15] == 4000.0, "{steps:?}");
+        for time in 6..600 {
+            counted(time, 1000.0);
+        }
+        assert!(counted(600, 4000.0) < 1600.0);
+        assert!(views.find("10.0.0.1".parse().unwrap(), true, true).is_some());
+        assert!(views.find("10.0.0.2".parse().unwrap(), true, true).is_none(), "as many as there may be");
+        assert_eq!(views.refused, 1);
+    }
+}

@@ -1,0 +1,112 @@
+//! What a person has blackholed, whatever is found: within the same caps, never what must not be touched, for a time that he says.
+
+use ipnet::IpNet;
+use weir_service::escape::escaped;
+
+use super::life::{Announced, Life};
+use super::machine::ATTACKS;
+use super::plan::plan;
+use super::words::nothing;
+use super::{Denied, Guard, Now, SECOND, Traffic};
+use crate::journal::What;
+use crate::model::{Action, Class, Detection, Evidence, Mode, Phase, Target};
+use crate::settings::{Group, Level};
+
+impl Guard {
+    /// A blackhole for a prefix, for so many seconds. It rests on no evidence: nothing that is found changes or ends it.
+    pub(super) fn add(
+        &mut self,
+        prefix: IpNet,
+        seconds: u64,
+        by: &str,
+        traffic: &dyn Traffic,
+        now: Now,
+    ) -> Result<(), Denied> {
+        let prefix = prefix.trunc();
+        let settings = self.settings.clone();
+        let most = settings.ttl.most.as_secs();
+        let denied = |why: String| Err(Denied::Forbidden { prefix, why });
+        if let Some(stopped) = &self.stopped {
+            return denied(format!("everything was stopped by {}: resume first", escaped(&stopped.by)));
+        }
+        if seconds > most {
+            return denied(format!("{seconds} s is more than ttl.most, {most} s"));
+        }
+        let Some((name, group)) = settings.group_of(&prefix) else {
+            return denied("it is within no protected group".into());
+        };
+        if group.mode == Mode::Observe {
+            let name = escaped(name);
+            return denied(format!(
+                "group `{name}` is only observed: set its mode to \"manual\" in the configuration first"
+            ));
+        }
+        let is_there = |life: &&Life| life.attack.by_hand && life.key().0 == prefix;
+        if let Some(there) = self.lives.values().find(is_there) {
+            return denied(format!("attack {} has it already: extend that one", there.attack.id));
+        }
+        if self.lives.len() >= ATTACKS {
+            return denied("there are too many attacks".into());
+        }
+        // Whom else it hits the person who asks takes upon himself.
+        let step = Level { action: Action::Blackhole, after: std::time::Duration::ZERO, harm: 1.0 };
+        let group = Group { levels: vec![step], ..group.clone() };
+        let target = Target { prefix, group: name.to_owned() };
+        let detection = by_hand(target);
+        let (plan, verdict) = plan(&settings, &group, &detection, 0, true, &self.used, traffic);
+        let plan = match verdict.and_then(|()| plan.ok_or_else(nothing)) {
+            Ok(plan) => plan,
+            Err(refusal) => return denied(refusal.why),
+        };
+        self.last_id += 1;
+        let id = self.last_id;
+        let mut life = Life::new(id, detection, now);
+        (life.seen, life.approved) = (false, true);
+        let attack = life.show();
+        (attack.by, attack.by_hand) = (Some(by.to_owned()), true);
+        self.insert(life);
+        let announced = Announced::by_hand(plan.routes, seconds * SECOND, now);
+        self.set(id, announced, plan.harm, seconds * SECOND, now);
+        self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
+        self.tell(id, by, What::Announced, "by hand".into(), now);
+        Ok(())
+    }
+}
+
+impl Announced {
+    /// For so many ns, whatever is found.
+    pub(super) fn by_hand(routes: Vec<crate::model::Route>, left: u64, now: Now) -> Self {
+        let (time, until) = (now.nanos, now.nanos + left);
+        Self {
+            routes,
+            level: 0,
+            began: time,
+            since: time,
+            changed: time,
+            rate: 0.0,
+            times: 0,
+            expires: until,
+            fades: None,
+            kept: until,
+            installed: false,
+            others: None,
+            stood: 0,
+        }
+    }
+}
+
+/// What is known of it: nothing.
+fn by_hand(target: Target) -> Detection {
+    Detection {
+        target,
+        class: Class::IpFlood,
+        first_excess: 0,
+        decided: 0,
+        kept: 0,
+        evidence: Evidence { rule: "by hand".into(), ..Evidence::default() },
+        rules: Vec::new(),
+        doubts: Vec::new(),
+        is_hearsay: false,
+        seconds: Vec::new(),
+    }
+}

@@ -1,0 +1,136 @@
+//! How much is announced, of what may be.
+
+use std::collections::BTreeMap;
+
+use ipnet::IpNet;
+
+use crate::model::{Action, Refusal, Route};
+use crate::settings::Caps;
+
+/// What all routes together take. What two attacks want alike counts twice: rather too much than too little.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Used {
+    routes: usize,
+    prefixes: BTreeMap<IpNet, usize>,
+    /// Prefixes that are cut off: blackholed, or all to them dropped.
+    cut: BTreeMap<IpNet, usize>,
+    /// Protected addresses, of IPv4 and IPv6.
+    space: [f64; 2],
+}
+
+impl Used {
+    pub(super) fn new(protected: &[IpNet]) -> Self {
+        let mut used = Self::default();
+        used.protect(protected);
+        used
+    }
+
+    /// The protected networks, none within another.
+    pub(super) fn protect(&mut self, networks: &[IpNet]) {
+        self.space = [0.0; 2];
+        networks.iter().for_each(|net| self.space[family(net)] += addresses(net));
+    }
+
+    pub(super) fn add(&mut self, routes: &[Route]) {
+        self.routes += routes.len();
+        for route in routes {
+            *self.prefixes.entry(route.rule.destination).or_default() += 1;
+            if cuts_off(route) {
+                *self.cut.entry(route.rule.destination).or_default() += 1;
+            }
+        }
+    }
+
+    pub(super) fn remove(&mut self, routes: &[Route]) {
+        self.routes -= routes.len();
+        for route in routes {
+            less(&mut self.prefixes, &route.rule.destination);
+            if cuts_off(route) {
+                less(&mut self.cut, &route.rule.destination);
+            }
+        }
+    }
+
+    /// Whether these may be added.
+    pub(super) fn fits(&self, routes: &[Route], caps: &Caps) -> Result<(), Refusal> {
+        let refuse = |limit, why| Err(Refusal { limit, why });
+        let count = self.routes + routes.len();
+        if count > caps.routes {
+            return refuse("max_routes", format!("{count} routes would be announced, caps.routes is {}", caps.routes));
+        }
+        let news = routes.iter().filter(|route| !self.prefixes.contains_key(&route.rule.destination)).count();
+        let prefixes = self.prefixes.len() + news;
+        if prefixes > caps.prefixes {
+            let why = format!("routes would be for {prefixes} prefixes, caps.prefixes is {}", caps.prefixes);
+            return refuse("max_prefixes", why);
+        }
+        let mut more = [0.0; 2];
+        for route in routes.iter().filter(|route| cuts_off(route)) {
+            let prefix = &route.rule.destination;
+            if !self.cut.contains_key(prefix) {
+                more[family(prefix)] += addresses(prefix);
+            }
+        }
+        for (family, name) in [(0, "IPv4"), (1, "IPv6")] {
+            let share = self.share_of(family, more[family]);
+            if more[family] > 0.0 && share > caps.share {
+                let (percent, most) = (share * 100.0, caps.share * 100.0);
+                let why = format!(
+                    "{percent:.3} % of the protected {name} addresses would be cut off, caps.share is {most:.3} %"
+                );
+                return refuse("max_share", why);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all of it is within them.
+    pub(super) fn holds(&self, caps: &Caps) -> bool {
+        self.routes <= caps.routes && self.prefixes.len() <= caps.prefixes && self.share() <= caps.share
+    }
+
+    pub(super) fn routes(&self) -> usize {
+        self.routes
+    }
+
+    pub(super) fn prefixes(&self) -> usize {
+        self.prefixes.len()
+    }
+
+    /// The part of the protected addresses that is cut off, of the family of which that is more.
+    pub(super) fn share(&self) -> f64 {
+        self.share_of(0, 0.0).max(self.share_of(1, 0.0))
+    }
+
+    fn share_of(&self, of: usize, more: f64) -> f64 {
+        let cut: f64 = self.cut.keys().filter(|net| family(net) == of).map(addresses).sum::<f64>() + more;
+        if cut == 0.0 { 0.0 } else { cut / self.space[of].max(1.0) }
+    }
+}
+
+/// Addresses of a network.
+pub fn addresses(network: &IpNet) -> f64 {
+    2_f64.powi(i32::from(network.max_prefix_len() - network.prefix_len()))
+}
+
+/// Whether a route takes all of its destination's traffic.
+fn cuts_off(route: &Route) -> bool {
+    match route.action {
+        Action::Blackhole => true,
+        Action::Drop => route.rule.is_bare(),
+        Action::Limit { .. } | Action::Mark { .. } | Action::Redirect { .. } => false,
+    }
+}
+
+fn family(network: &IpNet) -> usize {
+    usize::from(network.addr().is_ipv6())
+}
+
+fn less(counts: &mut BTreeMap<IpNet, usize>, prefix: &IpNet) {
+    if let Some(count) = counts.get_mut(prefix) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(prefix);
+        }
+    }
+}

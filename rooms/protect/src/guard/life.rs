@@ -1,0 +1,231 @@
+//! One attack, from its detection to its end.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use ipnet::IpNet;
+
+use super::Now;
+use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route};
+
+/// An attack, and what is kept of it besides what people are shown.
+#[derive(Clone, Debug)]
+pub(super) struct Life {
+    /// What people are shown. It is changed in place unless a board still has it.
+    pub(super) attack: Arc<Attack>,
+    /// Whether it is above its threshold now.
+    pub(super) seen: bool,
+    /// When it was last found; by the clock that only goes forward.
+    pub(super) found: u64,
+    /// A person approved of it: the limit of harm does not bind.
+    pub(super) approved: bool,
+    /// A person withdrew it: nothing more is done until it is over.
+    pub(super) held: bool,
+    /// Known from the journal, and over by then unless it is seen again.
+    pub(super) awaited: Option<u64>,
+    /// Nobody tells of it any more, and those who did are in doubt: nobody knows whether it is over.
+    pub(super) unheard: bool,
+    /// Whoever told it last is found out; others may have told it, too.
+    pub(super) discredited: bool,
+    /// What it was found by is part of this wider attack since: it goes on as long as that does, unless that is answered.
+    pub(super) part_of: Option<Found>,
+    /// What is wanted; `None`: nothing.
+    pub(super) announced: Option<Announced>,
+    /// How often something was announced for its target before, when it was withdrawn; `None`: nothing was.
+    pub(super) times: Option<u32>,
+    /// Which limit was told last.
+    pub(super) told: Option<&'static str>,
+    pub(super) curve: VecDeque<f32>,
+    /// The highest packets a second that were told since it was drawn last.
+    pub(super) highest: f32,
+}
+
+/// What is wanted of the speaker.
+#[derive(Clone, Debug)]
+pub(super) struct Announced {
+    pub(super) routes: Vec<Route>,
+    pub(super) level: usize,
+    /// When anything was first announced for it; 0: before the program began.
+    pub(super) began: u64,
+    /// When this step was taken.
+    pub(super) since: u64,
+    /// When the rules were last changed.
+    pub(super) changed: u64,
+    /// Packets a second when this step was taken.
+    pub(super) rate: f64,
+    /// How often something was announced for it before.
+    pub(super) times: u32,
+    /// When it ends unless it is still seen.
+    pub(super) expires: u64,
+    /// When it ends since it is no longer seen.
+    pub(super) fades: Option<u64>,
+    /// Until when a person wants it.
+    pub(super) kept: u64,
+    /// Whether the speaker has had all of it.
+    pub(super) installed: bool,
+    /// Since when its packets are others than the rules are for, and packets a second then; the excess has held since.
+    pub(super) others: Option<(u64, f64)>,
+    /// When the speaker last had all of it; 0: never yet.
+    pub(super) stood: u64,
+}
+
+/// What is attacked, by what, and whether that is hearsay: what others say of a target does not touch what is done about it.
+pub(super) type Found = (IpNet, Class, bool);
+
+impl Life {
+    pub(super) fn new(id: u64, detection: Detection, now: Now) -> Self {
+        let attack = Attack {
+            id,
+            detection,
+            phase: Phase::Seen,
+            began: now.wall,
+            last_seen: now.wall,
+            ended: None,
+            level: Level { number: 0, routes: Vec::new() },
+            installed: Vec::new(),
+            expires: None,
+            harm: Harm::default(),
+            refusal: None,
+            by: None,
+            by_hand: false,
+            was_announced: false,
+            peak: (Rate::default(), Rate::default()),
+            curve: Vec::new(),
+        };
+        Self {
+            attack: Arc::new(attack),
+            seen: true,
+            found: now.nanos,
+            approved: false,
+            held: false,
+            awaited: None,
+            unheard: false,
+            discredited: false,
+            part_of: None,
+            announced: None,
+            times: None,
+            told: None,
+            curve: VecDeque::new(),
+            highest: 0.0,
+        }
+    }
+
+    /// How often something was announced for its target before it; `None`: nothing was for this one.
+    pub(super) fn times(&self) -> Option<u32> {
+        self.announced.as_ref().map(|announced| announced.times).or(self.times)
+    }
+
+    /// What is over is told with what it was at its highest.
+    pub(super) fn recall_peak(&mut self) {
+        let (packets, bits) = self.attack.peak;
+        if packets.value > 0.0 {
+            let evidence = &mut self.show().detection.evidence;
+            (evidence.packets, evidence.bits) = (packets, bits);
+        }
+    }
+
+    /// What it is known by over all times.
+    pub(super) fn key(&self) -> (IpNet, Class) {
+        (self.attack.detection.target.prefix, self.attack.detection.class)
+    }
+
+    /// What findings know it by.
+    pub(super) fn found_as(&self) -> Found {
+        let (prefix, class) = self.key();
+        (prefix, class, self.attack.detection.is_hearsay)
+    }
+
+    pub(super) fn show(&mut self) -> &mut Attack {
+        Arc::make_mut(&mut self.attack)
+    }
+
+    /// It was found, again or anew.
+    pub(super) fn find(&mut self, detection: Detection, now: Now) {
+        (self.seen, self.found, self.awaited, self.unheard) = (true, now.nanos, None, false);
+        (self.part_of, self.discredited) = (None, false);
+        let Evidence { packets, bits, .. } = &detection.evidence;
+        let higher = |one: Rate, other: &Rate| if other.value > one.value { *other } else { one };
+        self.highest = self.highest.max(packets.value as f32);
+        let peak = &self.attack.peak;
+        let peak = (higher(peak.0, packets), higher(peak.1, bits));
+        let attack = self.show();
+        attack.peak = peak;
+        // Who decided first stays: later findings know more of the same.
+        let Detection { first_excess, decided, kept, .. } = attack.detection;
+        attack.detection = Detection { first_excess, decided, kept, ..detection };
+        attack.last_seen = now.wall;
+    }
+
+    /// Nothing is announced, for this reason; whether that is news.
+    pub(super) fn refuse(&mut self, refusal: Refusal) -> bool {
+        let is_news = self.told != Some(refusal.limit);
+        self.told = Some(refusal.limit);
+        let attack = self.show();
+        attack.phase = Phase::Seen;
+        if attack.refusal.as_ref() != Some(&refusal) {
+            attack.refusal = Some(refusal);
+        }
+        is_news
+    }
+
+    /// Packets a second, by its newest finding; bits where those alone are judged.
+    pub(super) fn rate(&self) -> f64 {
+        let evidence = &self.attack.detection.evidence;
+        if evidence.threshold_packets.is_none() && evidence.threshold_bits.is_some() {
+            return evidence.bits.value;
+        }
+        evidence.packets.value
+    }
+
+    /// Whether what its newest rules cover is too much by itself, for sure: then they are about the excess. What the target's
+    /// own clients send conforms to the threshold, and is nothing that a rule may be made of.
+    pub(super) fn exceeds(&self) -> bool {
+        let Evidence { packets, bits, threshold_packets, threshold_bits, .. } = &self.attack.detection.evidence;
+        let above = |rate: &Rate, threshold: &Option<f64>| threshold.is_some_and(|most| COVERED * rate.low > most);
+        above(packets, threshold_packets) || above(bits, threshold_bits)
+    }
+
+    /// How many times its threshold it is, for sure; without end where that is not known.
+    pub(super) fn excess(&self) -> f64 {
+        let Evidence { packets, bits, threshold_packets, threshold_bits, .. } = &self.attack.detection.evidence;
+        let times = |rate: &Rate, threshold: &Option<f64>| threshold.map(|most| rate.low / most.max(1.0));
+        let known = [times(packets, threshold_packets), times(bits, threshold_bits)];
+        known.into_iter().flatten().reduce(f64::max).unwrap_or(f64::INFINITY)
+    }
+
+    /// Whether somebody who is believed tells that it goes on.
+    pub(super) fn is_vouched_for(&self) -> bool {
+        !self.unheard && !self.attack.detection.doubts.iter().any(is_of_speaker)
+    }
+
+    /// One more second of its curve.
+    pub(super) fn draw(&mut self) {
+        if self.curve.len() == CURVE {
+            self.curve.pop_front();
+        }
+        let now = if self.seen { self.attack.detection.evidence.packets.value as f32 } else { 0.0 };
+        // What was over within the second is seen, too.
+        self.curve.push_back(std::mem::take(&mut self.highest).max(now));
+        let curve = self.curve.iter().copied().collect();
+        self.show().curve = curve;
+    }
+
+    /// It is over.
+    pub(super) fn end(&mut self, wall: SystemTime) {
+        let attack = self.show();
+        (attack.phase, attack.ended, attack.expires) = (Phase::Over, Some(wall), None);
+        attack.installed.clear();
+    }
+}
+
+/// Whether a doubt is about who speaks in the name of an agent that is believed: it says nothing of whether there is a flood.
+pub(super) fn is_of_speaker(doubt: &Doubt) -> bool {
+    matches!(doubt, Doubt::Sequence { .. })
+}
+
+/// Part of an excess that each rule of a detection covers.
+const COVERED: f64 = 0.95;
+
+/// Seconds of a curve.
+const CURVE: usize = 60;

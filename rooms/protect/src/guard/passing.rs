@@ -1,0 +1,156 @@
+//! What happens as time passes, and as the configuration changes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::life::{Found, Life};
+use super::machine::HELPED;
+use super::repeats::lives;
+use super::{Guard, Now, SECOND, Traffic};
+use crate::journal::{WEIR, What};
+use crate::model::{Mode, Phase, Refusal, Route};
+use crate::settings::Settings;
+
+impl Guard {
+    /// Time has passed.
+    pub fn tick(&mut self, traffic: &dyn Traffic, now: Now) {
+        let is_second = now.nanos >= self.second;
+        if is_second {
+            self.second = now.nanos + SECOND;
+            self.fold(now);
+        }
+        let ids: Vec<u64> = self.lives.keys().copied().collect();
+        for id in ids {
+            let Some(life) = self.lives.get_mut(&id) else { continue };
+            if is_second {
+                life.draw();
+            }
+            if life.awaited.is_some_and(|until| now.nanos >= until) {
+                self.finish(id, now);
+                continue;
+            }
+            let Some(announced) = &life.announced else {
+                // What caps or harm forbade may be permitted by now.
+                let waits = life.attack.refusal.as_ref().is_some_and(|why| RETRIED.contains(&why.limit));
+                if is_second && waits {
+                    self.decide(id, traffic, now);
+                }
+                continue;
+            };
+            let ends = announced.fades.unwrap_or(u64::MAX).min(announced.expires).max(announced.kept);
+            match life.seen {
+                false if now.nanos >= ends => self.finish(id, now),
+                true if now.nanos >= announced.expires.max(announced.kept) && !life.is_vouched_for() => {
+                    let why = "its time is over, and nobody who is believed tells that it goes on".to_owned();
+                    self.refuse(id, Refusal { limit: "doubt", why }, None, now);
+                }
+                true if now.nanos >= announced.expires => self.renew(id, now),
+                true if is_second && life.is_vouched_for() => self.escalate(id, traffic, now),
+                _ => {}
+            }
+        }
+    }
+
+    /// It is no longer seen, and was last at this time.
+    pub(super) fn fade(&mut self, key: Found, last: u64, now: Now) {
+        let Some(&id) = self.by_key.get(&key) else { return };
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        (life.seen, life.part_of) = (false, None);
+        let Some(announced) = &mut life.announced else {
+            let is_refused = life.attack.refusal.as_ref().is_some_and(|why| LASTING.contains(&why.limit));
+            if !is_refused || life.held {
+                return self.finish(id, now);
+            }
+            // What comes and goes is one attack, also where nothing may be done about it.
+            let (_, hold) = lives(&self.settings.ttl, 0);
+            life.awaited = Some(last.min(now.nanos) + hold);
+            let evidence = &mut life.show().detection.evidence;
+            return (evidence.packets, evidence.bits) = Default::default();
+        };
+        let (_, hold) = lives(&self.settings.ttl, announced.times);
+        announced.fades = Some(last.min(now.nanos) + hold);
+        let attack = life.show();
+        attack.phase = Phase::Fading;
+        let evidence = &mut attack.detection.evidence;
+        (evidence.packets, evidence.bits) = Default::default();
+    }
+
+    /// What is announced stays as it is: what speaks against it is about who tells of it, not about whether it goes on.
+    pub(super) fn stay(&mut self, id: u64, told: &'static str, why: &str, now: Now) {
+        let Some(life) = self.lives.get_mut(&id).filter(|life| life.announced.is_some()) else { return };
+        if life.told.replace(told) != Some(told) {
+            self.tell(id, WEIR, What::Doubted, format!("{why}: what is announced stays until its time is over"), now);
+        }
+    }
+
+    /// Its time is over, and it is still there: longer, this time.
+    fn renew(&mut self, id: u64, now: Now) {
+        let Some(announced) = self.lives.get_mut(&id).and_then(|life| life.announced.as_mut()) else { return };
+        announced.times += 1;
+        let (live, _) = lives(&self.settings.ttl, announced.times);
+        announced.expires = now.nanos + live;
+        let expires = now.wall + Duration::from_nanos(live);
+        self.lives.get_mut(&id).into_iter().for_each(|life| life.show().expires = Some(expires));
+        self.tell(id, WEIR, What::Extended, "it goes on".into(), now);
+    }
+
+    /// It goes on, and what was done did not help: the next step.
+    fn escalate(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
+        let settings = self.settings.clone();
+        let Some(life) = self.lives.get(&id) else { return };
+        let Some(announced) = &life.announced else { return };
+        let Some(group) = settings.groups.get(&life.attack.detection.target.group) else { return };
+        let Some(step) = group.levels.get(announced.level + 1).filter(|_| group.mode == Mode::Automatic) else {
+            return;
+        };
+        let is_due = now.nanos >= announced.since + step.after.as_nanos() as u64 && life.found > announced.since;
+        if !is_due || !life.exceeds() || life.rate() < HELPED * announced.rate {
+            return;
+        }
+        let why = format!("the step before has not helped for {} s", step.after.as_secs());
+        let level = announced.level + 1;
+        let Err(refusal) = self.change(id, group, level, (WEIR, &why), traffic, now) else { return };
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        if life.told.replace(refusal.limit) != Some(refusal.limit) {
+            self.tally.refuse(refusal.limit);
+            self.tell(id, WEIR, What::Refused, format!("its next step: {}", refusal.why), now);
+            if let Some(entry) = self.entries.last_mut() {
+                entry.limit = Some(refusal.limit.to_owned());
+            }
+        }
+    }
+
+    /// Goes over to other settings: what they forbid is withdrawn.
+    pub fn adopt(&mut self, settings: &Arc<Settings>, traffic: &dyn Traffic, now: Now) {
+        self.used.protect(&settings.protected());
+        self.settings = settings.clone();
+        let forbids = |life: &Life| {
+            let group = settings.groups.get(&life.attack.detection.target.group);
+            let touched = |route: &Route| {
+                let to = &route.rule.destination;
+                settings.untouchable.iter().any(|net| net.contains(to) || to.contains(net))
+            };
+            let routes = life.announced.iter().flat_map(|announced| &announced.routes);
+            group.is_none_or(|group| group.mode == Mode::Observe) || routes.into_iter().any(touched)
+        };
+        let gone: Vec<u64> = self.lives.values().filter(|life| forbids(life)).map(|life| life.attack.id).collect();
+        gone.into_iter().for_each(|id| self.withdraw(id, WEIR, "the configuration forbids it now", now));
+        while !self.used.holds(&settings.caps) {
+            let announced =
+                self.lives.values().filter_map(|life| Some((life.announced.as_ref()?.since, life.attack.id)));
+            let Some((_, newest)) = announced.max() else { break };
+            self.withdraw(newest, WEIR, "it is beyond the caps of the configuration", now);
+        }
+        let over = |life: &&Life| life.announced.is_none() && !life.seen && life.awaited.is_none();
+        let over: Vec<u64> = self.lives.values().filter(over).map(|life| life.attack.id).collect();
+        over.into_iter().for_each(|id| self.finish(id, now));
+        self.decide_all(traffic, now);
+    }
+}
+
+/// Limits by which an attack is refused that comes again: it is the same for as long as one about which something is done would be.
+const LASTING: [&str; 8] =
+    ["harm", "level", "max_prefixes", "max_routes", "max_share", "next_hop", "protected", "rule"];
+
+/// Limits that what else happens may lift.
+const RETRIED: [&str; 4] = ["max_routes", "max_prefixes", "max_share", "harm"];

@@ -1,0 +1,204 @@
+//! What was active before a restart is wanted again, for as long as it was to be; what is not seen again is withdrawn after the
+//! hysteresis.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use ipnet::IpNet;
+
+use super::life::{Announced, Life};
+use super::machine::ATTACKS;
+use super::people::STOPPED;
+use super::repeats::lives;
+use super::wanted::entry_of;
+use super::{Guard, Now, SECOND};
+use crate::journal::{Entry, WEIR, What};
+use crate::model::{Action, Class, Detection, Evidence, Harm, Mode, Phase, Stopped, Target};
+
+/// An attack as the journal tells of it.
+#[derive(Debug)]
+struct Told {
+    target: Target,
+    class: Class,
+    began: SystemTime,
+    by: Option<String>,
+    /// The last line with routes, while they are wanted.
+    active: Option<Entry>,
+    /// A person withdrew it.
+    held: bool,
+    /// A person asked for it.
+    by_hand: bool,
+}
+
+impl Guard {
+    /// Knows again what a journal tells. It is called once, before anything else.
+    pub fn restore(&mut self, entries: Vec<Entry>, now: Now) {
+        let mut told: BTreeMap<u64, Told> = BTreeMap::new();
+        for entry in entries {
+            let id = entry.attack.unwrap_or_default();
+            self.last_id = self.last_id.max(id);
+            if entry.instance.is_some() {
+                self.instance.clone_from(&entry.instance);
+            }
+            match entry.what {
+                What::Stopped => self.stopped = Some(Stopped { by: entry.who.clone(), since: entry.time }),
+                What::Resumed => self.stopped = None,
+                What::Over => drop(told.remove(&id)),
+                What::Rotated | What::Began => {}
+                _ => {
+                    let (Some(target), Some(class)) = (entry.target.clone(), entry.class) else { continue };
+                    let began = entry.time;
+                    let by_hand = entry.by_hand;
+                    let new = Told { target, class, began, by: None, active: None, held: false, by_hand };
+                    told.entry(id).or_insert(new).hear(entry);
+                }
+            }
+        }
+        // One a target and class: of several what is announced, then what a person decided, then the newest. The others are over.
+        let mut chosen: BTreeMap<(IpNet, Class, bool), (bool, bool, u64)> = BTreeMap::new();
+        for (&id, told) in &told {
+            let rank = (told.active.is_some(), told.held, id);
+            let best = chosen.entry((told.target.prefix, told.class, told.by_hand)).or_insert(rank);
+            *best = rank.max(*best);
+        }
+        for (id, told) in told {
+            let (.., goes_on) = chosen[&(told.target.prefix, told.class, told.by_hand)];
+            if goes_on == id {
+                self.know(id, told, now);
+            } else {
+                let why = format!("attack {goes_on} continues it");
+                let over = Entry::new(now.wall, WEIR, What::Over, why);
+                let Told { target, class, .. } = told;
+                self.entries.push(Entry { attack: Some(id), target: Some(target), class: Some(class), ..over });
+            }
+        }
+    }
+
+    /// What a new journal has to begin with, so that [`Self::restore`] of it leads here again.
+    pub fn carried(&self, now: Now) -> Vec<Entry> {
+        let rotated = Entry::new(now.wall, WEIR, What::Rotated, "the file before this one is full");
+        let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }];
+        if let Some(instance) = &self.instance {
+            let began = Entry::new(now.wall, WEIR, What::Began, "as before");
+            carried.push(Entry { instance: Some(instance.clone()), ..began });
+        }
+        if let Some(stopped) = &self.stopped {
+            carried.push(Entry::new(stopped.since, &stopped.by, What::Stopped, "as before"));
+        }
+        for life in self.lives.values() {
+            let what = if life.announced.is_some() { What::Announced } else { What::Withdrawn };
+            let who = life.attack.by.as_deref().unwrap_or(WEIR);
+            if life.announced.is_some() || life.held {
+                carried.push(entry_of(life, who, what, "as before".into(), now));
+            } else {
+                carried.push(entry_of(life, WEIR, What::Detected, "as before".into(), now));
+            }
+        }
+        carried
+    }
+
+    fn know(&mut self, id: u64, told: Told, now: Now) {
+        let Told { target, class, began, by, active, held, by_hand } = told;
+        // The configuration may have changed.
+        let group = self.settings.groups.get(&target.group).filter(|group| group.mode != Mode::Observe);
+        let is_ours = group.is_some_and(|group| group.networks.iter().any(|net| net.contains(&target.prefix)));
+        // Nothing is announced while all is stopped, nor what is only observed or not protected any more.
+        let active = active.filter(|_| is_ours && self.stopped.is_none());
+        if self.lives.len() >= ATTACKS {
+            self.tally.unheard += 1;
+            return;
+        }
+        let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
+        let evidence = Evidence { rule: "known from the journal".into(), ..Evidence::default() };
+        let time = now.nanos;
+        let detection = Detection {
+            target,
+            class,
+            first_excess: 0,
+            decided: 0,
+            kept: 0,
+            evidence,
+            rules,
+            doubts: Vec::new(),
+            is_hearsay: false,
+            seconds: Vec::new(),
+        };
+        let mut life = Life::new(id, detection, now);
+        // Whether it still goes on will be seen, or it is over.
+        let (_, hold) = lives(&self.settings.ttl, 0);
+        (life.held, life.seen, life.awaited) = (held, false, Some(time + hold));
+        life.approved = active.is_some() && by.is_some();
+        let attack = life.show();
+        (attack.began, attack.by, attack.by_hand) = (began, by, by_hand);
+        self.insert(life);
+        let Some(entry) = active else { return };
+        self.lives.get_mut(&id).into_iter().for_each(|life| life.awaited = None);
+        let ttl = self.settings.ttl;
+        // By the clock that people set, unless that says what cannot be.
+        let left = entry.expires.and_then(|until| until.duration_since(now.wall).ok()).unwrap_or_default();
+        let left = left.min(Duration::from_secs(entry.ttl_s.unwrap_or_default())).min(ttl.most);
+        let touched = entry.routes.iter().any(|route| {
+            let to = &route.rule.destination;
+            self.settings.untouchable.iter().any(|net| net.contains(to) || to.contains(net))
+                || route.action == Action::Blackhole && route.next_hop.is_none()
+        });
+        let times = entry.times.unwrap_or_default();
+        let level = entry.level.unwrap_or_default();
+        let fits = self.used.fits(&entry.routes, &self.settings.caps).is_ok() && !touched;
+        if left.is_zero() || !fits {
+            return self.forget(id, times, now);
+        }
+        let (_, hold) = lives(&ttl, times);
+        if by_hand {
+            let left = left.as_nanos() as u64;
+            self.set(id, Announced::by_hand(entry.routes, left, now), Harm::default(), left, now);
+            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
+            self.tally.announced = 0;
+            return;
+        }
+        let announced = Announced {
+            routes: entry.routes,
+            level,
+            began: 0,
+            since: time,
+            changed: time,
+            rate: f64::INFINITY,
+            times,
+            expires: time + left.as_nanos() as u64,
+            fades: Some(time + hold.min(left.as_nanos() as u64).max(SECOND)),
+            kept: 0,
+            installed: true,
+            others: None,
+            stood: 0,
+        };
+        self.set(id, announced, Harm::default(), left.as_nanos() as u64, now);
+        self.tally.announced = 0;
+    }
+
+    /// Its time was over while nobody looked.
+    fn forget(&mut self, id: u64, times: u32, now: Now) {
+        let Some(life) = self.lives.get(&id) else { return };
+        self.repeats.remember(life.key(), times + 1, now.nanos, &self.settings.ttl);
+        self.tell(id, WEIR, What::Withdrawn, "its time was over before the restart".into(), now);
+        self.finish(id, now);
+    }
+}
+
+impl Told {
+    fn hear(&mut self, entry: Entry) {
+        let by = (entry.who != WEIR).then(|| entry.who.clone());
+        match entry.what {
+            What::Announced => (self.held, self.by, self.active) = (false, by, Some(entry)),
+            What::Extended => {
+                if let Some(active) = &mut self.active {
+                    (active.expires, active.ttl_s, active.times) = (entry.expires, entry.ttl_s, entry.times);
+                }
+            }
+            What::Withdrawn => {
+                self.held = by.is_some() && entry.limit.as_deref() != Some(STOPPED);
+                (self.by, self.active) = (by, None);
+            }
+            _ => {}
+        }
+    }
+}

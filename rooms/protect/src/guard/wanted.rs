@@ -1,0 +1,117 @@
+//! What is wanted of the speaker, what it has of that, and lines for the journal.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::life::Life;
+use super::{Announcer, Guard, Now, SECOND};
+use crate::journal::{Entry, WEIR, What};
+use crate::model::{Attack, Class, Installed, Route, Rule, Target};
+
+impl Guard {
+    /// What the speaker has of what is wanted.
+    pub fn look(&mut self, speaker: &dyn Announcer, now: Now) {
+        let mut done = Vec::new();
+        self.is_told = true;
+        for (id, life) in &mut self.lives {
+            let Some(announced) = &mut life.announced else { continue };
+            let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
+            let all = installed.iter().all(|installed| matches!(installed, Installed::Yes { .. }));
+            announced.stood = if all { now.nanos } else { announced.stood };
+            if all && !announced.installed {
+                announced.installed = true;
+                done.push((*id, now.nanos.saturating_sub(announced.changed)));
+            }
+            if life.attack.installed != installed {
+                life.show().installed = installed;
+            }
+        }
+        for (id, after) in done {
+            self.tell(id, WEIR, What::Installed, format!("{:.1} ms after it was wanted", after as f64 / 1e6), now);
+        }
+    }
+
+    /// Whether other routes are wanted than when this was asked last.
+    pub fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// All routes that are wanted. A FlowSpec rule is there once: of several actions the strongest.
+    pub fn wanted(&self) -> Vec<Route> {
+        let mut wanted: BTreeMap<(bool, &Rule), &Route> = BTreeMap::new();
+        for route in self.lives.values().filter_map(|life| life.announced.as_ref()).flat_map(|now| &now.routes) {
+            let key = (route.action == crate::model::Action::Blackhole, &route.rule);
+            let stronger = wanted.get(&key).is_none_or(|other| strength(route) > strength(other));
+            if stronger {
+                wanted.insert(key, route);
+            }
+        }
+        wanted.into_values().cloned().collect()
+    }
+
+    /// An attack as it stands; `None`: it is forgotten, or never was.
+    pub fn attack(&self, id: u64) -> Option<Arc<Attack>> {
+        let over = || self.history.iter().find(|attack| attack.id == id);
+        self.lives.get(&id).map(|life| &life.attack).or_else(over).cloned()
+    }
+
+    /// Lines for the journal since this was asked last.
+    pub fn take_entries(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    /// A line that says once more whether everything is stopped.
+    pub fn switch(&self, now: Now) -> Entry {
+        match &self.stopped {
+            Some(stopped) => Entry::new(stopped.since, &stopped.by, What::Stopped, "written again"),
+            None => Entry::new(now.wall, WEIR, What::Resumed, "written again"),
+        }
+    }
+
+    /// Whether any attack is not over.
+    pub fn is_busy(&self) -> bool {
+        !self.lives.is_empty()
+    }
+
+    /// A line for the journal about an attack.
+    pub(super) fn tell(&mut self, id: u64, who: &str, what: What, why: String, now: Now) {
+        let Some(life) = self.lives.get(&id) else { return };
+        let mut entry = entry_of(life, who, what, why, now);
+        if what == What::Announced {
+            // A line lost, the others still tell by which number these routes are known.
+            entry.instance.clone_from(&self.instance);
+        }
+        self.entries.push(entry);
+    }
+}
+
+/// A line about an attack, with what is announced for it, or would be.
+pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now) -> Entry {
+    let Attack { id, detection, level, expires, by_hand, .. } = &*life.attack;
+    let (target, class): (&Target, Class) = (&detection.target, detection.class);
+    let told = matches!(what, What::Pending | What::Announced | What::Refused | What::Extended);
+    Entry {
+        attack: Some(*id),
+        target: Some(target.clone()),
+        class: Some(class),
+        level: told.then_some(level.number),
+        routes: if told { level.routes.clone() } else { Vec::new() },
+        times: life.announced.as_ref().map(|announced| announced.times),
+        ttl_s: life.announced.as_ref().map(|announced| announced.expires.saturating_sub(now.nanos).div_ceil(SECOND)),
+        expires: *expires,
+        by_hand: *by_hand,
+        ..Entry::new(now.wall, who, what, why)
+    }
+}
+
+/// Which of two actions on the same packets takes more away.
+pub(super) fn strength(route: &Route) -> (u8, f32) {
+    use crate::model::Action::{Blackhole, Drop, Limit, Mark, Redirect};
+    match route.action {
+        Mark { .. } => (0, 0.0),
+        Redirect { .. } => (1, 0.0),
+        Limit { bytes_per_s } => (2, -bytes_per_s),
+        Drop => (3, 0.0),
+        Blackhole => (4, 0.0),
+    }
+}

@@ -1,0 +1,126 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::*;
+use crate::model::{Action, Class, Route, Rule, Target};
+
+fn entry(id: u64) -> Entry {
+    let prefix = "192.0.2.7/32".parse().unwrap();
+    let route = Route {
+        rule: Rule::to(prefix),
+        action: Action::Limit { bytes_per_s: 1.25e6 },
+        next_hop: None,
+        communities: vec![(65535, 666)],
+    };
+    Entry {
+        attack: Some(id),
+        target: Some(Target { prefix, group: "web".into() }),
+        class: Some(Class::UdpFlood),
+        routes: vec![route],
+        level: Some(0),
+        times: Some(2),
+        ttl_s: Some(600),
+        expires: Some(UNIX_EPOCH + Duration::from_millis(1_800_000_000_123)),
+        ..Entry::new(UNIX_EPOCH + Duration::from_millis(1_799_999_999_456), "anna", What::Announced, "40 \u{1b}[2J")
+    }
+}
+
+#[test]
+fn what_is_written_is_read_and_for_nobody_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("protect.jsonl");
+    assert!(read(&path).unwrap().entries.is_empty());
+    let mut journal = Journal::new(path.clone(), MOST);
+    journal.append(&[entry(1), entry(2)]).unwrap();
+    drop(journal);
+    Journal::new(path.clone(), MOST).append(&[Entry::new(SystemTime::now(), WEIR, What::Stopped, "")]).unwrap();
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.lines().count() == 3 && !text.contains('\u{1b}'), "{text}");
+    let found = read(&path).unwrap();
+    assert_eq!((&found.entries[..2], found.entries[2].what), (&[entry(1), entry(2)][..], What::Stopped));
+}
+
+#[test]
+fn a_line_that_is_none_is_named_and_passed_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("protect.jsonl");
+    let mut journal = Journal::new(path.clone(), MOST);
+    journal.append(&[entry(1)]).unwrap();
+    let line = fs::read_to_string(&path).unwrap();
+    // Half a line, one of another program, one that has no end, one of a later version with keys of its own.
+    let later = line.replace("\"what\":\"announced\"", "\"what\":\"announced\",\"colour\":\"blue\"");
+    let endless = "x".repeat(3 << 20);
+    fs::write(&path, format!("{line}{}\n{{\"a\":1}}\n\n{endless}\n{later}{}", &line[..40], &line[..30])).unwrap();
+    let found = read(&path).unwrap();
+    assert_eq!((found.entries, found.count), (vec![entry(1), entry(1)], 4));
+    assert_eq!(found.unreadable.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 5, 7]);
+}
+
+#[test]
+fn a_file_that_is_no_journal_is_refused_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("protect.jsonl");
+    let random: Vec<u8> = (0..100_000u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8 | 0x80).collect();
+    for (bytes, is_none) in
+        [(&random[..], true), (b"[protect]\nmode = 1\n", true), (b"{\"ti", false), (b"{\"time\":\"x\"}\n", false)]
+    {
+        fs::write(&path, bytes).unwrap();
+        let refused = read(&path).err().map(|error| error.to_string());
+        assert_eq!(refused.is_some_and(|why| why.starts_with("it is no journal")), is_none, "{:?}", &bytes[..4]);
+    }
+    // A journal of which the first line is torn is one.
+    let mut journal = Journal::new(path.clone(), MOST);
+    fs::write(&path, "{\"time\":\"2026-").unwrap();
+    journal.append(&[entry(1)]).unwrap();
+    assert_eq!(read(&path).unwrap().count, 1);
+}
+
+#[test]
+fn a_full_file_is_put_aside_and_what_matters_goes_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("protect.jsonl");
+    let mut journal = Journal::new(path.clone(), 1_000);
+    while !journal.is_full() {
+        journal.append(&[entry(1)]).unwrap();
+    }
+    journal.rotate(&[entry(7)]).unwrap();
+    journal.append(&[entry(8)]).unwrap();
+    assert_eq!(read(&path).unwrap().entries, [entry(7), entry(8)]);
+    assert!(read(&dir.path().join("protect.jsonl.1")).unwrap().entries.len() > 1);
+    // Killed between the two renames: what is aside has it all.
+    fs::remove_file(&path).unwrap();
+    assert!(!read(&path).unwrap().entries.is_empty());
+    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+}
+
+#[test]
+fn links_of_others_lead_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, precious) = (dir.path().join("protect.jsonl"), dir.path().join("precious"));
+    fs::write(&precious, "precious").unwrap();
+    symlink(&precious, &path).unwrap();
+    assert!(Journal::new(path.clone(), MOST).append(&[entry(1)]).is_err() && read(&path).is_err());
+    assert_eq!(
+        writable(&path).unwrap_err().to_string(),
+        "it is a symbolic link, which is never followed: name the file itself"
+    );
+    assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
+    assert!(writable(&dir.path().join("nowhere/journal")).unwrap_err().to_string().starts_with("directory "));
+}
+
+/// `/dev/full` is no regular file, but a disk of which nothing is left is as easily had: a limit on the size of files is not.
+#[test]
+fn what_cannot_be_written_is_counted_and_nobody_waits() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("gone/protect.jsonl");
+    let writer = Writer::start(path.clone(), MOST).unwrap();
+    assert!(!writer.write_now(vec![entry(1), entry(2)]));
+    assert_eq!(writer.unwritten(), 2);
+    // It is tried again each time.
+    fs::create_dir(dir.path().join("gone")).unwrap();
+    assert!(writer.write_now(vec![entry(3)]));
+    drop(writer);
+    assert_eq!(read(&path).unwrap().entries, [entry(3)]);
+}

@@ -1,0 +1,238 @@
+//! Who asks: tokens of a file, and what each may do.
+//!
+//! The file has a line a person: name, role, token. Tokens are kept as their SHA-256 alone, and all are compared, each in constant time:
+//! how long it takes tells nothing of any. A token is too long to be guessed, so the right one counts also from an address of which
+//! many wrong ones came: else whoever shares an address with the operators, as behind a proxy, could lock them out in the midst of an
+//! attack.
+
+use std::collections::HashSet;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use ring::digest::{SHA256, digest};
+use serde::Serialize;
+use subtle::ConstantTimeEq;
+use weir_service::escape::{escaped, is_obeyed};
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Role {
+    /// Look.
+    Read,
+    /// Look, approve, withdraw, extend, stop and resume.
+    Act,
+}
+
+/// Somebody who was recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// As the file calls them.
+    pub name: Arc<str>,
+    /// What they may do.
+    pub role: Role,
+    token: [u8; 32],
+}
+
+/// Everybody who may ask.
+#[derive(Clone, Debug, Default)]
+pub struct Tokens(Vec<Person>);
+
+/// Why a file of tokens is none, in one line.
+#[derive(Debug, thiserror::Error)]
+pub enum TokensError {
+    /// It cannot be read.
+    #[error("tokens {path}: {source}")]
+    File {
+        /// Which.
+        path: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Others may read it.
+    #[error("tokens {0}: others may read it (chmod 600 {0})")]
+    Open(String),
+    /// A line is none of a person.
+    #[error("tokens {path}: line {line}: {why}")]
+    Line {
+        /// Which file.
+        path: String,
+        /// Which line, from 1.
+        line: usize,
+        /// What is wrong, and what to write; never the token.
+        why: String,
+    },
+    /// Nobody is in it.
+    #[error("tokens {0}: nobody is in it (write a line: NAME act TOKEN, the token by `openssl rand -hex 32`)")]
+    Nobody(String),
+}
+
+impl Tokens {
+    /// Reads a file that nobody else may read. No symbolic link is followed at its end.
+    ///
+    /// # Errors
+    /// One line, without any token.
+    pub fn read(path: &Path) -> Result<Self, TokensError> {
+        let name = escaped(&path.display().to_string());
+        let failed = |source| TokensError::File { path: name.clone(), source };
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
+            .open(path)
+            .map_err(failed)?;
+        if is_open_to_others(&file).map_err(failed)? {
+            return Err(TokensError::Open(name));
+        }
+        let mut text = String::new();
+        file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+        if text.len() as u64 > LONGEST {
+            return Err(failed(io::Error::other(format!("it is longer than {LONGEST} bytes"))));
+        }
+        Self::parse(&name, &text)
+    }
+
+    fn parse(path: &str, text: &str) -> Result<Self, TokensError> {
+        let (mut people, mut names, mut tokens) = (Vec::new(), HashSet::new(), HashSet::new());
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let wrong = |why: String| TokensError::Line { path: path.to_owned(), line: index + 1, why };
+            let [name, role, token] = line.split_whitespace().collect::<Vec<_>>()[..] else {
+                return Err(wrong("write NAME ROLE TOKEN, with spaces between them".into()));
+            };
+            if name.len() > LONGEST_NAME || name.contains(is_obeyed) {
+                return Err(wrong(format!("the name is longer than {LONGEST_NAME} bytes or has control characters")));
+            }
+            let role = match role {
+                "read" => Role::Read,
+                "act" => Role::Act,
+                _ => return Err(wrong(format!("role of {name}: write read or act before the token"))),
+            };
+            if token.len() < SHORTEST || !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+                let why = format!("token of {name}: {SHORTEST} ASCII characters at least (openssl rand -hex 32)");
+                return Err(wrong(why));
+            }
+            if !names.insert(name) {
+                return Err(wrong(format!("{name} is there already: one line a person")));
+            }
+            let token = hashed(token.as_bytes());
+            if !tokens.insert(token) {
+                return Err(wrong(format!("token of {name}: somebody else has it")));
+            }
+            people.push(Person { name: name.into(), role, token });
+        }
+        if people.is_empty() { Err(TokensError::Nobody(path.to_owned())) } else { Ok(Self(people)) }
+    }
+
+    /// Whose token it is.
+    pub fn recognise(&self, token: &[u8]) -> Option<Person> {
+        let asked = hashed(token);
+        let mut found = None;
+        for person in &self.0 {
+            // No early end: all are compared.
+            if bool::from(person.token.ct_eq(&asked)) {
+                found = Some(person);
+            }
+        }
+        found.cloned()
+    }
+
+    /// Whether somebody who was recognised still would be, with the same role.
+    pub fn knows(&self, person: &Person) -> bool {
+        self.0.contains(person)
+    }
+
+    /// How many people are in it.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+}
+
+fn is_open_to_others(file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    Ok(metadata.mode() & 0o077 != 0)
+}
+
+fn hashed(token: &[u8]) -> [u8; 32] {
+    let digest = digest(&SHA256, token);
+    std::array::from_fn(|index| digest.as_ref()[index])
+}
+
+/// Bytes of a file: some thousand people.
+const LONGEST: u64 = 256 * 1024;
+
+const LONGEST_NAME: usize = 64;
+
+/// Characters of a token: 128 bits in hexadecimal.
+const SHORTEST: usize = 32;
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    use super::*;
+
+    const ALICE: &str = "0123456789abcdef0123456789abcdef";
+    const BOB: &str = "fedcba9876543210fedcba9876543210";
+
+    fn parse(text: &str) -> Result<Tokens, String> {
+        Tokens::parse("f", text).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn people_are_recognised_by_their_whole_token() {
+        let tokens = parse(&format!("# us\n\nalice act {ALICE}\n  bob\tread  {BOB} \n")).unwrap();
+        let alice = tokens.recognise(ALICE.as_bytes()).unwrap();
+        assert_eq!((&*alice.name, alice.role), ("alice", Role::Act));
+        assert_eq!(tokens.recognise(BOB.as_bytes()).unwrap().role, Role::Read);
+        for wrong in ["", &ALICE[..31], &format!("{ALICE}0"), &ALICE.to_uppercase(), "alice"] {
+            assert_eq!(tokens.recognise(wrong.as_bytes()), None, "{wrong}");
+        }
+        // Whoever has another token or role now is no longer known.
+        assert!(tokens.knows(&alice));
+        assert!(!parse(&format!("alice read {ALICE}")).unwrap().knows(&alice));
+        assert!(!format!("{tokens:?}").contains(ALICE), "a token is kept");
+    }
+
+    #[test]
+    fn mistakes_are_named_by_line_and_tell_no_token() {
+        for (text, expected) in [
+            ("", "tokens f: nobody is in it"),
+            ("#\nalice act\n", "tokens f: line 2: write NAME ROLE TOKEN"),
+            (&format!("alice {ALICE} act"), "tokens f: line 1: role of alice: write read or act before the token"),
+            ("alice act short", "tokens f: line 1: token of alice: 32 ASCII characters"),
+            (&format!("alice act {ALICE}\nalice read {BOB}"), "tokens f: line 2: alice is there already"),
+            (&format!("alice act {ALICE}\nbob read {ALICE}"), "tokens f: line 2: token of bob: somebody else has it"),
+            (&format!("a\u{1b}[2J act {ALICE}"), "tokens f: line 1: the name is"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(expected) && !error.contains(ALICE) && !error.contains('\n'), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_its_owners_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let (file, link) = (directory.path().join("tokens"), directory.path().join("link"));
+        fs::write(&file, format!("alice act {ALICE}\n")).unwrap();
+        let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+        for open in [0o640, 0o604, 0o602] {
+            mode(open);
+            assert!(matches!(Tokens::read(&file), Err(TokensError::Open(_))), "{open:o}");
+        }
+        mode(0o600);
+        assert_eq!(Tokens::read(&file).unwrap().count(), 1);
+        symlink(&file, &link).unwrap();
+        assert!(matches!(Tokens::read(&link), Err(TokensError::File { .. })));
+        assert!(matches!(Tokens::read(directory.path()), Err(TokensError::File { .. })));
+    }
+}

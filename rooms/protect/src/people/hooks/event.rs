@@ -1,0 +1,128 @@
+//! What receivers are told.
+
+use std::time::SystemTime;
+
+use serde::Serialize;
+use weir_service::escape::escaped;
+
+use crate::journal::What;
+use crate::model::Attack;
+use crate::people::told::millis;
+use crate::people::words;
+
+/// Whether receivers are told: of what becomes of attacks, and of stops.
+pub fn is_told(what: What) -> bool {
+    !matches!(what, What::Extended | What::Rotated | What::Began)
+}
+
+/// How much it matters, as syslog counts (RFC 5424, section 6.2.1).
+pub(super) fn severity(what: What) -> u8 {
+    match what {
+        What::Detected | What::Pending | What::Refused => 4,
+        What::Doubted | What::Announced | What::Withdrawn | What::Stopped | What::Resumed => 5,
+        What::Installed | What::Over | What::Extended | What::Rotated | What::Began => 6,
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Event {
+    /// What happened.
+    pub event: What,
+    /// When, ms since 1970.
+    pub time_ms: f64,
+    /// One sentence.
+    pub text: String,
+    /// Who did it; absent: the room itself.
+    pub by: Option<String>,
+    /// The attack that it is about.
+    pub attack: Option<About>,
+    #[serde(skip)]
+    pub(super) time: SystemTime,
+}
+
+/// An attack, as an event tells of it.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct About {
+    id: u64,
+    target: String,
+    group: String,
+    class: &'static str,
+    packets: f64,
+    bits: f64,
+    sources: usize,
+    rule: String,
+    top_sources: Vec<String>,
+    routes: Vec<String>,
+    doubts: Vec<String>,
+}
+
+impl Event {
+    /// Something that happened to an attack: by whom, and why if there is more to say than its state.
+    pub fn of(what: What, attack: &Attack, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
+        let detection = &attack.detection;
+        let evidence = &detection.evidence;
+        let about = About {
+            id: attack.id,
+            target: detection.target.prefix.to_string(),
+            group: detection.target.group.clone(),
+            class: detection.class.name(),
+            packets: evidence.packets.value,
+            bits: evidence.bits.value,
+            sources: evidence.sources,
+            rule: evidence.rule.clone(),
+            top_sources: evidence.top_sources.iter().take(10).map(|share| share.value.clone()).collect(),
+            routes: attack.level.routes.iter().take(MOST).map(words::route).collect(),
+            doubts: detection.doubts.iter().take(MOST).map(words::doubt).collect(),
+        };
+        let mut text = format!(
+            "attack {} on {} ({}): {} {}: {}packets/s, {}bit/s of {} sources",
+            about.id,
+            about.target,
+            about.group,
+            about.class,
+            what.name(),
+            words::scaled(about.packets),
+            words::scaled(about.bits),
+            about.sources,
+        );
+        let more = match what {
+            What::Announced | What::Installed | What::Withdrawn | What::Pending => about.routes.first(),
+            What::Doubted => about.doubts.first(),
+            _ => None,
+        };
+        for part in [more.map(String::as_str), why, by.map(|_| "by a person")].into_iter().flatten() {
+            text.push_str("; ");
+            text.push_str(part);
+        }
+        Self::made(what, time, by, &text, Some(about))
+    }
+
+    /// Something that happened to all of them, or to none: by whom, and why if there is more to say.
+    pub fn of_all(what: What, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
+        let text = match (what, why) {
+            (What::Doubted, Some(why)) => why,
+            (What::Withdrawn, _) => "routes with the number of another Weir are to be withdrawn",
+            (What::Stopped, _) => "everything is to be withdrawn, and nothing announced until it is resumed",
+            _ => "mode automatic announces again what attacks ask for, mode manual asks again",
+        };
+        Self::made(what, time, by, text, None)
+    }
+
+    fn made(what: What, time: SystemTime, by: Option<&str>, text: &str, attack: Option<About>) -> Self {
+        let by = by.map(str::to_owned);
+        Self { event: what, time_ms: millis(time), text: escaped(text), by, attack, time }
+    }
+
+    /// As JSON in one line, of which a terminal obeys nothing.
+    pub(super) fn json(&self) -> Vec<u8> {
+        let mut json = Vec::new();
+        // Writing to memory does not fail, and values of ours have strings for keys.
+        let _ = weir_service::escape::write_json(&mut json, self);
+        json.push(b'\n');
+        json
+    }
+}
+
+/// Routes and doubts that an event names.
+const MOST: usize = 8;

@@ -1,0 +1,203 @@
+//! Whom the room tells by itself: a program, a webhook, syslog.
+//!
+//! ```text
+//! guard: tell(event) --> a bounded queue a receiver --> one task each, on the thread `hooks`
+//! ```
+//!
+//! Telling never waits: what a full queue has no room for is counted. A receiver that is dead or slow holds up neither the guard nor
+//! another receiver, and is told of in one line when it fails, and in another when it works again.
+
+mod command;
+mod event;
+mod syslog;
+#[cfg(test)]
+mod tests;
+mod tls;
+mod webhook;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::{mpsc, oneshot};
+
+pub use event::{Event, is_told};
+pub use tls::TrustError;
+pub use webhook::{Url, UrlError};
+
+/// `[protect.hooks]`
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A program and its arguments; empty: none. It gets an event as JSON on its standard input.
+    pub command: Vec<String>,
+    /// Where an event is posted to, as JSON.
+    pub webhook: Option<Url>,
+    /// File of the authorities whose certificates are believed of it, PEM; `None`: those that this machine trusts.
+    pub ca: Option<PathBuf>,
+    /// Where events are sent to as RFC 5424, by UDP.
+    pub syslog: Option<SocketAddr>,
+    /// How long a program or a receiver may take.
+    pub timeout: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { command: Vec::new(), webhook: None, ca: None, syslog: None, timeout: Duration::from_secs(10) }
+    }
+}
+
+/// The receivers, which are told until this is dropped.
+#[derive(Debug)]
+pub struct Hooks {
+    receivers: Vec<Receiver>,
+    /// Dropping the sender ends the thread.
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Receiver {
+    name: &'static str,
+    queue: mpsc::Sender<Arc<Event>>,
+    counts: Arc<Cells>,
+}
+
+#[derive(Debug, Default)]
+struct Cells {
+    told: AtomicU64,
+    failed: AtomicU64,
+    dropped: AtomicU64,
+}
+
+/// What became of the events of a receiver.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
+    /// `command`, `webhook` or `syslog`.
+    pub receiver: &'static str,
+    /// Those that it took.
+    pub told: u64,
+    /// Those that it did not take, or not in time.
+    pub failed: u64,
+    /// Those that its queue had no room for.
+    pub dropped: u64,
+}
+
+/// Who carries an event to its receiver.
+trait Carrier: Send + 'static {
+    const NAME: &'static str;
+
+    /// Why it could not, in one line.
+    fn carry(&mut self, event: &Event) -> impl Future<Output = Result<(), String>> + Send;
+}
+
+impl Hooks {
+    /// Starts the thread `hooks`, if anybody is to be told.
+    ///
+    /// # Errors
+    /// The thread or its runtime cannot be had; nobody could be believed behind `https://`.
+    pub fn start(settings: &Settings) -> anyhow::Result<Self> {
+        let mut hooks = Self { receivers: Vec::new(), stop: None, thread: None };
+        if settings.command.is_empty() && settings.webhook.is_none() && settings.syslog.is_none() {
+            return Ok(hooks);
+        }
+        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
+        let timeout = settings.timeout;
+        if !settings.command.is_empty() {
+            hooks.add(&runtime, command::Program::new(settings.command.clone(), timeout));
+        }
+        if let Some(url) = settings.webhook.clone() {
+            let trust = url.is_encrypted().then(|| tls::Trust::load(settings.ca.as_deref())).transpose()?;
+            hooks.add(&runtime, webhook::Poster::new(url, trust, timeout));
+        }
+        if let Some(address) = settings.syslog {
+            hooks.add(&runtime, syslog::Sender::new(address));
+        }
+        let (stop, stopped) = oneshot::channel::<()>();
+        let running = move || {
+            // What is left when it ends is for nobody: programs that run are killed with their tasks.
+            runtime.block_on(async {
+                let _ = stopped.await;
+            });
+            runtime.shutdown_background();
+        };
+        hooks.thread = Some(thread::Builder::new().name("hooks".into()).spawn(running)?);
+        hooks.stop = Some(stop);
+        Ok(hooks)
+    }
+
+    fn add<C: Carrier>(&mut self, runtime: &Runtime, carrier: C) {
+        let (queue, events) = mpsc::channel(QUEUE);
+        let counts = Arc::<Cells>::default();
+        runtime.spawn(carry(carrier, events, counts.clone()));
+        self.receivers.push(Receiver { name: C::NAME, queue, counts });
+    }
+
+    /// Tells all receivers, some time soon. Never waits.
+    pub fn tell(&self, event: Event) {
+        let event = Arc::new(event);
+        for receiver in &self.receivers {
+            if receiver.queue.try_send(event.clone()).is_err() {
+                receiver.counts.dropped.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// What became of all events.
+    pub fn counts(&self) -> Vec<Count> {
+        let count = |receiver: &Receiver| Count {
+            receiver: receiver.name,
+            told: receiver.counts.told.load(Ordering::Relaxed),
+            failed: receiver.counts.failed.load(Ordering::Relaxed),
+            dropped: receiver.counts.dropped.load(Ordering::Relaxed),
+        };
+        self.receivers.iter().map(count).collect()
+    }
+}
+
+impl Drop for Hooks {
+    fn drop(&mut self) {
+        self.stop.take();
+        if let Some(thread) = self.thread.take() {
+            // A panic on that thread has been told on stderr already.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Whether anybody could be believed behind `https://`: see [`Settings::ca`].
+///
+/// # Errors
+/// Nobody could, for this reason.
+pub fn check_trust(ca: Option<&Path>) -> Result<(), TrustError> {
+    tls::Trust::load(ca).map(drop)
+}
+
+/// Carries events one after another.
+async fn carry<C: Carrier>(mut carrier: C, mut events: mpsc::Receiver<Arc<Event>>, counts: Arc<Cells>) {
+    let mut works = true;
+    while let Some(event) = events.recv().await {
+        match carrier.carry(&event).await {
+            Ok(()) => {
+                counts.told.fetch_add(1, Ordering::Relaxed);
+                if !works {
+                    tracing::info!("hook {}: works again", C::NAME);
+                }
+                works = true;
+            }
+            Err(why) => {
+                counts.failed.fetch_add(1, Ordering::Relaxed);
+                if works {
+                    tracing::warn!("hook {}: {why}; events that it does not take are counted, not kept", C::NAME);
+                }
+                works = false;
+            }
+        }
+    }
+}
+
+/// Events that wait for a receiver.
+const QUEUE: usize = 256;

@@ -1,0 +1,106 @@
+//! A receiver of syslog: RFC 5424 in datagrams of UDP (RFC 5426).
+
+use std::fmt::Write;
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use nix::unistd::gethostname;
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+use super::event::severity;
+use super::{Carrier, Event};
+
+pub(super) struct Sender {
+    address: SocketAddr,
+    host: String,
+    socket: Option<UdpSocket>,
+}
+
+impl Sender {
+    pub(super) fn new(address: SocketAddr) -> Self {
+        let host = gethostname().ok().and_then(|name| name.into_string().ok()).unwrap_or_default();
+        Self { address, host: named(&host), socket: None }
+    }
+
+    async fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+        let (socket, is_new) = match self.socket.take() {
+            Some(socket) => (socket, false),
+            None => {
+                let any: SocketAddr = match self.address {
+                    SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
+                    SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
+                };
+                let socket = UdpSocket::bind(any).await?;
+                socket.connect(self.address).await?;
+                (socket, true)
+            }
+        };
+        socket.send(message).await?;
+        // That nobody listens is told a little later, by ICMP; without waiting for it every other message would seem to be taken.
+        if is_new && let Ok(Err(error)) = timeout(ANSWERED, socket.recv(&mut [0])).await {
+            return Err(error);
+        }
+        self.socket = Some(socket);
+        Ok(())
+    }
+}
+
+impl Carrier for Sender {
+    const NAME: &'static str = "syslog";
+
+    async fn carry(&mut self, event: &Event) -> Result<(), String> {
+        let message = message(event, &self.host);
+        self.send(message.as_bytes()).await.map_err(|error| format!("{}: {error}", self.address))
+    }
+}
+
+/// A message: `<132>1 2026-11-23T03:14:15.926535Z HOST weir PID detected - TEXT`; the text is what the event says.
+fn message(event: &Event, host: &str) -> String {
+    let priority = FACILITY * 8 + severity(event.event);
+    let time = humantime::format_rfc3339_micros(event.time);
+    let mut message =
+        format!("<{priority}>1 {time} {host} weir {} {} - {}", std::process::id(), event.event.name(), event.text);
+    if let Some(by) = &event.by {
+        // Writing to a string does not fail.
+        let _ = write!(message, " ({})", weir_service::escape::escaped(by));
+    }
+    message.truncate(message.floor_char_boundary(LONGEST));
+    message
+}
+
+/// A host's name as the grammar has it: visible ASCII; nil if it has none.
+fn named(host: &str) -> String {
+    let name: String = host.chars().filter(char::is_ascii_graphic).take(255).collect();
+    if name.is_empty() { "-".into() } else { name }
+}
+
+/// How long the first message of a socket is given to be refused.
+const ANSWERED: Duration = Duration::from_millis(200);
+
+/// daemon
+const FACILITY: u8 = 3;
+
+/// Bytes of a message that every receiver takes (RFC 5426, section 3.2, has 2048 as what all should).
+const LONGEST: usize = 2048;
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, UNIX_EPOCH};
+
+    use super::*;
+    use crate::journal::What;
+    use crate::people::fixture;
+
+    #[test]
+    fn a_message_is_as_the_rfc_has_it() {
+        let time = UNIX_EPOCH + Duration::from_micros(1_795_403_655_926_535);
+        let event = Event::of(What::Detected, &fixture::attack(17), time, Some("ali\u{1b}ce"), None);
+        let message = message(&event, &named("edge\u{202e} 1"));
+        let begin =
+            format!("<28>1 2026-11-23T03:14:15.926535Z edge1 weir {} detected - attack 17 on ", std::process::id());
+        assert!(message.starts_with(&begin), "{message}");
+        assert!(message.ends_with("by a person (ali\\u{1b}ce)") && message.is_ascii(), "{message}");
+        assert_eq!(named(""), "-");
+    }
+}

@@ -1,0 +1,155 @@
+//! Receivers of all kinds, alive, dead and slow.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use serde_json::Value;
+
+use super::*;
+use crate::journal::What;
+use crate::people::fixture;
+
+fn event() -> Event {
+    Event::of(What::Announced, &fixture::attack(17), SystemTime::now(), None, None)
+}
+
+/// Waits until the counts of a receiver are so.
+fn await_counts(hooks: &Hooks, receiver: &str, wanted: impl Fn(&Count) -> bool) {
+    let start = Instant::now();
+    loop {
+        let counts = hooks.counts();
+        let count = counts.iter().find(|count| count.receiver == receiver).unwrap();
+        if wanted(count) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(30), "{counts:?}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn only_command(line: &[&str], timeout: Duration) -> Settings {
+    Settings { command: line.iter().map(|&word| word.to_owned()).collect(), timeout, ..Settings::default() }
+}
+
+#[test]
+fn a_program_gets_the_event_and_nothing_else() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("event");
+    let script = format!("cat > {0}.part; env > {0}.env; mv {0}.part {0}", file.display());
+    let hooks = Hooks::start(&only_command(&["/bin/sh", "-c", &script], Duration::from_secs(20))).unwrap();
+    hooks.tell(event());
+    await_counts(&hooks, "command", |count| count.told == 1);
+    let told: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!((&told["event"], &told["attack"]["id"]), (&"announced".into(), &17.into()), "{told}");
+    assert_eq!(told["attack"]["target"], "192.0.2.7/32");
+    let env = fs::read_to_string(directory.path().join("event.env")).unwrap();
+    assert!(!env.contains("CARGO"), "{env}");
+    // Nothing of an event is obeyed by a shell: it is no argument.
+    let hostile = Hooks::start(&only_command(&["/bin/echo", "$(reboot)"], Duration::from_secs(20))).unwrap();
+    hostile.tell(event());
+    await_counts(&hostile, "command", |count| count.told == 1);
+}
+
+#[test]
+fn a_program_that_hangs_is_killed_with_all_that_it_started() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("pid");
+    let script = format!("sleep 1000 & echo $! > {0}.part; mv {0}.part {0}; wait", file.display());
+    let hooks = Hooks::start(&only_command(&["/bin/sh", "-c", &script], Duration::from_secs(1))).unwrap();
+    hooks.tell(event());
+    await_counts(&hooks, "command", |count| count.failed == 1);
+    let child = fs::read_to_string(&file).unwrap().trim().to_owned();
+    let start = Instant::now();
+    // It is a zombie until whoever is its parent now has seen to it.
+    while fs::read_to_string(format!("/proc/{child}/stat")).is_ok_and(|stat| !stat.contains(") Z ")) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{child} runs on");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_full_queue_is_counted_and_nobody_waits() {
+    let line = ["/bin/sleep", "1000"];
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let syslog = Some(sink.local_addr().unwrap());
+    let hooks = Hooks::start(&Settings { syslog, ..only_command(&line, Duration::from_secs(1000)) }).unwrap();
+    let start = Instant::now();
+    for _ in 0..QUEUE + 100 {
+        hooks.tell(event());
+        // The other receiver has all of them.
+        let mut bytes = [0; 4096];
+        assert!(sink.recv(&mut bytes).unwrap() > 100);
+    }
+    let counts = hooks.counts();
+    let dropped = counts.iter().find(|count| count.receiver == "command").unwrap().dropped;
+    // One is at the program.
+    assert!((99..=100).contains(&dropped), "{counts:?}");
+    await_counts(&hooks, "syslog", |count| count.told == QUEUE as u64 + 100);
+    drop(hooks);
+    assert!(start.elapsed() < Duration::from_secs(30), "a program holds up the end");
+}
+
+#[test]
+fn what_cannot_be_started_or_reached_is_counted() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let webhook = Some(format!("http://{closed}/").parse().unwrap());
+    let settings = Settings { webhook, ..only_command(&["/nowhere/program"], Duration::from_secs(5)) };
+    let hooks = Hooks::start(&settings).unwrap();
+    hooks.tell(event());
+    await_counts(&hooks, "command", |count| count.failed == 1);
+    await_counts(&hooks, "webhook", |count| count.failed == 1);
+    let failing = Hooks::start(&only_command(&["/bin/false"], Duration::from_secs(20))).unwrap();
+    failing.tell(event());
+    await_counts(&failing, "command", |count| count.failed == 1);
+}
+
+#[test]
+fn a_webhook_gets_json_and_its_answer_counts() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/hook?team=noc", listener.local_addr().unwrap());
+    let hooks = Hooks::start(&Settings { webhook: Some(url.parse().unwrap()), ..Settings::default() }).unwrap();
+    hooks.tell(event());
+    // The first answer is none that counts: it is tried again.
+    for status in ["503 Busy", "204 Thanks"] {
+        let (mut stream, _) = listener.accept().unwrap();
+        let mut asked = Vec::new();
+        while !asked.ends_with(b"}\n") {
+            let mut bytes = [0; 4096];
+            let length = stream.read(&mut bytes).unwrap();
+            assert!(length > 0, "{}", String::from_utf8_lossy(&asked));
+            asked.extend_from_slice(&bytes[..length]);
+        }
+        let asked = String::from_utf8(asked).unwrap();
+        let (head, body) = asked.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("POST /hook?team=noc HTTP/1.1\r\n"), "{head}");
+        assert!(head.to_lowercase().contains("content-type: application/json"), "{head}");
+        assert_eq!(serde_json::from_str::<Value>(body).unwrap()["event"], "announced");
+        write!(stream, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
+    }
+    await_counts(&hooks, "webhook", |count| count.told == 1 && count.failed == 0);
+}
+
+#[test]
+fn urls_are_of_http_with_tls_or_without() {
+    for url in [
+        "https://hooks.example/x",
+        "https://[::1]:8443/",
+        "http://127.0.0.1:80/",
+        "http://[::1]:8080/a?b",
+        "http://relay/",
+    ] {
+        let parsed = url.parse::<Url>().unwrap();
+        assert_eq!((parsed.to_string().as_str(), parsed.is_encrypted()), (url, url.starts_with("https")));
+    }
+    for (url, expected) in [
+        ("relay", "`relay`: write https://HOST:PORT/PATH, or http://"),
+        ("ftp://relay/", "`ftp://relay/`: write"),
+        ("http://user:word@relay/", "`http://user:word@relay/`: write"),
+    ] {
+        let error = url.parse::<Url>().unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{error}");
+    }
+}

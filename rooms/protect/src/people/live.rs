@@ -1,0 +1,87 @@
+//! How things stand, as one stream of server-sent events.
+//!
+//! A frame is made when the connection has room for it: who reads slowly gets fewer, not older ones. Whoever is no longer known gets
+//! no more.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use axum::body::Bytes;
+use serde::Serialize;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use weir_service::http::{Place, event, events, frames};
+
+use super::access::Person;
+use super::call::Call;
+use super::problem::Answer;
+use super::told::{self, Row, State, Whole};
+use super::{People, Role};
+use crate::model::Board;
+
+/// What is told at once.
+#[derive(Debug, Serialize)]
+struct Frame<'a> {
+    you: &'a str,
+    role: Role,
+    state: State<'a>,
+    attacks: Vec<Row<'a>>,
+    /// The one that was asked for, as long as it is known.
+    attack: Option<Whole<'a>>,
+}
+
+/// A stream to one client.
+struct Follower {
+    people: Arc<People>,
+    person: Person,
+    board: watch::Receiver<Arc<Board>>,
+    /// The attack of which all is told.
+    attack: Option<u64>,
+    /// When the next frame may be made.
+    next: Instant,
+    _place: Place,
+}
+
+pub(super) fn follow(people: &Arc<People>, call: &Call) -> Answer {
+    let attack = call.whole("attack", 0, u64::MAX)?;
+    let place = people.places.take(&call.held)?;
+    let mut board = people.shown.board();
+    board.mark_changed();
+    let (people, person) = (people.clone(), call.person.clone());
+    let follower = Follower { people, person, board, attack, next: Instant::now(), _place: place };
+    Ok(events(frames(follower, Follower::next)))
+}
+
+impl Follower {
+    async fn next(mut self) -> Option<(Bytes, Self)> {
+        sleep_until(self.next).await;
+        // Also where nothing changes: so that it is seen that the stream lives, and how old the board is.
+        if let Ok(Err(_)) = timeout(SILENCE, self.board.changed()).await {
+            // The guard has ended.
+            sleep(SILENCE).await;
+        }
+        if !self.people.tokens().knows(&self.person) {
+            return None;
+        }
+        self.next = Instant::now() + APART;
+        let board = self.board.borrow_and_update().clone();
+        let frame = Frame {
+            you: &self.person.name,
+            role: self.person.role,
+            state: told::state(&board, SystemTime::now()),
+            attacks: told::rows(&board.attacks, MOST),
+            attack: self.attack.and_then(|id| told::attack(&board, id)).map(|attack| told::whole(attack)),
+        };
+        let bytes = event("event: board\n", &frame);
+        Some((bytes, self))
+    }
+}
+
+/// From one frame to the next at least.
+const APART: Duration = Duration::from_millis(250);
+
+/// Time after which a frame is sent though nothing has changed.
+const SILENCE: Duration = Duration::from_secs(1);
+
+/// Attacks that a frame tells of; `/protect/attacks` has all.
+pub(super) const MOST: usize = 200;

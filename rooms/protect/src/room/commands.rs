@@ -1,0 +1,126 @@
+//! What people ask, on its way to the thread that decides, and the answer.
+
+use std::collections::VecDeque;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::Waker;
+use crate::guard::Denied;
+use crate::journal::{Entry, WEIR};
+use crate::model::{Board, Command};
+
+/// A person's command.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) command: Command,
+    pub(super) by: String,
+    pub(super) answer: Sender<Result<String, Denied>>,
+}
+
+/// What people may ask for and see. Clones are of the same room.
+#[derive(Clone, Debug)]
+pub struct Commands {
+    asked: Sender<Asked>,
+    waker: Arc<Waker>,
+    pub(super) board: watch::Receiver<Arc<Board>>,
+    pub(super) recent: Arc<Mutex<Recent>>,
+}
+
+/// The newest lines of the journal.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    lines: VecDeque<(u64, Entry)>,
+    last: u64,
+}
+
+/// Nobody answers, or the command is denied.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Unanswered {
+    /// It is not carried out.
+    #[error(transparent)]
+    Denied(#[from] Denied),
+    /// The thread that decides has ended, or takes longer than a few seconds.
+    #[error("the guard does not answer")]
+    Silent,
+}
+
+impl Commands {
+    pub(super) fn new(waker: Arc<Waker>, board: watch::Receiver<Arc<Board>>) -> (Self, Receiver<Asked>) {
+        let (asked, heard) = channel();
+        (Self { asked, waker, board, recent: Arc::default() }, heard)
+    }
+
+    /// Has a command carried out, and waits for the answer: what was done, in a line.
+    ///
+    /// # Errors
+    /// It is not carried out, or nobody answers.
+    pub fn ask(&self, command: Command, by: &str) -> Result<String, Unanswered> {
+        let (answer, told) = channel();
+        let asked = Asked { command, by: by.to_owned(), answer };
+        self.asked.send(asked).map_err(|_| Unanswered::Silent)?;
+        self.waker.wake();
+        Ok(told.recv_timeout(PATIENCE).map_err(|_| Unanswered::Silent)??)
+    }
+
+    /// How things stand, now and whenever that changes.
+    pub fn board(&self) -> watch::Receiver<Arc<Board>> {
+        self.board.clone()
+    }
+
+    /// The newest lines of the journal that are older than `before`, the newest first, at most so many. Each is an object with `id`,
+    /// `time_ms`, `event`, `by` (absent: the room itself), `attack`, `target`, `class`, `text`, and what else its kind has.
+    pub fn journal(&self, before: Option<u64>, most: usize) -> Vec<Value> {
+        let recent = self.recent();
+        let older = recent.lines.iter().rev().filter(|(id, _)| before.is_none_or(|before| *id < before));
+        older.take(most).map(|(id, entry)| shown(*id, entry)).collect()
+    }
+
+    pub(super) fn remember(&self, entries: &[Entry]) {
+        let mut recent = self.recent();
+        for entry in entries {
+            recent.last += 1;
+            let id = recent.last;
+            recent.lines.push_back((id, entry.clone()));
+            if recent.lines.len() > RECENT {
+                recent.lines.pop_front();
+            }
+        }
+    }
+
+    fn recent(&self) -> MutexGuard<'_, Recent> {
+        self.recent.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn shown(id: u64, entry: &Entry) -> Value {
+    let mut object = match serde_json::to_value(entry) {
+        Ok(Value::Object(object)) => object,
+        _ => Map::new(),
+    };
+    for (key, name) in [("who", "by"), ("what", "event"), ("why", "text")] {
+        if let Some(value) = object.remove(key) {
+            object.insert(name.to_owned(), value);
+        }
+    }
+    if entry.who == WEIR {
+        object.remove("by");
+    }
+    object.remove("time");
+    let time = entry.time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    if let Some(target) = &entry.target {
+        object.insert("target".into(), json!(target.prefix.to_string()));
+        object.insert("group".into(), json!(target.group));
+    }
+    object.extend([("id".to_owned(), json!(id)), ("time_ms".to_owned(), json!(time))]);
+    Value::Object(object)
+}
+
+/// Longest wait for an answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Lines that people can look at.
+const RECENT: usize = 2_000;

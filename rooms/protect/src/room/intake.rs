@@ -1,0 +1,88 @@
+//! What the shards tell, in the order in which it came, however late somebody has the time to look.
+
+use super::engine::TICKS_APART;
+use super::{Engine, Inlet};
+
+/// The ends of all shards' queues.
+#[derive(Debug)]
+pub(super) struct Intake {
+    inlets: Vec<Inlet>,
+    /// Drops that were told, and when others are next.
+    told_drops: (u64, u64),
+    /// When it is told next that what is looked at has waited for long.
+    told_lag: u64,
+}
+
+impl Intake {
+    pub(super) fn new(inlets: Vec<Inlet>) -> Self {
+        Self { inlets, told_drops: (0, 0), told_lag: 0 }
+    }
+
+    /// Hands over what has come; whether there was anything. Shards take turns of some ms. Who is behind takes what came between two ticks, so
+    /// that time goes on for those who decide as it did when it came.
+    pub(super) fn take(&mut self, engine: &mut Engine) -> bool {
+        let (mut took, mut end) = (0, None);
+        while took < BATCH {
+            let Some(first) = self.waits() else { break };
+            if first > *end.get_or_insert(first + TICKS_APART.as_nanos() as u64) {
+                break;
+            }
+            let turns = self.inlets.iter_mut().map(|inlet| inlet.take(BATCH, first + TURN, |news| engine.take(news)));
+            took += turns.sum::<usize>();
+        }
+        took > 0
+    }
+
+    /// When that came which waits longest; `None`: nothing waits.
+    pub(super) fn waits(&self) -> Option<u64> {
+        self.inlets.iter().filter_map(Inlet::first).min()
+    }
+
+    /// Whether nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.inlets.iter().all(Inlet::is_empty)
+    }
+
+    /// What was passed on since the start, and what there was no room for.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        self.inlets.iter().map(Inlet::totals).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    }
+
+    /// Packets that nobody was told of since their datagrams were overtaken.
+    pub(super) fn late(&self) -> u64 {
+        self.inlets.iter().map(Inlet::late).sum()
+    }
+
+    /// Tells people, now and then, that this machine has no time for what comes: how long that waited at which is looked now.
+    pub(super) fn tell(&mut self, now: u64, lag: u64) {
+        let (_, dropped) = self.totals();
+        if dropped > self.told_drops.0 && now >= self.told_drops.1 {
+            tracing::warn!(
+                "protect: {} samples were not looked at since the last such line: more come than one processor decides on (as long as \
+                 a queue is only filling up, others count for them)",
+                dropped - self.told_drops.0
+            );
+            self.told_drops = (dropped, now + APART);
+        }
+        if lag >= LONG && now >= self.told_lag {
+            tracing::warn!(
+                "protect: samples are looked at {:.1} s after they came, and floods decided as much later: this machine has no \
+                 processor for it",
+                lag as f64 / 1e9
+            );
+            self.told_lag = now + APART;
+        }
+    }
+}
+
+/// News of a shard that are taken at once.
+const BATCH: usize = 4_096;
+
+/// What came within this time is taken shard by shard, ns: buckets are deeper by far.
+const TURN: u64 = 5_000_000;
+
+/// What is told when it has waited for so long, ns.
+const LONG: u64 = 1_000_000_000;
+
+/// From one such line to the next, ns.
+const APART: u64 = 10 * 1_000_000_000;

@@ -1,0 +1,184 @@
+//! The room with its people: whoever starts it needs nothing else.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use axum::Router;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::watch;
+use weir_service::http;
+use weir_service::metrics::Samples;
+
+use super::run::Listener;
+use super::{Commands, Outlet, Room, Started, Unanswered};
+use crate::detect::Atlas;
+use crate::guard::Denied;
+use crate::journal::{Entry, WEIR};
+use crate::metrics::{self, Figures};
+use crate::model::{Attack, Board, Command};
+use crate::people::hooks::{self, Event, Hooks, Url};
+use crate::people::{self, People, Shown, Tokens};
+use crate::settings::Settings;
+
+/// A running room, and those who ask it and are told.
+pub struct Protection {
+    room: Room,
+    people: Option<Arc<People>>,
+    hooks: Arc<Hooks>,
+    settings: Arc<Settings>,
+}
+
+/// What an account says of the room.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Summary {
+    /// Sampled packets to protected addresses, counters and news of agents that were looked at.
+    pub sightings: u64,
+    /// Those for which a queue had no room, or that others counted for while it was filling up.
+    pub dropped: u64,
+    /// Attacks that began.
+    pub attacks: u64,
+    /// Routes that are wanted.
+    pub routes: usize,
+    /// Routes that were announced.
+    pub announced: u64,
+    /// Routes that were withdrawn.
+    pub withdrawn: u64,
+    /// Lines that the journal did not take.
+    pub unwritten: u64,
+}
+
+impl Protection {
+    /// Starts the room; `ground`: whose pages may ask. The outlets are the shards', one for each.
+    ///
+    /// # Errors
+    /// One line: a file of tokens or the journal cannot be read, no thread is to be had.
+    pub fn start(
+        settings: Arc<Settings>,
+        ground: &http::Settings,
+        shards: usize,
+        atlas: Option<Box<dyn Atlas>>,
+    ) -> Result<(Self, Vec<Outlet>)> {
+        let tokens = settings.access.as_ref().map(|access| Tokens::read(&access.tokens)).transpose()?;
+        let hooks = Arc::new(Hooks::start(&receivers(&settings)?).context("start the hooks")?);
+        let Started { room, outlets } = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
+        let shown: Arc<dyn Shown> = Arc::new(room.commands().clone());
+        let people = tokens.map(|tokens| Arc::new(People::new(shown, tokens, ground.clone())));
+        Ok((Self { room, people, hooks, settings }, outlets))
+    }
+
+    /// The paths below `/protect`; `None`: nobody has access.
+    pub fn router(&self) -> Option<Router> {
+        self.people.as_ref().map(people::router)
+    }
+
+    /// Goes over to other settings. What only a start can change stays, and a line tells of it.
+    ///
+    /// # Errors
+    /// The file of tokens cannot be read: nothing has changed.
+    pub fn adopt(&mut self, settings: &Arc<Settings>, atlas: Option<Box<dyn Atlas>>) -> Result<()> {
+        if let (Some(people), Some(access)) = (&self.people, &settings.access) {
+            people.adopt(Tokens::read(&access.tokens)?);
+        }
+        let before = &self.settings;
+        for (key, stays) in [
+            ("journal", before.journal != settings.journal),
+            ("speaker", before.speaker != settings.speaker),
+            ("access", before.access.is_some() != settings.access.is_some()),
+            ("hooks", before.hooks != settings.hooks),
+        ] {
+            if stays {
+                tracing::warn!("protect.{key} stays: a reload does not change it (restart for the other)");
+            }
+        }
+        let (journal, speaker) = (before.journal.clone(), before.speaker.clone());
+        let adopted = Arc::new(Settings { journal, speaker, hooks: before.hooks.clone(), ..Settings::clone(settings) });
+        self.room.adopt(adopted.clone(), atlas);
+        self.settings = adopted;
+        Ok(())
+    }
+
+    /// What people may ask for and see.
+    pub fn commands(&self) -> &Commands {
+        self.room.commands()
+    }
+
+    /// Adds every family of [`metrics::families`].
+    pub fn metrics(&self, samples: &mut Samples<'_>) {
+        let board = self.board();
+        let refusals = self.people.as_ref().map(|people| people.refusals()).unwrap_or_default();
+        metrics::metrics(samples, &Figures { board: &board, refusals, hooks: &self.hooks.counts() });
+    }
+
+    /// What an account says of it.
+    pub fn summary(&self) -> Summary {
+        let board = self.board();
+        let counts = &board.counts;
+        Summary {
+            sightings: counts.sightings,
+            dropped: counts.dropped,
+            attacks: counts.attacks,
+            routes: board.caps.routes,
+            announced: counts.announced,
+            withdrawn: counts.withdrawn,
+            unwritten: counts.unwritten,
+        }
+    }
+
+    fn board(&self) -> Arc<Board> {
+        self.commands().board().borrow().clone()
+    }
+}
+
+impl std::fmt::Debug for Protection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Protection").field("room", &self.room).finish_non_exhaustive()
+    }
+}
+
+impl Shown for Commands {
+    fn board(&self) -> watch::Receiver<Arc<Board>> {
+        self.board()
+    }
+
+    fn command(&self, by: &str, command: Command) -> Result<String, people::Denied> {
+        self.ask(command, by).map_err(|unanswered| match unanswered {
+            Unanswered::Denied(Denied::Unknown(id)) => people::Denied::Absent(id),
+            Unanswered::Denied(denied) => people::Denied::Refused(denied.to_string()),
+            Unanswered::Silent => people::Denied::Silent,
+        })
+    }
+
+    fn journal(&self, before: Option<u64>, most: usize) -> Result<Vec<Value>, String> {
+        Ok(self.journal(before, most))
+    }
+}
+
+/// Tells hooks of each line of the journal that is about something new.
+fn listener(hooks: Arc<Hooks>) -> Listener {
+    Box::new(move |entry: &Entry, attack: Option<&Attack>| {
+        if !hooks::is_told(entry.what) {
+            return;
+        }
+        let by = (entry.who != WEIR).then_some(&*entry.who);
+        let why = (!entry.why.is_empty()).then_some(&*entry.why);
+        hooks.tell(match attack {
+            Some(attack) => Event::of(entry.what, attack, entry.time, by, why),
+            None => Event::of_all(entry.what, entry.time, by, why),
+        });
+    })
+}
+
+fn receivers(settings: &Settings) -> Result<hooks::Settings> {
+    let written = &settings.hooks;
+    let webhook =
+        written.webhook.as_ref().map(|url| url.parse::<Url>()).transpose().context("protect.hooks: webhook")?;
+    let default = hooks::Settings::default();
+    Ok(hooks::Settings {
+        command: written.command.clone().unwrap_or_default(),
+        webhook,
+        ca: written.ca.clone(),
+        syslog: written.syslog.map(|address| address.0),
+        timeout: written.timeout.map_or(default.timeout, weir_units::Span::duration),
+    })
+}

@@ -1,0 +1,477 @@
+//! The thread that decides.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, SystemTime};
+
+use anyhow::{Context, Result, anyhow};
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::watch;
+use weir_service::clock;
+
+use super::commands::Asked;
+use super::intake::Intake;
+use super::{Commands, Engine, Outlet, Waker, queue, speaker};
+use crate::bgp::Instance;
+use crate::detect::Atlas;
+use crate::guard::{Announcer, Denied, Now};
+use crate::journal::{self, Entry, WEIR, What, Writer};
+use crate::model::{Board, Command, Counts, Speaking};
+use crate::people::words;
+use crate::settings::Settings;
+
+/// A running room. Dropping it ends its thread; routes stay or go as the speaker's `on_stop` says.
+#[derive(Debug)]
+pub struct Room {
+    commands: Commands,
+    control: Sender<Control>,
+    waker: Arc<Waker>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// A room that was started, and what each shard tells it by.
+#[derive(Debug)]
+pub struct Started {
+    /// The room.
+    pub room: Room,
+    /// One a shard.
+    pub outlets: Vec<Outlet>,
+}
+
+/// What the control side asks.
+enum Control {
+    Adopt(Arc<Settings>, Option<Box<dyn Atlas>>),
+    End,
+}
+
+/// Who is told what happens: each line of the journal, with the attack that it is about as it stands.
+pub type Listener = Box<dyn Fn(&Entry, Option<&crate::model::Attack>) + Send>;
+
+impl Room {
+    /// Reads the journal and starts the thread `guard`, with a queue for each shard.
+    ///
+    /// # Errors
+    /// One line: the journal is none of ours, the speaker's password cannot be read, no thread is to be had.
+    pub fn start(
+        settings: &Arc<Settings>,
+        shards: usize,
+        atlas: Option<Box<dyn Atlas>>,
+        listener: Option<Listener>,
+    ) -> Result<Started> {
+        let waker = Arc::<Waker>::default();
+        let speaker = |instance| {
+            settings.speaker.as_ref().map(|speaker| speaker::start(speaker, instance, waker.clone())).transpose()
+        };
+        Self::with(settings, shards, atlas, listener, speaker, waker.clone())
+    }
+
+    /// As above, with whoever announces.
+    pub(super) fn with(
+        settings: &Arc<Settings>,
+        shards: usize,
+        atlas: Option<Box<dyn Atlas>>,
+        listener: Option<Listener>,
+        speaker: impl FnOnce(Instance) -> Result<Option<Box<dyn Announcer>>>,
+        waker: Arc<Waker>,
+    ) -> Result<Started> {
+        let now = read_clock();
+        let mut engine = Engine::new(settings.clone());
+        engine.set_atlas(atlas);
+        let mut known = known(settings)?;
+        let writer = match &settings.journal {
+            None => None,
+            Some(path) => {
+                // Only now it is known as whom it is written.
+                let shown = || format!("journal {}", path.display());
+                journal::writable(path).with_context(shown)?;
+                if settings.speaker.is_some() && known.iter().all(|entry| entry.instance.is_none()) {
+                    // Routes whose number is forgotten would be nobody's: first it is on the disk.
+                    let began = Entry::new(now.wall, WEIR, What::Began, "");
+                    known.push(Entry { instance: Some(fresh()?.to_string()), ..began });
+                    let told = known.last().map(std::slice::from_ref).unwrap_or_default();
+                    journal::Journal::new(path.clone(), journal::MOST).append(told).with_context(shown)?;
+                }
+                recall(&mut engine, path);
+                Some(Writer::start(path.clone(), journal::MOST).context("start the journal's thread")?)
+            }
+        };
+        let instance = known.iter().rev().find_map(|entry| entry.instance.as_ref()?.parse().ok());
+        let speaker = speaker(instance.map_or_else(fresh, Ok)?)?;
+        let (outlets, inlets) = (0..shards).map(|_| queue(PLACES, &settings.protected(), waker.clone())).unzip();
+        let newest = known[known.len().saturating_sub(SHOWN)..].to_vec();
+        engine.guard.restore(known, now);
+        let board = Arc::new(engine.board(speaker.as_ref().map(|speaker| speaker.speaking()), Counts::default(), now));
+        let (show, board) = watch::channel(board);
+        let (commands, asked) = Commands::new(waker.clone(), board);
+        commands.remember(&newest);
+        let (control, controlled) = channel();
+        let run = Run {
+            engine,
+            intake: Intake::new(inlets),
+            asked,
+            controlled,
+            waker: waker.clone(),
+            speaker,
+            heard: u64::MAX,
+            writer,
+            listener,
+            commands: commands.clone(),
+            show,
+            shown: 0,
+            is_new: true,
+            waiting: Vec::new(),
+            owed: None,
+            kept: now.nanos,
+        };
+        let thread = thread::Builder::new().name("guard".into()).spawn(move || run.run()).context("start the guard")?;
+        Ok(Started { room: Self { commands, control, waker, thread: Some(thread) }, outlets })
+    }
+
+    /// What people may ask for and see.
+    pub fn commands(&self) -> &Commands {
+        &self.commands
+    }
+
+    /// Goes over to other settings. Speaker, journal and access stay as they are.
+    pub fn adopt(&self, settings: Arc<Settings>, atlas: Option<Box<dyn Atlas>>) {
+        // It has told of its end already, should it have ended.
+        let _ = self.control.send(Control::Adopt(settings, atlas));
+        self.waker.wake();
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        let _ = self.control.send(Control::End);
+        self.waker.wake();
+        if let Some(thread) = self.thread.take() {
+            // A panic of it has been told.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the journal tells.
+fn known(settings: &Settings) -> Result<Vec<Entry>> {
+    let Some(path) = &settings.journal else { return Ok(Vec::new()) };
+    let shown = path.display();
+    let found = journal::read(path).with_context(|| format!("journal {shown}"))?;
+    for (line, why) in &found.unreadable {
+        tracing::warn!("journal {shown}:{line}: {why} (passed over)");
+    }
+    if found.count > found.unreadable.len() {
+        tracing::warn!("journal {shown}: {} lines in all cannot be read", found.count);
+    }
+    Ok(found.entries)
+}
+
+fn read_clock() -> Now {
+    Now { nanos: clock::now(), wall: SystemTime::now() }
+}
+
+struct Run {
+    engine: Engine,
+    intake: Intake,
+    asked: Receiver<Asked>,
+    controlled: Receiver<Control>,
+    waker: Arc<Waker>,
+    speaker: Option<Box<dyn Announcer>>,
+    /// The version of what the speaker said last.
+    heard: u64,
+    writer: Option<Writer>,
+    listener: Option<Listener>,
+    commands: Commands,
+    show: watch::Sender<Arc<Board>>,
+    /// When people were last shown how things stand, and whether that has changed since.
+    shown: u64,
+    is_new: bool,
+    /// Who stopped everything, and has no answer yet.
+    waiting: Vec<Waiting>,
+    /// The last stop or resume is not on the disk yet.
+    owed: Option<Owed>,
+    /// When what was learnt was kept last.
+    kept: u64,
+}
+
+/// Who stopped everything, and is told what has come of it: when it is done, or cannot be by then.
+struct Waiting {
+    answer: Sender<Result<String, Denied>>,
+    is_kept: bool,
+    until: u64,
+}
+
+/// A line that has to be on the disk: it is tried until it is.
+#[derive(Default)]
+struct Owed {
+    /// Tells of the last try.
+    told: Option<Receiver<bool>>,
+    /// When the next one is.
+    due: u64,
+}
+
+impl Run {
+    fn run(mut self) {
+        // What the journal brought back is wanted; nothing else of ours is.
+        self.want();
+        loop {
+            let took = self.intake.take(&mut self.engine);
+            let now = read_clock();
+            let lag = self.intake.waits().map_or(0, |since| now.nanos.saturating_sub(since));
+            while let Ok(control) = self.controlled.try_recv() {
+                match control {
+                    Control::End => return self.end(),
+                    Control::Adopt(settings, atlas) => {
+                        self.engine.adopt(settings, now);
+                        self.engine.set_atlas(atlas);
+                        self.is_new = true;
+                    }
+                }
+            }
+            self.engine.step(now, now.nanos - lag);
+            self.settle(false);
+            while let Ok(Asked { command, by, answer }) = self.asked.try_recv() {
+                let done = self.engine.command(&command, &by, read_clock());
+                let is_kept = self.settle(true);
+                if done.is_ok() && matches!(command, Command::Stop | Command::Resume) && self.writer.is_some() {
+                    self.owed = (!is_kept).then(Owed::default);
+                }
+                if done.is_ok() && command == Command::Sweep {
+                    self.speaker.iter_mut().for_each(|speaker| speaker.sweep());
+                }
+                if done.is_ok() && command == Command::Stop {
+                    self.waiting.push(Waiting { answer, is_kept, until: read_clock().nanos + STOPPED_WITHIN });
+                    continue;
+                }
+                let said = done.map(|()| told(&command, is_kept));
+                // Who asked may have left.
+                let _ = answer.send(said);
+            }
+            // Later than what was decided meanwhile.
+            self.hear(read_clock());
+            self.answer(now);
+            self.owe(now);
+            self.keep(now);
+            self.show(now);
+            self.intake.tell(now.nanos, lag);
+            if took && lag < LATE {
+                // What comes meanwhile comes together: shards wake nobody who does not sleep.
+                thread::sleep(TOGETHER);
+            } else if !took {
+                let intake = &self.intake;
+                self.waker.sleep(|| !intake.is_empty(), self.engine.rest(now).max(TOGETHER));
+            }
+        }
+    }
+
+    /// Has done what was decided: routes first, then lines; whether lines are on the disk, where somebody waits for that.
+    fn settle(&mut self, is_awaited: bool) -> bool {
+        if self.engine.guard.take_changed() {
+            self.want();
+        }
+        let entries = self.engine.guard.take_entries();
+        if entries.is_empty() {
+            return true;
+        }
+        self.is_new = true;
+        for entry in &entries {
+            tracing::info!("protect: {entry}");
+            if let Some(listener) = &self.listener {
+                let attack = entry.attack.and_then(|id| self.engine.guard.attack(id));
+                listener(entry, attack.as_deref());
+            }
+        }
+        self.commands.remember(&entries);
+        let Some(writer) = &self.writer else { return false };
+        if writer.is_full() {
+            writer.rotate(self.engine.guard.carried(read_clock()));
+        }
+        if is_awaited {
+            writer.write_now(entries)
+        } else {
+            writer.write(entries);
+            true
+        }
+    }
+
+    fn want(&mut self) {
+        if let Some(speaker) = &mut self.speaker {
+            speaker.want(&self.engine.guard.wanted());
+        }
+        self.heard = u64::MAX;
+    }
+
+    /// Hears what the speaker has of it.
+    fn hear(&mut self, now: Now) {
+        let Some(speaker) = &self.speaker else { return };
+        let version = speaker.version();
+        if version == self.heard {
+            return;
+        }
+        self.heard = version;
+        self.engine.guard.look(&**speaker, now);
+        self.settle(false);
+        self.is_new = true;
+    }
+
+    /// Tells those who stopped everything what has come of it.
+    fn answer(&mut self, now: Now) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
+        let is_done = speaking.as_ref().is_none_or(|speaking| speaking.settled);
+        // Who asked may have left.
+        for waiting in self.waiting.extract_if(.., |waiting| is_done || now.nanos >= waiting.until) {
+            let _ = waiting.answer.send(Ok(stopped(speaking.as_ref(), waiting.is_kept)));
+        }
+    }
+
+    /// Tries again to have a stop or resume on the disk.
+    fn owe(&mut self, now: Now) {
+        let (Some(owed), Some(writer)) = (&mut self.owed, &self.writer) else { return };
+        match owed.told.as_ref().map(Receiver::try_recv) {
+            Some(Ok(true)) => (self.owed, self.is_new) = (None, true),
+            Some(Err(TryRecvError::Empty)) => {}
+            _ if now.nanos >= owed.due => {
+                owed.due = now.nanos + SECOND;
+                owed.told = writer.append(vec![self.engine.guard.switch(now)]);
+            }
+            _ => {}
+        }
+    }
+
+    /// Has what was learnt written, now and then.
+    fn keep(&mut self, now: Now) {
+        if now.nanos >= self.kept + KEPT_APART {
+            self.kept = now.nanos;
+            self.keep_learnt();
+        }
+    }
+
+    fn keep_learnt(&self) {
+        let (Some(writer), Some(learnt)) = (&self.writer, self.engine.learnt()) else { return };
+        if let Ok(learnt) = serde_json::to_vec(&learnt) {
+            writer.keep(learnt);
+        }
+    }
+
+    /// Shows people how things stand: soon after a change, and every second.
+    fn show(&mut self, now: Now) {
+        let since = now.nanos.saturating_sub(self.shown);
+        if since < SHOWS_APART || !self.is_new && since < SECOND {
+            return;
+        }
+        (self.shown, self.is_new) = (now.nanos, false);
+        let (sightings, dropped) = self.intake.totals();
+        let unwritten = self.writer.as_ref().map_or(0, Writer::unwritten);
+        let switch_unwritten = self.owed.is_some();
+        let late = self.intake.late();
+        let counts = Counts { sightings, dropped, late, unwritten, switch_unwritten, ..Counts::default() };
+        let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
+        self.show.send_replace(Arc::new(self.engine.board(speaking, counts, now)));
+    }
+
+    fn end(mut self) {
+        self.settle(false);
+        self.waiting.iter_mut().for_each(|waiting| waiting.until = 0);
+        self.answer(read_clock());
+        if let (Some(_), Some(writer)) = (&self.owed, &self.writer) {
+            writer.write(vec![self.engine.guard.switch(read_clock())]);
+        }
+        self.keep_learnt();
+        // The journal's thread writes what it has, and the speaker does as it was told.
+        drop(self.writer.take());
+        drop(self.speaker.take());
+    }
+}
+
+/// What was done, in a line.
+fn told(command: &Command, is_kept: bool) -> String {
+    let done = match command {
+        Command::Approve { id } => format!("attack {id}: its routes are announced"),
+        Command::Withdraw { id } => {
+            format!("attack {id}: its routes are withdrawn; nothing more is done until it is over")
+        }
+        Command::Extend { id, seconds } => format!("attack {id}: its routes live for {seconds} s from now"),
+        Command::Add { prefix, seconds } => {
+            format!("{prefix} is blackholed for {seconds} s: `weir protect list` has its number")
+        }
+        Command::Stop => "everything is withdrawn; nothing is announced until it is resumed".into(),
+        Command::Resume => {
+            "resumed: mode automatic announces again what attacks ask for, mode manual asks again, what was approved too".into()
+        },
+        Command::Sweep => "routes with the number of another Weir are withdrawn as soon as gobgpd answers".into(),
+    };
+    noted(done, matches!(command, Command::Stop | Command::Resume), is_kept)
+}
+
+/// What has come of a stop, as far as it is known, in a line.
+fn stopped(speaking: Option<&Speaking>, is_kept: bool) -> String {
+    let done = match speaking {
+        None => told(&Command::Stop, true),
+        Some(speaking) if !words::is_in_doubt(speaking, true) => told(&Command::Stop, true),
+        Some(speaking) => format!(
+            "asked; {} (they are withdrawn first when it answers; nothing is announced until it is resumed)",
+            words::standing(speaking, true)
+        ),
+    };
+    noted(done, true, is_kept)
+}
+
+/// `is_switch`: it is tried until it is written.
+fn noted(done: String, is_switch: bool, is_kept: bool) -> String {
+    match (is_kept, is_switch) {
+        (true, _) => done,
+        (_, true) => format!(
+            "{done} (it could not be written to the journal: it is tried again, and a restart before then will not know of it)"
+        ),
+        _ => format!("{done} (it could not be written to the journal: a restart will not know of it)"),
+    }
+}
+
+/// A number for this Weir that nobody else has.
+fn fresh() -> Result<Instance> {
+    let mut number = [0; 8];
+    SystemRandom::new().fill(&mut number).map_err(|_| anyhow!("the kernel has no random numbers"))?;
+    Ok(Instance(u64::from_be_bytes(number)))
+}
+
+/// Knows again what was learnt, where that can be read; else it is learnt anew.
+fn recall(engine: &mut Engine, journal: &Path) {
+    let read = || {
+        let learnt = journal::learnt(journal)?;
+        anyhow::Ok(learnt.map(|bytes| serde_json::from_slice(&bytes)).transpose()?)
+    };
+    match read() {
+        Ok(Some(learnt)) => engine.recall(learnt),
+        Ok(None) => {}
+        Err(why) => tracing::warn!("what was learnt, {}.learnt: {why:#} (it is learnt anew)", journal.display()),
+    }
+}
+
+/// A second.
+const SECOND: u64 = 1_000_000_000;
+
+/// Samples that a shard's queue has room for: at a million a second a standstill of 16 ms.
+const PLACES: usize = 16_384;
+
+/// Who is behind by so much does not wait until more has come, ns.
+const LATE: u64 = 20_000_000;
+
+/// How long what comes is left to come together.
+const TOGETHER: Duration = Duration::from_millis(1);
+
+/// From one time that what was learnt is kept to the next.
+const KEPT_APART: u64 = 600 * SECOND;
+
+/// How long a stop may take until whoever asked is told that it is not done yet: less than a gobgpd that hangs is given, and than
+/// people are.
+const STOPPED_WITHIN: u64 = 3 * SECOND / 2;
+
+/// From one picture for people to the next.
+const SHOWS_APART: u64 = 100_000_000;
+
+/// Lines of before the start that people can look at.
+const SHOWN: usize = 1_000;

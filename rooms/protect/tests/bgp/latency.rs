@@ -1,0 +1,66 @@
+//! From what is wanted to the router's kernel.
+
+use std::time::Instant;
+
+use weir_protect::bgp::Settings;
+use weir_testbed::standstills::Standstills;
+use weir_testbed::turn;
+
+use crate::network::{Network, PATIENCE, are_installed, blackholes, gobgpds, router, settings, until};
+
+/// What issue and documentation promise, in ms.
+const PROMISED: f64 = 200.0;
+
+#[test]
+fn routes_come_one_by_one_and_all_at_once() {
+    let _turn = turn();
+    for gobgpd in gobgpds() {
+        let Some(network) = Network::create() else { return };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
+        let held = network.speaker(Settings { neighbours: vec![router()], ..settings() });
+        held.speaker.want(Vec::new());
+        held.until_established();
+        let (_monitor, lines) = network.monitor();
+
+        let routes = blackholes(1000);
+        let standstills = Standstills::watch();
+        let mut delays: Vec<f64> = (1..=100)
+            .map(|count| {
+                let began = Instant::now();
+                held.speaker.want(routes[..count].to_vec());
+                let wanted = routes[count - 1].rule.destination.network().to_string();
+                let came = |line: &String| line.starts_with("blackhole") && line.split(' ').nth(1) == Some(&wanted);
+                loop {
+                    let (at, line) = lines.recv_timeout(PATIENCE).unwrap();
+                    if came(&line) {
+                        break standstills.running(began, at).as_secs_f64() * 1e3;
+                    }
+                }
+            })
+            .collect();
+        delays.sort_by(f64::total_cmp);
+        let (median, p99) = (delays[49], delays[98]);
+        held.install(&[]);
+        until("withdrawn", || network.blackholes() == 0);
+
+        let began = Instant::now();
+        held.speaker.want(routes.clone());
+        let mut came = 0;
+        let mut last = began;
+        while came < routes.len() {
+            let (at, line) = lines.recv_timeout(PATIENCE).unwrap();
+            if line.starts_with("blackhole 10.9.") {
+                (came, last) = (came + 1, at);
+            }
+        }
+        let all = last.duration_since(began).as_secs_f64() * 1e3;
+        held.until("all installed", |state| are_installed(state, &routes));
+        let known = began.elapsed().as_secs_f64() * 1e3;
+        eprintln!(
+            "{gobgpd}: to the router's kernel: one {median:.1} ms (median), {p99:.1} ms (p99); 1,000 {all:.0} ms, known here {known:.0} ms"
+        );
+        assert!(p99 <= PROMISED, "{gobgpd}: {p99} ms");
+        held.speaker.want(Vec::new());
+        until("withdrawn", || network.blackholes() == 0);
+    }
+}

@@ -1,0 +1,281 @@
+//! Four hosts: an attacker and a victim on either side of a router, which has the speaker as its neighbour.
+//!
+//! ```text
+//! attacker 10.9.1.1, fd09:1::1 --- router --- victim 10.9.2.0/24, 10.9.4.0/22, fd09:2::/64
+//!                                    | 10.9.0.2
+//!                                 speaker 10.9.0.1 (gobgpd, and the room)
+//! ```
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use ipnet::IpNet;
+use tempfile::TempDir;
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+use weir_protect::bgp::{Instance, Neighbour, OnStop, Settings, Speaker, State};
+use weir_protect::model::{Action, Installed, Route, Rule};
+use weir_testbed::network::{end, namespace};
+use weir_testbed::program;
+
+/// What tests wait for at most.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Versions of gobgpd, as `program` knows them: Debian's, and version 4 where Go was at hand to build it.
+pub(crate) fn gobgpds() -> Vec<&'static str> {
+    let built = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/bin/gobgpd4");
+    let newer = std::path::Path::new(built).exists().then_some("gobgpd4");
+    ["gobgpd"].into_iter().chain(newer).collect()
+}
+
+pub(crate) const MARKER: (u16, u16) = (65001, 666);
+pub(crate) const BLACKHOLE: (u16, u16) = (65535, 666);
+
+pub(crate) struct Network {
+    pub(crate) attacker: NetNs,
+    pub(crate) victim: NetNs,
+    pub(crate) router: NetNs,
+    pub(crate) speaker: NetNs,
+    pub(crate) folder: TempDir,
+}
+
+impl Network {
+    #[track_caller]
+    pub(crate) fn create() -> Option<Network> {
+        program("ip")?;
+        let [attacker, victim, router, speaker] = [namespace()?, namespace()?, namespace()?, namespace()?];
+        for (number, (host, port)) in
+            [(&attacker, "attacker"), (&victim, "victim"), (&speaker, "speaker")].iter().enumerate()
+        {
+            let mac = 2 * number as u32;
+            Netlink::open(host)
+                .unwrap()
+                .add_veth(&end(host, "eth0", mac, 1500), &end(&router, port, mac + 1, 1500))
+                .unwrap();
+        }
+        let network = Network { attacker, victim, router, speaker, folder: tempfile::tempdir().unwrap() };
+        let host = |ns, script: &str| {
+            network.script(ns, &format!("ip link set lo up; {}", script.replace("@", "/proc/sys/net")))
+        };
+        host(
+            &network.router,
+            "for link in attacker:1 victim:8 speaker:0; do
+                 i=${link%:*}; n=${link#*:}
+                 ip addr add 10.9.$n.2/24 dev $i; ip -6 addr add fd09:$n::2/64 dev $i nodad; ip link set $i up
+             done
+             echo 1 >@/ipv4/ip_forward; echo 1 >@/ipv6/conf/all/forwarding
+             ip route add 10.9.2.0/24 via 10.9.8.1; ip route add 10.9.4.0/22 via 10.9.8.1; ip route add fd09:2::/64 via fd09:8::1",
+        );
+        let plugged = |ns, n: u8, more: &str| {
+            let address = format!("ip addr add 10.9.{n}.1/24 dev eth0; ip -6 addr add fd09:{n}::1/64 dev eth0 nodad");
+            let gateway = format!("ip route add default via 10.9.{n}.2; ip route add default via fd09:{n}::2");
+            host(ns, &format!("{address}; ip link set eth0 up; {gateway}; {more}"));
+        };
+        plugged(&network.attacker, 1, "");
+        plugged(&network.speaker, 0, "");
+        // Every address there is the victim's.
+        let local = "echo 1 >@/ipv6/ip_nonlocal_bind; ip route add local 10.9.2.0/24 dev lo; ip route add local 10.9.4.0/22 dev lo; ip route add local fd09:2::/64 dev lo";
+        plugged(&network.victim, 8, local);
+        Some(network)
+    }
+
+    pub(crate) fn script(&self, ns: &NetNs, script: &str) -> String {
+        let mut command = Command::new("sh");
+        let output = ns.run(|| command.args(["-ec", script]).output().unwrap()).unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{script}: {said}{}", String::from_utf8_lossy(&output.stderr));
+        said
+    }
+
+    /// Writes a file, in which `@DIR@` is its folder.
+    pub(crate) fn file(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder.path().join(name);
+        fs::write(&path, text.replace("@DIR@", &self.folder.path().display().to_string())).unwrap();
+        path
+    }
+
+    /// Runs a program on a host until the value is dropped; what it says is in `NAME.log`.
+    pub(crate) fn spawn(&self, ns: &NetNs, name: &str, command: &mut Command) -> Process {
+        let log = File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
+        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Process(ns.run(|| command.spawn().unwrap()).unwrap())
+    }
+
+    /// gobgpd, with these neighbours in its own file.
+    #[track_caller]
+    pub(crate) fn gobgpd(&self, name: &str, has_neighbours: bool) -> Option<Process> {
+        self.gobgpd_with(name, if has_neighbours { include_str!("gobgpd-neighbour.toml") } else { "" })
+    }
+
+    /// gobgpd, with more in its file.
+    #[track_caller]
+    pub(crate) fn gobgpd_with(&self, name: &str, more: &str) -> Option<Process> {
+        let head = "[global.config]\nas = 65001\nrouter-id = \"10.9.0.1\"\nlocal-address-list = [\"10.9.0.1\"]\n";
+        let file = self.file("gobgpd.toml", &format!("{head}{more}"));
+        let mut command = Command::new(program(name)?);
+        command.arg("-f").arg(file).args(["--api-hosts", GOBGP, "--pprof-disable"]);
+        Some(self.spawn(&self.speaker, name, &mut command))
+    }
+
+    #[track_caller]
+    pub(crate) fn bird(&self) -> Option<Process> {
+        let file = self.file("bird.conf", include_str!("bird.conf"));
+        let mut command = Command::new(program("bird")?);
+        command.arg("-f").arg("-c").arg(file).arg("-s").arg(self.folder.path().join("bird.ctl"));
+        Some(self.spawn(&self.router, "bird", &mut command))
+    }
+
+    pub(crate) fn speaker(&self, settings: Settings) -> Held {
+        let (tell, bell) = mpsc::channel();
+        let start = || Speaker::start(settings, move || tell.send(()).unwrap_or(())).unwrap();
+        Held { speaker: self.speaker.run(start).unwrap(), bell }
+    }
+
+    /// Whether a datagram to one host comes through: it has, or one to another host that was sent later has, and it has not.
+    pub(crate) fn passes(&self, target: IpAddr) -> bool {
+        let other: IpAddr = if target.is_ipv4() { "10.9.2.250" } else { "fd09:2::250" }.parse().unwrap();
+        let bind = |address: IpAddr| self.victim.run(|| UdpSocket::bind((address, 9)).unwrap()).unwrap();
+        let (first, second) = (bind(target), bind(other));
+        let from = if target.is_ipv4() { "0.0.0.0:53" } else { "[::]:53" };
+        let sender = self.attacker.run(|| UdpSocket::bind(from).unwrap()).unwrap();
+        // An answer that nobody is there (ICMP) ends the next send.
+        let send = |to: IpAddr| {
+            let to = SocketAddr::new(to, 9);
+            sender.send_to(b"x", to).or_else(|_| sender.send_to(b"x", to)).unwrap();
+        };
+        send(target);
+        send(other);
+        second.set_read_timeout(Some(PATIENCE)).unwrap();
+        second.recv(&mut [0; 9]).unwrap();
+        first.set_nonblocking(true).unwrap();
+        first.recv(&mut [0; 9]).is_ok()
+    }
+
+    /// Lines of `ip monitor route` on the router, each with the time it came.
+    pub(crate) fn monitor(&self) -> (Process, Receiver<(Instant, String)>) {
+        let mut command = Command::new("ip");
+        command.args(["monitor", "route"]).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut process = Process(self.router.run(|| command.spawn().unwrap()).unwrap());
+        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
+        let (tell, hear) = mpsc::channel();
+        thread::spawn(move || lines.map_while(Result::ok).all(|line| tell.send((Instant::now(), line)).is_ok()));
+        // It says nothing when it listens: make something for it to say.
+        let began = Instant::now();
+        loop {
+            self.script(&self.router, "ip route add blackhole 198.51.100.1; ip route del blackhole 198.51.100.1");
+            if hear.recv_timeout(Duration::from_millis(50)).is_ok() {
+                return (process, hear);
+            }
+            assert!(began.elapsed() < PATIENCE, "ip monitor says nothing");
+        }
+    }
+
+    /// The blackhole routes of the router's kernel.
+    pub(crate) fn blackholes(&self) -> usize {
+        let said = self.script(
+            &self.router,
+            "ip route show type blackhole proto bird; ip -6 route show type blackhole proto bird",
+        );
+        said.lines().count()
+    }
+}
+
+/// Where gobgpd listens.
+pub(crate) const GOBGP: &str = "127.0.0.1:50051";
+
+/// A program, killed when dropped.
+pub(crate) struct Process(pub(crate) Child);
+
+impl Process {
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args(["-s", name, &self.0.id().to_string()]).status().unwrap();
+        assert!(status.success());
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+/// A speaker whose state is waited for.
+pub(crate) struct Held {
+    pub(crate) speaker: Speaker,
+    bell: Receiver<()>,
+}
+
+impl Held {
+    #[track_caller]
+    pub(crate) fn until(&self, what: &str, is: impl Fn(&State) -> bool) {
+        let began = Instant::now();
+        while !is(&self.speaker.state()) {
+            let left = PATIENCE.saturating_sub(began.elapsed());
+            assert!(self.bell.recv_timeout(left).is_ok(), "{what}: {:?}", self.speaker.state().session);
+        }
+    }
+
+    /// Wants them, and waits until all of them are installed.
+    #[track_caller]
+    pub(crate) fn install(&self, routes: &[Route]) {
+        self.speaker.want(routes.to_vec());
+        self.until("installed", |state| are_installed(state, routes));
+    }
+
+    #[track_caller]
+    pub(crate) fn until_established(&self) {
+        self.until("a neighbour", |state| state.neighbours.iter().any(|neighbour| neighbour.state == "established"));
+    }
+}
+
+pub(crate) fn are_installed(state: &State, routes: &[Route]) -> bool {
+    routes.iter().all(|route| matches!(state.installed(route), Installed::Yes { .. }))
+}
+
+#[track_caller]
+pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        thread::sleep(Duration::from_millis(5));
+    }
+}
+
+pub(crate) fn settings() -> Settings {
+    Settings {
+        gobgp: GOBGP.to_owned(),
+        instance: Instance(1),
+        marker: Some(MARKER),
+        neighbours: Vec::new(),
+        on_stop: OnStop::Keep,
+    }
+}
+
+pub(crate) fn router() -> Neighbour {
+    let local_address = Some("10.9.0.1".parse().unwrap());
+    let (hold_time, restart_time) = (Duration::from_secs(9), Duration::from_secs(60));
+    Neighbour { local_address, hold_time, restart_time, ..Neighbour::new("10.9.0.2".parse().unwrap(), 65002) }
+}
+
+pub(crate) fn blackhole(prefix: &str) -> Route {
+    let destination: IpNet = prefix.parse().unwrap();
+    let next_hop = if destination.network().is_ipv4() { "192.0.2.1" } else { "100::1" }.parse().unwrap();
+    Route {
+        rule: Rule::to(destination),
+        action: Action::Blackhole,
+        next_hop: Some(next_hop),
+        communities: vec![BLACKHOLE],
+    }
+}
+
+/// So many blackhole routes, of hosts in 10.9.4.0/22.
+pub(crate) fn blackholes(count: u16) -> Vec<Route> {
+    (0..count).map(|host| blackhole(&format!("10.9.{}.{}/32", 4 + (host >> 8), host & 255))).collect()
+}

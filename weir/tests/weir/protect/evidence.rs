@@ -1,0 +1,46 @@
+//! Samples that somebody made up.
+
+use super::agent::Agent;
+use super::{FLOOD, HOST, Scene, WHILE, is_on};
+
+/// Whoever forges an agent that is heard speaks against it; whoever forges another is nobody.
+#[test]
+fn forged_agents_get_nobody_blackholed() {
+    for (agent, sub_agent, from, what) in [
+        // From elsewhere, in the name of the one that is heard.
+        ("127.0.0.11", 0, "127.0.0.99", "stranger"),
+        // From its own address, with a sequence of its own.
+        ("127.0.0.11", 0, "127.0.0.11", "sequence"),
+        // As another part of the same device, of its interface.
+        ("127.0.0.11", 5, "127.0.0.11", "sequence"),
+        // One that is on the list, from its address, without counters.
+        ("127.0.0.12", 0, "127.0.0.12", "uncounted"),
+        // One that is not.
+        ("127.0.0.66", 0, "127.0.0.66", "stranger"),
+    ] {
+        let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
+        let to = scene.serve.address();
+        let mut forger = Agent::new(agent, from).part(sub_agent).booted(900_000_000);
+        let Scene { serve, agent: honest, .. } = &mut scene;
+        // The honest one goes on meanwhile: a step of each in turn.
+        let mut seen = 0;
+        let mut rounds = 0;
+        while seen == 0 && rounds < 200 {
+            if sub_agent > 0 {
+                forger.tell_counters(to);
+            }
+            forger.flood(to, &[(HOST, FLOOD)], 40);
+            honest.play(to, &[(HOST, 2e3)], std::time::Duration::from_millis(60), || false);
+            seen = serve.ledger()["protect"]["attacks"].as_u64().unwrap();
+            rounds += 1;
+        }
+        let attack = scene.list().into_iter().find(is_on("192.0.2.7/32"));
+        let attack = attack.unwrap_or_else(|| panic!("{what}: nothing was seen"));
+        assert_eq!((&attack["phase"], &attack["refused"]), (&"seen".into(), &"doubt".into()), "{what}: {attack:#}");
+        let (status, said) = scene.protect(&["approve", "1"]);
+        assert!(status == 1, "{what}: {said}");
+        std::thread::sleep(WHILE / 4);
+        let ledger = scene.serve.ledger();
+        assert_eq!(ledger["protect"]["announced"], 0, "{what}: {ledger:#}");
+    }
+}

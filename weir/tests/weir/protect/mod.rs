@@ -1,0 +1,134 @@
+//! `[protect]` of `weir sflow serve`, and `weir protect`: floods as sFlow tells of them, and what is done.
+
+mod agent;
+mod clock;
+mod evidence;
+mod floods;
+mod mistakes;
+mod page;
+mod people;
+mod replay;
+mod restarts;
+mod stopped;
+
+use std::fs::{self, Permissions};
+use std::net::Ipv4Addr;
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::service::{PATIENCE, weir};
+use crate::sflow::serve::{File, Serve};
+use agent::Agent;
+
+/// The analyser of a test, and its agent.
+pub(super) struct Scene {
+    serve: Serve,
+    file: File,
+    agent: Agent,
+}
+
+/// Most hosts get nothing like it.
+pub(super) const FLOOD: f64 = 400e3;
+
+pub(super) const HOST: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 7);
+
+/// What all of them have; `more` stands before `[protect.groups]`.
+pub(super) fn configuration(file: &File, mode: &str, networks: &str, more: &str) {
+    let dir = file.dir.path();
+    let (journal, tokens) = (dir.join("journal"), dir.join("tokens"));
+    fs::write(&tokens, "anna act 0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::set_permissions(&tokens, Permissions::from_mode(0o600)).unwrap();
+    fs::write(dir.join("token"), "0123456789abcdef0123456789abcdef\n").unwrap();
+    fs::set_permissions(dir.join("token"), Permissions::from_mode(0o600)).unwrap();
+    file.write(&format!(
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[protect]\nmode = {mode:?}\nagents = [\"127.0.0.11\", \"127.0.0.12\"]\n\
+         journal = {journal:?}\n[protect.access]\ntokens = {tokens:?}\n[protect.speaker]\ngobgp = \"127.0.0.1:1\"\n\
+         next_hop = \"198.51.100.1\"\n{more}\n[protect.groups.web]\nnetworks = [{networks}]\n\
+         [protect.groups.web.thresholds.udp_flood]\npackets = \"40k/s\"\n"
+    ));
+}
+
+impl Scene {
+    pub(super) fn new(mode: &str, networks: &str, more: &str) -> Self {
+        let file = File::new("");
+        configuration(&file, mode, networks, more);
+        Self::of(file)
+    }
+
+    /// As a file has it; the agent has been heard, and what its interface carries is known.
+    pub(super) fn of(file: File) -> Self {
+        Self::with(Serve::start(&["-c", &file.path(), "--workers", "1"]), file)
+    }
+
+    /// As above, of a program that was started already.
+    pub(super) fn with(serve: Serve, file: File) -> Self {
+        let mut scene = Self { serve, file, agent: Agent::new("127.0.0.11", "127.0.0.11") };
+        scene.warm();
+        scene
+    }
+
+    /// A little traffic, and counters of it, until there are rates.
+    pub(super) fn warm(&mut self) {
+        let to = self.serve.address();
+        self.agent.tell_counters(to);
+        let serve = &self.serve;
+        let is_known = || {
+            let rates = serve.get("/metric/127.0.0.11/ifinucastpkts/json");
+            rates[0]["metricValue"].is_number()
+        };
+        assert!(self.agent.play(to, &[(HOST, 2e3)], PATIENCE, is_known), "no rates");
+    }
+
+    /// Plays until an attack is as it is to be; that attack.
+    #[track_caller]
+    pub(super) fn play(&mut self, flows: &[(Ipv4Addr, f64)], wanted: impl Fn(&Value) -> bool) -> Value {
+        let (to, server) = (self.serve.address(), self.serve.rest().to_string());
+        let token = self.token();
+        let mut last = Vec::new();
+        let found = self.agent.play(to, flows, PATIENCE, || {
+            last = list(&server, &token);
+            last.iter().any(&wanted)
+        });
+        assert!(found, "never: {last:#?}\n{:#?}", self.serve.said);
+        last.into_iter().find(wanted).unwrap()
+    }
+
+    /// `weir protect` with these arguments; status, and what it said.
+    pub(super) fn protect(&self, arguments: &[&str]) -> (i32, String) {
+        let server = self.serve.rest().to_string();
+        let output = weir(&[&["protect"], arguments, &["--server", &server, "--token-file", &self.token()]].concat());
+        let output = { output }.output().unwrap();
+        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        (output.status.code().unwrap(), said)
+    }
+
+    pub(super) fn list(&self) -> Vec<Value> {
+        list(&self.serve.rest().to_string(), &self.token())
+    }
+
+    fn token(&self) -> String {
+        self.file.dir.path().join("token").to_str().unwrap().to_owned()
+    }
+
+    /// The journal's lines.
+    pub(super) fn journal(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.file.dir.path().join("journal")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+}
+
+fn list(server: &str, token: &str) -> Vec<Value> {
+    let output = weir(&["protect", "list", "--json", "--server", server, "--token-file", token]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+pub(super) fn is_on(prefix: &str) -> impl Fn(&Value) -> bool + Clone {
+    let prefix = prefix.to_owned();
+    move |attack| attack["target"] == prefix.as_str()
+}
+
+/// Long enough to see that nothing happens, where that cannot be waited for.
+pub(super) const WHILE: Duration = Duration::from_secs(2);

@@ -1,0 +1,52 @@
+//! Weir killed in the midst of it.
+
+use nix::sys::signal::Signal;
+
+use super::{FLOOD, HOST, Scene};
+use crate::sflow::serve::Serve;
+
+/// Kills it, and starts it again.
+fn again(mut scene: Scene) -> Scene {
+    scene.serve.signal(Signal::SIGKILL);
+    scene.serve.child.wait().unwrap();
+    let serve = Serve::start(&["-c", &scene.file.path(), "--workers", "1"]);
+    Scene { serve, ..scene }
+}
+
+#[test]
+fn what_was_announced_is_wanted_again_by_its_number() {
+    let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
+    let flood = [(HOST, FLOOD)];
+    scene.play(&flood, |attack| attack["phase"] == "active");
+    scene.play(&flood, |_| true);
+    let mut scene = again(scene);
+    let known = scene.list();
+    assert_eq!((known.len(), &known[0]["id"], &known[0]["routes"]), (1, &1.into(), &1.into()), "{known:#?}");
+    // It goes on, and is the same. Until counters have come twice, nobody believes what samples tell of it.
+    scene.play(&flood, |attack| attack["id"] == 1 && attack["packets"].as_f64().unwrap_or(0.0) > 1e5);
+    // A stop is known after a kill, too.
+    let (status, said) = scene.protect(&["stop"]);
+    assert_eq!(status, 0, "{said}");
+    let mut scene = again(scene);
+    let (_, said) = scene.protect(&["list"]);
+    assert!(said.contains("everything was stopped by anna"), "{said}");
+    let attack = scene.play(&flood, |attack| attack["refused"] == "stopped");
+    assert_eq!(attack["id"], 1, "it goes on, by its number: {attack:#}");
+    assert_eq!(scene.serve.ledger()["protect"]["announced"], 0);
+}
+
+/// A line that a kill cut off, and one of somebody's editor.
+#[test]
+fn a_damaged_journal_is_told_and_passed_over() {
+    let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
+    scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "active");
+    let path = scene.file.dir.path().join("journal");
+    let text = std::fs::read_to_string(&path).unwrap();
+    std::fs::write(&path, format!("oops\n{text}{}", &text[..20])).unwrap();
+    let mut scene = again(scene);
+    assert_eq!(scene.list()[0]["id"], 1);
+    let told: Vec<_> = scene.serve.said.iter().filter(|line| line.contains("(passed over)")).collect();
+    assert!(told.len() == 2 && told[0].contains("journal:1: "), "{told:#?}");
+    scene.serve.signal(Signal::SIGTERM);
+    assert!(scene.serve.child.wait().unwrap().success());
+}
