@@ -35,7 +35,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let wanted = Wanted { samples: settings.sampling != Sampling::Off, drops: settings.most_drops > 0 };
     let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
     let interfaces = Interfaces::open()?;
-    let mut service: Service<Agent<'_>> = setup.start(&needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
+    let mut service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
     tell_refused(wanted, packets.as_ref(), &refused);
 
     let background = Background::start().context("start the thread for names")?;

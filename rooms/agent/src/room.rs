@@ -305,6 +305,7 @@ fn losses(collectors: &Collectors) -> Vec<Loss> {
             subject: format!("collector {}", count.name),
             reason,
             remedy,
+            unit: "datagram",
             total: count.dropped.get(reason).copied().unwrap_or(0),
         })
     };

@@ -38,6 +38,9 @@ pub struct Ledger {
     pub malformed_by: BTreeMap<String, u64>,
     /// What is remembered, how much may be, and what was refused or forgotten before its time, by table.
     pub tables: Vec<Table>,
+    /// What the room that protects has done; absent: nothing is protected.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub protect: Option<weir_protect::room::Summary>,
     /// Where datagrams come in.
     pub listeners: Vec<ListenerCount>,
     /// Where they are forwarded to.
@@ -102,6 +105,7 @@ impl Ledger {
             samples: statistics.tally,
             malformed_by: BTreeMap::new(),
             tables: statistics.tables,
+            protect: None,
             listeners: carried.listeners.into_iter().map(ListenerCount::from).collect(),
             destinations: carried.destinations,
         }

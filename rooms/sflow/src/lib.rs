@@ -34,6 +34,7 @@ pub mod metrics;
 pub mod model;
 pub mod names;
 pub mod prometheus;
+pub mod rehearsal;
 pub mod sampling;
 pub mod settings;
 pub mod shard;

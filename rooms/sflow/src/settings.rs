@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use ipnet::IpNet;
 
@@ -37,6 +38,8 @@ pub struct Settings {
     pub flows: BTreeMap<String, Definition>,
     /// Thresholds, each a valid one.
     pub thresholds: BTreeMap<String, Threshold>,
+    /// What is protected from floods; `None`: nothing.
+    pub protect: Option<Arc<weir_protect::settings::Settings>>,
 }
 
 /// What is remembered at most, over all workers. What is beyond is refused or pushes older things out, and is counted.

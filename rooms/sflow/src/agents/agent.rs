@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{Ledger, Step};
-use super::stream::{Fit, Stream, StreamId, millis, plausible, since};
+use super::stream::{Fit, SILENCE, Stream, StreamId, millis, plausible, since};
 use super::{Identity, Nanos, SourceId};
 
 /// Streams that are followed at once.
@@ -105,6 +105,11 @@ impl Agent {
         &self.streams
     }
 
+    /// The stream that leapt ahead, if this datagram, which fits in none, goes on where it was before: the leap may have been somebody else's.
+    pub fn left(&self, now: Nanos, number: u32, uptime: u32) -> Option<StreamId> {
+        self.streams.iter().find(|stream| stream.has_left(now, number, uptime)).map(|stream| stream.id)
+    }
+
     /// Addresses from which its datagrams came of late, the newest first, few of them: its own, or relays'.
     pub fn peers(&self) -> &[IpAddr] {
         &self.peers
@@ -132,6 +137,8 @@ impl Agent {
     /// Gives its streams numbers of another table, in place of those that they had in theirs: which, in their order.
     pub(super) fn renumber(&mut self, next: &mut u32) -> Vec<(StreamId, StreamId)> {
         self.streams.truncate(STREAMS);
+        // Who was there first has the least number there, too.
+        self.streams.sort_by_key(|stream| stream.id);
         let renumber = |stream: &mut Stream| {
             let before = std::mem::replace(&mut stream.id, StreamId(*next));
             *next += 1;
@@ -174,6 +181,10 @@ impl Agent {
     /// Two strangers that continue one another are a stream, or what has become of one.
     #[cold]
     fn strange(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+        self.streams.iter_mut().for_each(|stream| stream.is_disputed |= stream.has_left(now, number, uptime));
+        if let Some(index) = self.streams.iter().position(|stream| stream.resumes(now, number, uptime)) {
+            return self.resume(index, now, number, uptime, next);
+        }
         let known = self.strangers.iter().position(|stranger| stranger.continued(now, number, uptime));
         let Some(known) = known else {
             if self.strangers.len() == STRANGERS {
@@ -187,7 +198,7 @@ impl Agent {
         // Who has been heard since is somebody else.
         let again = |stream: &Stream| {
             let restart = stream.may_restart(first.heard, first.uptime);
-            stream.heard() < first.heard && (restart || stream.may_jump(first.heard, first.number, first.uptime))
+            stream.may_be_over(first.heard) && (restart || stream.may_jump(first.heard, first.number, first.uptime))
         };
         let candidates = (0..self.streams.len()).filter(|&index| again(&self.streams[index]));
         let place = match candidates.min_by_key(|&index| self.streams[index].heard()) {
@@ -200,6 +211,19 @@ impl Agent {
             self.adopt(index, now);
         }
         place
+    }
+
+    /// A stream goes on that was taken for begun again: that was somebody else, who is a stream of his own from now on.
+    fn resume(&mut self, index: usize, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+        if let Some(other) = self.streams[index].resume(StreamId(*next)) {
+            *next += 1;
+            if self.streams.len() < STREAMS {
+                self.streams.push(other);
+            } else {
+                self.past.take(&other);
+            }
+        }
+        Place::Stream(index, self.streams[index].advance(now, number, uptime))
     }
 
     /// Strangers of a run that is known by now are strangers no more, and must not continue into the next one.
@@ -222,7 +246,11 @@ impl Agent {
             self.streams.push(stream);
             return Place::New(self.streams.len() - 1, None);
         }
-        let quietest = (0..STREAMS).min_by_key(|&index| self.streams[index].heard()).unwrap_or(0);
+        // Nobody pushes out the one that was there first, as long as it goes on.
+        let oldest = (0..STREAMS).min_by_key(|&index| self.streams[index].id).unwrap_or(0);
+        let goes_on = now.saturating_sub(self.streams[oldest].heard()) <= SILENCE;
+        let may_go = (0..STREAMS).filter(|&index| index != oldest || !goes_on);
+        let quietest = may_go.min_by_key(|&index| self.streams[index].heard()).unwrap_or(0);
         let gone = std::mem::replace(&mut self.streams[quietest], stream);
         self.past.take(&gone);
         self.past.evicted_streams += 1;

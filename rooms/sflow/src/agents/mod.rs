@@ -21,7 +21,7 @@ mod tests;
 pub use agent::{Agent, AgentLedger};
 pub use newcomers::Newcomers;
 pub use sequence::{Ledger, Sequence, Step};
-pub use stream::{Moment, Stream, StreamId};
+pub use stream::{Moment, SILENCE, Stream, StreamId};
 pub use table::{Agents, Identity, Limits, Placed, Source, SourceId, Totals, Verdict};
 
 /// Nanoseconds on a clock that only goes forward; in tests a virtual one.

@@ -62,6 +62,19 @@ impl Ledger {
         self.stale += other.stale;
         self.jumps += other.jumps;
     }
+
+    /// What has come since an earlier state of the same one.
+    pub(super) fn since(&self, earlier: &Self) -> Self {
+        Self {
+            span: self.span - earlier.span,
+            received: self.received - earlier.received,
+            lost: self.lost - earlier.lost,
+            late: self.late - earlier.late,
+            duplicates: self.duplicates - earlier.duplicates,
+            stale: self.stale - earlier.stale,
+            jumps: self.jumps - earlier.jumps,
+        }
+    }
 }
 
 impl Sequence {
@@ -108,6 +121,11 @@ impl Sequence {
     /// What has come so far.
     pub fn ledger(&self) -> &Ledger {
         &self.ledger
+    }
+
+    /// Goes on as another's, with what has come since that one.
+    pub(super) fn part_from(&mut self, earlier: &Self) {
+        self.ledger = self.ledger.since(&earlier.ledger);
     }
 
     fn begin(&mut self, number: u32) {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Nanos;
 use super::sequence::{Ledger, Sequence, Step};
+use super::{Nanos, SECOND};
 
 /// A stream, by a number that no other one of this table had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -17,12 +17,16 @@ const FASTEST: i64 = 50;
 const BURST: i64 = 4_096;
 /// Clocks that differ by more than one part in so many are not believed.
 const DRIFT: i64 = 50;
+/// Datagrams missing at once that are a great leap: what comes then from where it began is too late to be known.
+const LEAP: u32 = 64;
 /// Longest wait in a queue, ms: what is later than that is slow.
 const QUEUE: i64 = 120_000;
 /// What agents count that do not count milliseconds, ms.
 const UNITS: [i64; 3] = [10, 100, 1_000];
 /// A day, ms.
 const DAY: i64 = 86_400_000;
+/// A stream that was heard within this time may go on, ns: counters come every 10 to 60 s.
+pub const SILENCE: Nanos = 120 * SECOND;
 /// Trust in an uptime that was never wrong.
 const TRUSTED: u8 = 8;
 
@@ -52,6 +56,21 @@ pub struct Stream {
     pub discontinuities: u64,
     /// Uptimes that jumped while the sequence went on.
     pub uptime_jumps: u64,
+    /// When it was heard first; 0: before the program began.
+    #[serde(skip)]
+    pub since: Nanos,
+    /// What it was before it began again, as long as that may have been somebody else.
+    #[serde(skip)]
+    former: Option<Box<Stream>>,
+    /// Whether somebody else has begun again in its name: it has to be silent before that is believed once more.
+    #[serde(skip)]
+    is_contested: bool,
+    /// Number, uptime and arrival of the datagram before the last great leap ahead, and before the first one of late: who leaps twice hides none.
+    #[serde(skip)]
+    leapt_from: [Option<(u32, u32, Nanos)>; 2],
+    /// Whether another one has gone on where this leapt from: nobody knows which of them is the agent.
+    #[serde(skip)]
+    pub is_disputed: bool,
 }
 
 /// When a datagram was sent and came, as counters need it.
@@ -99,6 +118,11 @@ impl Stream {
             restarts: 0,
             discontinuities: 0,
             uptime_jumps: 0,
+            since: now,
+            former: None,
+            is_contested: false,
+            leapt_from: [None; 2],
+            is_disputed: false,
         }
     }
 
@@ -166,10 +190,58 @@ impl Stream {
         uptime < self.uptime && i64::from(uptime) <= millis(now, self.heard) + 1_000
     }
 
+    /// Whether it may have begun again by a time, as far as others have not done so in its name before.
+    pub(super) fn may_be_over(&self, now: Nanos) -> bool {
+        self.heard < now && (!self.is_contested || now - self.heard > SILENCE)
+    }
+
+    /// Whether a datagram goes on where this was before it began again: then that was somebody else.
+    pub(super) fn resumes(&self, now: Nanos, number: u32, uptime: u32) -> bool {
+        self.former.as_ref().is_some_and(|former| {
+            let is_ahead = former.sequence.ahead(number).is_some_and(|ahead| ahead > 0);
+            now.saturating_sub(former.heard) <= SILENCE && is_ahead && former.fit(now, number, uptime) == Fit::Both
+        })
+    }
+
+    /// Whether a datagram that does not fit goes on where this leapt ahead from: then one of the two is somebody else.
+    pub(super) fn has_left(&self, now: Nanos, number: u32, uptime: u32) -> bool {
+        self.leapt_from.iter().flatten().any(|&(from, told, heard)| {
+            let ahead = i64::from(number.wrapping_sub(from) as i32);
+            let behind = self.sequence.ahead(number).is_some_and(|ahead| ahead < 0);
+            behind && (1..=BURST).contains(&ahead) && plausible(told, uptime, millis(now, heard))
+        })
+    }
+
+    /// Goes on where it was before it began again; what it has been since, as a stream by this number.
+    pub(super) fn resume(&mut self, id: StreamId) -> Option<Stream> {
+        let former = *self.former.take()?;
+        let mut other = std::mem::replace(self, former);
+        other.sequence.part_from(&self.sequence);
+        // Totals of now have nothing to do with those that the other one has told meanwhile.
+        (self.epoch, self.era) = (other.epoch.wrapping_add(1), other.era.wrapping_add(1));
+        self.is_contested = true;
+        (other.id, other.since) = (id, other.start.1);
+        for (mine, others) in [
+            (self.restarts, &mut other.restarts),
+            (self.discontinuities, &mut other.discontinuities),
+            (self.uptime_jumps, &mut other.uptime_jumps),
+        ] {
+            *others -= mine;
+        }
+        Some(other)
+    }
+
     /// Takes a datagram that fits.
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos, number: u32, uptime: u32) -> Step {
         let step = self.sequence.advance(number);
+        if let Step::Lost(lost) = step
+            && lost >= LEAP
+        {
+            let from = (number.wrapping_sub(lost + 1), self.uptime, self.heard);
+            let first = self.leapt_from[1].filter(|first| now.saturating_sub(first.2) <= SILENCE);
+            self.leapt_from = [Some(from), first.or(Some(from))];
+        }
         if matches!(step, Step::Next | Step::Lost(_)) {
             if plausible(self.uptime, uptime, millis(now, self.heard)) {
                 self.trust = (self.trust + 1).min(TRUSTED);
@@ -190,6 +262,10 @@ impl Stream {
     /// Begins again with another run of the same agent.
     pub(super) fn restart(&mut self, now: Nanos, number: u32, uptime: u32) -> bool {
         let restart = self.may_restart(now, uptime);
+        // Of several that began again in a row the first was there before.
+        if self.former.as_ref().is_none_or(|former| now.saturating_sub(former.heard) > SILENCE) {
+            self.former = Some(Box::new(Self { former: None, ..self.clone() }));
+        }
         self.restarts += u64::from(restart);
         self.discontinuities += u64::from(!restart);
         self.sequence.restart(number);

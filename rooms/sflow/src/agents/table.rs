@@ -225,6 +225,12 @@ impl<T> Agents<T> {
         }
     }
 
+    /// Whoever is in a slot.
+    #[inline]
+    pub fn at(&self, slot: u32) -> Option<&Agent> {
+        self.agents.get(slot)
+    }
+
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
     #[inline]
     pub fn source(&mut self, placed: &Placed, source: DataSource) -> Option<&mut T>

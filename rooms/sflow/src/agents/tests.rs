@@ -3,6 +3,7 @@
 mod admission;
 mod corpus;
 mod ledger;
+mod pretenders;
 
 use std::net::{IpAddr, Ipv4Addr};
 

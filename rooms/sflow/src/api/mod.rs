@@ -77,6 +77,8 @@ pub(crate) struct Api {
     /// Flow definitions that the page is looked at by.
     pub(crate) tried: Scraped,
     pub(crate) live: live::Live,
+    /// Whether there is a page of floods beside, at `/protect`.
+    pub(crate) protects: bool,
     /// Connections that were ended for others.
     pub(crate) ended: Arc<Ended>,
 }
@@ -94,6 +96,7 @@ impl Api {
             scraped: Scraped::new("prometheus/", IDLE),
             tried: Scraped::new("page/", LOOKED_AWAY),
             live: live::Live::default(),
+            protects: false,
             ended: Arc::default(),
         }
     }

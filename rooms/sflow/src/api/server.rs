@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use axum::Router;
 use tokio::time::interval;
 use weir_service::http;
 pub(super) use weir_service::http::Limits;
@@ -40,10 +41,24 @@ impl Server {
     /// # Errors
     /// If the thread or its runtime cannot be had (no file descriptor or memory left).
     pub fn serve(self, analysis: Arc<dyn Analysis>, settings: Settings) -> Result<Serving, Error> {
+        self.serve_with(analysis, settings, None)
+    }
+
+    /// As above, and the paths below `/protect` beside, where somebody has access to them.
+    ///
+    /// # Errors
+    /// As above.
+    pub fn serve_with(
+        self,
+        analysis: Arc<dyn Analysis>,
+        settings: Settings,
+        protect: Option<Router>,
+    ) -> Result<Serving, Error> {
         self.0.serve("rest", move |ended| {
-            let api = Arc::new(Api { ended, ..Api::new(analysis, settings, false) });
+            let api = Api { ended, protects: protect.is_some(), ..Api::new(analysis, settings, false) };
+            let api = Arc::new(api);
             tokio::spawn(end_idle(api.clone()));
-            routes::router(api)
+            routes::router(api).merge(protect.unwrap_or_default())
         })
     }
 }

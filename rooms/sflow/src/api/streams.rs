@@ -7,22 +7,18 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use axum::body::Body;
-use axum::http::{StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
-use weir_service::http::Place;
+use weir_service::http::{Place, event as frame, events as stream, frames};
 
 use super::analysis::{ActiveFlows, Agents};
-use super::body::frames;
 use super::flows::query;
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
-use crate::escape;
 use crate::events::{Event, Log, Numbered};
 
 pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
@@ -195,20 +191,6 @@ impl Shared {
             latest
         })
     }
-}
-
-/// A server-sent event. JSON has no bare line ends, which would end the field.
-pub(super) fn frame(head: &str, data: &impl Serialize) -> Bytes {
-    let mut frame = format!("{head}data: ").into_bytes();
-    // Writing to memory does not fail, and values of ours have strings for keys.
-    let _ = escape::write_json(&mut frame, data);
-    frame.extend_from_slice(b"\n\n");
-    frame.into()
-}
-
-pub(super) fn stream(body: Body) -> Response {
-    let headers = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
-    (headers, body).into_response()
 }
 
 /// Events taken from the log at once.

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
 
 use anyhow::{Result, anyhow};
+use ipnet::IpNet;
 use weir_dgram::{Options, Socket};
 use weir_service::Fixed;
 use weir_service::config::{self, Address, Pointed, Step};
@@ -64,16 +66,13 @@ impl<'a> Checker<'a> {
         if allow.as_ref().is_some_and(Vec::is_empty) {
             return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
         }
-        let mut networks = allow.iter().flatten().enumerate();
-        if let Some((index, network)) = networks.find(|(_, network)| network.trunc() != **network) {
-            let (meant, alone) = (network.trunc(), network.addr());
-            let message = format!("allow: {network} has bits behind its prefix: write {meant}, or {alone} alone");
-            return Err(self.error(&[Step::Key("allow"), Step::Index(index)], &message));
-        }
         if let Some(path) = &document.state {
             state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
         }
         let api = self.api(document.hosts, document.origins, document.read_only)?;
+        let agents = self.agents(document.agents)?;
+        let protect = document.protect.as_ref().map(|protect| self.protect(protect, &agents)).transpose()?;
+        self.heard(allow.as_deref().unwrap_or_default(), protect.as_ref())?;
         let settings = Settings {
             carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
             http: document.http.map_or(HTTP, |Address(address)| address),
@@ -83,10 +82,11 @@ impl<'a> Checker<'a> {
             limits,
             country: geoip.country,
             asn: geoip.asn,
-            agents: self.agents(document.agents)?,
+            agents,
             groups,
             flows: document.flows,
             thresholds: document.thresholds,
+            protect: protect.map(Arc::new),
         };
         let fixed = Fixed::new(document.admin.map(|Address(address)| address), document.user)
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
@@ -174,6 +174,37 @@ impl<'a> Checker<'a> {
         Ok(agents)
     }
 
+    /// Whether agents are heard whose samples may lead to an action.
+    fn heard(&self, allow: &[IpNet], protect: Option<&weir_protect::settings::Settings>) -> Result<()> {
+        let agents = protect.iter().flat_map(|protect| &protect.agents).enumerate();
+        for (index, agent) in agents.map(|(index, exporter)| (index, exporter.agent)) {
+            let is_heard = |net: &IpNet| net.contains(&agent) || agent.contains(net);
+            if !allow.is_empty() && !allow.iter().any(is_heard) {
+                let message = format!(
+                    "protect.agents: {agent}: allow does not name it, and nobody would hear it (add it there, or remove it here)"
+                );
+                return Err(self.error(&[Step::Key("protect"), Step::Key("agents"), Step::Index(index)], &message));
+            }
+        }
+        Ok(())
+    }
+
+    fn protect(
+        &self,
+        written: &weir_protect::config::document::Document,
+        agents: &BTreeMap<IpAddr, Named>,
+    ) -> Result<weir_protect::settings::Settings> {
+        let interfaces = |wanted: &str| {
+            let of = |(&agent, named): (&IpAddr, &Named)| {
+                let called = named.interfaces.iter().filter(|(_, name)| *name == wanted);
+                called.map(|(&index, _)| weir_protect::model::Point { agent, index }).collect::<Vec<_>>()
+            };
+            agents.iter().flat_map(of).collect()
+        };
+        let context = weir_protect::config::Context { file: self.file, at: "protect", interfaces: &interfaces };
+        weir_protect::config::settings(written, &context)
+    }
+
     /// Names under which REST has things.
     fn names<'n>(&self, table: &str, names: impl Iterator<Item = &'n String>) -> Result<()> {
         for name in names {
@@ -246,6 +277,7 @@ fn listeners(written: Vec<Listener>) -> Vec<Listener> {
     let listener = |address| Listener {
         name: Some("sflow".to_owned()),
         address: Address(address),
+        last_port: None,
         interface: None,
         join: None,
         receive_buffer: None,

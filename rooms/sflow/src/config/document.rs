@@ -56,6 +56,8 @@ pub struct Document {
     /// Thresholds by name.
     #[serde(rename = "threshold", default, skip_serializing_if = "BTreeMap::is_empty")]
     pub thresholds: BTreeMap<String, Threshold>,
+    /// What is protected from floods; absent: nothing.
+    pub protect: Option<weir_protect::config::document::Document>,
 }
 
 /// `[limits]`

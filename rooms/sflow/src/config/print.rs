@@ -56,5 +56,6 @@ fn document(config: &Config) -> Document {
         groups: groups.collect(),
         flows: settings.flows.clone(),
         thresholds: settings.thresholds.clone(),
+        protect: settings.protect.as_deref().map(weir_protect::config::document),
     }
 }

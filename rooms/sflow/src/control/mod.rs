@@ -8,9 +8,11 @@
 mod room;
 mod state;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Error, Result, anyhow};
+use weir_protect::room::Protection;
+use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
@@ -20,6 +22,8 @@ use crate::api::Server;
 use crate::collector::{Cells, Collector};
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
+use crate::names::Atlas;
+use crate::settings::Settings;
 use crate::shard::{Names, Shards};
 use crate::state::{Keeper, writable};
 use room::{Analyser, Parts};
@@ -45,7 +49,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
     let http = Server::bind(settings.http)?;
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
-    let mut service: Service<Analyser<'_>> = setup.start(&prepared.privileges())?;
+    let mut service: Service<Analyser<'_>> = setup.start(needs(&settings, &prepared))?;
 
     // Only now it is known as whom it is written.
     settings.state.as_deref().map_or(Ok(()), writable).map_err(|why| anyhow!("state {why}"))?;
@@ -55,12 +59,40 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
         Box::new(Collector::new(worker, shards.clone(), cells.clone()))
     };
     let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
-    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone()));
+    let protection = settings.protect.as_ref().map(|protect| {
+        let atlas = Atlas::of(&shards.lookups());
+        let (protection, outlets) = Protection::start(protect.clone(), &settings.api, shards.len(), atlas)?;
+        shards.protect(outlets);
+        anyhow::Ok(Arc::new(Mutex::new(protection)))
+    });
+    let protection = protection.transpose()?;
+    let router = protection.as_ref().and_then(|protection| held(protection).router());
+    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone(), protection.clone()));
     let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
-    let serving = http.serve(answers.clone(), settings.api.clone())?;
-    let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper };
+    let serving = http.serve_with(answers.clone(), settings.api.clone(), router)?;
+    let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper, protection };
     let mut room = Analyser::new(origin, settings, carrier, parts);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| room.outcome())
+}
+
+/// Files of names and secrets are read by a reload, state and journal written.
+fn needs(settings: &Settings, prepared: &Prepared) -> Needs {
+    let protect = settings.protect.as_deref();
+    let names = settings.country.iter().chain(&settings.asn).cloned();
+    let secrets = protect.into_iter().flat_map(weir_protect::settings::Settings::secrets);
+    let journal = protect.and_then(|protect| protect.journal.clone());
+    Needs {
+        capabilities: prepared.privileges(),
+        reads: names.chain(secrets).collect(),
+        writes: settings.state.iter().cloned().chain(journal).collect(),
+        is_unconfined: protect.is_some_and(|protect| protect.hooks.command.is_some()),
+        ..Needs::default()
+    }
+}
+
+/// The room that protects. Only a reload changes it.
+fn held(protection: &Mutex<Protection>) -> MutexGuard<'_, Protection> {
+    protection.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,17 +1,19 @@
 //! An analyser as a service's room: what its control thread does from the start to the stop.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
+use weir_service::signals::GRACE;
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_tee::control::Carrier;
 use weir_tee::resolve;
 
-use super::Outcome;
 use super::state::State;
+use super::{Outcome, held};
 use crate::analysis::Answers;
 use crate::config::{Config, Origin};
 use crate::losses;
@@ -33,6 +35,7 @@ pub(super) struct Analyser<'a> {
     /// When agents, losses and what is kept are looked at next.
     due: Instant,
     keeper: Option<Keeper>,
+    protection: Option<Arc<Mutex<Protection>>>,
     /// Why the state could not be written at the end.
     unsaved: Option<anyhow::Error>,
 }
@@ -44,6 +47,7 @@ pub(super) struct Parts {
     pub(super) state: Arc<State>,
     pub(super) http: SocketAddr,
     pub(super) keeper: Option<Keeper>,
+    pub(super) protection: Option<Arc<Mutex<Protection>>>,
 }
 
 impl Room for Analyser<'_> {
@@ -102,6 +106,7 @@ impl Room for Analyser<'_> {
         let api = std::mem::replace(&mut settings.api, self.settings.api.clone());
         // What can fail comes first: files, then sockets. Definitions have been compiled by now.
         let names = Names::read(&settings)?;
+        self.protect(&mut settings, names.atlas())?;
         self.carrier.reload(settings.carrier.clone())?;
         self.shards.adopt(&self.settings, &settings, names);
         stays("workers", &self.settings.carrier.workers, &workers);
@@ -119,6 +124,10 @@ impl Room for Analyser<'_> {
         Ok(fixed)
     }
 
+    fn grace(&self) -> Duration {
+        self.carrier.settings().drain + GRACE
+    }
+
     fn end(&mut self) {
         self.carrier.end();
         if let Some(keeper) = &mut self.keeper {
@@ -128,11 +137,27 @@ impl Room for Analyser<'_> {
 }
 
 impl<'a> Analyser<'a> {
+    /// Goes over to what is protected now.
+    fn protect(&self, settings: &mut Settings, atlas: Option<Box<dyn weir_protect::detect::Atlas>>) -> Result<()> {
+        match (&self.protection, &settings.protect) {
+            (Some(protection), Some(protect)) => {
+                held(protection).adopt(protect, atlas)?;
+                self.shards.protect_others(&protect.protected());
+            }
+            (None, None) => {}
+            _ => {
+                tracing::warn!("protect stays: a reload does not switch it on or off (restart)");
+                settings.protect = self.settings.protect.clone();
+            }
+        }
+        Ok(())
+    }
+
     pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
-        let Parts { shards, answers, state, http, keeper } = parts;
+        let Parts { shards, answers, state, http, keeper, protection } = parts;
         let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
         let losses = Losses::new(LOSSES_APART, now);
-        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper, unsaved: None }
+        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper, protection, unsaved: None }
     }
 
     pub(super) fn outcome(self) -> Outcome {

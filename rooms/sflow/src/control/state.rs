@@ -1,12 +1,14 @@
 //! What other threads may ask of a running analyser: its ledger, its metrics, whether it does its job.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
+use weir_protect::room::Protection;
 use weir_service::Observable;
 use weir_service::metrics::Samples;
 use weir_tee::ledger::Count;
 use weir_tee::worker::Workers;
 
+use super::held;
 use crate::collector::Cells;
 use crate::ledger::{Agreed, Ledger};
 use crate::metrics;
@@ -18,11 +20,17 @@ pub(super) struct State {
     workers: Arc<Workers>,
     cells: Arc<[Arc<Cells>]>,
     shards: Arc<Shards>,
+    protection: Option<Arc<Mutex<Protection>>>,
 }
 
 impl State {
-    pub(super) fn new(workers: Arc<Workers>, cells: Arc<[Arc<Cells>]>, shards: Arc<Shards>) -> Self {
-        Self { workers, cells, shards }
+    pub(super) fn new(
+        workers: Arc<Workers>,
+        cells: Arc<[Arc<Cells>]>,
+        shards: Arc<Shards>,
+        protection: Option<Arc<Mutex<Protection>>>,
+    ) -> Self {
+        Self { workers, cells, shards, protection }
     }
 }
 
@@ -31,6 +39,9 @@ impl Observable for State {
 
     fn metrics(&self, samples: &mut Samples<'_>) {
         metrics::metrics(samples, &self.ledger(), &self.shards.statistics());
+        if let Some(protection) = &self.protection {
+            held(protection).metrics(samples);
+        }
     }
 
     fn ledger(&self) -> Ledger {
@@ -46,6 +57,7 @@ impl Observable for State {
         });
         let mut ledger = Ledger::new(&agreed, self.shards.statistics(), self.workers.ledger());
         let worst = self.shards.offenders(OFFENDERS);
+        ledger.protect = self.protection.as_ref().map(|protection| held(protection).summary());
         ledger.malformed_by = worst.into_iter().map(|(address, count)| (address.to_string(), count)).collect();
         ledger
     }

@@ -3,10 +3,12 @@
 //! [`Lookups`] is built whole by the control side, from configuration, and swapped at once; a reload that fails leaves the
 //! old one. [`Directory`] is what the collector learns by itself: names that agents tell in their counters.
 
+mod atlas;
 mod directory;
 mod geo;
 mod groups;
 
+pub(crate) use atlas::Atlas;
 pub use directory::{AgentId, Directory, Nameless};
 pub use geo::{Geo, GeoError, Place, System};
 pub use groups::{GroupError, Groups};

@@ -16,6 +16,7 @@
 
 mod discards;
 mod edges;
+mod order;
 mod sampler;
 #[cfg(test)]
 mod tests;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::edges::{Arrivals, Gaps};
+use super::order::{Order, Sampled};
 use crate::agents::{Ledger, Moment, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
@@ -17,6 +18,9 @@ const SYNTHETIC: u8 = 16;
 const THINNED: u64 = 256;
 /// By how much less than the configured rate the pool may grow a sample: what counts samples is no pool.
 const UNDERCOUNT: f32 = 8.0;
+
+/// Part of the samples that come in order where they count for the others, too.
+const FEWEST: f64 = 0.1;
 
 /// What a weight rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -61,6 +65,11 @@ pub struct Sampler {
     arrivals: Arrivals,
     /// Mean number of samples made from one that came to the next.
     made: f32,
+    /// Part of the samples in these means that came in datagrams which were overtaken.
+    #[serde(skip)]
+    late: f32,
+    #[serde(skip)]
+    order: Order,
     report: Report,
 }
 
@@ -90,8 +99,15 @@ impl Sampler {
             self.begin_again(number, rate, pool, drops);
             return Some(self.weigh(None));
         }
-        let again = self.sequence.ahead(number) == Some(0);
-        let made = match self.sequence.advance(number) {
+        let ahead = self.sequence.ahead(number);
+        let again = ahead == Some(0);
+        let step = self.sequence.advance(number);
+        if let Some(ahead) = ahead {
+            let (number, pool) = ((number, number.wrapping_sub(ahead as u32)), (pool, self.pool));
+            let (late, rate, now) = (moment.late, self.nominal, moment.now);
+            self.order.take(&Sampled { step, late, number, pool, rate, now });
+        }
+        let made = match step {
             Step::Duplicate | Step::Stale if moment.late => return None,
             // Datagrams have no duplicates here: the agent does not count its samples.
             Step::Duplicate if again => 1,
@@ -127,6 +143,12 @@ impl Sampler {
         self.judge(grown, made);
         self.enter(grown, made, moment);
         Some(self.weigh(Some(grown)))
+    }
+
+    /// Whether samples of two were among those that came since this was asked for last: somebody else takes part in the agent's stream.
+    #[inline]
+    pub(crate) fn take_broken(&mut self) -> bool {
+        self.order.take_broken()
     }
 
     /// After a restart nothing is known but what has been counted.
@@ -180,6 +202,7 @@ impl Sampler {
         let gain = 1.0 / self.memory;
         self.growth += gain * (grown as f32 - self.growth);
         self.made += gain * (made as f32 - self.made);
+        self.late += gain * (f32::from(u8::from(moment.late)) - self.late);
         self.arrivals.enter(if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 }, moment.now);
     }
 
@@ -213,6 +236,11 @@ impl Sampler {
             Estimator::Sequence => f64::from(self.nominal) * f64::from(self.made),
             Estimator::Nominal => f64::from(self.nominal),
         }
+    }
+
+    /// The same where those in datagrams that were overtaken do not count: what they stand for is shared out among the others.
+    pub fn in_order_rate(&self) -> f64 {
+        self.effective_rate() / f64::from(1.0 - self.late).max(FEWEST)
     }
 
     /// Packets out of which the agent says that it chooses one.

@@ -80,6 +80,13 @@ impl Names {
     }
 }
 
+impl Names {
+    /// Countries and autonomous systems, for the room that protects.
+    pub(crate) fn atlas(&self) -> Option<Box<dyn weir_protect::detect::Atlas>> {
+        names::Atlas::of(&self.0)
+    }
+}
+
 impl Held {
     pub(super) fn new(names: Names) -> Self {
         Self {
@@ -98,6 +105,11 @@ impl Held {
 }
 
 impl Shards {
+    /// What names are looked up in now.
+    pub(crate) fn lookups(&self) -> Arc<Lookups> {
+        self.held().lookups()
+    }
+
     /// Goes over to another configuration: what the one before had and this one has not is taken away, what was put at run time
     /// stays.
     pub fn adopt(&self, before: &Settings, settings: &Settings, names: Names) {

@@ -8,11 +8,16 @@
 
 mod allowed;
 mod clock;
+mod contents;
+mod course;
 mod definitions;
 mod directory;
 mod kept;
 mod offenders;
 mod part;
+mod pauses;
+mod protecting;
+mod standstill;
 mod statistics;
 mod tally;
 mod turnstile;
@@ -82,6 +87,16 @@ impl Shards {
     /// A reader's turn at the one that an agent belongs to.
     pub fn of<R>(&self, agent: IpAddr, slice: impl FnOnce(&mut Shard) -> R) -> R {
         self.shards[self.number(agent)].read(slice)
+    }
+
+    /// Tells a room that protects from now on, by an outlet a shard.
+    pub fn protect(&self, outlets: Vec<weir_protect::room::Outlet>) {
+        self.shards.iter().zip(outlets).for_each(|(shard, outlet)| shard.read(|shard| shard.protect(outlet)));
+    }
+
+    /// Tells it of packets to other networks from now on.
+    pub fn protect_others(&self, networks: &[ipnet::IpNet]) {
+        self.each(|shard| shard.protect_others(networks)).for_each(drop);
     }
 
     /// A reader's turn at each.

@@ -9,8 +9,10 @@ use weir_wire::sflow::{
 };
 
 use super::allowed::Allowed;
+use super::contents::Sent;
 use super::directory::Names;
 use super::offenders::Offenders;
+use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
 use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict};
@@ -43,6 +45,8 @@ pub struct Shard {
     watching: Watching,
     reasons: Reasons,
     offenders: Offenders,
+    /// `None`: nobody protects, and nothing of it is done.
+    protecting: Option<Box<Protecting>>,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
     missing: i64,
@@ -105,6 +109,7 @@ impl Shard {
             watching: Watching::new(events, crossings),
             reasons: Reasons::default(),
             offenders: Offenders::new(offenders),
+            protecting: None,
             tally: Tally::default(),
             missing: 0,
             seen: Vec::new(),
@@ -127,7 +132,13 @@ impl Shard {
         }
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
         let verdict = self.agents.datagram(now.nanos, who, datagram.sequence, datagram.uptime);
-        let Verdict::Placed(placed) = verdict else { return Fate::from(&verdict) };
+        let sent = Sent { number: datagram.sequence, uptime: datagram.uptime, bytes };
+        let Verdict::Placed(placed) = verdict else {
+            if self.protecting.is_some() {
+                self.refused(&verdict, who, (&datagram, &sent, peer.ip().to_canonical()), now);
+            }
+            return Fate::from(&verdict);
+        };
         match placed.step {
             Step::Lost(lost) => self.missing += i64::from(lost),
             Step::Late => self.missing -= 1,
@@ -136,6 +147,9 @@ impl Shard {
         }
         self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
+        if let Some(protecting) = &mut self.protecting {
+            protecting.placed(now.nanos, &placed, self.agents.at(placed.agent()), (&sent, peer.ip().to_canonical()));
+        }
         self.find_sources(&placed, &datagram);
         let mut number = 0;
         let mut next = || {
@@ -155,7 +169,43 @@ impl Shard {
             }
         }
         self.settle(who.address, &placed, now);
+        if let Some(protecting) = &mut self.protecting {
+            protecting.outlet().flush();
+        }
         Fate::Analysed
+    }
+
+    /// A datagram was not taken: who protects is told, of what is in it too if somebody else has taken its place.
+    #[cold]
+    fn refused(
+        &mut self,
+        verdict: &Verdict,
+        who: Identity,
+        (datagram, sent, from): (&Datagram<'_>, &Sent<'_>, IpAddr),
+        now: Now,
+    ) {
+        let slot = self.agents.slot(&who);
+        let Self { protecting: Some(protecting), names, agents, .. } = self else { return };
+        if let (Verdict::Stranger, Some(slot)) = (verdict, slot)
+            && let Some(stream) = agents.at(slot).and_then(|agent| agent.left(now.nanos, sent.number, sent.uptime))
+        {
+            protecting.left(now.nanos, slot, stream, from);
+        }
+        match (verdict, slot) {
+            (Verdict::Duplicate, Some(slot)) if protecting.repeated(now.nanos, slot, (sent, from)) => {
+                let flows = datagram.samples().flatten().filter_map(|sample| match sample {
+                    Sample::Flow(sample) => Some(sample),
+                    _ => None,
+                });
+                for sample in flows {
+                    let packet = Packet::sampled(names.id(slot), &sample, names);
+                    protecting.packet(now.nanos, who.address, &sample, &packet, f64::from(sample.sampling_rate));
+                }
+            }
+            (Verdict::Stale, Some(slot)) => protecting.stale(now.nanos, slot, (sent, from)),
+            _ => protecting.refused(now.nanos, verdict, who.address, from),
+        }
+        protecting.outlet().flush();
     }
 
     /// A stream is new, and perhaps its agent.
@@ -191,7 +241,13 @@ impl Shard {
             return;
         };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
-        let Some(weight) = source.sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops) else {
+        let weight = source.sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops);
+        if source.sampler.take_broken()
+            && let Some(protecting) = &mut self.protecting
+        {
+            protecting.broken(now.nanos, placed.agent());
+        }
+        let Some(weight) = weight else {
             self.tally.repeated += 1;
             return;
         };
@@ -199,6 +255,9 @@ impl Shard {
         self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
+        if let Some(protecting) = &mut self.protecting {
+            protecting.packet(now.nanos, address, sample, &packet, source.sampler.in_order_rate());
+        }
         self.keys.packet(&packet, seconds);
         self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
         self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
@@ -261,6 +320,9 @@ impl Shard {
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
+        if let Some(protecting) = &mut self.protecting {
+            protecting.counters(address, sample.source, &source.counters, placed);
+        }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
             learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
@@ -277,6 +339,16 @@ impl Shard {
     fn is_shared(&self, slot: u32, source: DataSource) -> bool {
         let streams: Vec<&Counters> = self.agents.states(slot, source).map(|source| &source.counters).collect();
         Counters::are_shared(&streams)
+    }
+
+    /// Tells a room that protects from now on.
+    pub(super) fn protect(&mut self, outlet: weir_protect::room::Outlet) {
+        self.protecting = Some(Box::new(Protecting::new(outlet)));
+    }
+
+    /// Tells it of packets to other networks from now on.
+    pub(super) fn protect_others(&mut self, networks: &[ipnet::IpNet]) {
+        self.protecting.iter_mut().for_each(|protecting| protecting.outlet().protect(networks));
     }
 
     /// Goes over to other settings; what is known stays.
@@ -304,6 +376,7 @@ impl Shard {
     /// What is due some twenty times a second: flows that are over.
     pub(super) fn tick(&mut self, now: Now, flows: usize) -> Vec<Record> {
         let seconds = self.seconds(now);
+        self.protecting.iter_mut().for_each(|protecting| protecting.tick(now.nanos));
         self.flows.tick(seconds, flows);
         self.flows.take_records()
     }

@@ -3,3 +3,6 @@
 mod coverage;
 mod discards;
 mod fabric;
+mod pretenders;
+mod readers;
+mod standstills;

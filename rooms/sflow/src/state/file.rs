@@ -1,13 +1,14 @@
 //! A file that is written whole or not at all.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
-use nix::unistd::{AccessFlags, faccessat, geteuid};
+use nix::unistd::{AccessFlags, faccessat};
+use weir_service::files::{ours, to_be_ours};
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
 /// of before or all of the new one.
@@ -47,7 +48,7 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
 /// The directory is not there or cannot be written to, or what is in the file's place is not [`ours`].
 pub(super) fn writable(path: &Path) -> io::Result<()> {
     if let Ok(metadata) = fs::symlink_metadata(path) {
-        ours(&metadata)?;
+        to_be_ours(&metadata)?;
     }
     let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
     faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
@@ -72,24 +73,6 @@ pub(super) fn read(path: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
         return Err(io::Error::other(format!("it is longer than {most} bytes")));
     }
     Ok(Some(bytes))
-}
-
-/// Refuses what is not to be moved, nor written over: symbolic links, which would be replaced rather than followed, pipes,
-/// devices, directories, files of other users.
-///
-/// # Errors
-/// Which of these it is.
-pub(super) fn ours(metadata: &Metadata) -> io::Result<()> {
-    if metadata.is_symlink() {
-        return Err(io::Error::other("it is a symbolic link, which is never followed: name the file itself"));
-    }
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    match metadata.uid() {
-        uid if uid == geteuid().as_raw() => Ok(()),
-        uid => Err(io::Error::other(format!("it belongs to another user (uid {uid})"))),
-    }
 }
 
 /// For this process alone to read: it tells of a network.

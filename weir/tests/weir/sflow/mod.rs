@@ -3,6 +3,6 @@
 pub(crate) mod agent;
 mod decode;
 pub(crate) mod known_agent;
-mod page;
+pub(crate) mod page;
 mod real_agents;
-mod serve;
+pub(crate) mod serve;

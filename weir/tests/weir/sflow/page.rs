@@ -18,7 +18,13 @@ fn the_page_shows_50_000_agents_at_once() {
 
 /// Runs a script, which ends with 0 if all that it looks at holds.
 #[track_caller]
-fn run(script: &str) {
+pub(crate) fn run(script: &str) {
+    run_with(script, &[]);
+}
+
+/// The same with further words in its environment.
+#[track_caller]
+pub(crate) fn run_with(script: &str, environment: &[(&str, &str)]) {
     let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../web");
     if !web.join("node_modules/playwright-core").exists() {
@@ -29,6 +35,7 @@ fn run(script: &str) {
     let mut command = Command::new(node);
     command.arg(format!("test/{script}")).current_dir(web);
     command.env("WEIR", env!("CARGO_BIN_EXE_weir")).env("CHROMIUM", chromium).env("WEIR_SEED", seed().to_string());
+    command.envs(environment.iter().copied());
     let output = command.output().unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));

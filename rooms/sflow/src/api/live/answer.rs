@@ -47,6 +47,7 @@ fn summary(api: &Api) -> Value {
         "flows": api.analysis.flows().len(),
         "thresholds": api.analysis.thresholds().len(),
         "newestEvent": *api.analysis.events().newest().borrow(),
+        "protect": api.protects,
     })
 }
 

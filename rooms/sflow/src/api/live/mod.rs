@@ -24,11 +24,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
-use weir_service::http::Place;
+use weir_service::http::{Place, event as frame, events as stream, frames};
 
-use super::body::frames;
 use super::problem::Problem;
-use super::streams::{Later, frame, stream};
+use super::streams::Later;
 use super::{Analysis, Api, Call};
 use ask::Ask;
 pub(super) use search::search;

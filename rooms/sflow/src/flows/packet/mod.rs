@@ -1,6 +1,7 @@
 //! A sampled or discarded packet with all that is known of it; `fields`: the values of its keys.
 
 mod fields;
+mod outermost;
 
 use weir_wire::frame::{Frame, Start};
 use weir_wire::sflow::{
@@ -67,6 +68,15 @@ impl<'a> Packet<'a> {
         let mut packet = Packet::new(agent, sample.source, directory);
         (packet.input, packet.output, packet.reason) = (sample.input, sample.output, Some(sample.reason));
         packet.read(sample.records());
+        packet
+    }
+
+    /// A packet of a capture, with no sample around it.
+    pub(crate) fn captured(agent: AgentId, length: u32, frame: Frame<'a>, directory: &'a dyn Directory) -> Self {
+        let source = DataSource { class: DataSource::IF_INDEX, index: 1 };
+        let mut packet = Packet::new(agent, source, directory);
+        (packet.length, packet.frame) = (length, frame);
+        packet.known.header = true;
         packet
     }
 

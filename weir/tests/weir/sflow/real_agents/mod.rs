@@ -20,10 +20,21 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_testbed::network::Host;
+use weir_testbed::{together, turn};
 
 use crate::network::await_that;
 use crate::service::{PATIENCE, WEIR};
 use meter::{Count, Meter};
+
+#[test]
+fn rates_of_agents_at_leisure_are_true() {
+    let _turn = turn();
+    together(&[
+        ("open vswitch", open_vswitch::rates_are_true),
+        ("our own agent", own::rates_are_true),
+        ("pmacct", pmacct::rates_are_true),
+    ]);
+}
 
 /// A `weir sflow serve` on port 6343 of a network, with its API on port 8008; it ends when dropped.
 struct Analyser<'a> {

@@ -9,16 +9,13 @@ use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
 use weir_testbed::network::{Host, namespace};
-use weir_testbed::turn;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS};
 use super::{Analyser, Count, Hits, Meter, Octets, await_that, program, traffic, whole_frames};
 
-#[test]
-fn rates_of_open_vswitch_are_true() {
+pub(super) fn rates_are_true() {
     let Some(tools) = Tools::find() else { return };
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
-    let _turn = turn();
     let Some(ns) = namespace() else { return };
     let switch = OpenVSwitch::start(&tools, &ns);
     let [one, two] = &switch.hosts;

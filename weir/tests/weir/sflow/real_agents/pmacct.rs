@@ -5,17 +5,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use weir_testbed::{network, turn};
+use weir_testbed::network;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
 use super::{Analyser, Count, Hits, Meter, Octets, program, start, traffic, whole_frames};
 
 /// Takes 45 s or so: the probe sends counters every 20 s, first within 20 s of its start.
-#[test]
-fn rates_of_pmacct_are_true() {
+pub(super) fn rates_are_true() {
     let Some(pmacctd) = weir_testbed::program("pmacctd") else { return };
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
-    let _turn = turn();
     let Some(hosts) = network::cable(1500) else { return };
     let [probed, other] = &hosts;
     hosts.iter().for_each(whole_frames);

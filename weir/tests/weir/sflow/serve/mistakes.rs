@@ -97,11 +97,11 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
         (
             "allow = [\"192.0.2.7/24\"]",
-            ":1: allow: 192.0.2.7/24 has bits behind its prefix: write 192.0.2.0/24, or 192.0.2.7 alone",
+            ":1: `192.0.2.7/24`: an address behind which a prefix stands (write 192.0.2.0/24 for all, 192.0.2.7 for one)",
         ),
         (
             "[group.sites]\na = [\"10.1.0.0/8\"]",
-            ":1: group.sites: group `a`: 10.1.0.0/8 has bits behind its prefix: write 10.0.0.0/8",
+            ":2: `10.1.0.0/8`: an address behind which a prefix stands (write 10.0.0.0/8 for all, 10.1.0.0 for one)",
         ),
         ("http = \"127.0.0.1:80\"\nadmin = \"127.0.0.1:80\"", ":2: admin: REST is served at 127.0.0.1:80 (give one"),
         ("hosts = [\"noc.example\", \"noc:8008\"]", ":1: hosts: `noc:8008`: write it as noc.example, without"),

@@ -26,26 +26,26 @@ use tempfile::TempDir;
 use crate::service::{PATIENCE, weir};
 
 /// A `weir sflow serve` that is ready; killed when dropped.
-struct Serve {
-    child: Child,
+pub(crate) struct Serve {
+    pub(crate) child: Child,
     stdout: BufReader<ChildStdout>,
     log: Receiver<String>,
     /// Everything that it has said so far.
-    said: Vec<String>,
+    pub(crate) said: Vec<String>,
 }
 
 /// A file that it reads.
-struct File {
-    dir: TempDir,
+pub(crate) struct File {
+    pub(crate) dir: TempDir,
 }
 
 impl Serve {
     /// With these flags, on ports that nobody has.
-    fn start(flags: &[&str]) -> Self {
+    pub(crate) fn start(flags: &[&str]) -> Self {
         Self::spawn(weir(&[&["sflow", "serve", "--json", "--http", "127.0.0.1:0"], flags].concat()))
     }
 
-    fn spawn(mut command: Command) -> Self {
+    pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
         let (said, log) = channel();
         let stderr = BufReader::new(child.stderr.take().unwrap());
@@ -58,7 +58,7 @@ impl Serve {
 
     /// Waits until it says a line with `words` in it, and returns the line.
     #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
+    pub(crate) fn await_line(&mut self, words: &str) -> String {
         loop {
             let Ok(line) = self.log.recv_timeout(PATIENCE) else {
                 panic!("it never said {words:?}, but {:#?}", self.said);
@@ -72,19 +72,19 @@ impl Serve {
 
     /// The address of its one listener.
     #[track_caller]
-    fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         let address =
             |line: &String| line.split_once("listener ")?.1.split_once(": ")?.1.split(", ").next()?.parse().ok();
         self.said.iter().find_map(address).unwrap_or_else(|| panic!("no listener in {:#?}", self.said))
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
     }
 
     /// The ledger now. It closes at every moment.
     #[track_caller]
-    fn ledger(&mut self) -> Value {
+    pub(crate) fn ledger(&mut self) -> Value {
         self.signal(Signal::SIGUSR1);
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -95,7 +95,7 @@ impl Serve {
 
     /// Waits until it has received so many datagrams, and returns the ledger.
     #[track_caller]
-    fn await_received(&mut self, datagrams: u64) -> Value {
+    pub(crate) fn await_received(&mut self, datagrams: u64) -> Value {
         for _ in 0..PATIENCE.as_millis() / 10 {
             let ledger = self.ledger();
             if ledger["received"]["datagrams"] == datagrams {
@@ -108,7 +108,7 @@ impl Serve {
 
     /// Ends it as a service manager does; the final ledger.
     #[track_caller]
-    fn stop(mut self) -> Value {
+    pub(crate) fn stop(mut self) -> Value {
         self.signal(Signal::SIGTERM);
         let mut rest = String::new();
         while self.stdout.read_line(&mut rest).unwrap() > 0 {}
@@ -129,17 +129,17 @@ impl Drop for Serve {
 }
 
 impl File {
-    fn new(text: &str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let file = Self { dir: TempDir::new().unwrap() };
         file.write(text);
         file
     }
 
-    fn write(&self, text: &str) {
+    pub(crate) fn write(&self, text: &str) {
         fs::write(self.path(), text).unwrap();
     }
 
-    fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.dir.path().join("sflow.toml").to_str().unwrap().to_owned()
     }
 }

@@ -10,14 +10,14 @@ use crate::service::PATIENCE;
 
 impl Serve {
     /// Where REST is served.
-    fn rest(&self) -> SocketAddr {
+    pub(crate) fn rest(&self) -> SocketAddr {
         let address = |line: &String| line.split_once("http://")?.1.split('/').next()?.parse().ok();
         self.said.iter().find_map(address).unwrap_or_else(|| panic!("no REST in {:#?}", self.said))
     }
 
     /// Asks; status and body.
     #[track_caller]
-    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+    pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.rest()).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
         let head = format!(
@@ -36,14 +36,14 @@ impl Serve {
 
     /// What there is at a path.
     #[track_caller]
-    pub(super) fn get(&self, path: &str) -> Value {
+    pub(crate) fn get(&self, path: &str) -> Value {
         let (status, body) = self.ask("GET", path, "");
         assert_eq!(status, 200, "{path}: {body}");
         serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
     }
 
     #[track_caller]
-    pub(super) fn put(&self, path: &str, body: &Value) {
+    pub(crate) fn put(&self, path: &str, body: &Value) {
         let (status, answer) = self.ask("PUT", path, &body.to_string());
         assert_eq!(status, 204, "{path}: {answer}");
     }

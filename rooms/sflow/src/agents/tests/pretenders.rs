@@ -1,0 +1,94 @@
+//! Somebody else speaks in an agent's name, and knows its uptime, not its numbers.
+
+use super::super::StreamId;
+use super::{Agents, Limits, MILLISECOND, Process, SECOND, Verdict, WHO, agents};
+
+const START: u64 = 1_000 * SECOND;
+
+fn honest() -> Process {
+    Process { number: 5_000_000, booted: START - 900 * SECOND, uptime: 77_000 }
+}
+
+/// Two datagrams that continue one another.
+fn pair(agents: &mut Agents<u32>, now: u64, number: u32, uptime: u32) {
+    for next in 0..2 {
+        agents.datagram(now + u64::from(next), WHO, number.wrapping_add(next), uptime + next);
+    }
+}
+
+#[track_caller]
+fn is_balanced(agents: &Agents<u32>) {
+    let ledger = agents.agent(&WHO).unwrap().ledger();
+    let of_sequence = ledger.sequence.received + ledger.sequence.duplicates + ledger.sequence.stale;
+    assert_eq!(ledger.datagrams, of_sequence + ledger.strangers, "{ledger:?}");
+    assert_eq!(ledger.sequence.span, ledger.sequence.received + ledger.sequence.lost, "{ledger:?}");
+}
+
+#[test]
+fn an_agent_goes_on_whatever_is_begun_in_its_name() {
+    // How a forger numbers its pairs, and which uptime it tells: as one that has just begun, or as the agent does.
+    type Forged = fn(u32) -> u32;
+    let going_on: Forged = |turn| 777_000_000 + 2 * turn;
+    let anew: Forged = |turn| 0x9e37_79b9_u32.wrapping_mul(turn + 1);
+    for (numbers, is_young) in [(going_on, false), (going_on, true), (anew, false), (anew, true)] {
+        let (mut agents, mut process) = (agents(Limits::default()), honest());
+        let (mut own, mut epochs, mut lost) = (None::<StreamId>, Vec::new(), 0);
+        for step in 0..1_200u64 {
+            let now = START + step * 100 * MILLISECOND;
+            let (number, uptime) = process.send(now);
+            match agents.datagram(now, WHO, number, uptime) {
+                Verdict::Placed(placed) => {
+                    assert_eq!(*own.get_or_insert(placed.stream), placed.stream, "at {step}");
+                    epochs.push(placed.moment.epoch);
+                }
+                _ => lost += 1,
+            }
+            if step % 20 == 19 {
+                let (between, turn) = (now + 50 * MILLISECOND, step as u32 / 20);
+                pair(&mut agents, between, numbers(turn), if is_young { 10 } else { uptime + 50 });
+            }
+        }
+        epochs.dedup();
+        assert!(lost == 0 && epochs.len() <= 2, "{lost} lost, {} runs", epochs.len());
+        is_balanced(&agents);
+    }
+}
+
+#[test]
+fn an_agent_that_is_seldom_heard_is_not_pushed_out() {
+    let (mut agents, mut process) = (agents(Limits::default()), honest());
+    let mut own = None;
+    for step in 0..30u64 {
+        let now = START + step * 20 * SECOND;
+        let (number, uptime) = process.send(now);
+        let Verdict::Placed(placed) = agents.datagram(now, WHO, number, uptime) else { panic!("lost at {step}") };
+        assert_eq!(*own.get_or_insert(placed.stream), placed.stream, "at {step}");
+        for turn in 0..40u32 {
+            let between = now + SECOND + u64::from(turn) * SECOND / 10;
+            // As the agent's, and any: those that cannot have become of it are streams of their own.
+            let told = if turn % 2 == 0 { uptime + 1_000 + 100 * turn } else { 0x7feb_352d_u32.wrapping_mul(turn + 1) };
+            pair(&mut agents, between, 0x9e37_79b9_u32.wrapping_mul(turn + 1), told);
+        }
+    }
+    is_balanced(&agents);
+}
+
+#[test]
+fn an_agent_that_begins_again_itself_is_the_same_and_stays_so() {
+    let (mut agents, mut process) = (agents(Limits::default()), honest());
+    let mut seen = Vec::new();
+    for step in 0..600u64 {
+        let now = START + step * 100 * MILLISECOND;
+        if step % 200 == 199 {
+            process = Process { number: 0, booted: now, uptime: 0 };
+        }
+        let (number, uptime) = process.send(now);
+        if let Verdict::Placed(placed) = agents.datagram(now, WHO, number, uptime) {
+            seen.push((placed.stream, placed.moment.epoch));
+        }
+    }
+    seen.dedup();
+    assert!(seen.len() == 3 && seen.iter().all(|(stream, _)| *stream == seen[0].0), "{seen:?}");
+    assert_eq!(agents.agent(&WHO).unwrap().ledger().restarts, 2);
+    is_balanced(&agents);
+}
