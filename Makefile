@@ -1,6 +1,7 @@
 # run: build and do the main job. test: everything CI does. bench: against peers. deps: the peers, from Debian.
 # bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
-# dist: a static binary in dist/, which runs on any Linux and in an empty container.
+# dist: a static binary in dist/, which runs on any Linux and in an empty container; with the licences of what is in it, and a
+# bill of materials.
 .PHONY: run build dist test lint deps bench bpf web fuzz fuzz-check clean
 
 CARGO ?= cargo
@@ -24,6 +25,7 @@ dist:
 	    $(CARGO) build --profile dist --locked -p weir --target $(MUSL)
 	mkdir -p dist
 	cp $(DIST) deploy/container/Containerfile deploy/container/tee.toml dist/
+	$(CARGO) run --quiet --locked -p notices -- dist $(MUSL)
 	cd dist && sha256sum weir > weir.sha256 && cat weir.sha256
 
 # Tests that draw at random print their seed; WEIR_SEED repeats one, for proptest's cases, too.
@@ -83,6 +85,7 @@ bench: deps
 	$(CARGO) run --release --locked -p bench-loss
 	$(CARGO) run --release --locked -p bench-sflow
 	$(CARGO) run --release --locked -p bench-monitor
+	$(CARGO) run --release --locked -p bench-protect
 	$(CARGO) build --release --locked -p weir && $(CARGO) run --release --locked -p bench-lab
 
 # Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.

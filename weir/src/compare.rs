@@ -37,8 +37,8 @@ impl Compare {
     pub(super) fn run(self) -> Result<Outcome> {
         let confidence = self.confidence.fraction();
         usage(check_confidence(confidence))?;
-        let a = store::read(&self.a).context("A")?;
-        let b = store::read(&self.b).context("B")?;
+        let a = store::read_columns(&self.a).context("A")?;
+        let b = store::read_columns(&self.b).context("B")?;
         for ((_, records), dir) in [(&a, &self.a), (&b, &self.b)] {
             let checked = compare::check_columns(&self.columns, records);
             usage(checked.map_err(|mistake| anyhow!("{}: {mistake}", dir.display())))?;

@@ -1,17 +1,18 @@
 //! `weir lab`: run, resume, shell, report, compare, and what is in `scenario`.
 
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
-use weir_lab::scenario::{Jobs, Repeat, Scenario};
+use weir_lab::scenario::{Jobs, MessageFiles, Repeat, Scenario};
 use weir_lab::{shell, sweep::Sweep};
 use weir_report::opening::Seat;
 use weir_report::{self, asserts, store};
 use weir_service::output::say;
 use weir_units::Span;
+use weir_units::format::shown;
 
 use crate::compare::Compare;
 use crate::scenario::{self, Init};
@@ -54,6 +55,28 @@ enum LabCommand {
     /// join it, and it goes with the last one.
     #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
     Shell(Shell),
+    /// Change what the links of a network of `shell` do to packets, while it is up.
+    #[command(after_help = "Example:\n  weir lab set telemetry links.uplink.forward.loss=30%")]
+    Set {
+        /// The network: the name of its scenario, or the path of its file.
+        network: String,
+        /// Scenario keys of links and of the path.
+        #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
+        set: Vec<(String, String)>,
+    },
+    /// Start the steps and traces of a network of `shell` anew; without it they begin with the first program.
+    Steps {
+        #[command(subcommand)]
+        command: Steps,
+    },
+    /// What became of packets in a network of `shell` so far, link by link, and what was set by hand, when.
+    Ledger {
+        /// The network: the name of its scenario, or the path of its file.
+        network: String,
+        /// For machines.
+        #[arg(long)]
+        json: bool,
+    },
     /// Render a result directory again.
     Report {
         /// The directory that `weir lab run` named.
@@ -98,6 +121,9 @@ struct Run {
     /// Cells at once, `all`, or `auto`: as many as the processors carry.
     #[arg(long)]
     jobs: Option<Jobs>,
+    /// Write when every message was due, sent and received into messages/ of the result directory, as `csv` or `parquet`.
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "csv", require_equals = true)]
+    messages: Option<MessageFiles>,
     /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
     #[arg(long, value_name = "CELL")]
     pcap: Option<String>,
@@ -107,6 +133,9 @@ struct Run {
     /// Exit with status 3 if a cell stays disturbed.
     #[arg(long)]
     strict: bool,
+    /// For machines: the result as one JSON object on standard output.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -118,6 +147,15 @@ struct Shell {
     /// Program and its arguments [default: $SHELL].
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Steps {
+    /// Time 0 of all steps and traces is now.
+    Start {
+        /// The network: the name of its scenario, or the path of its file.
+        network: String,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -141,6 +179,23 @@ impl Lab {
                 let status = shell::enter(&document.scenario, &document.set, &sweep, &host, &command)?;
                 Ok(Outcome::Program(status))
             }
+            LabCommand::Set { network, set } => {
+                let network = network_name(&network)?;
+                shell::set(&network, &set)?.lines().for_each(|line| say!("{}", shown(line)));
+                Ok(Outcome::Done)
+            }
+            LabCommand::Steps { command: Steps::Start { network } } => {
+                say!("{}", shell::start_steps(&network_name(&network)?)?);
+                Ok(Outcome::Done)
+            }
+            LabCommand::Ledger { network, json } => {
+                let ledger = shell::ledger(&network_name(&network)?)?;
+                match json {
+                    true => say!("{}", serde_json::to_string_pretty(&ledger)?),
+                    false => say!("{ledger}"),
+                }
+                Ok(Outcome::Done)
+            }
             LabCommand::Report { dir, cell } => {
                 let (manifest, records) = store::read(&dir)?;
                 let rendered = weir_report::write_all(&dir, &manifest, &records)?;
@@ -154,7 +209,8 @@ impl Lab {
             }
             LabCommand::Compare(compare) => compare.run(),
             LabCommand::Keep(Keep { document }) => {
-                shell::keep(&usage(document.sweep(&[]))?)?;
+                let sweep = usage(document.sweep(&[]))?;
+                shell::keep(&Scenario::find(&document.scenario)?.0, &document.set, sweep)?;
                 Ok(Outcome::Done)
             }
         }
@@ -167,6 +223,7 @@ impl Run {
         set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
+        set.extend(self.messages.map(|format| ("run.messages".to_owned(), format.name().to_owned())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
         let sweep = self.document.sweep(&set);
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
@@ -174,7 +231,8 @@ impl Run {
             Some(cell) => plan.and_then(|plan| plan.capture(cell, self.snap)),
             None => plan,
         };
-        run(&usage(plan)?, self.strict)
+        let plan = usage(plan)?;
+        run(&if self.json { plan.as_json() } else { plan }, self.strict)
     }
 }
 
@@ -190,6 +248,16 @@ impl Document {
         let overrides: Vec<_> = self.set.iter().chain(flags).cloned().collect();
         Sweep::new(&origin, &text, &overrides)
     }
+}
+
+/// The name of a network: that of a scenario's file, or as given.
+fn network_name(network: &str) -> Result<String> {
+    let path = Path::new(network);
+    if path.extension().is_none() && path.components().count() == 1 {
+        return Ok(network.to_owned());
+    }
+    let (origin, text) = usage(Scenario::find(network))?;
+    Ok(usage(Sweep::new(&origin, &text, &[]))?.scenario().name.clone())
 }
 
 fn key_value(text: &str) -> Result<(String, String)> {

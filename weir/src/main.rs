@@ -3,7 +3,9 @@
 mod compare;
 mod lab;
 mod loss;
+mod messages;
 mod monitor;
+mod protect;
 mod recv;
 mod scenario;
 mod send;
@@ -13,6 +15,7 @@ mod tee;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
 use weir_service::config::Pointed;
 use weir_service::output::{self, complain, in_one_line};
@@ -41,6 +44,8 @@ enum Command {
     Sflow(sflow::Sflow),
     /// Carry signals from stations to any number of screens.
     Monitor(monitor::Monitor),
+    /// Look at attacks that `weir sflow serve` has found, and act.
+    Protect(protect::Protect),
 }
 
 /// How a command ended that could do its job.
@@ -63,7 +68,7 @@ struct Usage(anyhow::Error);
 /// hold.
 fn main() -> ExitCode {
     weir_kernel::namespaces::process::init_if_asked();
-    let outcome = match Cli::parse().command {
+    let outcome = match Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit()).command {
         Command::Lab(lab) => lab.run(),
         Command::Send(send) => send.run(),
         Command::Recv(recv) => recv.run(),
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         Command::Loss(loss) => loss.run(),
         Command::Sflow(sflow) => sflow.run(),
         Command::Monitor(monitor) => monitor.run(),
+        Command::Protect(protect) => protect.run(),
     };
     match outcome {
         Ok(_) if output::failed() => ExitCode::FAILURE,
@@ -86,6 +92,23 @@ fn main() -> ExitCode {
             ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
         }
     }
+}
+
+/// What whoever writes a flag of iperf3 is looking for.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag.clone(),
+        _ => return error,
+    };
+    let hint = match &*flag {
+        "-c" => "to send is `weir send --to ADDR:PORT`",
+        "-s" => "to receive is `weir recv --listen ADDR:PORT`",
+        "-t" => "how long is `--duration 10s`",
+        "-p" => "the port is part of the address: ADDR:PORT",
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    error
 }
 
 /// Marks the errors of a result as the user's mistake.

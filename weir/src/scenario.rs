@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
+use weir_lab::effective;
 use weir_lab::scenario::Scenario;
 use weir_lab::sweep::Sweep;
-use weir_lab::{cell, effective};
 use weir_service::output::{print, say};
 
 use crate::{Outcome, usage};
@@ -64,7 +64,7 @@ pub(super) fn show(name: &str) -> Result<Outcome> {
 /// `weir lab check`: says what `run` would say, and what it would run.
 pub(super) fn check(sweep: Result<Sweep>) -> Result<Outcome> {
     let sweep = usage(sweep)?;
-    usage(sweep.cells.iter().try_for_each(|cell| cell::check(cell).map(drop)))?;
+    usage(sweep.check())?;
     let cells = sweep.cells.len();
     let what = if sweep.axes.is_empty() { "" } else { ", each with its own values of [axes]" };
     let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells{what}") };

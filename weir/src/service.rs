@@ -1,13 +1,15 @@
 //! Flags that services share: a room adds its own, and has these mean the same everywhere.
 
+use std::fmt::Display;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::{ArgAction, Args};
+use serde::Serialize;
 use weir_kernel::capabilities::User;
 use weir_service::config::{Address, Base, Source};
-use weir_service::output::{complain, print};
+use weir_service::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 
 /// Of every service. In its help they come last.
@@ -16,7 +18,7 @@ pub(super) struct Service {
     /// Serve /metrics, /healthz, /readyz and /ledger here.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, display_order = LAST)]
     admin: Option<SocketAddr>,
-    /// Become this user once everything is open.
+    /// Become this user once everything is open [default: nobody in place of root, if it may read and write what is needed].
     #[arg(long, value_name = "NAME", value_parser = user, display_order = LAST + 1)]
     user: Option<String>,
     /// Log more to standard error; twice: everything.
@@ -66,6 +68,17 @@ pub(super) fn print_checked(warnings: &[String], toml: &str) {
         complain!("weir: {warning}");
     }
     print(format_args!("{toml}"));
+}
+
+/// The last word of a service: its ledger, as one line of JSON on standard output or in words on standard error.
+pub(super) fn print_ledger(ledger: &(impl Serialize + Display), json: bool) -> Result<()> {
+    if json {
+        let line = serde_json::to_string(ledger)?;
+        print_patiently(&line).context("print the ledger on standard output")?;
+    } else {
+        complain!("{}", ledger.to_string().trim_end());
+    }
+    Ok(())
 }
 
 /// `192.0.2.7:514`; no host name is looked up.

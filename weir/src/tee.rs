@@ -6,7 +6,6 @@ use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use weir_service::config::Address;
-use weir_service::output::{complain, say};
 use weir_tee::config::document::{Destination, Document, Join, Listener};
 use weir_tee::config::values::{Endpoint, List};
 use weir_tee::config::{Flags, Origin};
@@ -14,7 +13,7 @@ use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
-use crate::service::{Configured, address, print_checked};
+use crate::service::{Configured, address, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir tee`.
@@ -70,11 +69,7 @@ impl Tee {
         }
         let ledger =
             control::run(&origin, config, Options { watch: self.watch, verbosity: self.configured.service.verbose })?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }
 
@@ -94,6 +89,7 @@ impl Tee {
         let listener = |&address: &SocketAddr| Listener {
             name: None,
             address: Address(address),
+            last_port: None,
             interface: None,
             join: address.ip().is_multicast().then(|| List(vec![join(address.ip())])),
             receive_buffer: self.receive_buffer,

@@ -1,20 +1,28 @@
 //! `weir loss account`.
 
-use std::io::{IsTerminal, stderr};
+use std::collections::BTreeSet;
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr};
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
-use weir_kernel::trace::Trace;
+use nix::errno::Errno;
+use weir_kernel::namespaces::attended::Attended;
+use weir_kernel::trace::{Extras, Prefixes, Trace};
 use weir_loss::account::book::Account as Book;
-use weir_loss::account::{FollowOptions, Following, ReceivedSession, SentSession, Sessions, join};
+use weir_loss::account::{
+    EACH, FollowOptions, Following, ReceivedSession, SentSession, Sessions, before_the_session, join,
+};
 use weir_loss::statement;
 use weir_loss::subject::{Process, TrafficFilter};
 use weir_service::output::{complain, say, tell};
 use weir_service::stop::Stop;
 use weir_units::Span;
+use weir_units::format::{shown, shown_in_json};
 
 use super::{Tracing, group};
 use crate::{Outcome, usage};
@@ -28,10 +36,12 @@ Examples:
   weir loss account --group 239.1.1.1 --port 5000 --received recv.json
   weir loss account --process rsyslogd
   weir loss account --join sender.json receiver.json
+  weir loss account -- dig @192.0.2.1 example.org
 
 Follows UDP traffic until the duration is over or Ctrl-C, and then says where every datagram is:
 received, lost at which place and why, or pending. It sees the most as root (eBPF); without, it tells
-what the counters tell and what is then unknown. --netns all follows both ends of an emulated network.")]
+what the counters tell and what is then unknown. --netns all follows both ends of an emulated network.
+With a command it follows its sockets, those of its children included, and ends as it does.")]
 pub(super) struct Account {
     /// Port that the datagrams go to; may be repeated.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
@@ -49,11 +59,22 @@ pub(super) struct Account {
     #[arg(long, value_name = "NAME|PID|PATH")]
     netns: Vec<String>,
     /// How long to follow.
-    #[arg(long, value_name = "SPAN", default_value = "10s")]
+    #[arg(long, value_name = "SPAN", default_value = "10s", conflicts_with = "command")]
     duration: Span,
     /// How much to trace by eBPF [default: everything that is permitted].
     #[arg(long, value_enum, default_value = "everything", hide_default_value = true)]
     trace: Tracing,
+    /// Tell whose datagrams were lost: by address, or by network, with the bits of IPv4 and of IPv6 addresses that
+    /// count [source/32/128; source/24 is source/24/64].
+    #[arg(long, value_name = "source[/BITS[/BITS]]", value_parser = by_source)]
+    by: Option<Prefixes>,
+    /// Write the first packets that were dropped at each place to this file (pcapng), the reason as their comments.
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
+    /// How many of each place.
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "samples",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    samples_each: u32,
     /// What `weir send --json` printed: closes the ledger with its sequence numbers. Read at the end.
     #[arg(long, value_name = "FILE")]
     sent: Option<PathBuf>,
@@ -62,30 +83,70 @@ pub(super) struct Account {
     received: Option<PathBuf>,
     /// Join the accounts (--json) of two hosts, the sender's and the receiver's, and follow nothing.
     #[arg(long, num_args = 2, value_names = ["SENDER", "RECEIVER"],
-        conflicts_with_all = ["port", "group", "socket", "process", "netns", "sent", "received"])]
+        conflicts_with_all = ["port", "group", "socket", "process", "netns", "sent", "received", "by", "samples"])]
     join: Vec<PathBuf>,
     /// Print the account as one JSON object.
     #[arg(long)]
     json: bool,
+    /// Write the account to this file [default: standard output; with a command, whose output that is, standard error].
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Command to run and to follow, with its arguments, behind `--`: the exit status is its own.
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["port", "group", "socket", "process", "join"])]
+    command: Vec<OsString>,
 }
 
 impl Account {
     pub(super) fn run(self) -> Result<Outcome> {
+        let output = usage(self.output.as_deref().map(NewFile::create).transpose())?;
         if let [sender, receiver] = &self.join[..] {
             let book = usage(join::files(sender, receiver))?;
-            self.print(&book)?;
+            self.print(&book, output)?;
             return Ok(Outcome::Done);
         }
-        let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-        let options = self.options();
-        let mut following = Following::start(&options)?;
-        for warning in following.warnings() {
-            complain!("weir: {warning}");
+        for (file, is_sender) in [(&self.sent, true), (&self.received, false)] {
+            if let Some(path) = file
+                && let Some(warning) = usage(before_the_session(path, is_sender))?
+            {
+                complain!("weir: {}", shown(&warning));
+            }
         }
-        complain!("following {}", following.in_words());
+        let samples = usage(self.samples.as_deref().map(NewFile::create).transpose())?;
+        let mut following;
+        let mut outcome = Outcome::Done;
+        if let [name, arguments @ ..] = &self.command[..] {
+            following = Following::start(&self.options())?;
+            match self.attend(&mut following, name, arguments)? {
+                Some(status) => outcome = Outcome::Program(status),
+                None => return Ok(Outcome::Program(NOT_FOUND)),
+            }
+        } else {
+            let stop = Stop::on_signals().context("watch for Ctrl-C")?;
+            following = Following::start(&self.options())?;
+            self.follow(&mut following, &stop);
+        }
+        let (sessions, missing) = self.sessions();
+        let mut book = following.close(&sessions);
+        book.warnings.extend(missing);
+        self.print(&book, output)?;
+        if let Some(file) = samples {
+            let capture = following.samples()?;
+            file.write(&capture.file)?;
+            let path = file.path.display();
+            complain!("weir: {} of {} dropped packets are in {path}", capture.samples, capture.of);
+        }
+        Ok(outcome)
+    }
+
+    /// Follows until the time is over, or the stop.
+    fn follow(&self, following: &mut Following, stop: &Stop) {
+        for warning in following.warnings() {
+            complain!("weir: {}", shown(&warning));
+        }
+        complain!("following {}", shown(&following.in_words()));
         let live = stderr().is_terminal();
         let mut shown = Instant::now();
-        following.watch(Instant::now() + self.duration.duration(), &stop, |trace, elapsed| {
+        following.watch(Instant::now() + self.duration.duration(), stop, |trace, elapsed| {
             if live && shown.elapsed() >= Duration::from_millis(500) {
                 shown = Instant::now();
                 tell(format_args!("\r\x1b[K{}", status(trace, elapsed)));
@@ -94,11 +155,28 @@ impl Account {
         if live {
             tell(format_args!("\r\x1b[K"));
         }
-        let (sessions, missing) = self.sessions();
-        let mut book = following.close(&sessions);
-        book.warnings.extend(missing);
-        self.print(&book)?;
-        Ok(Outcome::Done)
+    }
+
+    /// Runs the command to its end, and returns its exit status; `None`: there is no such program.
+    fn attend(&self, following: &mut Following, name: &OsStr, arguments: &[OsString]) -> Result<Option<u8>> {
+        for warning in following.warnings() {
+            complain!("weir: {}", shown(&warning));
+        }
+        let mut command = match Attended::start(name, arguments) {
+            Err(error) if error.errno() == Some(Errno::ENOENT) => {
+                complain!("weir: {error}");
+                return Ok(None);
+            }
+            other => other?,
+        };
+        let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy().into_owned();
+        following.command(command.pid(), &name);
+        loop {
+            if let Some(status) = command.wait(EACH)? {
+                return Ok(Some(u8::try_from(status).unwrap_or(u8::MAX)));
+            }
+            following.look();
+        }
     }
 
     fn options(&self) -> FollowOptions {
@@ -107,10 +185,18 @@ impl Account {
                 ports: self.port.iter().copied().collect(),
                 groups: self.group.clone(),
                 sockets: self.socket.clone(),
-                process: self.process.clone(),
+                process: match &self.command[..] {
+                    [] => self.process.clone(),
+                    _ => Some(Process::Command(BTreeSet::new())),
+                },
             },
             namespaces: self.netns.clone(),
             trace: self.trace.detail(),
+            extras: Extras {
+                by_source: self.by,
+                samples: if self.samples.is_some() { self.samples_each } else { 0 },
+                descendants: !self.command.is_empty(),
+            },
         }
     }
 
@@ -123,17 +209,59 @@ impl Account {
         (Sessions { sent, received }, missing)
     }
 
-    fn print(&self, book: &Book) -> Result<()> {
-        if self.json {
-            say!("{}", serde_json::to_string(book)?);
+    fn print(&self, book: &Book, output: Option<NewFile<'_>>) -> Result<()> {
+        let text = if self.json {
+            shown_in_json(&serde_json::to_string(book)?).into_owned()
         } else {
-            say!("{}", statement::of(book).trim_end());
+            statement::of(book).trim_end().to_owned()
+        };
+        match output {
+            Some(file) => file.write(format!("{text}\n").as_bytes())?,
+            None if self.command.is_empty() => say!("{text}"),
+            None => complain!("{text}"),
         }
         if book.ledgers.is_empty() && !self.join.is_empty() {
             bail!("join: the two accounts have no port in common");
         }
         Ok(())
     }
+}
+
+/// What a shell returns where there is no such program.
+const NOT_FOUND: u8 = 127;
+
+/// A file that is to be written, opened before anything is followed for it.
+struct NewFile<'a> {
+    path: &'a Path,
+    file: File,
+}
+
+impl NewFile<'_> {
+    fn create(path: &Path) -> Result<NewFile<'_>> {
+        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+        Ok(NewFile { path, file })
+    }
+
+    fn write(&self, bytes: &[u8]) -> Result<()> {
+        (&self.file).write_all(bytes).with_context(|| format!("write {}", self.path.display()))
+    }
+}
+
+/// `source`, `source/24`, `source/24/48`.
+fn by_source(text: &str) -> Result<Prefixes, String> {
+    let wrong = || format!("`{text}`: write source, source/24 or source/24/48 (bits of IPv4 and IPv6 addresses)");
+    let mut parts = text.split('/');
+    if parts.next() != Some("source") {
+        return Err(wrong());
+    }
+    let bits: Vec<u8> = parts.map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let prefixes = match bits[..] {
+        [] => Prefixes::ADDRESSES,
+        [v4] => Prefixes { v4, v6: 64 },
+        [v4, v6] => Prefixes { v4, v6 },
+        _ => return Err(wrong()),
+    };
+    if prefixes.v4 > 32 || prefixes.v6 > 128 { Err(wrong()) } else { Ok(prefixes) }
 }
 
 /// One line while it goes on.
@@ -163,13 +291,25 @@ mod tests {
 
     #[test]
     fn mistakes_are_usage_errors() {
-        for arguments in
-            ["--port 0", "--port 70000", "--group 10.0.0.1", "--trace all", "--join a", "--join a b --port 5"]
-        {
+        for arguments in [
+            "--port 0",
+            "--port 70000",
+            "--group 10.0.0.1",
+            "--trace all",
+            "--join a",
+            "--join a b --port 5",
+            "--port 5 -- x",
+            "--duration 1s -- x",
+            "--by port",
+            "--by source/33",
+            "--by source/8/8/8",
+        ] {
             assert!(account(arguments).is_err(), "{arguments}");
         }
         let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options();
         assert_eq!(options.filter.ports, [5, 6].into());
         assert_eq!((options.trace, &options.namespaces[..]), (None, &["all".to_owned()][..]));
+        let by = |flag: &str| account(flag).unwrap().options().extras.by_source.map(|bits| (bits.v4, bits.v6));
+        assert_eq!([by(""), by("--by source"), by("--by source/24")], [None, Some((32, 128)), Some((24, 64))]);
     }
 }

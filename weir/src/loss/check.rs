@@ -15,6 +15,7 @@ use weir_loss::check::load::Stated;
 use weir_loss::subject::Process;
 use weir_service::output::{complain, print, say};
 use weir_service::stop::Stop;
+use weir_units::format::shown_in_json;
 use weir_units::{Frequency, Size, Span};
 
 use super::group;
@@ -84,7 +85,7 @@ impl Check {
         if self.undo {
             let report = check::undo(&journal)?;
             if self.json {
-                say!("{}", serde_json::to_string(&report)?);
+                say!("{}", shown_in_json(&serde_json::to_string(&report)?));
             } else {
                 print(format_args!("{report}"));
             }
@@ -107,7 +108,7 @@ impl Check {
         }
         let report = check.run()?;
         if self.json {
-            say!("{}", serde_json::to_string(&report)?);
+            say!("{}", shown_in_json(&serde_json::to_string(&report)?));
         } else {
             print(format_args!("{report}"));
         }

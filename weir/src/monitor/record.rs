@@ -8,12 +8,12 @@ use clap::Args;
 use weir_monitor::record;
 use weir_monitor::record::config::{Document, Origin};
 use weir_monitor::serve::config::document::Listen;
+use weir_monitor::serve::control;
 use weir_service::config::Address;
-use weir_service::output::{complain, say};
 use weir_units::{Size, Span};
 
 use super::replay::address;
-use crate::service::{Configured, print_checked};
+use crate::service::{Configured, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor record`.
@@ -71,15 +71,12 @@ impl Record {
             Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
         let config = usage(origin.load())?;
         if self.configured.check {
+            usage(control::opener(&config.settings.keys).and_then(|_| control::asker(&config.settings.keys)))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }
         let ledger = record::run(&origin, config, self.configured.service.verbose)?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }
 

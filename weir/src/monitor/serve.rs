@@ -1,6 +1,6 @@
 //! `weir monitor serve`: signals received, watched and shown.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 use clap::Args;
@@ -8,9 +8,9 @@ use weir_monitor::serve::config::Origin;
 use weir_monitor::serve::config::document::{Document, Listen};
 use weir_monitor::serve::control;
 use weir_service::config::Address;
-use weir_service::output::{complain, say};
+use weir_wire::signal::PORT;
 
-use crate::service::{Configured, address, print_checked};
+use crate::service::{Configured, address, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor serve`.
@@ -22,13 +22,13 @@ Examples:
   weir monitor serve -c monitor.toml --check && weir monitor serve -c monitor.toml
 
 Without a file it joins group 239.192.77.1, port 5110, to which stations send. SIGHUP reads the file
-again (limits, times and peers change at once), SIGUSR1 prints the ledger as JSON, SIGTERM and Ctrl-C
+again (limits, times, peers, derived channels and outputs change at once), SIGUSR1 prints the ledger as JSON, SIGTERM and Ctrl-C
 end with the ledger. docs/monitor.md explains every key of the file.")]
 pub(super) struct Serve {
     #[command(flatten)]
     configured: Configured,
     /// A group to join, or an address of this machine [default: 239.192.77.1:5110]. May be given again.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = address, conflicts_with = "config")]
+    #[arg(long, value_name = "ADDR[:PORT]", value_parser = listened, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Join groups on this interface [default: where a route leads].
     #[arg(long, value_name = "NAME", conflicts_with = "config", requires = "listen")]
@@ -50,16 +50,12 @@ impl Serve {
         };
         let config = usage(origin.load())?;
         if self.configured.check {
-            usage(control::opener(&config.settings.keys))?;
+            usage(control::read_keys(&config.settings))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }
 
@@ -71,5 +67,29 @@ impl Serve {
             source: None,
         };
         Document { listen: self.listen.iter().map(listen).collect(), ..Document::default() }
+    }
+}
+
+/// Without a port it is [`PORT`].
+fn listened(text: &str) -> Result<SocketAddr, String> {
+    let bare = text.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    bare.map_or_else(|_| address(text), |ip| Ok(SocketAddr::new(ip, PORT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_needs_no_port() {
+        for (text, address) in [
+            ("239.192.77.1", "239.192.77.1:5110"),
+            ("127.0.0.1:0", "127.0.0.1:0"),
+            ("[ff15::77]", "[ff15::77]:5110"),
+            ("ff15::77", "[ff15::77]:5110"),
+        ] {
+            assert_eq!(listened(text), Ok(address.parse().unwrap()), "{text}");
+        }
+        assert!(listened("coil").is_err());
     }
 }

@@ -5,10 +5,9 @@ use clap::Args;
 use weir_monitor::station::config::document::{Document, Source};
 use weir_monitor::station::config::{self, Origin};
 use weir_monitor::station::control;
-use weir_service::output::{complain, say};
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, print_checked};
+use crate::service::{Configured, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor station`.
@@ -61,15 +60,12 @@ impl Station {
             Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
         let config = usage(origin.load())?;
         if self.configured.check {
+            usage(control::read_keys(&config.settings))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }
 

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use weir_monitor::history::Bounds;
 use weir_monitor::receive::{Listen, Receiver, Settings};
-use weir_monitor::serve::control::opener;
+use weir_monitor::serve::control::{asker, opener};
 use weir_monitor::serve::glance::Glance;
 use weir_monitor::serve::settings::Keys;
 use weir_monitor::view::{self, Look};
@@ -69,7 +69,8 @@ impl View {
         };
         let settings = Settings { listen: listen.into_iter().map(of).collect(), ..Settings::default() };
         let mut receiver = Receiver::open(&settings)?;
-        receiver.set_opener(opener(&Keys { group: self.key, senders: self.sender })?);
+        let keys = Keys { group: self.key, senders: self.sender, sign: None };
+        receiver.set_keys(opener(&keys)?, asker(&keys)?);
         receiver.remarks().iter().for_each(|remark| complain!("weir: {remark}"));
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         if let Some(duration) = self.duration {

@@ -8,12 +8,11 @@ use weir_agent::config::document::{Collector, Document};
 use weir_agent::config::{self, Origin};
 use weir_agent::control;
 use weir_agent::settings::Pattern;
-use weir_service::output::{complain, say};
 use weir_tee::config::values::Endpoint;
 use weir_tee::settings::Target;
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, print_checked};
+use crate::service::{Configured, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir sflow agent`.
@@ -68,11 +67,7 @@ impl Agent {
             return Ok(Outcome::Done);
         }
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }
 

@@ -5,13 +5,12 @@ use std::net::SocketAddr;
 use anyhow::Result;
 use clap::Args;
 use weir_service::config::Address;
-use weir_service::output::{complain, say};
 use weir_sflow::config::document::Document;
 use weir_sflow::config::{Flags, Origin};
 use weir_sflow::control;
 use weir_tee::config::document::Listener;
 
-use crate::service::{Configured, address, print_checked};
+use crate::service::{Configured, address, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir sflow serve`.
@@ -55,11 +54,7 @@ impl Serve {
             return Ok(Outcome::Done);
         }
         let control::Outcome { ledger, unsaved } = control::run(&origin, config, self.configured.service.verbose)?;
-        if self.json {
-            say!("{}", serde_json::to_string(&ledger)?);
-        } else {
-            complain!("{}", ledger.to_string().trim_end());
-        }
+        print_ledger(&ledger, self.json)?;
         unsaved.map_or(Ok(Outcome::Done), Err)
     }
 
@@ -68,6 +63,7 @@ impl Serve {
         let listener = |&address: &SocketAddr| Listener {
             name: None,
             address: Address(address),
+            last_port: None,
             interface: None,
             join: None,
             receive_buffer: None,

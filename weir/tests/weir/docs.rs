@@ -14,6 +14,7 @@ fn metrics_page_is_up_to_date() {
         ("`weir tee`", &weir_tee::metrics::families()),
         ("`weir loss watch`", &weir_loss::metrics::families()),
         ("`weir sflow serve`", &weir_sflow::metrics::families()),
+        ("`[protect]` of `weir sflow serve`", &weir_protect::metrics::families()),
         ("`weir monitor station`", &weir_monitor::station::metrics::families()),
         ("`weir sflow agent`", &weir_agent::metrics::families()),
         ("`weir monitor serve`", &weir_monitor::serve::metrics::families()),

@@ -146,7 +146,7 @@ fn nohup_outlives_its_terminal() {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let to = receiver.line.rsplit(' ').next().unwrap().trim();
     // Message 0 of session 3, 16 bytes, as the documented layout has it.
-    socket.send_to(&[0xa7, 0x10, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], to).unwrap();
+    socket.send_to(&[0xa7, 0x20, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], to).unwrap();
     kill(Pid::from_raw(receiver.child.id() as i32), Signal::SIGTERM).unwrap();
     assert_eq!(receiver.json()["sessions"][0]["received"], 1);
 }

@@ -10,6 +10,8 @@ mod lab;
 mod loss;
 mod monitor;
 mod network;
+mod protect;
+mod reverse;
 mod send_recv;
 mod service;
 mod sflow;

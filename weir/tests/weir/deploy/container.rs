@@ -44,6 +44,23 @@ fn the_container_runs_the_program_as_it_is() {
     assert!(file.contains(&format!("COPY tee.toml {}\n", command.last().unwrap())));
 }
 
+/// What is in the binary is named beside it, with the text of its licence.
+#[test]
+fn what_is_passed_on_names_the_work_of_others() {
+    let Some(dist) = dist() else { return };
+    let notices = fs::read_to_string(dist.join("THIRD-PARTY.txt")).unwrap();
+    let bill: serde_json::Value = serde_json::from_slice(&fs::read(dist.join("weir.cdx.json")).unwrap()).unwrap();
+    let parts: Vec<&str> =
+        bill["components"].as_array().unwrap().iter().map(|part| part["name"].as_str().unwrap()).collect();
+    for name in ["tokio", "ring", "weir-tee"] {
+        assert!(parts.contains(&name), "{name} is in the binary");
+        let is_theirs = !name.starts_with("weir");
+        assert_eq!(notices.lines().any(|line| line.starts_with(&format!("{name} "))), is_theirs, "{name}");
+    }
+    assert!(!parts.contains(&"proptest"), "tests are not in the binary");
+    assert!(notices.contains("Permission is hereby granted, free of charge"), "the text of MIT");
+}
+
 /// Nothing is there: no libraries, no /etc, no /proc.
 #[test]
 fn the_static_binary_runs_in_an_empty_root() {
@@ -127,7 +144,7 @@ fn the_image_is_built_from_scratch_and_copies_datagrams() {
     }
     let buildah = Buildah::new(buildah);
     let context = tempfile::tempdir().unwrap();
-    for name in ["weir", "tee.toml"] {
+    for name in ["weir", "tee.toml", "THIRD-PARTY.txt", "weir.cdx.json"] {
         fs::copy(dist.join(name), context.path().join(name)).unwrap();
     }
     fs::write(context.path().join("Containerfile"), read("container/Containerfile")).unwrap();

@@ -28,7 +28,7 @@ fn every_panel_shows_what_is_true() {
     let at = |name: &str| directory.path().join(name);
     std::fs::write(at("tee.toml"), TEE_CONFIG).unwrap();
     let sflow = read("systemd/sflow.toml").replace("/var/lib/weir-sflow/state", at("state").to_str().unwrap());
-    std::fs::write(at("sflow.toml"), sflow).unwrap();
+    std::fs::write(at("sflow.toml"), sflow + PROTECT).unwrap();
     let _tee = start(&["tee", "-c", at("tee.toml").to_str().unwrap()]);
     let _sflow = start(&["sflow", "serve", "-c", at("sflow.toml").to_str().unwrap()]);
     let mut watch = weir(&["loss", "watch", "--json", "--admin", "127.0.0.1:9515"]);
@@ -36,7 +36,13 @@ fn every_panel_shows_what_is_true() {
     let _loss = Service::start(&machine, watch);
     // One socket reads what the tee sends, another is full: so that there are losses.
     let (sink, full, source) = (machine.udp(SINK), machine.udp(FULL), machine.udp("127.0.0.1:0"));
-    for file in ["weir-tee.rules.yaml", "weir-loss.rules.yaml", "weir-sflow.rules.yaml", "weir-network.rules.yaml"] {
+    for file in [
+        "weir-tee.rules.yaml",
+        "weir-loss.rules.yaml",
+        "weir-sflow.rules.yaml",
+        "weir-network.rules.yaml",
+        "weir-protect.rules.yaml",
+    ] {
         std::fs::write(at(file), read(&format!("prometheus/{file}"))).unwrap();
     }
     // As it ships, but for the time that it takes.
@@ -164,7 +170,7 @@ fn dashboards() -> Vec<std::path::PathBuf> {
     let mut files: Vec<_> =
         Path::new(&path("grafana/dashboards")).read_dir().unwrap().map(|e| e.unwrap().path()).collect();
     files.sort();
-    assert_eq!(files.len(), 5);
+    assert_eq!(files.len(), 6);
     files
 }
 
@@ -226,6 +232,17 @@ admin = "127.0.0.1:9514"
 address = "127.0.0.1:5514"
 [[destination]]
 to = "127.0.0.1:5515"
+"#;
+/// The speaker is none: that is seen, too.
+const PROTECT: &str = r#"
+[protect.groups.all]
+networks = ["192.0.2.0/24"]
+[protect.groups.all.thresholds.udp_flood]
+packets = "40k/s"
+[protect.speaker]
+gobgp = "127.0.0.1:50051"
+[protect.hooks]
+syslog = "127.0.0.1:5515"
 "#;
 const TEE: &str = "127.0.0.1:5514";
 const SINK: &str = "127.0.0.1:5515";

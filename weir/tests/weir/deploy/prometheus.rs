@@ -14,6 +14,7 @@ fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-tee.rules.yaml", &weir_tee::metrics::families());
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
     assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
+    assert_known("prometheus/weir-protect.rules.yaml", &weir_protect::metrics::families());
     assert_known("prometheus/weir-agent.rules.yaml", &weir_agent::metrics::families());
     assert_known(
         "prometheus/weir-monitor.rules.yaml",

@@ -74,6 +74,56 @@ fn the_analyser_starts_the_program_as_it_is() {
 }
 
 #[test]
+fn an_analyser_that_protects_finds_its_tokens_and_its_speaker() {
+    let written = read("systemd/protect.toml");
+    let dropped_in = read("systemd/weir-sflow.service.d/protect.conf");
+    // The manager makes a copy of the credential, which is not there in a test.
+    let (id, _) = value(&dropped_in, "LoadCredential")
+        .split_once(':')
+        .map(|(id, file)| (id.to_owned(), file.to_owned()))
+        .unwrap();
+    let copy = format!("/run/credentials/weir-sflow.service/{id}");
+    assert!(written.contains(&format!("tokens = \"{copy}\"")), "{copy}");
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
+    let config = check_of(&["sflow", "serve"], &written.replace(&copy, tokens.path().to_str().unwrap()));
+    assert_eq!(config["protect"]["mode"].as_str(), Some("observe"));
+    assert!(written.contains(&format!("journal = \"{STATE}/")));
+    // What it has besides is that of the analyser, and its tokens are for this machine alone.
+    let plain = check_of(&["sflow", "serve"], &read("systemd/sflow.toml"));
+    assert_eq!((&config["listener"], &config["admin"]), (&plain["listener"], &plain["admin"]));
+    assert!(config["http"].as_str().unwrap().starts_with("127.0.0.1:"));
+
+    let unit = read("systemd/weir-gobgpd.service");
+    assert!(value(&dropped_in, "After").contains("weir-gobgpd.service"));
+    let command = value(&unit, "ExecStart");
+    let gobgp = config["protect"]["speaker"]["gobgp"].as_str().unwrap();
+    assert!(command.contains(&format!("--api-hosts {gobgp} ")), "{command}: {gobgp}");
+    let Some(gobgpd) = program("gobgpd") else { return };
+    let flags: Vec<&str> = command.split(' ').skip(1).collect();
+    let file = super::path("systemd/gobgpd.toml");
+    let flags = flags.iter().map(|flag| if *flag == "/etc/weir/gobgpd.toml" { file.to_str().unwrap() } else { flag });
+    let output = Command::new(gobgpd).args(flags).arg("--dry-run").output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+}
+
+/// What the documents show can be written so.
+#[test]
+fn the_first_configuration_of_the_documents_is_a_good_one() {
+    let page = include_str!("../../../../docs/protect.md");
+    let blocks: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let unindented = |block: &str| block.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n");
+    let tokens = tempfile::NamedTempFile::new().unwrap();
+    fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
+    let first = unindented(blocks[0]).replace("/etc/weir/protect.tokens", tokens.path().to_str().unwrap());
+    check_of(&["sflow", "serve"], &first);
+    assert!(blocks.len() >= 3, "{blocks:?}");
+    for block in &blocks[1..] {
+        check_of(&["sflow", "serve"], &format!("{first}\n{}", unindented(block)));
+    }
+}
+
+#[test]
 fn the_agent_starts_the_program_as_it_is() {
     let unit = read("systemd/weir-agent.service");
     let command = value(&unit, "ExecStart");

@@ -2,6 +2,7 @@
 
 mod manager;
 mod observers;
+mod privileges;
 pub(super) mod screen;
 
 use std::fs::{self, File, Permissions};

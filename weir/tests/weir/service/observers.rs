@@ -5,6 +5,7 @@ use std::io::{PipeWriter, Write, pipe};
 use std::net::TcpStream;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use crate::network::await_that;
@@ -93,12 +94,15 @@ fn a_log_that_nobody_reads_hurts_nobody() {
     let (reader, mut writer) = pipe().unwrap();
     fill(&mut writer);
     let mut command = weir(&TEE);
-    command.arg("-vv").stderr(writer);
+    command.args(["-vv", "--json"]).stdout(writer.try_clone().unwrap()).stderr(writer);
     let mut tee = Service::start(&machine, command);
     pass(&source, address(LISTEN), &sink, &[b"one", b"two"]);
     assert!(machine.get("/healthz").0.contains(" 200 "));
-    // Its end is not held up either, though it has a ledger to tell.
-    assert!(tee.end().success());
+    // Its end is not held up either, though it has a ledger to tell, twice. That it could not is a failure.
+    tee.signal(Signal::SIGUSR1);
+    tee.signal(Signal::SIGTERM);
+    await_that("its end", || tee.child.try_wait().unwrap().is_some());
+    assert_eq!(tee.child.wait().unwrap().code(), Some(1));
     drop(reader);
 }
 

@@ -1,24 +1,34 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
+pub(crate) mod account;
+pub(crate) mod summary;
+
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use serde::Serialize;
 use weir_dgram::Membership;
 use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
-use weir_service::output::{complain, say};
+use weir_report::messages::Message;
+use weir_service::output::complain;
 use weir_service::stop::Stop;
 use weir_traffic::{
-    Ended, ErrorCount, Exchange, Machine, ReceiveReport, Receiver, ReceiverSettings, SessionReport, Transport, Until,
+    Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
     in_words,
 };
-use weir_units::format;
-use weir_units::{Size, Span};
+use weir_units::{BitRate, Size, Span};
+
+use self::summary::{Summary, Told, print, print_interval, what_did_not_part};
 
 use crate::loss::print_with_account;
-use crate::send::endpoint;
+use crate::messages::{Rows, Unwritten};
+use crate::send::{endpoint, interval, joined, session};
 use crate::{Outcome, usage};
 
 /// `weir recv`.
@@ -27,11 +37,13 @@ use crate::{Outcome, usage};
 Examples:
   weir recv --listen 0.0.0.0:5000
   weir recv --listen [::]:5000 --transport tcp --duration 5m --json
+  weir recv --listen 0.0.0.0:5000 --allow-reverse --reverse-rate 20mbit
   weir recv --listen 0.0.0.0:5000 --join 232.1.1.1@eth0 --source 192.0.2.7
 
 Ends when every sender seen has announced its end, after the idle timeout or the duration, or at
-Ctrl-C, and then prints one account a sender. A sender on another machine has another clock: its
-one-way delay is not claimed.")]
+Ctrl-C, and then prints one account a sender. Exit status 1 if it ended by silence while the end of a
+sender was not announced. A sender on another machine has another clock: its one-way delay is not
+claimed.")]
 pub(super) struct Recv {
     /// Where to listen; port 0 lets the kernel choose.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
@@ -49,12 +61,39 @@ pub(super) struct Recv {
     /// End after this time, whatever has come [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
-    /// End when nothing has come for this long since the last message; 0: never [default: 10s, TCP: 2m].
+    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
+    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
     #[arg(long, value_name = "SPAN")]
     idle_timeout: Option<Span>,
     /// Count this session alone.
-    #[arg(long)]
+    #[arg(long, value_parser = session)]
     session: Option<u16>,
+    /// End by announced ends only when so many senders have announced theirs.
+    #[arg(long, value_name = "SENDERS", default_value_t = 1)]
+    senders: u64,
+    /// Senders and sessions told apart at once; one that has fallen silent gives way to one too many, and is counted.
+    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS)]
+    sessions: NonZeroUsize,
+    /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
+    #[arg(long, value_name = "SPAN", value_parser = interval)]
+    every: Option<Duration>,
+    /// Write every message into this file: its session, number, and when it was due, sent and received. Apache Parquet if the
+    /// name ends in .parquet, otherwise CSV.
+    #[arg(long, value_name = "FILE")]
+    messages: Option<PathBuf>,
+    /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
+    /// follow [default: nothing is ever sent].
+    #[arg(long)]
+    allow_reverse: bool,
+    /// Bits of IP packets a second that are sent to all of them together.
+    #[arg(long, value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
+    reverse_rate: BitRate,
+    /// How long is sent to each, at most.
+    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
+    reverse_duration: Span,
+    /// To how many at once.
+    #[arg(long, value_name = "SENDERS", default_value = "16", requires = "allow_reverse", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    reverse_flows: u16,
     /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
@@ -82,10 +121,11 @@ impl Recv {
             None if self.account => Some(OwnTraffic::follow(port)?),
             early => early,
         };
+        let table = self.messages.as_deref().map(Rows::create).transpose()?;
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
-        let report = receiver.run(&exchange, &stop);
+        let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
-        let summary = Summary::new(&settings, &report);
+        let summary = Summary::new(&settings, &report, told, unwritten.messages);
         let account = following
             .map(|following| -> Result<_> {
                 let told = ReceivedSession::from_json(serde_json::to_value(&summary)?)?;
@@ -93,11 +133,46 @@ impl Recv {
                 following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
             })
             .transpose()?;
-        print_with_account(self.json, &summary, account.as_ref(), || print(&settings, &report))?;
-        if report.ended == Ended::Failed {
-            bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
-        }
-        Ok(Outcome::Done)
+        print_with_account(self.json, &summary, account.as_ref(), || print(&settings, &report, unwritten.messages))?;
+        unwritten.judge(judge(&settings, &report, &summary))
+    }
+
+    /// Receives, and meanwhile tells of each interval and writes down every message, if asked to.
+    fn receive(
+        &self,
+        receiver: Receiver,
+        table: Option<Rows>,
+        exchange: &Exchange,
+        stop: &Stop,
+    ) -> (ReceiveReport, Vec<Told>, Unwritten) {
+        // Neither a terminal that does not take the lines nor a slow disk must hold up the receiver.
+        thread::scope(|scope| {
+            let (mut receiver, mut telling, mut writing) = (receiver, None, None);
+            if let Some(every) = self.every {
+                let (sender, intervals) = mpsc::channel();
+                receiver = receiver.tell(every, sender);
+                telling = Some(scope.spawn(move || self.print_intervals(&intervals)));
+            }
+            if let Some(table) = table {
+                let (sender, messages) = mpsc::sync_channel(WAITING);
+                receiver = receiver.deliver(sender);
+                writing = Some(scope.spawn(move || write_down(table, &messages)));
+            }
+            let report = receiver.run(exchange, stop);
+            let told = telling.map(joined).unwrap_or_default();
+            (report, told, writing.map(joined).unwrap_or_default())
+        })
+    }
+
+    fn print_intervals(&self, intervals: &mpsc::Receiver<Interval>) -> Vec<Told> {
+        let tell = |(number, interval): (usize, Interval)| {
+            let told = Told::new(&interval, self.allow_reverse);
+            if !self.json {
+                print_interval(&told, number == 0);
+            }
+            told
+        };
+        intervals.iter().enumerate().map(tell).collect()
     }
 
     fn warn_about_buffer(&self, report: &ReceiveReport) {
@@ -113,6 +188,28 @@ impl Recv {
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
         ensure!(!self.account || self.transport == Transport::Udp, "--account: only over udp");
+        ensure!(self.senders > 0, "--senders 0: wait for 1 at least, or end by --idle-timeout or --duration");
+        ensure!(
+            self.senders <= self.sessions.get() as u64,
+            "--senders {}: only --sessions {} are told apart: raise that",
+            self.senders,
+            self.sessions
+        );
+        ensure!(
+            self.reverse_rate.bits_per_second > 0,
+            "--reverse-rate 0bit: nothing could be sent: write e.g. 100mbit"
+        );
+        ensure!(self.reverse_duration != Span::default(), "--reverse-duration 0: nothing could be sent: write e.g. 1h");
+        ensure!(!self.account || !self.allow_reverse, "--account: not with --allow-reverse: it follows one direction");
+        ensure!(
+            !self.allow_reverse || matches!(self.transport, Transport::Udp | Transport::Tcp),
+            "--allow-reverse: not over {}, where only the end that connects sends: choose --transport udp or tcp at both ends",
+            self.transport
+        );
+        ensure!(
+            !self.allow_reverse || settings.groups.is_empty(),
+            "--allow-reverse: not of a multicast group: each of its receivers would answer"
+        );
         ensure!(
             self.transport == Transport::Udp || settings.groups.is_empty(),
             "--join {}: there is no multicast over tcp",
@@ -156,18 +253,58 @@ impl Recv {
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
+            sessions: self.sessions,
             groups: self.groups(),
             receive_buffer: self.receive_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
             until: Until {
                 duration: self.duration.map(Span::duration),
                 idle: (idle != Span::default()).then(|| idle.duration()),
+                // Who says how long to wait does not wait longer for the first message.
+                idle_from_start: self.idle_timeout.is_some(),
                 announced: self.duration.is_none(),
+                senders: self.senders,
                 ..Until::default()
             },
+            reverse: self.allow_reverse.then(|| ReverseSettings {
+                rate: self.reverse_rate.bits_per_second,
+                duration: self.reverse_duration.duration(),
+                flows: self.reverse_flows.into(),
+            }),
             ..ReceiverSettings::new(self.listen)
         }
     }
 }
+
+/// Whether it came to a good end.
+fn judge(settings: &ReceiverSettings, report: &ReceiveReport, summary: &Summary<'_>) -> Result<Outcome> {
+    if report.ended == Ended::Failed {
+        bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
+    }
+    if report.ended == Ended::Idle {
+        bail!("{}", summary.what_did_not_end(settings));
+    }
+    if let Some(why) = what_did_not_part(report).or_else(|| summary.what_contradicts()) {
+        bail!("{why}");
+    }
+    Ok(Outcome::Done)
+}
+
+/// Writes messages to the end.
+fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Unwritten {
+    for some in messages {
+        let rows: Vec<Message> = some.iter().map(row).collect();
+        table.write(&rows);
+    }
+    table.finish()
+}
+
+pub(crate) fn row(delivery: &Delivery) -> Message {
+    let Delivery { peer, session, incarnation, number, intended, sent, received } = *delivery;
+    Message { peer, session, incarnation, number, intended, sent: Some(sent), received: Some(received) }
+}
+
+/// Pieces of 4096 messages that wait to be written: 64 MiB.
+pub(crate) const WAITING: usize = 256;
 
 /// `--join`: a group, perhaps on one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -192,169 +329,6 @@ impl FromStr for Join {
         } else {
             Err(format!("`{group}`: no multicast address (224.0.0.0/4 or ff00::/8)"))
         }
-    }
-}
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Summary<'a> {
-    transport: Transport,
-    listen: SocketAddr,
-    sessions: Vec<Account>,
-    /// Datagrams or connections that were not ours.
-    foreign: u64,
-    /// Messages of sessions too many to tell apart.
-    unlisted: u64,
-    /// Dropped at this socket; null: the kernel does not tell.
-    socket_drops: Option<u64>,
-    receive_buffer_bytes: Option<usize>,
-    errors: &'a [ErrorCount],
-    elapsed_s: f64,
-}
-
-/// The account of one sender and session. Null: unknown.
-#[derive(Serialize)]
-struct Account {
-    peer: SocketAddr,
-    session: u16,
-    /// As the sender announced it.
-    sent: Option<u64>,
-    sent_at_least: u64,
-    received: u64,
-    received_bytes: u64,
-    /// Datagrams that announced the end, not in `received`.
-    announcements: u64,
-    /// Without an announced count: those missing before the last one that came.
-    lost: u64,
-    duplicated: u64,
-    reordered: u64,
-    /// Too late to tell whether new or duplicated; counted in `lost`.
-    stale: u64,
-    msgs_per_s: Option<f64>,
-    mbit_per_s: Option<f64>,
-    same_machine: Option<bool>,
-    delay_n: u64,
-    delay_mean_us: Option<f64>,
-    delay_p50_us: Option<f64>,
-    delay_p99_us: Option<f64>,
-    delay_max_us: Option<f64>,
-}
-
-impl<'a> Summary<'a> {
-    fn new(settings: &ReceiverSettings, report: &'a ReceiveReport) -> Self {
-        Self {
-            transport: settings.transport,
-            listen: settings.listen,
-            sessions: report.sessions.iter().map(Account::new).collect(),
-            foreign: report.foreign,
-            unlisted: report.unlisted,
-            socket_drops: report.socket_drops,
-            receive_buffer_bytes: report.receive_buffer,
-            errors: &report.errors,
-            elapsed_s: (report.finished - report.started) as f64 / 1e9,
-        }
-    }
-}
-
-impl Account {
-    fn new(session: &SessionReport) -> Self {
-        // n messages span n - 1 intervals.
-        let span = (session.last_arrival - session.first_arrival) as f64 / 1e9;
-        let per_second = (session.delivered > 1 && span > 0.0).then(|| (session.delivered - 1) as f64 / span);
-        let bits = session.delivered_bytes as f64 * 8e-6 / session.delivered.max(1) as f64;
-        let same_machine = match session.machine {
-            Machine::Same => Some(true),
-            Machine::Other => Some(false),
-            Machine::Unknown => None,
-        };
-        // Only a clock known to be ours gives delays.
-        let delays = (same_machine == Some(true)).then(|| session.delays.delays());
-        let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
-        Self {
-            peer: session.peer,
-            session: session.session,
-            sent: session.announced,
-            sent_at_least: session.sent_at_least(),
-            received: session.delivered,
-            received_bytes: session.delivered_bytes,
-            announcements: session.announcements,
-            lost: session.sent_at_least().saturating_sub(session.delivered),
-            duplicated: session.duplicates,
-            reordered: session.reordered,
-            stale: session.stale,
-            msgs_per_s: per_second,
-            mbit_per_s: per_second.map(|rate| rate * bits),
-            same_machine,
-            delay_n: delays.map_or(0, |delays| delays.n()),
-            delay_mean_us: delays.and_then(|delays| delays.mean_us()),
-            delay_p50_us: quantile(0.5),
-            delay_p99_us: quantile(0.99),
-            delay_max_us: delays.and_then(|delays| delays.max_us()),
-        }
-    }
-
-    fn print(&self) {
-        say!("session {} from {}", self.session, self.peer);
-        match self.sent {
-            Some(sent) => say!("  sent        {sent}"),
-            None => say!("  sent        unknown, at least {}", self.sent_at_least),
-        }
-        say!("  received    {}", self.received);
-        let least = if self.sent.is_none() { "at least " } else { "" };
-        let share = self.lost as f64 / self.sent_at_least.max(1) as f64 * 100.0;
-        say!("  lost        {least}{} ({} %)", self.lost, format::short(share));
-        say!("  duplicated  {}", self.duplicated);
-        say!("  reordered   {}", self.reordered);
-        if self.stale > 0 {
-            say!("  too late    {}, duplicated or counted as lost", self.stale);
-        }
-        if let (Some(messages), Some(mbit)) = (self.msgs_per_s, self.mbit_per_s) {
-            say!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
-        }
-        say!("  delay       {}", self.delay());
-    }
-
-    fn delay(&self) -> String {
-        match (self.same_machine, self.delay_mean_us, self.delay_max_us) {
-            (Some(true), Some(mean), Some(max)) => {
-                let quantile = |name, us: Option<f64>| match us {
-                    Some(us) => format!(", {name} {}", format::duration(us)),
-                    None => String::new(),
-                };
-                let (p50, p99) = (quantile("p50", self.delay_p50_us), quantile("p99", self.delay_p99_us));
-                let (mean, max) = (format::duration(mean), format::duration(max));
-                format!("mean {mean}{p50}{p99}, max {max} (n {})", self.delay_n)
-            }
-            (Some(true), ..) => "unknown: nothing was received".to_owned(),
-            (Some(false), ..) => {
-                "unknown: the sender runs on another machine, whose clock cannot be compared".to_owned()
-            }
-            (None, ..) => "unknown: messages below 40B do not tell whose clock they carry".to_owned(),
-        }
-    }
-}
-
-fn print(settings: &ReceiverSettings, report: &ReceiveReport) {
-    let mut accounts = report.sessions.iter().map(Account::new).peekable();
-    if accounts.peek().is_none() {
-        say!("nothing received");
-    }
-    accounts.for_each(|account| account.print());
-    let foreign = if settings.transport == Transport::Tcp { "connections" } else { "datagrams" };
-    if report.foreign > 0 {
-        say!("foreign       {} {foreign} were not messages of `weir send`", report.foreign);
-    }
-    if report.unlisted > 0 {
-        say!("unlisted      {} messages of further senders", report.unlisted);
-    }
-    if let Some(drops) = report.socket_drops.filter(|&drops| drops > 0) {
-        say!("socket drops  {drops} (this program was too slow: a larger --receive-buffer may help)");
-    }
-    if report.partial_bytes > 0 {
-        say!("cut off       {} bytes of messages that did not come to their end", report.partial_bytes);
-    }
-    if !report.errors.is_empty() {
-        say!("errors        {}", in_words(&report.errors));
     }
 }
 

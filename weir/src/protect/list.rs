@@ -1,0 +1,183 @@
+//! `weir protect list`: attacks, one a line.
+
+use anyhow::Result;
+use clap::Args;
+use serde_json::Value;
+use weir_service::escape::{escaped, write_json};
+use weir_service::output::{complain, say};
+
+use super::client::Client;
+use crate::Outcome;
+
+/// `weir protect list`.
+#[derive(Debug, Args)]
+pub(super) struct List {
+    /// Those that are over, too.
+    #[arg(long)]
+    history: bool,
+    /// Print one JSON object an attack.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    client: Client,
+}
+
+impl List {
+    pub(super) fn run(&self) -> Result<Outcome> {
+        let mut attacks = rows(self.client.get("/protect/attacks")?);
+        if self.history {
+            attacks.extend(rows(self.client.get("/protect/history")?));
+        }
+        if self.json {
+            for attack in &attacks {
+                let mut line = Vec::new();
+                write_json(&mut line, attack)?;
+                say!("{}", String::from_utf8_lossy(&line));
+            }
+            return Ok(Outcome::Done);
+        }
+        for remark in remarks(&self.client.get("/protect/state")?) {
+            complain!("weir: {remark}");
+        }
+        if attacks.is_empty() {
+            say!("no attack goes on");
+            return Ok(Outcome::Done);
+        }
+        let mut lines = vec![HEAD.map(str::to_owned)];
+        lines.extend(attacks.iter().map(line));
+        let widths: [usize; HEAD.len()] =
+            std::array::from_fn(|column| lines.iter().map(|line| line[column].chars().count()).max().unwrap_or(0));
+        for line in &lines {
+            let cells = line.iter().zip(widths).map(|(text, width)| format!("{text:width$}"));
+            say!("{}", cells.collect::<Vec<_>>().join("  ").trim_end());
+        }
+        Ok(Outcome::Done)
+    }
+}
+
+const HEAD: [&str; 8] = ["ID", "PHASE", "TARGET", "CLASS", "PACKETS/S", "BIT/S", "ROUTES", "ACTION"];
+
+fn rows(value: Value) -> Vec<Value> {
+    match value {
+        Value::Array(rows) => rows,
+        _ => Vec::new(),
+    }
+}
+
+/// What whoever looks at attacks is to know besides.
+fn remarks(state: &Value) -> Vec<String> {
+    let mut remarks = Vec::new();
+    if let Some(by) = state["stopped"]["by"].as_str() {
+        remarks.push(format!("everything was stopped by {}: `weir protect resume` goes on", escaped(by)));
+    }
+    if let Some(orphans) = state["speaker"]["orphans"].as_u64().filter(|&orphans| orphans > 0) {
+        let what = format!("gobgpd has {orphans} routes with the number of another Weir");
+        remarks.push(format!("{what}: `weir protect sweep` withdraws them"));
+    }
+    if state["counts"]["switch_unwritten"] == true {
+        let what = "the last stop, or its end, is not in the journal yet (tried each second)";
+        remarks.push(format!("{what}: a restart would not know of it"));
+    }
+    if state["counts"]["believed_agents"] == 0 {
+        let what = "no agent is heard whose samples may lead to an action";
+        remarks.push(format!("{what}: look at `agents` of [protect], at `allow`, and whether datagrams come"));
+    }
+    let speaker = &state["speaker"];
+    if speaker["in_doubt"] == true {
+        let text = |key: &str| escaped(speaker[key].as_str().unwrap_or_default());
+        let why = speaker["why"].as_str().map(|why| format!(" ({})", escaped(why))).unwrap_or_default();
+        remarks.push(format!("speaker {}: {}{why}", text("address"), text("text")));
+    }
+    remarks
+}
+
+fn line(attack: &Value) -> [String; HEAD.len()] {
+    let text = |key: &str| escaped(attack[key].as_str().unwrap_or("-"));
+    let count = |key: &str| attack[key].as_u64().unwrap_or(0);
+    let is_announced = matches!(attack["phase"].as_str(), Some("active" | "fading"));
+    let routes = if is_announced { format!("{}/{}", count("installed"), count("routes")) } else { "-".into() };
+    let is_over = attack["phase"] == "over";
+    let action = match attack["refused"].as_str() {
+        // What was done is not undone by what was found out afterwards.
+        _ if is_over && attack["was_announced"] == true && count("doubts") > 0 => {
+            format!("{}, doubted", text("action"))
+        }
+        _ if is_over && count("doubts") > 0 => "none: doubt".into(),
+        Some(limit) => format!("none: {}", escaped(limit)),
+        // Whoever is asked sees what it would cost.
+        None if attack["phase"] == "pending" => match attack["harm"].as_f64() {
+            Some(share) => format!("{}? hits {:.0} % of the other traffic", text("action"), share * 100.0),
+            None => format!("{}? what else it hits is not known", text("action")),
+        },
+        None => text("action"),
+    };
+    [
+        count("id").to_string(),
+        text("phase"),
+        text("target"),
+        text("class"),
+        scaled(attack["packets"].as_f64()),
+        scaled(attack["bits"].as_f64()),
+        routes,
+        action,
+    ]
+}
+
+/// `812k`, `9.1G`.
+fn scaled(value: Option<f64>) -> String {
+    let Some(mut value) = value else { return "-".into() };
+    let mut units = ["", "k", "M", "G", "T"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while value >= 999.5 {
+        let Some(next) = units.next() else { break };
+        (value, unit) = (value / 1000.0, next);
+    }
+    if value < 9.95 && !unit.is_empty() { format!("{value:.1}{unit}") } else { format!("{value:.0}{unit}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_waits_for_a_person_is_told_with_what_it_would_hit() {
+        let row =
+            |phase: &str, harm: Option<f64>| json!({"id": 1, "phase": phase, "action": "blackhole", "harm": harm});
+        let told = |row: &Value| line(row)[HEAD.len() - 1].clone();
+        assert_eq!(told(&row("pending", Some(1.0))), "blackhole? hits 100 % of the other traffic");
+        assert_eq!(told(&row("pending", None)), "blackhole? what else it hits is not known");
+        assert_eq!(told(&row("active", Some(1.0))), "blackhole");
+        let over = |was_announced: bool, doubts: u64, refused: Option<&str>| json!({"id": 1, "phase": "over", "action": "drop", "was_announced": was_announced, "doubts": doubts, "refused": refused});
+        for (row, expected) in [
+            (over(true, 0, None), "drop"),
+            (over(true, 1, None), "drop, doubted"),
+            (over(true, 1, Some("doubt")), "drop, doubted"),
+            (over(false, 1, None), "none: doubt"),
+            (over(false, 0, Some("harm")), "none: harm"),
+        ] {
+            assert_eq!(told(&row), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_not_as_it_should_be_is_told_in_a_line_each() {
+        let speaker = json!({"address": "127.0.0.1:50051", "in_doubt": false, "text": "3 routes", "why": null});
+        let fine =
+            json!({"stopped": null, "counts": {"switch_unwritten": false, "believed_agents": 1}, "speaker": speaker});
+        assert!(remarks(&fine).is_empty() && remarks(&json!({"speaker": null})).is_empty());
+        let text = "gobgpd does not answer: 3 routes may still stand";
+        let speaker = json!({"address": "127.0.0.1:50051", "in_doubt": true, "text": text, "why": "gone\u{1b}[2J"});
+        let stopped = json!({"stopped": {"by": "anna"}, "counts": {"switch_unwritten": true, "believed_agents": 0}, "speaker": speaker});
+        assert_eq!(
+            remarks(&stopped),
+            [
+                "everything was stopped by anna: `weir protect resume` goes on",
+                "the last stop, or its end, is not in the journal yet (tried each second): a restart would not know of it",
+                "no agent is heard whose samples may lead to an action: look at `agents` of [protect], at `allow`, and whether datagrams come",
+                "speaker 127.0.0.1:50051: gobgpd does not answer: 3 routes may still stand (gone\\u{1b}[2J)",
+            ]
+        );
+    }
+}

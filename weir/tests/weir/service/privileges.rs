@@ -1,0 +1,269 @@
+//! Started as root, each service becomes somebody else, and does all that it did.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read;
+use std::net::UdpSocket;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::PathBuf;
+use std::process::Command;
+
+use nix::sys::signal::Signal;
+use tempfile::TempDir;
+
+use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
+use crate::network::await_that;
+
+/// A folder that everybody may read, with a configuration and a folder for what the service writes.
+struct Home {
+    dir: TempDir,
+}
+
+impl Home {
+    /// `None` where this test is not root of the whole machine, and there is nobody else to become.
+    fn new(text: &str) -> Option<Self> {
+        let users = fs::read_to_string("/proc/self/uid_map").unwrap();
+        if !nix::unistd::geteuid().is_root() || users.split_whitespace().nth(2) == Some("1") {
+            weir_testbed::skip("root, and another user to become");
+            return None;
+        }
+        let home = Self { dir: tempfile::tempdir().unwrap() };
+        fs::set_permissions(home.dir.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        fs::create_dir(home.kept()).unwrap();
+        home.write(text);
+        Some(home)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.dir.path().join("weir.toml")
+    }
+
+    /// Where the service writes.
+    fn kept(&self) -> PathBuf {
+        self.dir.path().join("kept")
+    }
+
+    /// `KEPT` stands for that folder.
+    fn write(&self, text: &str) {
+        fs::write(self.file(), text.replace("KEPT", self.kept().to_str().unwrap())).unwrap();
+    }
+
+    fn give(&self, user: u32) {
+        chown(self.kept(), Some(user), Some(user)).unwrap();
+    }
+
+    fn start(&self, machine: &Machine, command: &[&str]) -> Service {
+        Service::start(machine, weir(&[command, &["-c", self.file().to_str().unwrap()]].concat()))
+    }
+}
+
+impl Service {
+    /// Each thread is this user, has these capabilities and no way to more.
+    #[track_caller]
+    fn is_only(&self, user: &str, capabilities: u64) {
+        let process = PathBuf::from(format!("/proc/{}/task", self.child.id()));
+        for thread in fs::read_dir(process).unwrap() {
+            // It may end meanwhile.
+            let Ok(text) = fs::read_to_string(thread.unwrap().path().join("status")) else { continue };
+            let fields: BTreeMap<&str, &str> = text.lines().filter_map(|line| line.split_once(":\t")).collect();
+            let (ids, capabilities) = ([user; 4].join("\t"), format!("{capabilities:016x}"));
+            for (field, expected) in [
+                ("Uid", &ids[..]),
+                ("Gid", &ids[..]),
+                ("CapEff", &capabilities[..]),
+                ("CapPrm", &capabilities[..]),
+                ("NoNewPrivs", "1"),
+            ] {
+                assert_eq!(fields[field], expected, "{field} of {text}");
+            }
+            assert!(user == "0" || fields["Groups"].trim().is_empty(), "{text}");
+        }
+    }
+
+    /// Has it read its configuration again, which is right; what it said meanwhile stays unread.
+    fn reload(&self) {
+        self.signal(Signal::SIGHUP);
+        assert!(self.hear().starts_with("RELOADING=1\n"));
+        assert!(self.hear().starts_with("READY=1\n"));
+    }
+
+    /// Ends it; what it has said on standard error.
+    fn said(mut self) -> String {
+        assert!(self.end().success());
+        let mut said = String::new();
+        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        said
+    }
+}
+
+const TEE: &str = "[[listener]]\naddress = \"127.0.0.1:5514\"\n[[destination]]\nto = \"127.0.0.1:5515\"\n";
+
+/// A reload opens what it needs, with the privilege for low ports and raw sockets where there is one in use.
+#[test]
+fn a_tee_is_nobody() {
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(TEE)) else { return };
+    let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
+    let tee = home.start(&machine, &["tee"]);
+    tee.is_only(NOBODY, 0);
+    pass(&source, address(LISTEN), &sink, &[b"one"]);
+    home.write(&TEE.replace("5514", "5614"));
+    tee.reload();
+    pass(&source, address("127.0.0.1:5614"), &sink, &[b"two"]);
+    assert!(!tee.said().contains("stays root"));
+
+    home.write(&(TEE.replace("5514", "514") + "source = \"kept\"\n"));
+    let tee = home.start(&machine, &["tee"]);
+    tee.is_only(NOBODY, 1 << 10 | 1 << 13);
+    home.write(&(TEE.replace("5514", "515") + "source = \"kept\"\n"));
+    tee.reload();
+    source.send_to(b"three", "127.0.0.1:515").unwrap();
+    let (mut bytes, own) = ([0; 100], source.local_addr().unwrap());
+    assert_eq!(sink.recv_from(&mut bytes).unwrap(), (5, own));
+    tee.said();
+}
+
+/// What a reload needs is root's alone.
+#[test]
+fn without_anybody_who_may_read_its_file_it_stays_root_and_says_so() {
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(TEE)) else { return };
+    fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();
+    let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
+    let tee = home.start(&machine, &["tee", "-v"]);
+    tee.is_only("0", 0);
+    home.write(&TEE.replace("5514", "5614"));
+    tee.reload();
+    pass(&source, address("127.0.0.1:5614"), &sink, &[b"one"]);
+    // Other files of root it does not read, which it would have done before: a link leads out of its folder.
+    let other = tempfile::tempdir().unwrap();
+    fs::rename(home.file(), other.path().join("weir.toml")).unwrap();
+    std::os::unix::fs::symlink(other.path().join("weir.toml"), home.file()).unwrap();
+    tee.reload();
+    let said = tee.said();
+    let line = format!("stays root: user nobody may not read {}, which is read again", home.file().display());
+    assert!(said.contains(&line), "{said}");
+    assert!(said.contains("ermission denied") || said.contains("this kernel has no Landlock"), "{said}");
+
+    // Named, it is somebody whatever that means for reloads.
+    fs::remove_file(home.file()).unwrap();
+    home.write(&format!("user = \"65534\"\n{TEE}"));
+    let tee = home.start(&machine, &["tee"]);
+    tee.is_only(NOBODY, 0);
+    tee.said();
+}
+
+const SFLOW: &str = "http = \"127.0.0.1:8008\"\nstate = \"KEPT/state\"\n[[listener]]\naddress = \"127.0.0.1:6343\"\n";
+
+/// Whom the folder belongs to is who writes there.
+#[test]
+fn an_analyser_is_whom_its_state_belongs_to() {
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(SFLOW)) else { return };
+    home.give(1234);
+    for _ in 0..2 {
+        let sflow = home.start(&machine, &["sflow", "serve"]);
+        sflow.is_only("1234", 0);
+        sflow.reload();
+        let said = sflow.said();
+        assert!(!said.contains("stays root"), "{said}");
+        let kept = fs::metadata(home.kept().join("state")).unwrap();
+        assert_eq!((kept.uid(), kept.mode() & 0o777), (1234, 0o600));
+    }
+}
+
+/// The folder is root's: nobody else could write it.
+#[test]
+fn an_analyser_whose_state_is_roots_stays_root() {
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(SFLOW)) else { return };
+    let sflow = home.start(&machine, &["sflow", "serve"]);
+    sflow.is_only("0", 0);
+    let said = sflow.said();
+    assert!(said.contains(&format!("stays root: user nobody may not write to {}", home.kept().display())), "{said}");
+    assert_eq!(fs::metadata(home.kept().join("state")).unwrap().uid(), 0);
+}
+
+#[test]
+fn an_agent_is_nobody() {
+    let text = "drops = 0\npolling = \"1s\"\n[[collector]]\nto = \"127.0.0.1:6343\"\n";
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(text)) else { return };
+    let collector = machine.udp("127.0.0.1:6343");
+    let agent = home.start(&machine, &["sflow", "agent"]);
+    agent.is_only(NOBODY, 0);
+    assert!(collector.recv(&mut [0; 2000]).unwrap() > 28);
+    home.write(&text.replace("6343", "6344"));
+    let moved = machine.udp("127.0.0.1:6344");
+    agent.reload();
+    assert!(moved.recv(&mut [0; 2000]).unwrap() > 28);
+    agent.said();
+}
+
+const STATION: &str = "name = \"coil\"\nto = \"127.0.0.1:5110\"\n[[source]]\nkind = \"host\"\n";
+
+/// From the station to the page and to the archive.
+#[test]
+fn what_is_monitored_is_nobodys() {
+    let (Some(machine), Some(station)) = (Machine::new(), Home::new(STATION)) else { return };
+    let serve = Home::new("http = \"127.0.0.1:5180\"\n[[listen]]\naddress = \"127.0.0.1:5110\"\n").unwrap();
+    let record = "directory = \"KEPT\"\nleave = \"8MiB\"\n[[listen]]\naddress = \"127.0.0.1:5110\"\n";
+    let record = Home::new(record).unwrap();
+    record.give(65_534);
+
+    let server = serve.start(&machine, &["monitor", "serve"]);
+    server.is_only(NOBODY, 0);
+    server.reload();
+    server.said();
+
+    let recorder = record.start(&machine, &["monitor", "record"]);
+    recorder.is_only(NOBODY, 0);
+    let sender = station.start(&machine, &["monitor", "station"]);
+    sender.is_only(NOBODY, 0);
+    let files = || fs::read_dir(record.kept()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
+    await_that("an archive", || !files().is_empty());
+    sender.reload();
+    recorder.reload();
+    sender.said();
+    recorder.said();
+    let archives = files();
+    assert_eq!(archives.len(), 1, "{archives:?}");
+    assert_eq!(fs::metadata(&archives[0]).unwrap().uid(), 65_534);
+    let table = Command::new(WEIR).args(["monitor", "export"]).arg(&archives[0]).output().unwrap();
+    assert!(table.status.success() && table.stdout.len() > 200, "{table:?}");
+}
+
+/// A file that is followed is opened anew when another takes its place.
+#[test]
+fn a_station_that_follows_a_file_of_roots_stays_root() {
+    let text = "name = \"coil\"\nto = \"127.0.0.1:5110\"\n[[source]]\nkind = \"tail\"\npath = \"KEPT/lines\"\n";
+    let (Some(machine), Some(home)) = (Machine::new(), Home::new(text)) else { return };
+    let lines = home.kept().join("lines");
+    fs::write(&lines, "").unwrap();
+    for (mode, user) in [(0o600, "0"), (0o644, NOBODY)] {
+        fs::set_permissions(&lines, fs::Permissions::from_mode(mode)).unwrap();
+        let station = home.start(&machine, &["monitor", "station"]);
+        station.is_only(user, 0);
+        station.said();
+    }
+}
+
+/// It looks into the processes of all users as long as it runs: what it keeps for that is all it keeps.
+#[test]
+fn a_watch_is_nobody_with_eyes() {
+    let (Some(machine), Some(_)) = (Machine::new(), Home::new("")) else { return };
+    let held: UdpSocket = machine.udp("127.0.0.1:5600");
+    let mut watch =
+        Service::start(&machine, weir(&["loss", "watch", "--json", "--interval", "100ms", "--trace", "off"]));
+    // CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
+    watch.is_only(NOBODY, 1 << 19 | 1 << 2);
+    let mut said = String::new();
+    let own = format!("\"pid\":{}", std::process::id());
+    let mut stdout = watch.child.stdout.take().unwrap();
+    let mut bytes = [0; 65_536];
+    while !said.contains(&own) {
+        let read = stdout.read(&mut bytes).unwrap();
+        assert!(read > 0 && said.len() < 1 << 20, "{said}");
+        said += &String::from_utf8_lossy(&bytes[..read]);
+    }
+    drop(held);
+    drop(stdout);
+}
+
+/// Debian's, everywhere the same.
+const NOBODY: &str = "65534";
