@@ -87,8 +87,20 @@ fn a_sender_tells_what_it_sent() {
     for signal in SIGNALS {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = receiver.local_addr().unwrap().to_string();
-        let mut command = Command::new(WEIR);
-        command.args(["send", "--to", &to, "--duration", "1h", "--interval", "1h", "--json"]);
+        // As in `start`.
+        let mut command = Command::new("env");
+        command.args([
+            "--default-signal=HUP,INT,TERM",
+            WEIR,
+            "send",
+            "--to",
+            &to,
+            "--duration",
+            "1h",
+            "--interval",
+            "1h",
+            "--json",
+        ]);
         let sender = Going::spawn(&mut command);
         receiver.recv(&mut [0; 2000]).unwrap();
         signal_twice(&sender.child, signal);

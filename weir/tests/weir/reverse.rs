@@ -171,7 +171,8 @@ fn both_ways_through_address_translation_both_ends_tell_the_routers_truth() {
         for (flag, both) in [("--reverse", false), ("--bidir", true)] {
             let before = ["up", "up_lost", "down", "down_lost"].map(|name| nat.counted(name));
             let listening = Listening::start(&nat.server, listen, &["--allow-reverse", "--json", "--every", "100ms"]);
-            let flags = ["--interval", "1ms", "-n", "300", "--session", "7", "--every", "100ms", "--json"];
+            // What comes while an end has no processor fits into its buffer, 90 datagrams: only the router loses any.
+            let flags = ["--interval", "5ms", "-n", "300", "--session", "7", "--every", "100ms", "--json"];
             let sending = weir(&nat.client, &[&["send", "--to", "192.0.2.8:5000", flag][..], &flags].concat());
             let sent = outcome(sending.wait_with_output().unwrap());
             let received = listening.end();
@@ -318,7 +319,7 @@ fn a_receiver_that_allows_nothing_says_nothing() {
     for transport in ["udp", "tcp"] {
         let listening = Listening::start(&server, "127.0.0.1:0", &["--transport", transport, "--json"]);
         let to = format!("127.0.0.1:{}", listening.port);
-        let flags = ["--transport", transport, "--reverse", "--connect-timeout", "300ms"];
+        let flags = ["--transport", transport, "--reverse", "--connect-timeout", "2s"];
         let sending = weir(&server, &[&["send", "--to", &to][..], &flags].concat());
         let (status, stdout, stderr) = outcome(sending.wait_with_output().unwrap());
         assert_eq!((status, &*stdout), (Some(1), ""));
@@ -356,7 +357,9 @@ fn limits_are_told_to_who_asks_for_more() {
         let flags = ["-n", "20", "--interval", "10ms", "--json", "--transport", transport, "-R"];
         let sending = weir(&server, &[&["send", "--to", &to][..], &flags].concat());
         json(&outcome(sending.wait_with_output().unwrap()));
-        assert_eq!(json(&listening.end())["refused"], 2);
+        // Over UDP an ask that is not answered for 200 ms is said again, and may be refused again.
+        let refused = json(&listening.end())["refused"].as_u64().unwrap();
+        assert!(refused == 2 || transport == "udp" && (3..10).contains(&refused), "{refused}");
     }
 }
 

@@ -9,6 +9,8 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use weir_service::clock::now;
 
+use crate::network::await_that;
+
 fn weir(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -54,6 +56,17 @@ impl Listening {
         (self.child.wait().unwrap().code(), stdout, stderr)
     }
 
+    /// Waits until it has read all that its UDP socket holds (/proc/net/udp: `sl local_address rem_address st tx:rx`).
+    fn await_read(&self) {
+        let port = self.address.rsplit(':').next().unwrap().parse::<u16>().unwrap();
+        await_that("its socket to be read", || {
+            let table = std::fs::read_to_string("/proc/thread-self/net/udp").unwrap();
+            let sockets = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+            let mut own = sockets.filter(|fields| fields[1].ends_with(&format!(":{port:04X}")));
+            own.all(|fields| fields[4].ends_with(":00000000"))
+        });
+    }
+
     fn json(self) -> Value {
         let (status, stdout, stderr) = self.end();
         assert_eq!((status, &*stderr), (Some(0), ""));
@@ -72,7 +85,8 @@ impl Drop for Listening {
 fn both_ends_agree_on_the_account() {
     for (transport, payload) in [("udp", "1000B"), ("tcp", "1000B"), ("tcp", "20B"), ("udp", "20B")] {
         let listening = Listening::start(&["--transport", transport, "--json"]);
-        let flags = ["--payload", payload, "--interval", "1ms", "--duration", "200ms", "--session", "9", "--json"];
+        // What comes while a receiver has no processor fits into its buffer: 90 messages.
+        let flags = ["--payload", payload, "--interval", "5ms", "--duration", "1s", "--session", "9", "--json"];
         let to = ["send", "--to", &listening.address, "--transport", transport];
         let (status, stdout, stderr) = run(&[&to[..], &flags].concat());
         assert_eq!((status, &*stderr), (Some(0), ""));
@@ -129,7 +143,9 @@ fn people_get_a_summary() {
 
     let (_, count) = sent.split_once("  sent        ").unwrap();
     let (count, rest) = count.split_once(' ').unwrap();
-    assert!(rest.starts_with("messages of 1000B in 200 ms\n"), "{sent}");
+    // A hiccup at the end is made up for, for a hundredth of the time.
+    let times = [200, 201, 202, 203].map(|ms| format!("messages of 1000B in {ms} ms\n"));
+    assert!(times.iter().any(|time| rest.starts_with(time)), "{sent}");
     for line in [
         "session 5 from 127.0.0.1:",
         &format!("  sent        {count}\n  received    {count}\n  lost        0 (0 %)\n"),
@@ -142,7 +158,7 @@ fn people_get_a_summary() {
 
 #[test]
 fn without_an_announcement_the_count_is_unknown() {
-    let listening = Listening::start(&["--idle-timeout", "200ms"]);
+    let listening = Listening::start(&["--idle-timeout", "2s"]);
     // Messages 0, 1 and 4 of session 3, 16 bytes each, as the documented layout has them.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     for number in [0, 1, 4] {
@@ -153,7 +169,7 @@ fn without_an_announcement_the_count_is_unknown() {
     assert_eq!(status, Some(1));
     assert_eq!(
         stderr,
-        "weir: 1 of 1 sessions have not announced their end, and nothing came of them for 200 ms: counts are of what came\n"
+        "weir: 1 of 1 sessions have not announced their end, and nothing came of them for 2 s: counts are of what came\n"
     );
     for line in [
         "  sent        unknown, at least 5: the end was not announced\n",
@@ -179,7 +195,8 @@ fn parallel_senders_tell_each_and_all_and_every_interval() {
     for transport in ["udp", "tcp", "quic", "quic-datagram"] {
         let listening = Listening::start(&["--transport", transport, "--every", "50ms", "--senders", "3", "--json"]);
         let flags = ["-n", "60", "-P", "3", "--interval", "2ms", "--session", "10", "--every", "50ms", "--json"];
-        let to = ["send", "--to", &listening.address, "--transport", transport];
+        // All of them fit into the receiver's buffer, if it gets no processor meanwhile.
+        let to = ["send", "--to", &listening.address, "--transport", transport, "--payload", "100B"];
         let (status, stdout, stderr) = run(&[&to[..], &flags].concat());
         assert_eq!((status, &*stderr), (Some(0), ""), "{transport}");
         let sent: Value = serde_json::from_str(&stdout).unwrap();
@@ -221,6 +238,8 @@ fn ten_thousand_senders_fit_into_200_megabytes() {
         (0..10_000).for_each(|session| assert_eq!(socket.send(&message(session, number)).unwrap(), 16));
     }
     let status = std::fs::read_to_string(format!("/proc/{}/status", listening.child.id())).unwrap();
+    // There is room then: an end that is dropped does not come again.
+    listening.await_read();
     for session in 0..10_000 {
         socket.send(&end(session)).unwrap();
     }

@@ -30,7 +30,10 @@ fn what_was_captured_is_sent_again() {
     std::fs::write(lab.path("two.toml"), TWO).unwrap();
     let sizes = "traffic.sizes=[[{ bytes = \"60B\", share = \"50%\" }, { bytes = \"1000B\", share = \"50%\" }]]";
     let out = lab.path("first");
-    let mut command = lab.command("./two.toml", &out, &[sizes, "traffic.bursts={ on = \"50ms\", off = \"50ms\" }"]);
+    // A late schedule is made up for as long as the window: longer than a machine stands still.
+    let bursts = ["traffic.bursts={ on = \"100ms\", off = \"100ms\" }", "traffic.interval=10ms", "run.duration=1s"];
+    let set = [&bursts[..], &[sizes, "run.drain=2s", "run.messages=csv"]].concat();
+    let mut command = lab.command("./two.toml", &out, &set);
     let ended: Ended = command.args(["--pcap", "single", "--json"]).output().unwrap().into();
     assert_eq!(ended.status, Some(0), "{ended:?}");
     let first: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
@@ -38,13 +41,17 @@ fn what_was_captured_is_sent_again() {
     let capture = out.join("pcap/single-a.pcapng");
     assert!(capture.exists(), "{:?}", std::fs::read_dir(out.join("pcap")).unwrap().collect::<Vec<_>>());
     let replay = format!("traffic.replay={}", capture.display());
+    // As long as it took, whatever stood still: behind the last one there is room for as much as lies between two.
+    let file = std::fs::read_to_string(out.join("messages/single.csv")).unwrap();
+    let sent: Vec<u64> = file.lines().skip(1).map(|line| line.split(',').nth(5).unwrap().parse().unwrap()).collect();
+    let window = format!("run.duration={}ns", sent[49] - sent[0] + 5_000_000);
     // An interval that has room for four says nothing of what is planned.
-    let set = [replay.as_str(), "run.duration=350ms", "traffic.interval=100ms", "run.messages=csv"];
+    let set = [replay.as_str(), &window, "traffic.interval=300ms", "run.drain=2s", "run.messages=csv"];
     let again = lab.run("./two.toml", "again", &set).good();
     let row = again.row("single");
     let file = std::fs::read_to_string(again.dir.join("messages/single.csv")).unwrap();
     assert_eq!(file.lines().count(), 51);
-    // One each 4 ms of the 200 ms in bursts; 60 and 1000 bytes are half of them each.
+    // One each 10 ms of the 500 ms in bursts; 60 and 1000 bytes are half of them each.
     assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (50, 50, 0), "{row:?}");
     let bytes = row.number("mbit_per_s") / row.number("msgs_per_s") * 1e6 / 8.0;
     assert!((250.0..810.0).contains(&bytes), "{bytes}");

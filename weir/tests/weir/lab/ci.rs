@@ -75,7 +75,8 @@ fn a_run_that_is_worse_is_found_and_an_equal_one_is_not() {
     let lab = Lab::new();
     let run = |loss: &str, out: &str| {
         let settings = ["run.repeat=3", "run.duration=1s", "run.drain=500ms", "run.jobs=all", "traffic.transport=udp"];
-        let traffic = ["traffic.pacing=schedule", "traffic.interval=2ms", loss];
+        // Where only the receiver stands still nothing is lost but what is planned.
+        let traffic = ["traffic.pacing=schedule", "traffic.interval=2ms", "receive.buffer=4MiB", loss];
         lab.run("telemetry", out, &[&settings[..], &traffic].concat()).good().dir
     };
     let (before, same, after) = (run("path.loss=0%", "a"), run("path.loss=0%", "b"), run("path.loss=50%", "c"));
@@ -109,7 +110,9 @@ fn a_run_that_is_worse_is_found_and_an_equal_one_is_not() {
 /// A thousand datagrams a second over a path of this loss: the result directory.
 fn lossy(lab: &Lab, loss: &str, out: &str, set: &[&str]) -> String {
     let loss = format!("path.loss={loss}");
-    let settings = ["run.drain=200ms", "run.jobs=all", "traffic.transport=udp", "traffic.interval=1ms", &loss];
+    // A receiver that stands still loses nothing else.
+    let receive = ["run.drain=200ms", "receive.buffer=4MiB"];
+    let settings = [&receive[..], &["run.jobs=all", "traffic.transport=udp", "traffic.interval=1ms", &loss]].concat();
     lab.run("telemetry", out, &[&settings[..], set].concat()).good().dir.to_str().unwrap().to_owned()
 }
 

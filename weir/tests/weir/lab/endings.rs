@@ -143,7 +143,10 @@ fn ctrl_c_leaves_a_valid_partial_result() {
     assert_eq!(rows.iter().map(|row| row.text("cell")).collect::<Vec<_>>(), ["0%/udp", "0%/tcp"]);
     for row in &rows {
         assert!(row.count("sent") > 20 && row.number("duration_s") < 50.0, "{:?}", row.0);
-        assert_eq!((row.count("delivered"), row.count("unexplained")), (row.count("sent"), 0));
+        // What is under way when the receiver ends comes too late: one, or what a machine that stands still holds up.
+        let under_way = row.count("sent") - row.count("delivered");
+        assert!((0..=50).contains(&under_way), "{:?}", row.0);
+        assert!((0..=under_way).contains(&row.count("unexplained")), "{:?}", row.0);
         if row.number("duration_s") < 6.0 {
             let record = run.record(row.text("cell"));
             let why = record["disturbed"]["throughput"].as_str().unwrap_or_default();
@@ -193,7 +196,8 @@ fn a_second_signal_says_what_to_do_with_what_is_left() {
     await_that(|| family.counted("Udp", "OutDatagrams") > 10);
     let id = Pid::from_raw(child.id() as i32);
     kill(id, Signal::SIGINT).unwrap();
-    sleep(Duration::from_millis(1100));
+    // It counts from when the first was taken, a second and more; the last datagram takes 5 s.
+    sleep(Duration::from_millis(2500));
     kill(id, Signal::SIGINT).unwrap();
     let Ended { status, stderr, .. } = child.wait_with_output().unwrap().into();
     let report = format!("weir lab report {}", dir.display());

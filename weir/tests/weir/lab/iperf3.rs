@@ -188,7 +188,8 @@ fn data_connections_that_never_come_up_are_given_up_in_time() {
         return;
     }
     let (client, server) = with_dead_data_link();
-    let timeout = Duration::from_secs(1);
+    // Time enough for the control connection.
+    let timeout = Duration::from_secs(3);
     let settings = Iperf3Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
     let transfer = Transfer::prepare_below(Path::new(WEIR), &client, &server, &settings).unwrap();
     let begin = now();

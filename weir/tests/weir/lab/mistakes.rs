@@ -8,15 +8,14 @@ use std::process::Command;
 use nix::unistd::geteuid;
 use weir_testbed::{skip, user_namespaces};
 
-use super::{Ended, Lab, ended, weir};
+use super::{Ended, Lab, ended, said, weir};
 
 /// The one line of a command that must fail.
 #[track_caller]
 fn line(ended: &Ended, status: i32) -> &str {
     assert_eq!(ended.status, Some(status), "{ended:?}");
-    let text = ended.stderr.trim_end();
-    assert!(text.lines().count() == 1 && text.starts_with("weir: "), "{ended:?}");
-    &text["weir: ".len()..]
+    let [line] = said(&ended.stderr)[..] else { panic!("{ended:?}") };
+    line.strip_prefix("weir: ").unwrap_or_else(|| panic!("{ended:?}"))
 }
 
 #[test]
@@ -207,7 +206,7 @@ fn a_full_disk_keeps_what_was_measured() {
     assert!((1..8).contains(&cells), "{cells} cells");
     // And goes on.
     let resumed = super::ended(&mut weir(&["lab", "resume", kept.to_str().unwrap()]));
-    assert_eq!((resumed.status, &*resumed.stderr), (Some(0), ""));
+    assert_eq!((resumed.status, said(&resumed.stderr)), (Some(0), vec![]));
     assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + 8);
 }
 

@@ -100,9 +100,7 @@ impl Run {
     /// The result of a run that went well.
     #[track_caller]
     fn good(self) -> Run {
-        // Without a terminal it says how far it is, every ten seconds.
-        let said: Vec<&str> = self.stderr.lines().filter(|line| !line.contains(" cells, ")).collect();
-        assert_eq!((self.status, said), (Some(0), vec![]), "{}", self.stdout);
+        assert_eq!((self.status, said(&self.stderr)), (Some(0), vec![]), "{}", self.stdout);
         self
     }
 
@@ -173,6 +171,11 @@ fn weir(arguments: &[&str]) -> Command {
 
 fn ended(command: &mut Command) -> Ended {
     command.output().unwrap().into()
+}
+
+/// What a run said on standard error, but how far it is: without a terminal that is a line every ten seconds.
+fn said(stderr: &str) -> Vec<&str> {
+    stderr.lines().filter(|line| !line.contains(" cells, ")).collect()
 }
 
 /// Whether k of n is no surprise for a chance of p: neither tail below 0.05 %, by the exact binomial sum.

@@ -53,9 +53,9 @@ fn viewers_change_over_to_the_server_that_is_left() {
     let run = run(&lab, "killed", &["monitor.follow=servers", "monitor.kill=1s"]);
     let rows = viewers(&run, "single");
     rows.iter().for_each(closes);
-    // A second of samples is behind the end of the first server.
+    // A second of samples is behind the end of the first server. Who joins while the machine stands still lacks some.
     let whole = &rows[0];
-    assert!(whole.count("delivered") > whole.count("sent") * 9 / 10, "{whole:?}");
+    assert!(whole.count("delivered") > whole.count("sent") * 3 / 4, "{whole:?}");
 }
 
 #[test]

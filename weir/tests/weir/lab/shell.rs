@@ -2,11 +2,14 @@
 
 use std::io::{BufRead, BufReader, Lines};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use weir_testbed::program;
+use weir_testbed::standstills::Standstills;
 
 use super::endings::Family;
 use super::{Ended, Lab, ended, weir};
+use crate::network::await_that;
 
 /// A shell whose output is read while it runs. Killed when dropped.
 struct Inside {
@@ -152,7 +155,20 @@ fn the_articles_scripts_agree_with_the_scenario() {
             "0.2",
         ]),
     };
-    let compared = ended(&mut compare);
+    // Repeats run side by side: a standstill makes both late alike, so that their interval is narrow, and the others'
+    // mean lies outside. Where the machine stood still, and only there, a difference is looked at again.
+    let standstills = Standstills::watch();
+    let mut looks = 0;
+    let compared = loop {
+        let begin = Instant::now();
+        let compared = ended(&mut compare);
+        let took = begin.elapsed();
+        let still = took.saturating_sub(standstills.running(begin, begin + took));
+        looks += 1;
+        if compared.status == Some(0) || still < Duration::from_millis(20) || looks == 5 {
+            break compared;
+        }
+    };
     assert_eq!((compared.status, &*compared.stderr), (Some(0), ""), "{}", compared.stdout);
     println!("{}", compared.stdout);
     let cells = compared.stdout.lines().filter(|line| line.starts_with("udp,") || line.starts_with("tcp,"));
@@ -171,7 +187,7 @@ fn the_keeper_holds_no_pipe_of_the_caller() {
     family.await_end();
 }
 
-/// A scenario of one link that loses everything from 700 ms to 1.3 s, and the congestion control of its programs.
+/// A scenario of one link that loses everything from 700 ms to 3.7 s, and the congestion control of its programs.
 const CHANGING: &str = r#"
 name = "NAME"
 title = "One link"
@@ -180,7 +196,7 @@ a.addresses = ["10.0.0.1/24"]
 b.addresses = ["10.0.0.2/24"]
 [links.wire]
 ends = ["a", "b"]
-forward.steps = [{ at = "700ms", loss = "100%" }, { at = "1300ms" }]
+forward.steps = [{ at = "700ms", loss = "100%" }, { at = "3700ms" }]
 [traffic]
 from = "a"
 to = "b"
@@ -243,14 +259,17 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
     assert!(ledger()["steps_from_s"].as_f64().is_some());
     let begun = say(&["steps", "start", scenario]);
     assert!(begun.starts_with("steps and traces begin, ") && !begun.contains("no link"), "{begun}");
-    stream("1.8");
+    stream("6");
     let by_plan = lost();
-    // 60 are due while everything is lost; python's start may take some of the time before.
-    assert!((20..=90).contains(&by_plan), "{by_plan}");
+    // 300 are due while everything is lost; python's start may take some of the time before, and a machine that stands
+    // still sends some later.
+    assert!((150..=400).contains(&by_plan), "{by_plan}");
 
     let set = say(&["set", "shell-changes", "links.wire.forward.loss=100%"]);
     assert!(set.starts_with("links.wire.forward.loss = 100%: 1 direction of links changed, "), "{set}");
     let sent = stream("0.2");
+    // The last ones may still be under way.
+    await_that("the losses", || lost() >= by_plan + sent);
     assert_eq!(lost(), by_plan + sent);
     say(&["set", "shell-changes", "links.wire.forward.loss=0%"]);
     stream("0.1");
@@ -319,8 +338,8 @@ fn a_link_may_be_set_beside_the_path() {
     let said = set("links.uplink.forward.loss=100%");
     assert!(said.starts_with("links.uplink.forward.loss = 100%: 1 direction of links changed, "), "{said}");
     send();
+    await_that("the losses", || counted().0 >= 20);
     let (lost, delivered) = counted();
-    assert!(lost >= 20, "{lost}");
     // Whatever else is set, this direction goes on with what it was told.
     let said = set("links.downlink.backward.delay=1ms");
     assert!(said.starts_with("links.downlink.backward.delay = 1ms: 1 direction of links changed, "), "{said}");
@@ -328,8 +347,9 @@ fn a_link_may_be_set_beside_the_path() {
     assert!(said.starts_with("path.loss = 0%, was 0%: 1 direction of links changed, "), "{said}");
     let before = counted().0;
     send();
+    await_that("what comes out", || counted().1 > delivered);
     let after = counted();
-    assert!(after.0 == before && after.1 > delivered, "{lost} and {delivered}, {before}, {after:?}");
+    assert_eq!(after.0, before, "{lost} and {delivered}, {after:?}");
     drop(first);
     family.await_end();
 }
