@@ -84,10 +84,12 @@ fn a_closed_port_is_reported_and_harms_nobody() {
     let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
-    let tee = Tee::start(&host, &["0.0.0.0:5000"], &[b.at(5000), a.at(5000)]);
+    let mut tee = Tee::start(&host, &["0.0.0.0:5000"], &[b.at(5000), a.at(5000)]);
     let payloads = numbered(5000);
     send_all(&source(&client, client.at(0)), host.at(5000), &payloads, &[&sink]);
     assert_same(&sink.payloads(5000), &payloads);
+    // Another worker may serve the closed port, and be behind.
+    await_that("all to have gone there", || tee.ledger()["destinations"][0]["sent"]["datagrams"] == 5000);
     // A receiver that begins to listen is served at once.
     let late = Sink::bind(&b, b.at(5000));
     send_all(&source(&client, client.at(0)), host.at(5000), &payloads, &[&sink, &late]);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::next_hops::{Neighbour, NextHops};
 use weir_kernel::sysctl;
+use weir_testbed::standstills::Standstills;
 
 use super::datagrams::{Sink, send_paced, source};
 use super::network::{Host, await_that, network};
@@ -46,6 +47,16 @@ fn ask_for(host: &Host, milliseconds: u32) {
         .unwrap();
 }
 
+/// For how long the machine has stood still since then.
+fn stood_still(standstills: &Standstills, since: Instant) -> Duration {
+    let now = Instant::now();
+    now - since - standstills.running(since, now)
+}
+
+/// A tee that stands still for longer may hear so late that a neighbour has failed that it takes what the kernel has lost
+/// for sent.
+const HEARS: Duration = Duration::from_millis(200);
+
 #[test]
 fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on() {
     let _turn = turn();
@@ -57,9 +68,9 @@ fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on()
         &host,
         r#"
         listener = [{ address = "0.0.0.0:5000" }]
-        destination = [{ name = "dead", to = "10.0.0.201:5000" },
-                       { name = "kept", to = "10.0.0.203:5000", source = "kept" },
-                       { name = "first", to = "10.0.0.202:5000" },
+        destination = [{ name = "dead", to = "10.0.0.201:5000", queue = "16MiB" },
+                       { name = "kept", to = "10.0.0.203:5000", source = "kept", queue = "16MiB" },
+                       { name = "first", to = "10.0.0.202:5000", queue = "16MiB" },
                        { name = "second", to = "10.0.0.3:5000" },
                        { name = "nowhere", to = "192.0.2.1:5000" },
                        { name = "somewhere", to = "10.0.0.3:5001" }]
@@ -67,14 +78,19 @@ fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on()
                  { name = "unrouted", policy = "round-robin", members = ["nowhere", "somewhere"] }]
         "#,
     );
-    // Without rules, everything goes to each group, and to those that are in none. 2000 a second: as many bytes as make the neighbour queue of the kernel drop its oldest before the socket is full.
+    // Without rules, everything goes to each group, and to those that are in none. 2000 a second: as many bytes as make the
+    // neighbour queue of the kernel drop its oldest before the socket is full. The queues of the tee have room for all,
+    // however long the kernel takes to give up.
     let payloads: Vec<Vec<u8>> = (0..5000u32).map(|number| number.to_be_bytes().repeat(350)).collect();
+    let (standstills, start) = (Standstills::watch(), Instant::now());
     send_paced(&source(&client, client.at(0)), host.at(5000), &payloads, 2000);
     live.await_payload(&payloads[4999]);
     let account = tee.end();
+    let still = stood_still(&standstills, start);
     for (name, address) in [("dead", "10.0.0.201"), ("kept", "10.0.0.203"), ("first", "10.0.0.202")] {
         let entry = account.entry("destinations", name);
-        assert_eq!((account.sent(name), wire.count(address)), (0, 0), "{account:?}");
+        assert_eq!(wire.count(address), 0, "{account:?}");
+        assert!(account.sent(name) == 0 || still >= HEARS, "after {still:?}: {account:?}");
         assert_eq!(entry["healthy"], false, "{entry}");
         // The one that the kernel asks for at the end is given up.
         let drops = account.drops(name);
@@ -84,12 +100,13 @@ fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on()
     assert_eq!(account.entry("destinations", "nowhere")["copies"]["datagrams"], 0, "{account:?}");
     assert_eq!(account.entry("destinations", "nowhere")["healthy"], false, "{account:?}");
     assert_eq!(account.sent("somewhere"), 5000, "{account:?}");
-    // What the second did not get, the first was thought to live for: half a second, of which the machine may stand still
-    // some. From then on it gets a copy a try.
+    // What the second did not get, the first was thought to live for: half a second, and as long as the machine stood
+    // still. From then on it gets a copy a try.
     let first = account.entry("destinations", "first")["copies"]["datagrams"].as_u64().unwrap();
     let second = account.sent("second");
     assert_eq!(wire.count("10.0.0.3"), second + 5000, "{account:?}");
-    assert!(first < 2000 && (5000 - first..5000).contains(&second), "{account:?}");
+    let most = 2000 + 2 * still.as_millis() as u64;
+    assert!(first < most && (5000 - first..5000).contains(&second), "after {still:?}: {account:?}");
 }
 
 #[test]
@@ -119,6 +136,7 @@ fn a_neighbour_that_dies_is_noticed_and_served_again_when_it_answers() {
     });
     let mut link = b.netlink();
     let index = link.link("eth0").unwrap().index;
+    let (standstills, down) = (Standstills::watch(), Instant::now());
     link.set_down(index).unwrap();
     await_that("the neighbour to fail", || {
         send();
@@ -139,13 +157,15 @@ fn a_neighbour_that_dies_is_noticed_and_served_again_when_it_answers() {
         send();
         sink.count() > before
     });
+    let (took, still) = (standstills.running(up, Instant::now()), stood_still(&standstills, down));
     // It is asked every 300 ms.
-    assert!(up.elapsed() < Duration::from_secs(2), "after {:?}", up.elapsed());
+    assert!(took < Duration::from_secs(2), "after {took:?}");
     assert!(wire.count("10.0.0.3") > lost);
     let account = tee.end();
     let name = "10.0.0.3:5000";
     assert_eq!(account.received(), (sent, 0));
-    assert_eq!(account.sent(name), wire.count("10.0.0.3"), "{account:?}");
+    let (told, left) = (account.sent(name), wire.count("10.0.0.3"));
+    assert!(told == left || told > left && still >= HEARS, "after {still:?}, {left} left: {account:?}");
     let [("unreachable", unreachable)] = account.drops(name)[..] else { panic!("{account:?}") };
     assert_eq!(account.sent(name) + unreachable, sent);
 }

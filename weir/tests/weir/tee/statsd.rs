@@ -61,14 +61,20 @@ const SERVER: &str = r#"
 import json, re, signal, socket, sys
 server = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 server.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+server.settimeout(0.1)
 state = {"counters": {}, "gauge": None, "bad": 0, "datagrams": 0, "packed": 0}
-def end(*_):
-    print(json.dumps(state))
-    sys.exit(0)
-signal.signal(signal.SIGTERM, end)
+# What it is about to count when it is told to end is counted.
+ends = []
+signal.signal(signal.SIGTERM, lambda *_: ends.append(True))
 server.bind(("0.0.0.0", 8125))
 while True:
-    lines = server.recv(65536).decode().split("\n")
+    try:
+        lines = server.recv(65536).decode().split("\n")
+    except socket.timeout:
+        if ends:
+            print(json.dumps(state))
+            sys.exit(0)
+        continue
     if lines[-1] == "":
         lines.pop()
     state["datagrams"] += 1

@@ -1,12 +1,33 @@
 //! Host names that resolve, that never do, and that lead back.
 
+use std::time::{Duration, Instant};
+
+use weir_testbed::standstills::Standstills;
+
 use super::{Load, Sink, Tee, entry};
+
+/// A tee that has said a line with `words` in it, of what a name means, before it was ready. It waits a quarter of a
+/// second for that: where the machine stands still meanwhile, another is started.
+#[track_caller]
+fn start_knowing(arguments: &[&str], words: &str) -> Tee {
+    let standstills = Standstills::watch();
+    loop {
+        let begin = Instant::now();
+        let tee = Tee::start(arguments);
+        if tee.said.iter().any(|line| line.contains(words)) {
+            return tee;
+        }
+        let now = Instant::now();
+        let still = now - begin - standstills.running(begin, now);
+        assert!(still >= Duration::from_millis(100), "no {words:?} in {:#?}, stood still for {still:?}", tee.said);
+    }
+}
 
 #[test]
 fn a_name_is_there_before_the_first_datagram() {
     let sink = Sink::new();
     let to = format!("localhost:{}", sink.address.port());
-    let tee = Tee::start(&["--listen", "127.0.0.1:0", "--to", &to, "--json"]);
+    let tee = start_knowing(&["--listen", "127.0.0.1:0", "--to", &to, "--json"], "resolve localhost: ");
     let load = Load::start(tee.listens("127.0.0.1:0"), &[&sink], 10_000);
     load.await_more(500);
     let sent = load.stop();
@@ -44,8 +65,8 @@ fn a_name_that_leads_back_is_left_out() {
     // A port that was free a moment ago.
     let port = Sink::new().address.port();
     let (listen, back) = (format!("127.0.0.1:{port}"), format!("localhost:{port}"));
-    let tee = Tee::start(&["--listen", &listen, "--to", &back, "--to", &to, "--json"]);
     let told = format!("destination {back}: {listen} comes in again at listener {listen}: a loop, left out");
+    let tee = start_knowing(&["--listen", &listen, "--to", &back, "--to", &to, "--json"], &told);
     assert!(tee.said.iter().any(|line| line.ends_with(&told)), "{:#?}", tee.said);
     let load = Load::start(listen.parse().unwrap(), &[&sink], 10_000);
     load.await_more(500);
