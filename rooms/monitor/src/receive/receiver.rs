@@ -171,8 +171,10 @@ impl Receiver {
         while more && turns < TURNS {
             more = false;
             turns += 1;
+            // One time for all of them: where this machine stands still between two, what the other has is not given up.
+            let now = self.began.elapsed();
             for index in 0..self.sockets.len() {
-                more |= self.receive(index, sink);
+                more |= self.receive(index, now, sink);
             }
         }
         let moment = self.moment();
@@ -195,13 +197,13 @@ impl Receiver {
     }
 
     /// A batch of one socket; returns whether there may be more.
-    fn receive<S: Sink + ?Sized>(&mut self, index: usize, sink: &mut S) -> bool {
+    fn receive<S: Sink + ?Sized>(&mut self, index: usize, now: Duration, sink: &mut S) -> bool {
         let others: u64 = self.sockets.iter().map(|listening| listening.drops).sum();
         let Listening { socket, last, drops } = &mut self.sockets[index];
         let others = others - *drops;
         // WouldBlock: nothing is there. What fails otherwise fails again, and nothing else can be done.
         let Ok(count) = self.inbox.receive(socket) else { return false };
-        let mut moment = Moment { now: self.began.elapsed(), wall: wall(), drops: 0 };
+        let mut moment = Moment { now, wall: wall(), drops: 0 };
         for message in self.inbox.messages() {
             // The kernel tells none where none was dropped before it.
             let counted = message.socket_drops.unwrap_or(0);

@@ -12,14 +12,15 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use weir_kernel::namespaces::NetNs;
+use weir_testbed::standstills::Standstills;
 
 /// A `weir loss account` that follows. Killed when dropped.
 pub(super) struct Following {
     child: Child,
     said: Arc<Said>,
     stderr: JoinHandle<()>,
-    /// From its start to the line `following ...`.
-    pub(super) ready_after: Duration,
+    /// Its start, and the line `following ...`.
+    pub(super) ready: [Instant; 2],
 }
 
 /// What it has said on standard error.
@@ -81,7 +82,7 @@ impl Following {
             let status = child.wait().unwrap();
             panic!("it does not follow ({status}): {text}");
         }
-        Following { child, said, stderr, ready_after: started.elapsed() }
+        Following { child, said, stderr, ready: [started, Instant::now()] }
     }
 
     /// Ends it as Ctrl-C does; its account, which must come within 10 s.
@@ -109,13 +110,14 @@ impl Following {
     /// What it prints, when it ends by itself, and what it said.
     #[track_caller]
     fn output(mut self) -> (String, String) {
-        let asked = Instant::now();
+        let (standstills, asked) = (Standstills::watch(), Instant::now());
         let mut text = String::new();
         self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
         let status = self.child.wait().unwrap();
         let stderr = self.said.state.lock().unwrap().0.clone();
         assert!(status.success(), "{status}: {stderr}");
-        assert!(asked.elapsed() < Duration::from_secs(10), "the answer took {:?}", asked.elapsed());
+        let took = standstills.running(asked, Instant::now());
+        assert!(took < Duration::from_secs(10), "the answer took {took:?}");
         (text, stderr)
     }
 }

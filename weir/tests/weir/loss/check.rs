@@ -15,6 +15,7 @@ use tempfile::TempDir;
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
+use weir_testbed::standstills::Standstills;
 use weir_testbed::{Turn, skip, turn, user_namespaces};
 
 use super::WEIR;
@@ -54,6 +55,25 @@ impl Machine {
     fn apply(&self, load: &str, flags: &[&str]) -> (Option<i32>, Value) {
         let journal = self.journal();
         json(&mut check(load, &[&["--apply", "--json", "--journal", &journal], flags].concat()))
+    }
+
+    /// As [`Machine::apply`], until its trials show this. Where the machine stood still meanwhile, that is what they show:
+    /// all is undone and begun anew. Where it ran, they show what they show.
+    #[track_caller]
+    fn apply_running(&self, load: &str, flags: &[&str], shows: impl Fn(&Value) -> bool) -> Value {
+        let standstills = Standstills::watch();
+        let mut void = 0;
+        loop {
+            let begin = Instant::now();
+            let (_, report) = self.apply(load, flags);
+            let end = Instant::now();
+            let stood = end - begin - standstills.running(begin, end);
+            if shows(&report) || stood < Duration::from_millis(10) || void == 20 {
+                return report;
+            }
+            void += 1;
+            self.undo();
+        }
     }
 
     /// `weir loss check --undo`: status and words.
@@ -107,6 +127,23 @@ fn json(command: &mut Command) -> (Option<i32>, Value) {
     (status, serde_json::from_str(&stdout).unwrap())
 }
 
+/// What became of the change that a finding asked for.
+fn helped(report: &Value, finding: &str) -> bool {
+    let mut applied = report["applied"].as_array().unwrap().iter();
+    applied.any(|change| change["finding"] == finding && change["verdict"] == "helped")
+}
+
+/// Datagrams that a trial lost.
+fn lost(outcome: &Value) -> u64 {
+    outcome["sent"].as_u64().unwrap() - outcome["received"].as_u64().unwrap()
+}
+
+/// The trial of a receiver that asks for no buffer.
+fn trial(report: &Value) -> &Value {
+    let mut trials = report["trials"].as_array().unwrap().iter();
+    trials.find(|trial| trial["receiver"] == "a receiver that asks for no buffer").unwrap()
+}
+
 fn names(findings: &Value) -> Vec<&str> {
     findings.as_array().unwrap().iter().map(|finding| finding["name"].as_str().unwrap()).collect()
 }
@@ -122,7 +159,10 @@ const STUDY: &str = "--rate 96154/s --payload 64B --stall 40ms --interface lo";
 #[test]
 fn a_load_that_is_no_matter_needs_nothing() {
     let light = "--rate 10/s --payload 64B --stall 1ms --interface lo";
-    let (status, report) = json(&mut check(light, &["--json"]));
+    // In a network where nobody else loses anything.
+    let Some(ns) = weir_testbed::network::namespace() else { return };
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let (status, report) = ns.run(|| json(&mut check(light, &["--json"]))).unwrap();
     // What this machine counts meanwhile may be anybody's.
     let found = names(&report["findings"]);
     assert!(found.iter().all(|name| ["netdev_max_backlog", "netdev_budget", "udp_mem"].contains(name)), "{report}");
@@ -136,15 +176,19 @@ fn a_load_that_is_no_matter_needs_nothing() {
 fn the_studys_loss_goes_and_comes_back_with_undo() {
     let Some(machine) = Machine::take() else { return };
     let before = settings();
-    let (_, report) = machine.apply(STUDY, &["--trial", "100000"]);
+    let report = machine.apply_running(STUDY, &["--trial", "100000"], |report| {
+        let (lossy, mended) = (&trial(report)["before"], &trial(report)["after"]);
+        helped(report, "rmem_default")
+            && lossy["places"][0]["place"] == "receive_buffer"
+            && lost(mended) < lost(lossy) / 10
+            && !names(&report["remaining"]).contains(&"rmem_default")
+    });
     assert!(names(&report["findings"]).contains(&"rmem_default"), "{report}");
     let need = report["need"]["buffer"].as_u64().unwrap();
     assert_eq!(read("net/core/rmem_default"), need.to_string());
 
-    let trials = report["trials"].as_array().unwrap();
-    let trial = trials.iter().find(|trial| trial["receiver"] == "a receiver that asks for no buffer").unwrap();
+    let trial = trial(&report);
     let (lossy, mended) = (&trial["before"], &trial["after"]);
-    let lost = |outcome: &Value| outcome["sent"].as_u64().unwrap() - outcome["received"].as_u64().unwrap();
     assert_eq!((&lossy["sent"], &mended["sent"]), (&100_000.into(), &100_000.into()));
     assert_eq!((&lossy["unexplained"], &mended["unexplained"]), (&0.into(), &0.into()), "{trial}");
     assert!(lost(lossy) > 1000, "more than a percent: {trial}");
@@ -159,8 +203,7 @@ fn the_studys_loss_goes_and_comes_back_with_undo() {
     let full = places.iter().any(|place| place["place"] == "receive_buffer");
     assert!(!full || excess > 0.0, "{trial}");
     assert!(lost(mended) < lost(lossy) / 10, "{trial}");
-    let change = report["applied"].as_array().unwrap().iter().find(|change| change["finding"] == "rmem_default");
-    assert_eq!(change.unwrap()["verdict"], "helped", "{report}");
+    assert!(helped(&report, "rmem_default"), "{report}");
     assert!(!names(&report["remaining"]).contains(&"rmem_default"), "{report}");
 
     let (status, words) = machine.undo();
@@ -220,7 +263,7 @@ fn await_either(first: impl Fn() -> bool, mut second: impl FnMut() -> bool) -> b
 #[test]
 fn what_somebody_else_has_set_meanwhile_stays() {
     let Some(machine) = Machine::take() else { return };
-    machine.apply(STUDY, &["--trial", "20000"]);
+    machine.apply_running(STUDY, &["--trial", "20000"], |report| helped(report, "rmem_default"));
     fs::write(path("net/core/rmem_default"), "300000").unwrap();
     let (status, words) = machine.undo();
     assert_eq!(status, Some(3), "{words}");
@@ -253,7 +296,10 @@ fn a_running_receiver_gets_a_larger_buffer_without_a_restart() {
     let port = socket.local_addr().unwrap().port().to_string();
     let buffer = || getsockopt(&socket, sockopt::RcvBuf).unwrap() as u64;
     assert_eq!(buffer(), 212_992);
-    let (_, report) = machine.apply(STUDY, &["--trial", "20000", "--netns", &held(&ns), "--port", &port]);
+    let held = held(&ns);
+    let flags = ["--trial", "20000", "--netns", &held, "--port", &port];
+    let is_kept = |report: &Value| helped(report, "receive_buffer");
+    let report = machine.apply_running(STUDY, &flags, is_kept);
     assert_eq!(names(&report["findings"]), ["receive_buffer"], "{report}");
     assert_eq!(report["facts"]["receivers"][0]["pid"], std::process::id());
     assert_eq!(report["applied"][0]["verdict"], "helped", "{report}");
@@ -262,7 +308,7 @@ fn a_running_receiver_gets_a_larger_buffer_without_a_restart() {
     let (status, words) = machine.undo();
     assert_eq!((status, buffer()), (Some(0), 212_992), "{words}");
 
-    machine.apply(STUDY, &["--trial", "20000", "--netns", &held(&ns), "--port", &port]);
+    machine.apply_running(STUDY, &flags, is_kept);
     drop(socket);
     let (status, words) = machine.undo();
     assert_eq!(status, Some(0));

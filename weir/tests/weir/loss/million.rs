@@ -40,11 +40,12 @@ fn one_of_three_receivers_stalls() {
         scope.spawn(|| {
             let mut buffer = [0; 2000];
             loop {
+                let over = ends.load(Ordering::SeqCst);
                 match stalling.recv(&mut buffer) {
                     Ok(_) if taken.fetch_add(1, Ordering::SeqCst) % 20_000 == 0 => thread::sleep(STALL),
                     Ok(_) => {}
-                    // Silence, and nothing more to come.
-                    Err(_) if ends.load(Ordering::SeqCst) => return,
+                    // Silence, and nothing more to come since before it.
+                    Err(_) if over => return,
                     Err(_) => {}
                 }
             }

@@ -4,6 +4,7 @@ use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 
 use ipnet::IpNet;
+use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use socket2::SockRef;
 
@@ -72,6 +73,8 @@ fn five_at_once_of_which_the_agent_tells_the_same() {
     let start = |scene: &Scene| {
         let ns = &scene.receiver.ns;
         let collector = ns.run(|| UdpSocket::bind("127.0.0.1:6343")).unwrap().unwrap();
+        // Nobody reads it: what it had no room for would be told, too.
+        setsockopt(&collector, sockopt::RcvBufForce, &(32 << 20)).unwrap();
         let command = ["sflow", "agent", "--json", "--agent", "10.0.0.2", "--to", "127.0.0.1", "--sampling", "0"];
         let mut agent = Agent::spawn_in(ns, weir(&command));
         let before = agent.await_ledger(|_| true);

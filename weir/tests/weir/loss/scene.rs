@@ -10,6 +10,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
 
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
@@ -87,6 +88,13 @@ impl Scene {
     /// A socket of the receiver's on the port.
     pub(super) fn listen(&self) -> UdpSocket {
         self.receiver.run(|| UdpSocket::bind(self.to())).unwrap()
+    }
+
+    /// The same, with room for seconds of traffic: its reader may stand still.
+    pub(super) fn listen_roomy(&self) -> UdpSocket {
+        let socket = self.listen();
+        setsockopt(&socket, sockopt::RcvBufForce, &(32 << 20)).unwrap();
+        socket
     }
 
     /// A socket of the sender's on a port of the kernel's choice.
@@ -237,6 +245,13 @@ impl Reader {
     pub(super) fn stop(mut self) -> UdpSocket {
         self.state.ends.store(true, Ordering::SeqCst);
         self.thread.take().unwrap().join().unwrap()
+    }
+
+    /// As [`Reader::stop`], and how many it has read in all: what was taken from the queue is counted a little later.
+    pub(super) fn stop_counted(self) -> (UdpSocket, u64) {
+        let state = Arc::clone(&self.state);
+        let socket = self.stop();
+        (socket, state.count.load(Ordering::SeqCst))
     }
 }
 

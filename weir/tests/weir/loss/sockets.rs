@@ -127,8 +127,8 @@ fn receive_buffer_of_joined_datagrams() {
     let buffers = grown(&scene.receiver, &before, "Udp", "RcvbufErrors");
     let reader = Reader::joined(socket, size);
     scene.receiver.await_read(scene.port);
-    await_that("the reader to be done", || reader.count() > 0 && reader.count().is_multiple_of(segments as u64));
-    let received = reader.count();
+    let (_socket, received) = reader.stop_counted();
+    assert!(received > 0 && received.is_multiple_of(segments as u64), "{received} of {segments} each");
     // The kernel counts buffers, each of which holds as many datagrams as a call sent.
     assert!(0 < buffers && buffers < sent - received, "{buffers} of {sent}, {received} received");
     let account = following.end().traced();

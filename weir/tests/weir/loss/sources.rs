@@ -25,7 +25,7 @@ fn who_lost_how_many_of_how_many_and_where() {
         8 + scene.lost_size,
     );
     scene.nft(&scene.receiver, &rule);
-    let socket = scene.listen();
+    let socket = scene.listen_roomy();
     refuse(&socket, scene.lost_size);
     let reader = Reader::start(socket);
     let bind = |address: &Ipv4Addr| scene.sender.run(|| UdpSocket::bind((*address, 0))).unwrap();

@@ -298,10 +298,11 @@ fn a_full_disk_is_a_gap_until_there_is_room() {
     let Some(unshare) = program("unshare") else { return };
     let (dir, kept) = (TempDir::new().unwrap(), TempDir::new().unwrap());
     // A disk of 24 MB of which 23 are another's, seen by the recorder alone; at the end what it wrote is copied from it.
+    // The traps are there before it is ready: a signal may come at once.
     let script = format!(
         "mount -t tmpfs -o size=24m none {dir} && head -c 23M /dev/zero >{dir}/others || exit 1\n\
+         trap 'rm {dir}/others' USR2; trap 'kill -TERM $!' TERM; trap 'kill -USR1 $!' USR1\n\
          {WEIR} monitor record --json --listen {LISTEN} --leave 0 --dir {dir} & child=$!\n\
-         trap 'rm {dir}/others' USR2; trap 'kill -TERM $child' TERM; trap 'kill -USR1 $child' USR1\n\
          while kill -0 $child 2>/dev/null; do wait $child; done\n\
          cp {dir}/*.mcap {kept}/",
         dir = dir.path().display(),

@@ -91,8 +91,8 @@ fn without_a_terminal_there_are_lines() {
         weir(&["monitor", "station", "--name", "test", "--to", LISTEN, "--source", "counter,name=count,rate=10/s"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let _station = Running(machine.run(move || command.spawn().unwrap()));
-    // It ends before a line is due.
-    let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "2s"]);
+    // It ends before a line is due, and long after the station, which may be slow to start, has said again who it is.
+    let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "4s"]);
     let mut view = Running(machine.run(move || command.spawn().unwrap()));
     let mut text = String::new();
     view.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();

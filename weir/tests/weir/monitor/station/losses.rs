@@ -1,8 +1,18 @@
 //! What the kernel does not take is a gap, exactly.
 
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use weir_testbed::network::cable;
 
 use super::*;
+
+/// Does something while a station stands still.
+fn stopped(station: &Station, change: impl FnOnce()) {
+    station.signal(Signal::SIGSTOP);
+    let id = Pid::from_raw(station.child.id() as i32);
+    assert_eq!(waitpid(id, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(id, Signal::SIGSTOP));
+    change();
+    station.signal(Signal::SIGCONT);
+}
 
 #[test]
 fn what_the_kernel_does_not_take_is_told_afterwards() {
@@ -14,10 +24,13 @@ fn what_the_kernel_does_not_take_is_told_afterwards() {
     let before = station.await_ledger(|ledger| sent(ledger) > 200);
     let mut netlink = one.netlink();
     let eth0 = netlink.link("eth0").unwrap().index;
-    netlink.set_down(eth0).unwrap();
+    // While an interface goes or comes, the kernel takes what it then drops, and says nothing: nothing is sent meanwhile.
+    stopped(&station, || netlink.set_down(eth0).unwrap());
     station.await_ledger(|ledger| ledger["streams"][0]["not_taken"].as_u64() > Some(20));
-    netlink.set_up(eth0).unwrap();
-    one.wait_until_running();
+    stopped(&station, || {
+        netlink.set_up(eth0).unwrap();
+        one.wait_until_running();
+    });
     let goal = sent(&before) + 500;
     station.await_ledger(|ledger| sent(ledger) > goal);
     let warned = station.await_line("datagram");

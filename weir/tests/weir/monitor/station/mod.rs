@@ -16,6 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::socket::{setsockopt, sockopt};
 use nix::unistd::Pid;
 use serde_json::Value;
 use weir_testbed::network::Host;
@@ -147,6 +148,8 @@ impl Member {
         });
         // The bound is not on what is sent, but on what this test takes at once.
         socket2::SockRef::from(&socket).set_recv_buffer_size(8 << 20).unwrap();
+        // Past net.core.rmem_max, where that is permitted.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &(8 << 20));
         Self { socket, datagrams: Vec::new() }
     }
 

@@ -115,12 +115,12 @@ pub(in crate::monitor) fn one_of_which_nothing_is_heard_is_told_so() {
     let station = Running::station(&one.ns, "coil", &["--source", "sine,name=s,rate=1k/s"]);
     server.await_ledger("a channel", |ledger| ledger["channels"] == 1);
     let (mut silent, mut lively) = (Client::connect(&other.ns), Client::connect(&other.ns));
+    let begin = Instant::now();
     for client in [&mut silent, &mut lively] {
         client.ask(&[0], 1000.0, 1000);
     }
     // It reads and takes part in nothing.
     silent.answers = false;
-    let begin = Instant::now();
     let ended = AtomicBool::new(false);
     let told = thread::scope(|scope| {
         let living = scope.spawn(|| {
