@@ -90,7 +90,7 @@ impl Network {
             }
         }
         // Until then bridges flood; there is no event for its end.
-        thread::sleep(QUERY_RESPONSE + Duration::from_millis(20));
+        thread::sleep(QUERY_RESPONSE + Duration::from_millis(100));
         Ok(Network { hosts, switches })
     }
 

@@ -57,6 +57,7 @@ mod tests {
             found.low <= 7000.0 && 7000.0 <= found.high
         });
         let share = hits.count() as f64 / 4000.0;
-        assert!((0.93..=0.99).contains(&share), "{share}");
+        // 94.5 %, with a deviation of 0.36 %.
+        assert!((0.92..=0.97).contains(&share), "{share}");
     }
 }

@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use nix::sys::socket::{setsockopt, sockopt};
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Impairments, Loss};
@@ -14,6 +15,8 @@ use crate::network::{Network, assert_sound, network, settled};
 pub(crate) fn sockets(network: &Network) -> (UdpSocket, UdpSocket) {
     let receiver = network.b.run(|| UdpSocket::bind((network.b.v4, 0))).unwrap();
     receiver.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    // A receiver whose processor stands still loses nothing, where that is allowed.
+    let _ = setsockopt(&receiver, sockopt::RcvBufForce, &(4 << 20));
     let sender = network.a.run(|| UdpSocket::bind((network.a.v4, 0))).unwrap();
     sender.connect(receiver.local_addr().unwrap()).unwrap();
     (sender, receiver)

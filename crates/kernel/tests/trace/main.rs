@@ -239,10 +239,11 @@ fn a_reader_that_stalls_and_one_that_only_looks() {
     receiver.set_nonblocking(false).unwrap();
     let own = cookie(&receiver);
     let mut tracer = host.trace(&[port(&receiver)]);
+    // It stalls from the first on.
+    let begin = Instant::now();
     for _ in 0..20 {
         sender.send_to(&[7; 100], receiver.local_addr().unwrap()).unwrap();
     }
-    let begin = Instant::now();
     until(|| of(&tracer.read().unwrap(), own).longest_stall_ns > 30_000_000);
     assert!(begin.elapsed() >= Duration::from_millis(29), "it is told while it goes on, and not before");
     receiver.peek(&mut [0; 100]).unwrap();

@@ -227,6 +227,6 @@ mod tests {
         assert!((frames / truth - 1.0).abs() < 0.1, "{frames} of {truth}");
         assert!((nominal / truth - 0.7).abs() < 0.1, "{nominal} of {truth}");
         // 40 readings, of which 30 % are lost, of each of 16 interfaces.
-        assert!((350..=640).contains(&found.rates.len()), "{}", found.rates.len());
+        assert!((300..=640).contains(&found.rates.len()), "{}", found.rates.len());
     }
 }

@@ -34,20 +34,20 @@ fn the_classes_have_their_shares() {
     let last = samples.last().unwrap();
     let n = samples.len() as f64;
     for (index, class) in CLASSES.iter().enumerate() {
-        // Of 50 million packets; five standard deviations.
+        // Of 50 million packets; there are many such looks: six and a half standard deviations.
         let all = last.totals.packets() as f64;
         let share = last.totals.frames[index] as f64 / all;
         let deviation = (class.share * (1.0 - class.share) / all).sqrt();
-        assert!((share - class.share).abs() < 5.0 * deviation, "{share} of {class:?}");
+        assert!((share - class.share).abs() < 6.5 * deviation, "{share} of {class:?}");
         // Of 50 thousand samples.
         let sampled = samples.iter().filter(|sampled| sampled.class == index).count() as f64 / n;
         let deviation = (class.share * (1.0 - class.share) / n).sqrt();
-        assert!((sampled - class.share).abs() < 5.0 * deviation, "{sampled} of {class:?} are sampled");
+        assert!((sampled - class.share).abs() < 6.5 * deviation, "{sampled} of {class:?} are sampled");
     }
-    assert!((last.totals.packets() as f64 / n / 1000.0 - 1.0).abs() < 5.0 * 0.578 / n.sqrt(), "one in 1000 is sampled");
+    assert!((last.totals.packets() as f64 / n / 1000.0 - 1.0).abs() < 6.5 * 0.578 / n.sqrt(), "one in 1000 is sampled");
     // The load is even between a half and one and a half, and independent from second to second.
     let rate = last.totals.packets() as f64 / last.at / 50_000.0;
-    assert!((rate - 1.0).abs() < 5.0 * (1.0_f64 / 12.0 / 1000.0).sqrt(), "{rate} of the rate");
+    assert!((rate - 1.0).abs() < 6.5 * (1.0_f64 / 12.0 / 1000.0).sqrt(), "{rate} of the rate");
 }
 
 /// Mean and variance of skips, over the sampling rate and its square: those of even, geometric and constant ones.
@@ -61,7 +61,7 @@ fn packets_are_selected_as_the_plan_says() {
             samples.windows(2).map(|pair| (pair[1].totals.packets() - pair[0].totals.packets()) as f64 / 1000.0);
         let (sum, squares) = skips.fold((0.0, 0.0), |(sum, squares), skip| (sum + skip, squares + skip * skip));
         let (mean, found) = (sum / n, squares / n - (sum / n).powi(2));
-        assert!((mean - 1.0).abs() < 5.0 / n.sqrt() && (found - variance).abs() < 0.1, "{selection:?}: {mean} {found}");
+        assert!((mean - 1.0).abs() < 6.5 / n.sqrt() && (found - variance).abs() < 0.1, "{selection:?}: {mean} {found}");
     }
 }
 

@@ -148,7 +148,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const FOR_GOOD: Duration = Duration::from_secs(3600);
 
 /// The time until a silent server is given up, where that is waited for.
-const GIVEN_UP: Duration = Duration::from_millis(400);
+const GIVEN_UP: Duration = Duration::from_secs(1);
 
 /// The same, with times of its own.
 fn fixture_with(

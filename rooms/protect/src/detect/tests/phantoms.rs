@@ -107,7 +107,7 @@ fn what_one_host_got_is_no_flood_of_its_prefix_afterwards() {
 
 #[test]
 fn what_is_told_is_above_its_threshold() {
-    for times in [1.3, 2.0, 20.0] {
+    for times in [1.3, 2.0, 3.0, 20.0] {
         let mut random = Source::drawn();
         let mut detector = believed(site());
         flood(&mut detector, &mut random, (0, 5.0), (times * 40_000.0, 1000.0), |random| {
@@ -120,7 +120,8 @@ fn what_is_told_is_above_its_threshold() {
         let findings = detector.take_findings();
         let told = floods(&findings);
         assert!(told.iter().all(|one| one.evidence.packets.value > 40_000.0), "{times}: {told:?}");
-        assert!(times < 2.0 || !told.is_empty());
+        // One of twice the threshold may take longer: one in a thousand does.
+        assert!(times < 3.0 || !told.is_empty());
         assert_eq!(standing(&findings), []);
     }
 }
@@ -155,7 +156,8 @@ fn shares_that_chance_makes_are_not_told() {
     let mut detector = believed(site());
     let mut top = |random: &mut Source, from: u64, one: f64| {
         flood(&mut detector, random, (from, 3.0), (800_000.0, 1000.0), |random| {
-            let source = if random.uniform() < one { ip("198.51.100.7") } else { one_of(random, 300) };
+            // So many that none of them has six of a hundred samples, but for once in 10^8.
+            let source = if random.uniform() < one { ip("198.51.100.7") } else { one_of(random, 3000) };
             udp(source, host(8), (random.bits() as u16, 9), 200)
         });
         let findings = detector.take_findings();
@@ -163,8 +165,9 @@ fn shares_that_chance_makes_are_not_told() {
     };
     assert_eq!(top(&mut random, 0, 0.0), []);
     let found = top(&mut random, 3 * SECOND, 0.4);
+    // Of about a hundred samples: six standard deviations.
     assert!(
-        matches!(&found[..], [only] if only.value == "198.51.100.7" && (0.2..0.6).contains(&only.share)),
+        matches!(&found[..], [only] if only.value == "198.51.100.7" && (0.1..0.7).contains(&only.share)),
         "{found:?}"
     );
 }

@@ -56,7 +56,8 @@ fn a_syn_flood_is_syn_without_ack() {
     assert_eq!(class, Class::TcpFlood);
     assert_eq!((rule.protocols, rule.destination_ports), (vec![6], vec![Ports(443, 443)]));
     assert!(rule.tcp_flags.is_some_and(|TcpFlags { mask, value }| mask & 0x12 == 0x12 && value == 0x02));
-    assert!(harm.share.is_some_and(|share| share < 0.35) && harm.packets < 3_500.0, "{harm:?}");
+    // A tenth of what is usual; 24 packets of it are kept, and up to 14 of these may be such by chance.
+    assert!(harm.share.is_some_and(|share| share < 0.6) && harm.packets < 7_000.0, "{harm:?}");
 }
 
 #[test]

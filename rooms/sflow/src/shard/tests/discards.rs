@@ -110,5 +110,5 @@ fn told_drops_stand_for_all_and_say_how_surely() {
     assert!(all.bias().abs() < 0.01, "{}", all.bias());
     // About 1,000 questions, of 120 samples each: a deviation of 0.4 %; of the covered, of 0.7 %.
     assert!(listed.bias().abs() < 0.02, "{}", listed.bias());
-    assert!((0.93..=0.997).contains(&listed.covered()), "{}", listed.covered());
+    assert!((0.91..=0.997).contains(&listed.covered()), "{}", listed.covered());
 }

@@ -190,6 +190,9 @@ fn whatever_stands_still_makes_no_flood() {
     }
 }
 
+/// Scenes that are judged together: of what is told in one alone chance makes a fifth wrong once in some hundred.
+const SCENES: usize = 6;
+
 /// Nearly all that is told of a flood later than a second after it began is right: the truth is in the interval, and nothing is far from it.
 #[test]
 fn floods_are_told_as_large_as_they_are() {
@@ -199,16 +202,16 @@ fn floods_are_told_as_large_as_they_are() {
         [("one after the other", TICK, &[][..]), ("a batch a second", 1_000, &[]), ("held up", TICK, &often)]
     {
         for rate in [120_000.0, 400_000.0] {
-            let mut scene = Scene::new();
-            let found = scene.run(36_000, |at| if at < 20_000 { 20_000.0 } else { rate }, apart, pauses);
+            let scene = |_| Scene::new().run(36_000, |at| if at < 20_000 { 20_000.0 } else { rate }, apart, pauses);
+            let found = (0..SCENES).flat_map(scene);
             // While nothing comes nobody knows.
             let is_silent = |at: u64| pauses.iter().any(|of| (of.0..of.0 + of.1 + 2 * TICK).contains(&at));
-            let told: Vec<_> = found.into_iter().filter(|(at, _)| *at >= 22_500 && !is_silent(*at)).collect();
+            let told: Vec<_> = found.filter(|(at, _)| *at >= 22_500 && !is_silent(*at)).collect();
             let packets = |one: &(u64, Box<Detection>)| one.1.evidence.packets;
             let right = told.iter().map(packets).filter(|told| told.low <= rate && rate <= told.high).count();
             let far = told.iter().map(packets).filter(|told| !(0.75..=1.25).contains(&(told.value / rate))).count();
             println!("{what}, {rate}: {right} of {} right, {far} far from it", told.len());
-            let is_right = told.len() >= 20 && right * 100 >= 80 * told.len() && far * 50 <= told.len();
+            let is_right = told.len() >= 20 * SCENES && right * 100 >= 80 * told.len() && far * 50 <= told.len();
             assert!(is_right, "{what}, {rate}: {right} of {}: {:#?}", told.len(), words(&told));
         }
     }
