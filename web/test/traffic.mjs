@@ -2,6 +2,7 @@
 // arithmetic, so that what a page shows can be reckoned.
 
 import dgram from 'node:dgram';
+import { readFileSync } from 'node:fs';
 
 /** Between two packets that are sampled, as the agents say and as it is. */
 export const RATE = 100;
@@ -174,6 +175,22 @@ export class Sender {
     );
   }
 
+  /** Waits until no more than so many bytes wait to be read where it sends to: what stands still loses what has no room. */
+  async drained(most) {
+    const port = `:${this.to[0].toString(16).toUpperCase().padStart(4, '0')}`;
+    // sl, local address, remote address, state, bytes to be sent and to be read.
+    const waiting = () =>
+      readFileSync('/proc/net/udp', 'utf8')
+        .split('\n')
+        .map(line => line.trim().split(/\s+/))
+        .filter(fields => fields[1]?.endsWith(port))
+        .reduce((sum, fields) => sum + Number.parseInt(fields[4].split(':')[1], 16), 0);
+    for (const begin = performance.now(); waiting() > most; ) {
+      if (performance.now() - begin > 30_000) throw new Error(`${waiting()} bytes are not read`);
+      await new Promise(later => setTimeout(later, 4));
+    }
+  }
+
   close() {
     this.socket.close();
   }
@@ -255,12 +272,15 @@ export class Network {
     this.timer = setInterval(async () => {
       if (busy) return;
       busy = true;
-      await this.tick().catch(() => {});
+      this.ticking = this.tick().catch(() => {});
+      await this.ticking;
       busy = false;
     }, 100);
   }
 
-  stop() {
+  /** Goes on no more; what has begun is sent by then. */
+  async stop() {
     clearInterval(this.timer);
+    await this.ticking;
   }
 }

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
+use serde_json::Value;
 
 use super::{FLOOD, HOST, Scene, configuration};
 use crate::service::{PATIENCE, weir};
@@ -63,8 +64,8 @@ fn routes_live_as_long_as_they_were_to_whatever_the_clock_is_set_to() {
     fs::write(&off_by, "864000").unwrap();
     let ahead = (UNIX_EPOCH.elapsed().unwrap().as_secs_f64() + 800_000.0) * 1e3;
     scene.play(&[(HOST, FLOOD)], |attack| attack["expires_ms"].as_f64().is_some_and(|at| at > ahead));
-    let withdrawn = |scene: &Scene| scene.journal().iter().filter(|line| line["what"] == "withdrawn").count();
-    assert_eq!((withdrawn(&scene), scene.list().len()), (0, 1));
+    let withdrawn = |lines: &[Value]| lines.iter().filter(|line| line["what"] == "withdrawn").count();
+    assert_eq!((withdrawn(&scene.journal()), scene.list().len()), (0, 1));
     // Back by twenty, while it is killed: what nobody sees any more ends within its time to live, and not in twenty days.
     scene.serve.signal(Signal::SIGKILL);
     scene.serve.child.wait().unwrap();
@@ -75,5 +76,6 @@ fn routes_live_as_long_as_they_were_to_whatever_the_clock_is_set_to() {
         assert!(begin.elapsed() < PATIENCE, "{:#?}", scene.list());
         std::thread::sleep(Duration::from_millis(100));
     }
-    assert_eq!(withdrawn(&scene), 1);
+    let lines = scene.await_journal(|lines| withdrawn(lines) > 0);
+    assert_eq!(withdrawn(&lines), 1, "{lines:#?}");
 }

@@ -14,7 +14,8 @@ mod stopped;
 use std::fs::{self, Permissions};
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -112,10 +113,25 @@ impl Scene {
         self.file.dir.path().join("token").to_str().unwrap().to_owned()
     }
 
-    /// The journal's lines.
+    /// The journal's lines, but for one that is only half there yet.
     pub(super) fn journal(&self) -> Vec<Value> {
         let text = fs::read_to_string(self.file.dir.path().join("journal")).unwrap_or_default();
-        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+        let whole = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
+        whole.map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Waits until the journal is as it is to be: a thread writes it, which waits for the disk, and people are told before.
+    #[track_caller]
+    pub(super) fn await_journal(&self, is_reached: impl Fn(&[Value]) -> bool) -> Vec<Value> {
+        let begin = Instant::now();
+        loop {
+            let lines = self.journal();
+            if is_reached(&lines) {
+                return lines;
+            }
+            assert!(begin.elapsed() < PATIENCE, "{lines:#?}");
+            thread::sleep(Duration::from_millis(10));
+        }
     }
 }
 

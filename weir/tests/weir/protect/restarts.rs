@@ -13,12 +13,18 @@ fn again(mut scene: Scene) -> Scene {
     Scene { serve, ..scene }
 }
 
+/// Waits until this is in the journal: the page tells before.
+fn await_line(scene: &Scene, what: &str) {
+    scene.await_journal(|lines| lines.iter().any(|line| line["what"] == what));
+}
+
 #[test]
 fn what_was_announced_is_wanted_again_by_its_number() {
     let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
     let flood = [(HOST, FLOOD)];
     scene.play(&flood, |attack| attack["phase"] == "active");
     scene.play(&flood, |_| true);
+    await_line(&scene, "announced");
     let mut scene = again(scene);
     let known = scene.list();
     assert_eq!((known.len(), &known[0]["id"], &known[0]["routes"]), (1, &1.into(), &1.into()), "{known:#?}");
@@ -27,6 +33,7 @@ fn what_was_announced_is_wanted_again_by_its_number() {
     // A stop is known after a kill, too.
     let (status, said) = scene.protect(&["stop"]);
     assert_eq!(status, 0, "{said}");
+    await_line(&scene, "stopped");
     let mut scene = again(scene);
     let (_, said) = scene.protect(&["list"]);
     assert!(said.contains("everything was stopped by anna"), "{said}");
@@ -40,6 +47,7 @@ fn what_was_announced_is_wanted_again_by_its_number() {
 fn a_damaged_journal_is_told_and_passed_over() {
     let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
     scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "active");
+    await_line(&scene, "announced");
     let path = scene.file.dir.path().join("journal");
     let text = std::fs::read_to_string(&path).unwrap();
     std::fs::write(&path, format!("oops\n{text}{}", &text[..20])).unwrap();

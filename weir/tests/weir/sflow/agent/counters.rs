@@ -7,6 +7,7 @@ use std::net::UdpSocket;
 use weir_testbed::network::{cable, end};
 
 use super::{Agent, Collector, be_still};
+use crate::network::await_that;
 
 /// Columns of /proc/net/dev by interface.
 fn dev() -> BTreeMap<String, Vec<u64>> {
@@ -36,6 +37,11 @@ fn interfaces_come_and_go_and_count_as_proc_does() {
     one.run(|| {
         let sender = UdpSocket::bind((one.v4, 0)).unwrap();
         (0..500).for_each(|_| assert_eq!(sender.send_to(&[0; 200], (other.v4, 5000)).unwrap(), 200));
+    });
+    // The kernel may take its time over both ways: what is sent, and what is answered.
+    await_that("all to come, and each answer", || {
+        let answers = other.counter("Icmp", "OutDestUnreachs");
+        other.counter("Udp", "NoPorts") == 500 && one.counter("Icmp", "InDestUnreachs") == answers
     });
     let truth = one.run(dev)["eth0"].clone();
     // eth0 is still now: the agent speaks through the loopback interface.
@@ -87,6 +93,7 @@ fn the_machine_counts_as_proc_does() {
         let sender = UdpSocket::bind((one.v4, 0)).unwrap();
         (0..7).for_each(|_| drop(sender.send_to(&[0; 9], (one.v4, 5009))));
     });
+    await_that("what nobody wants to come", || one.counter("Udp", "NoPorts") >= 7);
     let unwanted = u32::try_from(one.counter("Udp", "NoPorts")).unwrap();
     let sample = collector.await_sample(|sample| sample.source == (2, 1) && sample.word(2010, 1) == unwanted);
     let later = proc("stat");

@@ -9,6 +9,7 @@ use weir_kernel::trace::{Detail, Filter, Tracer};
 use weir_testbed::network::cable;
 
 use super::{Agent, Collector, nft, nft_packets};
+use crate::network::await_that;
 
 #[test]
 fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
@@ -38,7 +39,7 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
         }
         thread::sleep(Duration::from_micros(500));
     }
-    assert_eq!(nft_packets(&one, "dropped"), FILTERED);
+    await_that("all to be dropped", || nft_packets(&one, "dropped") == FILTERED);
     let reached = |ledger: &serde_json::Value| {
         let packets = |reason: &str| ledger["drops"]["by_reason"][reason]["packets"].as_u64().unwrap_or(0);
         packets("NETFILTER_DROP") == FILTERED && packets("NO_SOCKET") == UNWANTED
@@ -79,10 +80,11 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
     }
     // acl, port_unreachable.
     assert!(by_reason[&(258, "NETFILTER_DROP".into())] > 0 && by_reason[&(3, "NO_SOCKET".into())] > 0, "{by_reason:?}");
-    // Told and not told are all there were when the last was told.
+    // Told and not told are all there were when the last was told. One of seven is told, or more: of the last 150 none in one run of
+    // ten billion.
     let last = told.last().unwrap();
     assert_eq!(last.sequence as usize, told.len());
     let all = u64::from(last.sequence + last.words[0]);
     let packets = ledger["drops"]["packets"].as_u64().unwrap();
-    assert!(all <= packets && all + 5 > packets, "{all} of {packets}");
+    assert!(all <= packets && all + 150 > packets, "{all} of {packets}");
 }

@@ -2,11 +2,13 @@
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_kernel::namespaces::NetNs;
+
+use super::PATIENCE;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]
@@ -52,9 +54,24 @@ impl Meter {
         meter
     }
 
+    /// All of them, with one behind an instant: who reads may have stood still.
+    #[track_caller]
+    fn readings(&self, at: Instant) -> MutexGuard<'_, Vec<Reading>> {
+        let begin = Instant::now();
+        loop {
+            let readings = self.readings.lock().unwrap();
+            if readings.last().is_some_and(|last| last.at >= at) {
+                return readings;
+            }
+            drop(readings);
+            assert!(begin.elapsed() < PATIENCE, "nobody reads the counters");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     /// The counter at an instant, on the line between the readings around it.
     pub(super) fn at(&self, count: &Count, at: Instant) -> f64 {
-        let readings = self.readings.lock().unwrap();
+        let readings = self.readings(at);
         let next = readings.partition_point(|reading| reading.at <= at).clamp(1, readings.len() - 1);
         let [before, after] = [&readings[next - 1], &readings[next]];
         let share = (at - before.at).as_secs_f64() / (after.at - before.at).as_secs_f64();
@@ -64,11 +81,13 @@ impl Meter {
 
     /// Its rate a second at an instant, smoothed exponentially with this time constant in seconds.
     pub(super) fn smoothed(&self, count: &Count, at: Instant, t: f64) -> f64 {
-        let readings = self.readings.lock().unwrap();
+        let readings = self.readings(at);
         let weight = |then: Instant| (-(at.saturating_duration_since(then).as_secs_f64()) / t).exp() / t;
         // What is older weighs nothing.
-        let steps = readings.windows(2).filter(|step| step[1].at <= at && weight(step[1].at) * t > 1e-6);
-        let grown = |step: &[Reading]| step[1].value(count) - step[0].value(count);
+        let steps = readings.windows(2).filter(|step| step[0].at < at && weight(step[1].at) * t > 1e-6);
+        // The last step goes on behind the instant.
+        let share = |from: Instant, to: Instant| ((at - from).as_secs_f64() / (to - from).as_secs_f64()).min(1.0);
+        let grown = |step: &[Reading]| (step[1].value(count) - step[0].value(count)) * share(step[0].at, step[1].at);
         // Weights at both ends: a step may be as long as the machine stood still.
         steps.map(|step| grown(step) * (weight(step[0].at) + weight(step[1].at)) / 2.0).sum()
     }

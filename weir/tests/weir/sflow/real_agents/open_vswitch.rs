@@ -11,7 +11,7 @@ use weir_kernel::namespaces::process::{Program, Running};
 use weir_testbed::network::{Host, namespace};
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS};
-use super::{Analyser, Count, Hits, Meter, Octets, await_that, program, traffic, whole_frames};
+use super::{Analyser, Count, Hits, LOOKS, Meter, Octets, await_that, program, traffic, whole_frames};
 
 pub(super) fn rates_are_true() {
     let Some(tools) = Tools::find() else { return };
@@ -34,19 +34,19 @@ pub(super) fn rates_are_true() {
     let interfaces =
         [("p1", "ifinoctets", RX_OCTETS), ("p2", "ifinoctets", RX_OCTETS), ("p1", "ifoutoctets", TX_OCTETS)];
     let mut rates = [const { None }; 3].map(|_: Option<()>| Octets::default());
-    for round in 0..24 * 3 {
+    for round in 0..LOOKS * 3 {
         sleep(Duration::from_secs_f64(SMOOTHING / 2.0));
         if round % 3 == 2 {
             hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
         }
-        let table = analyser.get("/table/ALL/ifname,ifinoctets,ifoutoctets/json");
+        let Some((table, at)) = analyser.dated("/table/ALL/ifname,ifinoctets,ifoutoctets/json") else { continue };
         for ((interface, metric, column), octets) in interfaces.iter().zip(&mut rates) {
             let row = table.as_array().unwrap().iter().find(|row| row[0]["metricValue"] == *interface);
             let Some(row) = row else { panic!("no {interface}: {table}") };
             let measure = row.as_array().unwrap().iter().find(|measure| measure["metricName"] == *metric).unwrap();
             // There is none before two counter samples.
             if measure["metricValue"].is_number() {
-                octets.take(measure, &meter, &Count::Column { interface, column: *column });
+                octets.take((measure, at), &meter, &Count::Column { interface, column: *column });
             }
         }
     }

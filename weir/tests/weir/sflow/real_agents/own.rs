@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use weir_testbed::network;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
-use super::{Analyser, Count, Hits, Meter, Octets, WEIR, program, start, traffic, whole_frames};
+use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, WEIR, program, start, traffic, whole_frames};
 
 pub(super) fn rates_are_true() {
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
@@ -24,16 +24,17 @@ pub(super) fn rates_are_true() {
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
 
     let (mut octets, began) = ([Octets::default(), Octets::default()], Instant::now());
-    while hits[0].of < 24 || octets.iter().any(|octets| octets.rates < 5) {
-        assert!(began.elapsed() < Duration::from_secs(60), "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
+    while hits[0].of < LOOKS || octets.iter().any(|octets| octets.rates < 5) {
+        assert!(began.elapsed() < ALL_LOOKS, "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
         sleep(Duration::from_millis(100));
-        if began.elapsed().as_secs_f64() > SMOOTHING * f64::from(hits[0].of) && hits[0].of < 24 {
+        if began.elapsed().as_secs_f64() > SMOOTHING * f64::from(hits[0].of) && hits[0].of < LOOKS {
             hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
         }
         for (octets, (metric, column)) in octets.iter_mut().zip([("ifinoctets", RX_OCTETS), ("ifoutoctets", TX_OCTETS)])
         {
-            if let Some(measure) = analyser.get(&format!("/dump/ALL/{metric}/json")).get(0) {
-                octets.take(measure, &meter, &count(column));
+            let Some((answer, at)) = analyser.dated(&format!("/dump/ALL/{metric}/json")) else { continue };
+            if let Some(measure) = answer.get(0) {
+                octets.take((measure, at), &meter, &count(column));
             }
         }
     }

@@ -8,9 +8,9 @@ use tempfile::TempDir;
 use weir_testbed::network;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
-use super::{Analyser, Count, Hits, Meter, Octets, program, start, traffic, whole_frames};
+use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, program, start, traffic, whole_frames};
 
-/// Takes 45 s or so: the probe sends counters every 20 s, first within 20 s of its start.
+/// Takes 80 s or so: the probe sends counters every 20 s, first within 20 s of its start.
 pub(super) fn rates_are_true() {
     let Some(pmacctd) = weir_testbed::program("pmacctd") else { return };
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
@@ -32,18 +32,19 @@ pub(super) fn rates_are_true() {
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
 
     let (mut octets, began) = ([Octets::default(), Octets::default()], Instant::now());
-    while hits[0].of < 24 || octets[0].rates == 0 {
-        assert!(began.elapsed() < Duration::from_secs(60), "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
-        if hits[0].of < 24 {
+    while hits[0].of < LOOKS || octets[0].rates == 0 {
+        assert!(began.elapsed() < ALL_LOOKS, "no rates: {}", analyser.get("/dump/ALL/ALL/json"));
+        if hits[0].of < LOOKS {
             sleep(Duration::from_secs_f64(SMOOTHING));
             hits.iter_mut().for_each(|hits| hits.check(&analyser, &meter, SMOOTHING));
         } else {
             sleep(Duration::from_millis(100));
         }
         // It counts both directions together, as received.
-        if let Some(measure) = analyser.get("/dump/ALL/ifinoctets/json").get(0) {
-            octets[0].take(measure, &meter, &count(RX_OCTETS));
-            octets[1].take(measure, &meter, &count(TX_OCTETS));
+        let Some((answer, at)) = analyser.dated("/dump/ALL/ifinoctets/json") else { continue };
+        if let Some(measure) = answer.get(0) {
+            octets[0].take((measure, at), &meter, &count(RX_OCTETS));
+            octets[1].take((measure, at), &meter, &count(TX_OCTETS));
         }
     }
     let [received, sent] = octets;

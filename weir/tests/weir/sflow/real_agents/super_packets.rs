@@ -14,7 +14,7 @@ use weir_testbed::random::Source;
 use weir_testbed::turn;
 
 use super::meter::{Reading, TX_OCTETS, TX_PACKETS};
-use super::{Analyser, Count, Hits, Meter, WEIR, program, start};
+use super::{Analyser, Count, Hits, LOOKS, Meter, WEIR, program, start};
 
 #[test]
 fn rates_of_super_packets_are_true() {
@@ -56,7 +56,7 @@ fn rates_are_true(before: &[&str]) {
         ];
         sleep(Duration::from_secs_f64(5.0 * SMOOTHING));
         let begin = Instant::now();
-        for _ in 0..24 {
+        for _ in 0..LOOKS {
             sleep(Duration::from_secs_f64(SMOOTHING));
             for hits in &mut hits {
                 // It sends ten times a second, and between two of them sums sink: a look comes at any moment.

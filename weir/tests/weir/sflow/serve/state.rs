@@ -31,7 +31,8 @@ fn known(file: &File) -> Agent {
     let mut serve = Serve::start(&["-c", &file.path(), "--workers", "2"]);
     let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
     socket.send_to(&agent.counters(5_000), to).unwrap();
-    thread::sleep(Duration::from_millis(300));
+    // It is stale after three times that: longer than a restart takes, and than a machine stands still.
+    thread::sleep(Duration::from_secs(1));
     socket.send_to(&agent.counters(15_000), to).unwrap();
     serve.await_received(2);
     serve.stop();
