@@ -46,9 +46,9 @@ test: deps
 	else echo "dist: no Rust target $(MUSL) to be had; tests of the static binary are skipped"; rm -rf dist; fi
 	$(CARGO) test --workspace --locked --no-run
 	@mkdir -p target && : >$(SKIPPED)
-	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --lib --bins -- --test-threads=$$(nproc)
+	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --no-fail-fast --lib --bins -- --test-threads=$$(nproc)
 	$(AS_ROOT) $(CARGO) test --workspace --locked --doc
-	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --test '*' -- --test-threads=1
+	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --no-fail-fast --test '*' -- --test-threads=1
 	@sed 's/\(.*\)\t\(.*\)/skipped: \2: \1/' $(SKIPPED)
 	@because=$$(cut -f1 $(SKIPPED) | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1)/' | paste -sd';' | sed 's/;/; /g'); \
 	echo "skipped: $$(wc -l <$(SKIPPED))$${because:+, because: $$because}"

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
 use weir_testbed::program;
 
 use crate::network::{Network, Process, until};
@@ -37,7 +38,7 @@ impl Capture {
         until("the last message in the capture", || {
             fs::read(&self.file).unwrap().windows(last.len()).any(|bytes| bytes == last)
         });
-        self.tcpdump.signal("TERM");
+        self.tcpdump.signal(Signal::SIGTERM);
         self.tcpdump.0.wait().unwrap();
         Reading { tshark: self.tshark, file: self.file }
     }

@@ -16,6 +16,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tempfile::TempDir;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
@@ -193,9 +195,8 @@ pub(crate) const GOBGP: &str = "127.0.0.1:50051";
 pub(crate) struct Process(pub(crate) Child);
 
 impl Process {
-    pub(crate) fn signal(&self, name: &str) {
-        let status = Command::new("kill").args(["-s", name, &self.0.id().to_string()]).status().unwrap();
-        assert!(status.success());
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
     }
 }
 

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal;
 use weir_protect::bgp::{OnStop, Session, Settings, State};
 use weir_protect::model::Installed;
 use weir_testbed::random::Source;
@@ -28,15 +29,15 @@ fn a_gobgpd_that_hangs_is_noticed_and_caught_up_with() {
         let Some(running) = network.gobgpd(gobgpd, false) else { return };
         let held = network.speaker(Settings { on_stop: OnStop::Withdraw, ..settings() });
         held.install(&blackholes(10));
-        running.signal("STOP");
+        running.signal(Signal::SIGSTOP);
         let began = Instant::now();
         held.speaker.want(blackholes(20));
         assert!(began.elapsed() < Duration::from_secs(1));
         held.until("noticed", |state| why(state).as_deref() == Some("it does not answer"));
         assert_eq!(held.speaker.state().installed(&blackhole("10.9.4.1/32")), Installed::Waiting);
-        running.signal("CONT");
+        running.signal(Signal::SIGCONT);
         held.until("caught up", |state| are_installed(state, &blackholes(20)));
-        running.signal("STOP");
+        running.signal(Signal::SIGSTOP);
         let began = Instant::now();
         drop(held);
         assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
