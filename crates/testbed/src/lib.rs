@@ -53,10 +53,17 @@ pub fn together(looks: &[(&str, fn())]) {
 /// fails.
 #[track_caller]
 pub fn skip(reason: impl Display) {
+    assert!(env::var("CI").as_deref() != Ok("true"), "{reason}: in continuous integration nothing is skipped");
+    leave_unjudged(reason);
+}
+
+/// Says that the calling test judges nothing, and why: the machine does not run as evenly as it has to. Nothing is missing
+/// there that somebody could install, so continuous integration takes it, too.
+#[track_caller]
+pub fn leave_unjudged(reason: impl Display) {
     let (thread, place) = (thread::current(), Location::caller().to_string());
     // The harness names threads after tests.
     let test = thread.name().filter(|&name| name != "main").unwrap_or(&place);
-    assert!(env::var("CI").as_deref() != Ok("true"), "{reason}: in continuous integration nothing is skipped");
     // Past the harness, which keeps to itself what tests print, and counts this one as passed.
     io::stderr().write_all(format!("skipped: {test}: {reason}\n").as_bytes()).unwrap();
     if let Some(record) = env::var_os(RECORD) {
