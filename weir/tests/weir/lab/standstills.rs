@@ -184,8 +184,10 @@ fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
             let beside: Vec<_> = beside.collect();
             let most = |column: &str| beside.iter().map(|row| row.number(column)).fold(0.0, f64::max);
             let times = |column: &str| after.number(column) / most(column);
+            // A processor that was let sleep takes some 100 us to wake; standstills among them add 500 us to the mean.
             for column in ["delay_p50_us", "delay_mean_us"] {
-                assert!(times(column) < 1.5, "{cell}, {share}: {column} is {:.2} times as large", times(column));
+                let (is, was) = (after.number(column), most(column));
+                assert!(is < 1.5 * was + 100.0, "{cell}, {share}: {column} is {is}, was {was}");
             }
             assert!(after.number("disturbed_share") > 0.0, "{cell}");
             assert!(after.number("raw_delay_max_us") >= after.number("delay_max_us"), "{cell}");
