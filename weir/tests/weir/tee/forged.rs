@@ -1,7 +1,7 @@
 //! ICMP that a third host sends in the name of a destination takes nobody down; what the destination itself says does.
 
 use std::io::IoSlice;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use weir_dgram::{Options, RawSender};
 use weir_wire::ip::{Checksum, ICMP, UDP};
 
 use super::datagrams::{Sink, source};
-use super::network::{await_that, network};
+use super::network::{Host, await_that, network};
 use super::{Tee, turn};
 
 /// A port unreachable message (RFC 792, type 3, code 3) from `to`, about a datagram of which `quoted` is the payload.
@@ -35,13 +35,11 @@ fn header(from: IpAddr, to: IpAddr, protocol: u8, body: usize) -> Vec<u8> {
     header
 }
 
-#[test]
-fn who_does_not_see_what_is_sent_takes_no_destination_down() {
-    let _turn = turn();
-    let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
-    let sinks = [&a, &b].map(|host| Sink::bind(host, host.at(5000)));
+/// Sinks on `a` and `b`, a tee that sends to the second where it thinks that the first is dead, and a source on `client`.
+fn scene([client, host, a, b]: &[Host; 4]) -> ([Sink; 2], Tee, UdpSocket) {
+    let sinks = [a, b].map(|host| Sink::bind(host, host.at(5000)));
     let tee = Tee::configured(
-        &host,
+        host,
         r#"
         workers = 1
         listener = [{ address = "0.0.0.0:5000" }]
@@ -49,7 +47,14 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
         group = [{ name = "group", policy = "failover", members = ["a", "b"] }]
         "#,
     );
-    let socket = source(&client, client.at(0));
+    (sinks, tee, source(client, client.at(0)))
+}
+
+#[test]
+fn who_does_not_see_what_is_sent_takes_no_destination_down() {
+    let _turn = turn();
+    let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
+    let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));
     let mut sent = 0;
     let mut send = |to: &Sink| {
         let before = to.count();
@@ -91,18 +96,8 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
 #[test]
 fn who_knows_what_is_sent_and_guesses_ports_takes_no_destination_down() {
     let _turn = turn();
-    let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
-    let sinks = [&a, &b].map(|host| Sink::bind(host, host.at(5000)));
-    let tee = Tee::configured(
-        &host,
-        r#"
-        workers = 1
-        listener = [{ address = "0.0.0.0:5000" }]
-        destination = [{ name = "a", to = "10.0.0.3:5000" }, { name = "b", to = "10.0.0.4:5000" }]
-        group = [{ name = "group", policy = "failover", members = ["a", "b"] }]
-        "#,
-    );
-    let socket = source(&client, client.at(0));
+    let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
+    let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));
     let send = || {
         let before = sinks[0].count();
         socket.send_to(b"heartbeat", host.at(5000)).unwrap();
