@@ -39,7 +39,7 @@ AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
 
 # The tests in namespaces measure time: they have the machine to themselves, one after another. What is deployed is the
 # static binary: without Rust's target for it, its tests say so and are skipped. The last line tells what was skipped, which
-# libtest counts as passed; with CI=true it has failed before.
+# libtest counts as passed; with CI=true it has failed before, but for what the machine did not let be judged.
 SKIPPED = $(CURDIR)/target/skipped
 test: deps
 	@if $(HAS_MUSL); then $(MAKE) --no-print-directory dist; \
