@@ -30,8 +30,9 @@ pub(super) struct SampleClock {
 
 impl SampleClock {
     pub(super) fn start(told: Option<ClockSource>) -> Self {
-        let started = clock::now();
-        Self { started, origin: utc(), told }
+        let looks = [Look::take(), Look::take(), Look::take()];
+        let best = looks.into_iter().min_by_key(Look::width).unwrap_or_default();
+        Self { started: best.before, origin: best.utc, told }
     }
 
     pub(super) fn now(&self) -> Moment {
@@ -42,11 +43,16 @@ impl SampleClock {
     /// By how much the day's clock was stepped since this was asked last, ns; from now on times follow it. `None`: by less than
     /// [`LEAST_STEP`].
     pub(super) fn follow_steps(&mut self) -> Option<i64> {
-        let step = utc() - self.now().utc;
-        (step.abs() >= LEAST_STEP).then(|| {
-            self.origin += step;
-            step
-        })
+        let step = self.step(Look::take())?;
+        self.origin += step;
+        Some(step)
+    }
+
+    /// By how much the day's clock was stepped at least: what may as well be the time that a look took is no step.
+    fn step(&self, look: Look) -> Option<i64> {
+        let utc = |at: Nanos| self.origin + at.saturating_sub(self.started) as i64;
+        let (least, most) = (look.utc - utc(look.after), look.utc - utc(look.before));
+        [(least >= LEAST_STEP).then_some(least), (most <= -LEAST_STEP).then_some(most)].into_iter().flatten().next()
     }
 
     /// What its times are worth now, as the kernel knows it: adjtimex(2).
@@ -63,6 +69,25 @@ impl SampleClock {
     }
 }
 
+/// A look at the day's clock between two at the monotonic one: a machine may stand still between any two of them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Look {
+    before: Nanos,
+    utc: i64,
+    after: Nanos,
+}
+
+impl Look {
+    fn take() -> Self {
+        Self { before: clock::now(), utc: utc(), after: clock::now() }
+    }
+
+    /// By how much it may be wrong.
+    fn width(&self) -> Nanos {
+        self.after.saturating_sub(self.before)
+    }
+}
+
 fn utc() -> i64 {
     clock_gettime(ClockId::CLOCK_REALTIME).map_or(0, |t| t.tv_sec() * 1_000_000_000 + t.tv_nsec())
 }
@@ -72,7 +97,7 @@ fn exponent(nanos: u64) -> u8 {
     nanos.max(1).next_power_of_two().trailing_zeros() as u8
 }
 
-/// Clocks are read one behind the other, and a machine may stand still between the two.
+/// What keeps a clock right moves it by less.
 const LEAST_STEP: i64 = 10_000_000;
 
 #[cfg(test)]
@@ -95,5 +120,20 @@ mod tests {
         let now = clock.now();
         assert!((now.utc - before.utc) - ((now.elapsed - before.elapsed) as i64) < LEAST_STEP);
         assert_eq!(clock.follow_steps(), None);
+    }
+
+    /// However long the machine stands still between two looks, and whichever: it is no step, and a step is seen beside it.
+    #[test]
+    fn a_standstill_between_looks_is_no_step() {
+        let clock = SampleClock { started: 1_000, origin: 50_000_000_000, told: None };
+        let (long, at) = (250_000_000, 900_001_000);
+        let right = clock.origin + 900_000_000;
+        for (before, after) in [(at - long, at), (at, at + long), (at, at)] {
+            assert_eq!(clock.step(Look { before, utc: right, after }), None);
+            let forward = clock.step(Look { before, utc: right + 700_000_000, after }).unwrap();
+            assert!((450_000_000..=700_000_000).contains(&forward), "{forward}");
+            let back = clock.step(Look { before, utc: right - 700_000_000, after }).unwrap();
+            assert!((-700_000_000..=-450_000_000).contains(&back), "{back}");
+        }
     }
 }
