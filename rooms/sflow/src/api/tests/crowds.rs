@@ -87,7 +87,8 @@ fn silent_and_slow_clients_hold_nothing() {
     assert_eq!(silent[0].read(&mut [0]).unwrap(), 0);
     assert!(String::from_utf8(stream.chunk()).unwrap().starts_with("id: 7\n"));
 
-    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_millis(100) });
+    // Longer than a machine stands still between a connection and its request.
+    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_millis(500) });
     let mut half = TcpStream::connect(serving.local_addr()).unwrap();
     half.write_all(b"PUT /flow/x/json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
     let mut answer = Vec::new();
