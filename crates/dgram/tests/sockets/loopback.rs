@@ -154,10 +154,16 @@ fn runs_beyond_what_the_kernel_cuts_are_cut_by_us() {
     });
 }
 
+/// An address at which nobody listens, nor ever by chance: no socket of a network of its own is given a port below 32768.
+fn closed(address: &str) -> SocketAddr {
+    let ip = address.parse::<SocketAddr>().unwrap().ip();
+    SocketAddr::new(ip, 5000)
+}
+
 #[test]
 fn a_closed_port_costs_no_datagram() {
     on_loopback(|| {
-        let closed = UdpSocket::bind(V4).unwrap().local_addr().unwrap();
+        let closed = closed(V4);
         let options = Options { errors: true, ..Options::default() };
         let sender = Socket::connect(None, closed, &options).unwrap();
         let mut icmp = 0;
@@ -202,7 +208,7 @@ fn a_closed_port_costs_no_datagram() {
 #[test]
 fn errors_of_ipv6_are_told_too() {
     on_loopback(|| {
-        let closed = UdpSocket::bind(V6).unwrap().local_addr().unwrap();
+        let closed = closed(V6);
         let sender = Socket::connect(None, closed, &Options { errors: true, ..Options::default() }).unwrap();
         assert_eq!(send(&sender, b"x", 0).messages, 1);
         wait_error(&sender);
@@ -258,6 +264,14 @@ fn arrivals_are_stamped_in_order() {
     on_loopback(|| {
         let now = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64;
         let (sender, receiver) = pair(V4, &Options { timestamps: true, ..Options::default() });
+        // The kernel begins to stamp a moment after it is asked to (net_enable_timestamp leaves it to a work queue): what comes
+        // until then is stamped when it is read, behind what comes later.
+        let mut stamps_arrivals = false;
+        while !stamps_arrivals {
+            assert_eq!(send(&sender, b"x", 0).messages, 1);
+            let arrived = now();
+            receive(&receiver, 1, |message| stamps_arrivals = message.arrival.unwrap() <= arrived);
+        }
         let before = now();
         for _ in 0..50 {
             assert_eq!(send(&sender, b"x", 0).messages, 1);

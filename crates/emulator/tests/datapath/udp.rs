@@ -76,7 +76,7 @@ fn send(
                         }
                         // What left between the last look at the socket and this one is there now.
                         let ledger = emulator.report(link).unwrap().forward.ledger;
-                        all_left = ledger.received >= u64::from(count) && ledger.in_flight == 0;
+                        all_left = ledger.received - ledger.control >= u64::from(count) && ledger.in_flight == 0;
                         receiver.set_nonblocking(all_left).unwrap();
                     }
                     Err(error) => panic!("{error}"),

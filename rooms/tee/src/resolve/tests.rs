@@ -35,9 +35,15 @@ struct Zone {
 
 impl Server {
     fn start() -> Self {
-        let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        // A number that is free for one may be somebody's of the other.
+        let (udp, tcp) = (0..100)
+            .find_map(|_| {
+                let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                let tcp = TcpListener::bind(udp.local_addr().unwrap()).ok()?;
+                Some((udp, tcp))
+            })
+            .unwrap();
         let address = udp.local_addr().unwrap();
-        let tcp = TcpListener::bind(address).unwrap();
         let zone = Arc::<Mutex<Zone>>::default();
         let (of_udp, of_tcp) = (Arc::clone(&zone), Arc::clone(&zone));
         thread::spawn(move || {

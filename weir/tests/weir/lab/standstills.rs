@@ -14,7 +14,7 @@ use weir_testbed::random::seed;
 
 use super::{Lab, Run, ended, is_binomial, weir};
 
-/// Takes each processor for 100 ms at drawn instants, until dropped.
+/// Takes each processor for a while at drawn instants, until dropped.
 struct Taker {
     child: Child,
     said: BufReader<ChildStdout>,
@@ -31,10 +31,11 @@ struct Taken {
 }
 
 impl Taker {
-    fn start(share: f64, seconds: u32) -> Taker {
+    /// This share of the time, in pieces of so many milliseconds.
+    fn start(share: f64, length_ms: u32, seconds: u32) -> Taker {
         let seed = seed() & 0xffff_ffff;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/weir/lab/scripts/taker.py");
-        let arguments = [seed.to_string(), share.to_string(), "100".into(), seconds.to_string()];
+        let arguments = [seed.to_string(), share.to_string(), length_ms.to_string(), seconds.to_string()];
         let mut child = Command::new("python3")
             .arg(script)
             .args(arguments)
@@ -130,7 +131,7 @@ fn each_standstill_is_listed_with_its_time_and_length() {
         return;
     }
     let lab = Lab::new();
-    let taker = Taker::start(0.04, 120);
+    let taker = Taker::start(0.04, 100, 120);
     let run = messages(&lab, "result", &["run.duration=8s"]).good();
     let taken = taker.taken();
     for record in run.records() {
@@ -167,7 +168,8 @@ fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
     let mut quiet = vec![first];
     for share in [0.005, 0.02] {
         let disturbed = calm(share, |number| {
-            let _taker = Taker::start(share, 60);
+            // Every five seconds in the mean: several times in each window, whatever is drawn.
+            let _taker = Taker::start(share, (share * 5_000.0) as u32, 60);
             messages(&lab, &format!("disturbed-{share}-{number}"), &["run.duration=15s", "run.repeat=3"]).good()
         });
         let (Some(disturbed), Some(behind)) = (disturbed, alone(&format!("quiet-{share}"))) else { return };
@@ -248,7 +250,7 @@ fn too_much_of_it_voids_the_throughput_and_says_so() {
         return;
     }
     let lab = Lab::new();
-    let taker = Taker::start(0.4, 60);
+    let taker = Taker::start(0.4, 100, 60);
     let run = messages(&lab, "result", &[]).good();
     drop(taker);
     for record in run.records() {
