@@ -115,7 +115,8 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
     for loss in counted.iter().filter(|loss| loss.packets > 0) {
         let of_udp = matches!(loss.place.stage(), Stage::Port | Stage::Socket);
         let traced = whole && !loss.counter.is_of_card() && !of_udp && (calls || loss.place != Place::NoRoute);
-        let known: u64 = told.iter().filter(|lost| lost.place == loss.place).map(|lost| lost.datagrams).sum();
+        let known: u64 =
+            told.iter().filter(|lost| lost.place.counted_at() == loss.place).map(|lost| lost.datagrams).sum();
         if traced || known >= loss.packets || known > 0 && !of_udp {
             continue;
         }
