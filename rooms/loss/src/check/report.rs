@@ -205,6 +205,9 @@ fn outcome_words(outcome: &Outcome, load: &Load) -> String {
     if outcome.lost() > 0 && outcome.longest_stall_ms > stated * HELD_UP {
         let _ = write!(text, "; the machine held the reader up for longer than stated: try a longer --stall");
     }
+    if let Some(ms) = outcome.held_up_ms {
+        let _ = write!(text, "; held up for {} ms, the least of {} trials", format::short(ms), outcome.tries);
+    }
     if outcome.unexplained != 0 {
         let _ = write!(text, "; unexplained: {}", outcome.unexplained);
     }
@@ -305,11 +308,13 @@ mod tests {
             rate: 40_000.0,
             buffer: 212_992,
             longest_stall_ms: 40.04,
+            held_up_ms: Some(312.0),
+            tries: 3,
         };
         assert_eq!(
             outcome_words(&outcome, &report().load).replace('\u{2009}', "_"),
             "100 of 1000 lost (10 %) at 40_000/s, buffer 212_992 B, longest stall 40 ms; receive buffer full: 99; the \
-             machine was too busy to send 50k/s; unexplained: 1"
+             machine was too busy to send 50k/s; held up for 312 ms, the least of 3 trials; unexplained: 1"
         );
     }
 

@@ -3,13 +3,16 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
@@ -497,6 +500,31 @@ fn nothing_is_all_right_while_something_is_lost() {
         assert!(told.iter().any(|(place, _)| place == "socket_filter"), "{told:?}");
         over.store(true, Ordering::Relaxed);
     });
+}
+
+/// The program stands still in the middle of a trial, as with its machine.
+#[test]
+fn a_trial_that_stood_still_is_tried_again() {
+    let Some(_machine) = Machine::take() else { return };
+    let load = "--rate 1k/s --payload 64B --stall 1ms --interface lo";
+    let mut program = check(load, &["--trial", "2000", "--json"]);
+    let mut trying = Kill(program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let id = Pid::from_raw(trying.0.id().cast_signed());
+    // Its receiver has waited for some datagrams.
+    let waits = |task: &Path| -> Option<u64> {
+        let status =
+            fs::read_to_string(task.join("status")).ok().filter(|text| text.starts_with("Name:\treceiver\n"))?;
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+    };
+    let tasks = || fs::read_dir(format!("/proc/{id}/task")).unwrap().map(|task| task.unwrap().path());
+    let is_receiving = || tasks().any(|task| waits(&task) > Some(20));
+    assert!(!await_either(is_receiving, || trying.0.try_wait().unwrap().is_some()));
+    kill(id, Signal::SIGSTOP).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    kill(id, Signal::SIGCONT).unwrap();
+    let report: Value = serde_json::from_reader(trying.0.stdout.take().unwrap()).unwrap();
+    let mut tries = report["trials"].as_array().unwrap().iter().map(|trial| trial["before"]["tries"].as_u64());
+    assert!(tries.any(|tries| tries > Some(1)), "{}", report["trials"]);
 }
 
 #[test]
