@@ -105,6 +105,14 @@ impl fmt::Display for Report {
                 format::short(self.facts.watched_s)
             )?;
         }
+        for lost in self.facts.losses.iter().filter(|lost| lost.stray) {
+            writeln!(
+                f,
+                "nothing that was asked for: {} came to {}, where nobody receives",
+                format::counted(lost.datagrams as usize, "datagram"),
+                lost.ports_in_words().unwrap_or_default()
+            )?;
+        }
         for (index, finding) in self.findings.iter().enumerate() {
             write!(f, "\n{}. ", index + 1)?;
             describe(finding, f)?;
@@ -265,6 +273,7 @@ impl fmt::Display for UndoReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::facts;
     use crate::check::setting::Setting;
     use crate::check::trial::Lost;
     use crate::places::Place;
@@ -296,6 +305,10 @@ mod tests {
         // What came up while changes were made is told all the same.
         report.remaining = Some(vec![]);
         assert_eq!(report.to_string().lines().count(), 1);
+        let stray = facts::Lost { datagrams: 1, ports: vec![9], stray: true, ..facts::Lost::default() };
+        report.facts.losses = vec![stray];
+        let told = "nothing that was asked for: 1 datagram came to port 9, where nobody receives";
+        assert_eq!(report.to_string().lines().nth(1), Some(told));
     }
 
     #[test]

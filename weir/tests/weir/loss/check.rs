@@ -502,6 +502,41 @@ fn nothing_is_all_right_while_something_is_lost() {
     });
 }
 
+/// What somebody else sends to a port of nobody's is not the loss of the receiver that was asked for; what comes to its own port,
+/// at another address, is.
+#[test]
+fn a_stray_datagram_is_not_the_loss_of_who_was_asked_for() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (receiver, closed, source) = ns.run(|| (bind(), bind(), bind())).unwrap();
+    let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+    let (open, shut) = (port(&receiver), port(&closed));
+    drop(closed);
+    let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+    let checked = |to: (&str, u16), flags: &[&str]| {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Told of the closed port by the next call.
+                    let _ = source.send_to(&[7], to);
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let (_, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(report["facts"]["losses"][0]["place"], "port_closed", "{report}");
+            (names(&report["findings"]).contains(&"losing"), report["facts"]["losses"][0]["stray"] == true)
+        })
+    };
+    let asked_for = open.to_string();
+    assert_eq!(checked(("127.0.0.1", shut), &["--port", &asked_for]), (false, true));
+    assert_eq!(checked(("127.0.0.2", open), &["--port", &asked_for]), (true, false));
+    assert_eq!(checked(("127.0.0.1", shut), &[]), (true, false));
+}
+
 /// The program stands still in the middle of a trial, as with its machine.
 #[test]
 fn a_trial_that_stood_still_is_tried_again() {
