@@ -117,8 +117,8 @@ impl Account {
         if let [name, arguments @ ..] = &self.command[..] {
             following = Following::start(&self.options())?;
             match self.attend(&mut following, name, arguments)? {
-                Some(status) => outcome = Outcome::Program(status),
-                None => return Ok(Outcome::Program(NOT_FOUND)),
+                Ok(status) => outcome = Outcome::Program(status),
+                Err(status) => return Ok(Outcome::Program(status)),
             }
         } else {
             let stop = Stop::on_signals().context("watch for Ctrl-C")?;
@@ -157,23 +157,24 @@ impl Account {
         }
     }
 
-    /// Runs the command to its end, and returns its exit status; `None`: there is no such program.
-    fn attend(&self, following: &mut Following, name: &OsStr, arguments: &[OsString]) -> Result<Option<u8>> {
+    /// Runs the command to its end, and returns its exit status; `Err`: that of one that cannot be run.
+    fn attend(&self, following: &mut Following, name: &OsStr, arguments: &[OsString]) -> Result<Result<u8, u8>> {
         for warning in following.warnings() {
             complain!("weir: {}", shown(&warning));
         }
         let mut command = match Attended::start(name, arguments) {
-            Err(error) if error.errno() == Some(Errno::ENOENT) => {
-                complain!("weir: {error}");
-                return Ok(None);
+            Ok(command) => command,
+            Err(error) => {
+                let Some((status, why)) = error.errno().and_then(as_in_a_shell) else { return Err(error.into()) };
+                complain!("weir: run {}: {why}", shown(&name.to_string_lossy()));
+                return Ok(Err(status));
             }
-            other => other?,
         };
         let name = Path::new(name).file_name().unwrap_or(name).to_string_lossy().into_owned();
         following.command(command.pid(), &name);
         loop {
             if let Some(status) = command.wait(EACH)? {
-                return Ok(Some(u8::try_from(status).unwrap_or(u8::MAX)));
+                return Ok(Ok(u8::try_from(status).unwrap_or(u8::MAX)));
             }
             following.look();
         }
@@ -227,8 +228,18 @@ impl Account {
     }
 }
 
-/// What a shell returns where there is no such program.
-const NOT_FOUND: u8 = 127;
+/// The exit status of shells for a program that cannot be run, and why (POSIX, 2.8.2); `None`: it is not the program's fault.
+fn as_in_a_shell(errno: Errno) -> Option<(u8, String)> {
+    match errno {
+        Errno::ENOENT => Some((127, "no such program".to_owned())),
+        Errno::EACCES => Some((126, "not executable (a program? `chmod +x`)".to_owned())),
+        Errno::ENOEXEC => Some((126, "not executable (no program for this machine)".to_owned())),
+        Errno::ENOTDIR | Errno::ELOOP | Errno::ENAMETOOLONG | Errno::ETXTBSY | Errno::E2BIG | Errno::ELIBBAD => {
+            Some((126, errno.desc().to_lowercase()))
+        }
+        _ => None,
+    }
+}
 
 /// A file that is to be written, opened before anything is followed for it.
 struct NewFile<'a> {

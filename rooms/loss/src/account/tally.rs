@@ -97,7 +97,7 @@ impl Loss {
         let within: Vec<u32> = parts.iter().filter_map(|((_, _, namespace), _)| *namespace).collect();
         let of_these = namespaces.iter().filter(|ns| within.contains(&ns.inode)).flat_map(|ns| &ns.losses);
         let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
-        for loss in of_these.filter(|loss| loss.place == place && loss.name != self.source) {
+        for loss in of_these.filter(|loss| loss.place == place.counted_at() && loss.name != self.source) {
             let count = counts.entry(&loss.name).or_default();
             *count = if loss.counter.is_of_machine() { loss.packets } else { *count + loss.packets };
         }

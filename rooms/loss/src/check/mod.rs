@@ -87,7 +87,8 @@ impl Check {
         let truesize = trial::truesize(&link, load.payload.bytes)?;
         let mut look = || -> Result<Facts> {
             let tracer = tracer.as_mut().map_err(|error| error.to_string());
-            let look = Look { ns: &ns, own: netns.is_none(), scope: &scope, tracer };
+            let look =
+                Look { ns: &ns, own: netns.is_none(), scope: &scope, asked_for: self.scope.is_followed(), tracer };
             let mut facts = facts::collect(look, truesize.clone())?;
             if came.is_some() {
                 facts.unseen.push("what a reader does: no datagram came to a socket while it was looked".to_owned());
@@ -95,7 +96,7 @@ impl Check {
             Ok(Facts { seen: seen.clone(), ..facts })
         };
         let facts = look()?;
-        if came == Some(seen::NOTHING) && facts.losses.is_empty() && facts.losing.is_empty() {
+        if came == Some(seen::NOTHING) && facts.losses.iter().all(|lost| lost.stray) && facts.losing.is_empty() {
             bail!("no datagram came while it was looked: state the load (--rate, --payload, --stall)");
         }
         let findings = findings::audit(&facts, &load);

@@ -105,6 +105,14 @@ impl fmt::Display for Report {
                 format::short(self.facts.watched_s)
             )?;
         }
+        for lost in self.facts.losses.iter().filter(|lost| lost.stray) {
+            writeln!(
+                f,
+                "nothing that was asked for: {} came to {}, where nobody receives",
+                format::counted(lost.datagrams as usize, "datagram"),
+                lost.ports_in_words().unwrap_or_default()
+            )?;
+        }
         for (index, finding) in self.findings.iter().enumerate() {
             write!(f, "\n{}. ", index + 1)?;
             describe(finding, f)?;
@@ -205,6 +213,9 @@ fn outcome_words(outcome: &Outcome, load: &Load) -> String {
     if outcome.lost() > 0 && outcome.longest_stall_ms > stated * HELD_UP {
         let _ = write!(text, "; the machine held the reader up for longer than stated: try a longer --stall");
     }
+    if let Some(ms) = outcome.held_up_ms {
+        let _ = write!(text, "; held up for {} ms, the least of {} trials", format::short(ms), outcome.tries);
+    }
     if outcome.unexplained != 0 {
         let _ = write!(text, "; unexplained: {}", outcome.unexplained);
     }
@@ -262,6 +273,7 @@ impl fmt::Display for UndoReport {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::facts;
     use crate::check::setting::Setting;
     use crate::check::trial::Lost;
     use crate::places::Place;
@@ -293,6 +305,10 @@ mod tests {
         // What came up while changes were made is told all the same.
         report.remaining = Some(vec![]);
         assert_eq!(report.to_string().lines().count(), 1);
+        let stray = facts::Lost { datagrams: 1, ports: vec![9], stray: true, ..facts::Lost::default() };
+        report.facts.losses = vec![stray];
+        let told = "nothing that was asked for: 1 datagram came to port 9, where nobody receives";
+        assert_eq!(report.to_string().lines().nth(1), Some(told));
     }
 
     #[test]
@@ -305,11 +321,13 @@ mod tests {
             rate: 40_000.0,
             buffer: 212_992,
             longest_stall_ms: 40.04,
+            held_up_ms: Some(312.0),
+            tries: 3,
         };
         assert_eq!(
             outcome_words(&outcome, &report().load).replace('\u{2009}', "_"),
             "100 of 1000 lost (10 %) at 40_000/s, buffer 212_992 B, longest stall 40 ms; receive buffer full: 99; the \
-             machine was too busy to send 50k/s; unexplained: 1"
+             machine was too busy to send 50k/s; held up for 312 ms, the least of 3 trials; unexplained: 1"
         );
     }
 

@@ -40,6 +40,8 @@ pub enum Place {
     Backlog,
     /// Receiving: a malformed IP header, or its checksum.
     IpHeader,
+    /// Forwarding: the TTL, or hop limit, was used up.
+    HopLimit,
     /// Receiving: an address that is not ours, or no way on.
     IpAddress,
     /// Receiving: the way back to the sender leads through another interface.
@@ -139,6 +141,11 @@ impl Place {
         self.row().counters.iter().copied().flatten().copied()
     }
 
+    /// The place whose counters count it: its own, or that of another which the kernel does not tell from it.
+    pub(crate) fn counted_at(self) -> Place {
+        if self == Place::HopLimit { Place::IpHeader } else { self }
+    }
+
     /// All places, in the order in which a datagram passes them.
     pub fn all() -> impl Iterator<Item = Place> {
         TABLE.iter().map(|row| row.place)
@@ -149,9 +156,6 @@ impl Place {
         // The compiler may have split a function: `ip6_pkt_drop.isra.0`.
         let function = function.split('.').next().unwrap_or_default();
         match (self, reason, function) {
-            (Place::IpHeader, _, "ip_forward" | "ip6_forward") => {
-                "the sender's TTL is too small for the hops on the way: IP_TTL, for a group IP_MULTICAST_TTL"
-            }
             (
                 Place::IpAddress,
                 _,
@@ -321,6 +325,9 @@ mod tests {
             ("QUEUE_PURGE", "neigh_invalidate", true, Place::Neighbour),
             ("QUEUE_PURGE", "udp_destruct_sock", false, Place::ClosedUnread),
             ("NOT_SPECIFIED", "ip_error", false, Place::IpAddress),
+            ("IP_INHDR", "ip_rcv_core", false, Place::IpHeader),
+            ("IP_INHDR", "ip_forward", false, Place::HopLimit),
+            ("IP_INHDR", "ip6_forward", false, Place::HopLimit),
             ("NOT_SPECIFIED", "ip6_pkt_drop.isra.0", false, Place::IpAddress),
             ("NOT_SPECIFIED", "__dev_forward_skb2", true, Place::Transmit),
             ("NOT_SPECIFIED", "veth_xdp_rcv_skb", false, Place::Xdp),

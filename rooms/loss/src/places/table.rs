@@ -235,7 +235,17 @@ pub(super) static TABLE: [Row; Place::COUNT] = [
             ("NOT_SPECIFIED", "ip_rcv_core"),
             ("NOT_SPECIFIED", "ip6_rcv_core"),
         ],
-        remedy: "something on the path damages packets: capture them at both ends",
+        remedy: "something on the path damages packets: capture them at both ends; a router counts TTLs that are used up here, too",
+    },
+    Row {
+        place: Place::HopLimit,
+        name: "hop_limit",
+        title: "TTL used up",
+        stage: Stage::Stack,
+        counters: &[],
+        calls: "",
+        reasons: &[("IP_INHDR", "ip_forward"), ("IP_INHDR", "ip6_forward")],
+        remedy: "the sender's TTL (hop limit) is too small for the hops on the way: IP_TTL, for a group IP_MULTICAST_TTL (IPV6_UNICAST_HOPS, IPV6_MULTICAST_HOPS); or routers send it round in a circle: `traceroute`",
     },
     Row {
         place: Place::IpAddress,

@@ -29,7 +29,7 @@ pub(super) fn lost(now: &Snapshot) -> Vec<Lost> {
         // The same reason in several functions is one.
         let known = traced.entry((drops.namespace, drops.place, drops.port, drops.reason.as_str())).or_insert(NOTHING);
         *known = known.plus(drops.datagrams);
-        places.extend([(drops.namespace, drops.place), (None, drops.place)]);
+        places.extend([drops.namespace, None].map(|namespace| (namespace, drops.place.counted_at())));
     }
     let traced = traced.into_iter().map(|((namespace, place, port, reason), datagrams)| Lost {
         place,

@@ -147,8 +147,9 @@ impl Traced<'_> {
 pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
     let mut traced: HashMap<(Option<u32>, Place), u64> = HashMap::new();
     for drops in drops {
-        let whole = drops.namespace.map(|_| (None, drops.place));
-        for key in [Some((drops.namespace, drops.place)), whole].into_iter().flatten() {
+        let place = drops.place.counted_at();
+        let whole = drops.namespace.map(|_| (None, place));
+        for key in [Some((drops.namespace, place)), whole].into_iter().flatten() {
             *traced.entry(key).or_default() += drops.datagrams.total;
         }
     }

@@ -3,13 +3,16 @@
 use std::fs;
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{getsockopt, sockopt};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
@@ -504,6 +507,66 @@ fn nothing_is_all_right_while_something_is_lost() {
         assert!(told.iter().any(|(place, _)| place == "socket_filter"), "{told:?}");
         over.store(true, Ordering::Relaxed);
     });
+}
+
+/// What somebody else sends to a port of nobody's is not the loss of the receiver that was asked for; what comes to its own port,
+/// at another address, is.
+#[test]
+fn a_stray_datagram_is_not_the_loss_of_who_was_asked_for() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (receiver, closed, source) = ns.run(|| (bind(), bind(), bind())).unwrap();
+    let port = |socket: &UdpSocket| socket.local_addr().unwrap().port();
+    let (open, shut) = (port(&receiver), port(&closed));
+    drop(closed);
+    let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+    let checked = |to: (&str, u16), flags: &[&str]| {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    // Told of the closed port by the next call.
+                    let _ = source.send_to(&[7], to);
+                    thread::sleep(Duration::from_millis(5));
+                }
+            });
+            let (_, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            over.store(true, Ordering::Relaxed);
+            assert_eq!(report["facts"]["losses"][0]["place"], "port_closed", "{report}");
+            (names(&report["findings"]).contains(&"losing"), report["facts"]["losses"][0]["stray"] == true)
+        })
+    };
+    let asked_for = open.to_string();
+    assert_eq!(checked(("127.0.0.1", shut), &["--port", &asked_for]), (false, true));
+    assert_eq!(checked(("127.0.0.2", open), &["--port", &asked_for]), (true, false));
+    assert_eq!(checked(("127.0.0.1", shut), &[]), (true, false));
+}
+
+/// The program stands still in the middle of a trial, as with its machine.
+#[test]
+fn a_trial_that_stood_still_is_tried_again() {
+    let Some(_machine) = Machine::take() else { return };
+    let load = "--rate 1k/s --payload 64B --stall 1ms --interface lo";
+    let mut program = check(load, &["--trial", "2000", "--json"]);
+    let mut trying = Kill(program.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap());
+    let id = Pid::from_raw(trying.0.id().cast_signed());
+    // Its receiver has waited for some datagrams.
+    let waits = |task: &Path| -> Option<u64> {
+        let status =
+            fs::read_to_string(task.join("status")).ok().filter(|text| text.starts_with("Name:\treceiver\n"))?;
+        status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok())
+    };
+    let tasks = || fs::read_dir(format!("/proc/{id}/task")).unwrap().map(|task| task.unwrap().path());
+    let is_receiving = || tasks().any(|task| waits(&task) > Some(20));
+    assert!(!await_either(is_receiving, || trying.0.try_wait().unwrap().is_some()));
+    kill(id, Signal::SIGSTOP).unwrap();
+    thread::sleep(Duration::from_millis(300));
+    kill(id, Signal::SIGCONT).unwrap();
+    let report: Value = serde_json::from_reader(trying.0.stdout.take().unwrap()).unwrap();
+    let mut tries = report["trials"].as_array().unwrap().iter().map(|trial| trial["before"]["tries"].as_u64());
+    assert!(tries.any(|tries| tries > Some(1)), "{}", report["trials"]);
 }
 
 #[test]

@@ -91,5 +91,15 @@ fn a_command_is_told_by_its_descent() {
     let (status, said) = run(&[], &[bash.to_str().unwrap(), "-c", "kill -TERM $$"]);
     assert!(status == 128 + 15 && said.contains("the command was not seen to send or receive UDP"), "{status} {said}");
     let (status, said) = run(&[], &["there-is-no-such-program"]);
-    assert!(status == 127 && said.contains("run there-is-no-such-program: "), "{status} {said}");
+    assert!(
+        status == 127 && said.ends_with("weir: run there-is-no-such-program: no such program\n"),
+        "{status} {said}"
+    );
+    // It is there, and may not be run: whatever whoever asks may do else.
+    let file = tempfile::NamedTempFile::new().unwrap();
+    for path in [file.path(), std::path::Path::new("/")] {
+        let path = path.to_str().unwrap();
+        let (status, said) = run(&[], &[path]);
+        assert!(status == 126 && said.contains(&format!("weir: run {path}: not executable")), "{status} {said}");
+    }
 }

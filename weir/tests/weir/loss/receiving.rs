@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{setsockopt, sockopt};
@@ -86,27 +86,72 @@ fn firewall_in_for_ipv6() {
 #[test]
 fn firewall_of_a_router_between() {
     let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
-    // Both hosts are on the one switch, but their other addresses only on the way over the router.
-    scene.ip(&scene.sender, "address add 10.1.0.1/32 dev eth0");
-    scene.ip(&scene.receiver, "address add 10.2.0.1/32 dev eth0");
-    scene.ip(&scene.sender, "route add 10.2.0.1/32 via 10.0.0.3 src 10.1.0.1");
-    scene.ip(&scene.receiver, "route add 10.1.0.1/32 via 10.0.0.3");
-    scene.ip(&router, "route add 10.2.0.1/32 via 10.0.0.2");
-    scene.ip(&router, "route add 10.1.0.1/32 via 10.0.0.1");
-    let settings =
-        [("ipv4/ip_forward", "1"), ("ipv4/conf/all/send_redirects", "0"), ("ipv4/conf/eth0/send_redirects", "0")];
-    set(&router.ns, &settings);
+    let (from, to) = scene.lead_over(&router, "10.1.0.1", "10.2.0.1");
     let rule = scene.dropping("ip", "forward");
     scene.nft(&router, &rule);
-    let to = (Ipv4Addr::new(10, 2, 0, 1), scene.port).into();
     let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
-    let socket = scene.sender.run(|| UdpSocket::bind("10.1.0.1:0")).unwrap();
+    let socket = scene.sender.run(|| UdpSocket::bind(from)).unwrap();
     let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&router), scene.lost);
     let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+}
+
+impl Scene {
+    /// Both hosts are on the one switch, but these addresses of theirs, which they have from now on, only on the way over the
+    /// router: from which to which is sent.
+    fn lead_over(&self, router: &Host, sender: &str, receiver: &str) -> (SocketAddr, SocketAddr) {
+        let ends = [sender, receiver].map(|address| address.parse::<IpAddr>().unwrap());
+        let v6 = ends[0].is_ipv6();
+        let near = |host: &Host| if v6 { host.v6 } else { host.v4 };
+        let length = if v6 { 128 } else { 32 };
+        for (host, own, other) in [(&self.sender, ends[0], ends[1]), (&self.receiver, ends[1], ends[0])] {
+            let without_asking = if v6 { " nodad" } else { "" };
+            self.ip(host, &format!("address add {own}/{length} dev eth0{without_asking}"));
+            self.ip(host, &format!("route add {other}/{length} via {} src {own}", near(router)));
+            self.ip(router, &format!("route add {own}/{length} via {}", near(host)));
+        }
+        let settings = [
+            ("ipv4/ip_forward", "1"),
+            ("ipv4/conf/all/send_redirects", "0"),
+            ("ipv4/conf/eth0/send_redirects", "0"),
+            ("ipv6/conf/all/forwarding", "1"),
+        ];
+        set(&router.ns, &settings);
+        // Else it learns from the router that there is a shorter way.
+        set(&self.sender.ns, &[("ipv6/conf/eth0/accept_redirects", "0")]);
+        ((ends[0], 0).into(), (ends[1], self.port).into())
+    }
+}
+
+/// A router drops what has one hop left; nothing is malformed.
+#[test]
+fn hop_limit() {
+    for (sender, receiver, table) in [("10.1.0.1", "10.2.0.1", "Ip"), ("fd01::1", "fd02::1", "Ip6")] {
+        let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
+        let (from, to) = scene.lead_over(&router, sender, receiver);
+        let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
+        let [far, near] = [64, 1].map(|hops| {
+            let socket = scene.sender.run(|| UdpSocket::bind(from)).unwrap();
+            match to {
+                SocketAddr::V4(_) => setsockopt(&socket, sockopt::Ipv4Ttl, &hops),
+                SocketAddr::V6(_) => setsockopt(&socket, sockopt::Ipv6Ttl, &hops),
+            }
+            .unwrap();
+            socket
+        });
+        let before = router.counters();
+        let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
+        for lost in scene.order() {
+            if lost { &near } else { &far }.send_to(&scene.payload(lost), to).unwrap();
+        }
+        reader.await_count(scene.kept);
+        await_that("all to be dropped", || grown(&router, &before, table, "InHdrErrors") == scene.lost);
+        let account = following.end().traced();
+        account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("hop_limit", scene.lost)]);
+    }
 }
 
 #[test]

@@ -175,7 +175,7 @@ impl Following {
     /// Reads until nothing is undecided, and closes the account.
     pub fn close(&mut self, sessions: &Sessions) -> Account {
         let ended = Instant::now();
-        let mut same_since = Instant::now();
+        let mut same = 0;
         let mut before = Vec::new();
         let (ports, mut counted) = (self.filter.known_ports(), Arc::clone(&self.last));
         self.took = self.begun.elapsed();
@@ -193,10 +193,7 @@ impl Following {
             let counts: Vec<_> = ledgers.iter().map(Ledger::counts).collect();
             // Without a trace nothing tells what moves but the counts.
             let moving = moving > 0 || self.tracing.detail().is_none() && !before.is_empty() && before != counts;
-            if before != counts {
-                same_since = Instant::now();
-            }
-            let same = same_since.elapsed();
+            same = if before == counts { same + 1 } else { 0 };
             let waited = ended.elapsed();
             let settled = !moving && (ledgers.iter().all(closed) || !undecided && same >= SETTLED);
             if settled || moving && !undecided && waited >= RUNNING || waited >= PATIENCE {
@@ -308,8 +305,9 @@ impl Following {
 pub const EACH: Duration = Duration::from_millis(100);
 /// Time between two readings while the account settles.
 const BETWEEN: Duration = Duration::from_millis(50);
-/// So long nothing has changed, and nothing more is expected.
-const SETTLED: Duration = Duration::from_millis(400);
+/// So many readings nothing has changed, and nothing more is expected. Readings, for while the machine stands still nothing
+/// can change.
+const SETTLED: u32 = 8;
 /// So long a flow that goes on is looked at for an instant at which nothing moves.
 const RUNNING: Duration = Duration::from_millis(1500);
 /// What is not decided by then is pending: the answer is due within 10 s.

@@ -207,6 +207,9 @@ fn judge(finding: &Finding, before: Option<&Outcome>, after: Option<&Outcome>) -
         (before, after) if before == 0.0 && after == 0.0 => {
             (Verdict::NotShown, Some("nothing was lost there before either".to_owned()))
         }
+        _ if before.held_up_ms.is_some() || after.held_up_ms.is_some() => {
+            (Verdict::NotShown, Some("the machine stood still in each trial: `--undo`, and try again".to_owned()))
+        }
         _ => (Verdict::RolledBack, None),
     }
 }

@@ -114,7 +114,17 @@ fn ring(value: &str) -> Finding {
 
 fn outcome(lost: u64) -> Outcome {
     let places = if lost > 0 { vec![Lost { place: Place::ReceiveBuffer, datagrams: lost }] } else { Vec::new() };
-    Outcome { sent: 1000, received: 1000 - lost, places, unexplained: 0, rate: 1.0, buffer: 1, longest_stall_ms: 1.0 }
+    Outcome {
+        sent: 1000,
+        received: 1000 - lost,
+        places,
+        unexplained: 0,
+        rate: 1.0,
+        buffer: 1,
+        longest_stall_ms: 1.0,
+        held_up_ms: None,
+        tries: 1,
+    }
 }
 
 /// Loses what is told, trial by trial.
@@ -176,6 +186,16 @@ fn verdicts() {
     let applied = most.apply(&[ring("60")], &mut losing(&[])).unwrap();
     assert_eq!((applied[0].verdict, &*applied[0].now), (Verdict::NotTaken, "50"));
     assert_eq!(apply(ring("60"), &[]).1, "50");
+}
+
+#[test]
+fn a_trial_that_was_held_up_is_no_reason_to_take_back() {
+    let world = world();
+    let mut losses = [0, 9].into_iter();
+    let mut measure = |_: &WantedBuffer| Ok(Outcome { held_up_ms: Some(300.0), ..outcome(losses.next().unwrap()) });
+    let applied = world.apply(&[sysctl("net/a", "5", Some(WantedBuffer::Enough))], &mut measure).unwrap();
+    assert_eq!((applied[0].verdict, &*applied[0].now), (Verdict::NotShown, "5"));
+    assert!(applied[0].detail.as_deref().is_some_and(|why| why.contains("stood still")), "{applied:?}");
 }
 
 #[test]

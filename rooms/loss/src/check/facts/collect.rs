@@ -54,6 +54,8 @@ pub struct Look<'a> {
     pub own: bool,
     /// What was asked for.
     pub scope: &'a Scope,
+    /// Whether its receivers were, by whoever checks: else they are those that were found to lose.
+    pub asked_for: bool,
     /// What traces the namespace, or why nothing does.
     pub tracer: Result<&'a mut Tracer, String>,
 }
@@ -63,7 +65,7 @@ pub struct Look<'a> {
 /// # Errors
 /// If what was asked for is not there, or /proc or netlink do not answer.
 pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
-    let Look { ns, own, scope, tracer } = look;
+    let Look { ns, own, scope, asked_for, tracer } = look;
     let mut unseen = Vec::new();
     let mut tracing = Tracing::begin(tracer, &mut unseen);
     let mut sockets = Sockets::open(ns)?;
@@ -81,8 +83,9 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let losses = Losses::between(&before.reading, &after.reading);
     let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
     let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
-    let lost =
-        lost::losses(traced.as_ref().map(|(trace, detail)| (trace, *detail)), ns.inode()?, &losses.recent, &known);
+    let ports = receivers.iter().filter(|_| asked_for).map(|watched| watched.fact.address.port()).collect();
+    let traced = traced.as_ref().map(|(trace, detail)| (trace, *detail));
+    let lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
 
     let truesize = match weigh(&levels) {
         Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },
@@ -254,7 +257,7 @@ mod tests {
     fn an_empty_namespace_has_nothing_but_settings() {
         let ns = NetNs::create().unwrap();
         let truesize = Truesize { bytes: 832, source: "test".into() };
-        let look = |scope| Look { ns: &ns, own: false, scope, tracer: Err("not permitted".into()) };
+        let look = |scope| Look { ns: &ns, own: false, scope, asked_for: true, tracer: Err("not permitted".into()) };
         let all = Scope::default();
         let facts = collect(look(&all), truesize.clone()).unwrap();
         assert_eq!((&facts.truesize, &*facts.interfaces, &*facts.receivers), (&truesize, &[][..], &[][..]));

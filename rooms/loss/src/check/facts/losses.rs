@@ -1,7 +1,7 @@
 //! What is lost while it is looked, each kind by the source that knows most of it: an account can name it, so a check may not
 //! clear it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use serde::Serialize;
@@ -27,19 +27,36 @@ pub struct Lost {
     pub ports: Vec<u16>,
     /// The socket at which they were lost.
     pub cookie: Option<u64>,
+    /// Whether they came to closed ports that no receiver which was asked for has: nobody's loss who was asked for.
+    pub stray: bool,
 }
 
+impl Lost {
+    /// The ports, the first of them: `port 9`, `ports 9, 10`; `None`: not known.
+    pub(in crate::check) fn ports_in_words(&self) -> Option<String> {
+        let ports: Vec<String> = self.ports.iter().take(SHOWN).map(u16::to_string).collect();
+        let noun = if self.ports.len() == 1 { "port" } else { "ports" };
+        let more = if self.ports.len() > SHOWN { " and others" } else { "" };
+        (!ports.is_empty()).then(|| format!("{noun} {}{more}", ports.join(", ")))
+    }
+}
+
+/// Ports that are named.
+const SHOWN: usize = 4;
+
 /// What is lost of one namespace's datagrams. `trace`: what was traced meanwhile, and how much that is; `counted`: what its
-/// counters tell of the same time; `own`: what sockets that are known by cookie dropped.
+/// counters tell of the same time; `own`: what sockets that are known by cookie dropped; `asked_for`: ports of the receivers
+/// that were asked for, empty: everything was.
 pub(super) fn losses(
     trace: Option<(&Trace, Detail)>,
     namespace: u32,
     counted: &[Loss],
     own: &BTreeMap<u64, u64>,
+    asked_for: &BTreeSet<u16>,
 ) -> Vec<Lost> {
     let mut losses = Vec::new();
     if let Some((trace, _)) = trace {
-        losses.extend(dropped(trace, namespace, counted, own));
+        losses.extend(dropped(trace, namespace, counted, own, asked_for));
         losses.extend(failed_calls(trace, namespace, &losses));
     }
     losses.extend(untold(trace, counted, &losses));
@@ -47,8 +64,14 @@ pub(super) fn losses(
     losses
 }
 
-fn dropped(trace: &Trace, namespace: u32, counted: &[Loss], own: &BTreeMap<u64, u64>) -> Vec<Lost> {
-    type Key<'a> = (Place, &'a str, &'a str, Option<u64>);
+fn dropped(
+    trace: &Trace,
+    namespace: u32,
+    counted: &[Loss],
+    own: &BTreeMap<u64, u64>,
+    asked_for: &BTreeSet<u16>,
+) -> Vec<Lost> {
+    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool);
     let mut all: BTreeMap<Key<'_>, BTreeMap<u16, u64>> = BTreeMap::new();
     // Who found them damaged is not told: as many as this namespace's sockets count.
     let checksums =
@@ -66,10 +89,13 @@ fn dropped(trace: &Trace, namespace: u32, counted: &[Loss], own: &BTreeMap<u64, 
         }
         let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
         let at_socket = drop.cookie != 0 && !drop.outgoing && own.contains_key(&drop.cookie);
-        let key = (place, drop.reason.as_str(), drop.function.as_str(), at_socket.then_some(drop.cookie));
+        // Port 0 is not known.
+        let others = !asked_for.is_empty() && drop.port != 0 && !asked_for.contains(&drop.port);
+        let is_stray = place == Place::PortClosed && others;
+        let key = (place, drop.reason.as_str(), drop.function.as_str(), at_socket.then_some(drop.cookie), is_stray);
         *all.entry(key).or_default().entry(drop.port).or_default() += datagrams;
     }
-    let lost = |((place, reason, function, cookie), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
+    let lost = |((place, reason, function, cookie, stray), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
         place,
         datagrams: ports.values().sum(),
         source: "kfree_skb".to_owned(),
@@ -77,6 +103,7 @@ fn dropped(trace: &Trace, namespace: u32, counted: &[Loss], own: &BTreeMap<u64, 
         function: function.to_owned(),
         ports: most_first(ports),
         cookie,
+        stray,
     };
     all.into_iter().map(lost).filter(|lost| lost.datagrams > 0).collect()
 }
@@ -115,7 +142,8 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
     for loss in counted.iter().filter(|loss| loss.packets > 0) {
         let of_udp = matches!(loss.place.stage(), Stage::Port | Stage::Socket);
         let traced = whole && !loss.counter.is_of_card() && !of_udp && (calls || loss.place != Place::NoRoute);
-        let known: u64 = told.iter().filter(|lost| lost.place == loss.place).map(|lost| lost.datagrams).sum();
+        let known: u64 =
+            told.iter().filter(|lost| lost.place.counted_at() == loss.place).map(|lost| lost.datagrams).sum();
         if traced || known >= loss.packets || known > 0 && !of_udp {
             continue;
         }
@@ -154,7 +182,7 @@ mod tests {
 
     fn told(trace: &Trace, detail: Detail, counted: &[Loss]) -> Vec<(Place, u64, String, Option<u64>)> {
         let own = BTreeMap::from([(5, 9)]);
-        let losses = losses(Some((trace, detail)), HERE, counted, &own).into_iter();
+        let losses = losses(Some((trace, detail)), HERE, counted, &own, &BTreeSet::new()).into_iter();
         losses.map(|lost| (lost.place, lost.datagrams, lost.source, lost.cookie)).collect()
     }
 
@@ -195,13 +223,35 @@ mod tests {
     }
 
     #[test]
+    fn what_comes_to_a_closed_port_of_nobody_who_was_asked_for_is_stray() {
+        let trace = Trace {
+            drops: vec![
+                drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 9, 50),
+                drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 5000, 7),
+                drop("NETFILTER_DROP", "nft_do_chain", HERE, 0, 9, 3),
+            ],
+            ..Trace::default()
+        };
+        let counted = [counter(Place::PortClosed, Counter::Snmp("Udp", "NoPorts"), 57)];
+        let told = |asked_for: &[u16]| -> Vec<(Place, u64, bool)> {
+            let asked_for = asked_for.iter().copied().collect();
+            let trace = Some((&trace, Detail::Everything));
+            let losses = losses(trace, HERE, &counted, &BTreeMap::new(), &asked_for).into_iter();
+            losses.map(|lost| (lost.place, lost.datagrams, lost.stray)).collect()
+        };
+        assert_eq!(told(&[]), [(Place::PortClosed, 57, false), (Place::Firewall, 3, false)]);
+        let (stray, own) = ((Place::PortClosed, 50, true), (Place::PortClosed, 7, false));
+        assert_eq!(told(&[5000]), [stray, own, (Place::Firewall, 3, false)]);
+    }
+
+    #[test]
     fn without_a_trace_every_counter_that_moves_is_told() {
         let counted = [
             counter(Place::Qdisc, Counter::Qdisc, 4),
             counter(Place::IpAddress, Counter::Snmp("Ip", "InAddrErrors"), 1),
             counter(Place::PortClosed, Counter::Snmp("Udp", "NoPorts"), 0),
         ];
-        let losses = losses(None, HERE, &counted, &BTreeMap::new());
+        let losses = losses(None, HERE, &counted, &BTreeMap::new(), &BTreeSet::new());
         assert_eq!(losses.iter().map(|lost| lost.place).collect::<Vec<_>>(), [Place::Qdisc, Place::IpAddress]);
         // A trace that missed some is none.
         let mut trace = Trace::default();

@@ -113,7 +113,10 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
         thread::sleep(WINDOW);
         return Ok(levels);
     }
-    while begin.elapsed() < WINDOW {
+    let mut over = false;
+    // The last look is behind the end: what was dropped until then is in it.
+    while !over {
+        over = begin.elapsed() >= WINDOW;
         for socket in sockets.read()? {
             let same = |watched: &&mut Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
             if let Some(watched) = receivers.iter_mut().find(same) {
@@ -126,7 +129,9 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
                 levels.insert(level);
             }
         }
-        thread::sleep(POLL_INTERVAL);
+        if !over {
+            thread::sleep(POLL_INTERVAL);
+        }
     }
     Ok(levels)
 }

@@ -18,7 +18,7 @@ pub(super) fn audit(case: &Case<'_>, told: &[Finding]) -> Vec<Finding> {
         })
     };
     let mut findings = Vec::new();
-    for lost in &facts.losses {
+    for lost in facts.losses.iter().filter(|lost| !lost.stray) {
         let receiver = receivers().find(|receiver| Some(receiver.cookie) == lost.cookie);
         let known = match receiver {
             Some(receiver) => lost.place == Place::ReceiveBuffer && has_finding(receiver),
@@ -46,14 +46,11 @@ pub(super) fn audit(case: &Case<'_>, told: &[Finding]) -> Vec<Finding> {
 fn losing(lost: &Lost, receiver: Option<&Receiver>) -> Finding {
     let Lost { place, datagrams, reason, function, .. } = lost;
     let title = place.row().title;
-    let ports: Vec<String> = lost.ports.iter().take(SHOWN).map(u16::to_string).collect();
-    let more = if lost.ports.len() > SHOWN { " and others" } else { "" };
-    let noun = if lost.ports.len() == 1 { "port" } else { "ports" };
-    let what = match receiver {
-        Some(receiver) => format!("{} is losing datagrams now: {title}", receiver.who()),
-        None if lost.source == "send calls" => format!("calls that send fail now: {reason}, {title}"),
-        None if ports.is_empty() => format!("datagrams are lost now: {title}"),
-        None => format!("datagrams to {noun} {}{more} are lost now: {title}", ports.join(", ")),
+    let what = match (receiver, lost.ports_in_words()) {
+        (Some(receiver), _) => format!("{} is losing datagrams now: {title}", receiver.who()),
+        _ if lost.source == "send calls" => format!("calls that send fail now: {reason}, {title}"),
+        (None, None) => format!("datagrams are lost now: {title}"),
+        (None, Some(ports)) => format!("datagrams to {ports} are lost now: {title}"),
     };
     let port = receiver.map(|receiver| receiver.address.port()).or(lost.ports.first().copied());
     let account =
@@ -78,6 +75,3 @@ fn losing(lost: &Lost, receiver: Option<&Receiver>) -> Finding {
     };
     finding.need("none").cost("as what is changed")
 }
-
-/// Ports that a finding names.
-const SHOWN: usize = 4;

@@ -44,6 +44,11 @@ pub struct Outcome {
     pub buffer: u64,
     /// The longest time for which the receiver did not read, milliseconds. More than was stated, if the machine was busy.
     pub longest_stall_ms: f64,
+    /// The longest time for which sender or receiver could not run, milliseconds; null: no longer than a buffer that is
+    /// large enough bridges.
+    pub held_up_ms: Option<f64>,
+    /// The trials that were made, until nothing held one up.
+    pub tries: u32,
 }
 
 /// Datagrams lost at a place.
@@ -78,11 +83,29 @@ pub(super) enum Buffer {
     Exactly(u64),
 }
 
-/// Sends so many datagrams and accounts for them.
+/// Sends so many datagrams and accounts for them; again, where the machine stood still meanwhile.
 ///
 /// # Errors
 /// If a socket or thread cannot be made, or counters not be read.
 pub(super) fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<Outcome> {
+    undisturbed(|| attempt(link, load, buffer, datagrams))
+}
+
+/// The first that nothing held up; if each was, that which was least.
+fn undisturbed(mut attempt: impl FnMut() -> Result<Outcome>) -> Result<Outcome> {
+    let mut best = attempt()?;
+    while best.held_up_ms.is_some() && best.tries < TRIES {
+        let tries = best.tries + 1;
+        let outcome = attempt()?;
+        if outcome.held_up_ms < best.held_up_ms {
+            best = outcome;
+        }
+        best.tries = tries;
+    }
+    Ok(best)
+}
+
+fn attempt(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> Result<Outcome> {
     let options = Options {
         receive_buffer: match buffer {
             Buffer::Exactly(bytes) => Some(usize::try_from(bytes / 2)?),
@@ -112,6 +135,8 @@ pub(super) fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> R
         anyhow::Ok((sent, received?))
     })?;
     let sent = sent?;
+    let held_up = sent.held_up.max(received.held_up);
+    // Both have ended, and nothing is on its way: what was dropped has been counted.
     let mut lost = link.counters()?.since(&before);
     if !link.is_own() {
         // Others use the namespace, too: only what the socket counts is surely its own.
@@ -128,6 +153,8 @@ pub(super) fn run(link: &Link, load: &Load, buffer: Buffer, datagrams: u64) -> R
         rate: sent.datagrams as f64 / (sent.took.max(1) as f64 / 1e9),
         buffer: granted.into(),
         longest_stall_ms: received.longest as f64 / 1e6,
+        held_up_ms: (held_up > TOLERATED.max(load.stall.nanos / 5)).then_some(held_up as f64 / 1e6),
+        tries: 1,
     })
 }
 
@@ -162,6 +189,13 @@ pub(super) fn truesize(link: &Link, payload: u64) -> Result<Truesize> {
 fn memory(socket: &Socket) -> Result<Memory> {
     socket.memory().context("read a socket's memory (needs Linux 4.12)")
 }
+
+/// A machine that stands still so often is so.
+const TRIES: u32 = 3;
+
+/// For how long sender and receiver may be held up, nanoseconds; a fifth of the stall, where that is more: the buffer has a
+/// third to spare.
+const TOLERATED: u64 = 10_000_000;
 
 /// Datagrams to weigh.
 const SAMPLES: u64 = 8;

@@ -17,6 +17,8 @@ pub(super) struct Received {
     pub(super) datagrams: u64,
     /// The longest time between two reads.
     pub(super) longest: Nanos,
+    /// The longest time by which it was back later than it was to be.
+    pub(super) held_up: Nanos,
 }
 
 /// Receives until the sender has ended and nothing more comes.
@@ -26,32 +28,37 @@ pub(super) fn receive(socket: &Socket, load: &Load, ended: &AtomicBool) -> Resul
     let _ = scheduling::become_real_time();
     let mut inbox = Inbox::new(BATCH, usize::try_from(load.payload.bytes)?.max(1));
     let mut stalls = Stalls::new(load.stall.nanos);
-    let mut received = Received { datagrams: 0, longest: 0 };
+    let mut received = Received { datagrams: 0, longest: 0, held_up: 0 };
     let mut next = stalls.begin();
     let mut last = clock::now();
+    let mut due = last;
+    let mut looks = 0;
     loop {
-        match inbox.receive(socket) {
+        let result = inbox.receive(socket);
+        let now = clock::now();
+        received.held_up = received.held_up.max(now.saturating_sub(due));
+        match result {
             Ok(_) => {
-                let now = clock::now();
                 received.longest = received.longest.max(now - last);
-                last = now;
+                (last, due, looks) = (now, now, 0);
                 received.datagrams += inbox.len() as u64;
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
                 // It has caught up: a wait for the next datagram is no stall, and the next stall may come.
                 let ending = ended.load(Ordering::Acquire);
-                if clock::now() >= next && !ending {
-                    last = clock::now();
-                    clock::wait(&mut [], Some(last + stalls.length()));
+                if now >= next && !ending {
+                    (last, due) = (now, now + stalls.length());
+                    clock::wait(&mut [], Some(due));
                     next = stalls.begin();
                     continue;
                 }
-                let until = clock::now() + if ending { QUIET } else { LOOK };
-                clock::wait(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], Some(until));
-                last = clock::now();
-                if ending && last >= until {
+                if ending && looks == LAST_LOOKS {
                     return Ok(received);
                 }
+                looks += u32::from(ending);
+                due = now + LOOK;
+                clock::wait(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], Some(due));
+                last = clock::now();
             }
             Err(error) => return Err(error).context("receive the trial's datagrams"),
         }
@@ -105,5 +112,6 @@ const BATCH: usize = 64;
 /// How long it waits at most before it looks whether the sender has ended, nanoseconds.
 const LOOK: Nanos = 20_000_000;
 
-/// After so long without a datagram none is on its way any more.
-const QUIET: Nanos = 200_000_000;
+/// After so many looks without a datagram none is on its way any more. Looks, for a machine that stood still has not
+/// moved what is on its way either.
+const LAST_LOOKS: u32 = 10;

@@ -15,6 +15,8 @@ pub(super) struct Sent {
     pub(super) datagrams: u64,
     /// How long that took.
     pub(super) took: Nanos,
+    /// The longest time by which it looked at its schedule later than it was to.
+    pub(super) held_up: Nanos,
 }
 
 /// Sends so many datagrams at the load's rate.
@@ -23,23 +25,26 @@ pub(super) fn send(socket: &Socket, load: &Load, datagrams: u64) -> Result<Sent>
     let begin = clock::now();
     let rate = load.per_second() / 1e9;
     let burst = (rate * BURST as f64).max(1.0) as u64;
-    let mut sent = 0;
+    let (mut sent, mut held_up, mut next) = (0, 0, begin);
     // The schedule: `counted` of them were due at `since`.
     let (mut since, mut counted) = (begin, 0);
     while sent < datagrams {
         let now = clock::now();
+        held_up = held_up.max(now.saturating_sub(next));
+        next = now;
         let due = counted + ((now - since) as f64 * rate) as u64 + 1;
         if due.saturating_sub(sent) > burst {
             (since, counted) = (now, sent);
         }
         let count = due.saturating_sub(sent).min(BATCH).min(datagrams - sent);
         if count == 0 {
-            clock::wait(&mut [], Some(now + STEP.max((1.0 / rate) as Nanos).min(LONGEST_STEP)));
+            next = now + STEP.max((1.0 / rate) as Nanos).min(LONGEST_STEP);
+            clock::wait(&mut [], Some(next));
             continue;
         }
         sent += send_at_once(socket, load.payload.bytes, count)?;
     }
-    Ok(Sent { datagrams: sent, took: clock::now() - begin })
+    Ok(Sent { datagrams: sent, took: clock::now() - begin, held_up })
 }
 
 /// Sends so many datagrams, 64 at most, and returns how many the kernel took.

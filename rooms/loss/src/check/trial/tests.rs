@@ -36,3 +36,20 @@ fn what_a_trial_loses_is_named_and_a_buffer_that_is_large_enough_loses_nothing()
     let excused = if enough.longest_stall_ms > 100.0 { enough.lost_at(Place::ReceiveBuffer) } else { 0 };
     assert_eq!(enough.lost(), excused, "{enough:?}");
 }
+
+#[test]
+fn what_was_held_up_is_tried_again() {
+    let link = Link::make(1500).unwrap();
+    let some = run(&link, &load(10_000, 64, 1), Buffer::Default, 10).unwrap();
+    let of = |held_up: &[Option<f64>]| {
+        let mut held_up = held_up.iter();
+        let tried = undisturbed(|| Ok(Outcome { held_up_ms: *held_up.next().unwrap(), tries: 1, ..some.clone() }));
+        let tried = tried.unwrap();
+        assert_eq!(held_up.next(), None);
+        (tried.held_up_ms, tried.tries)
+    };
+    assert_eq!(of(&[None]), (None, 1));
+    assert_eq!(of(&[Some(300.0), None]), (None, 2));
+    assert_eq!(of(&[Some(20.0), Some(300.0), Some(11.0)]), (Some(11.0), 3));
+    assert_eq!(of(&[Some(20.0), Some(11.0), Some(300.0)]), (Some(11.0), 3));
+}

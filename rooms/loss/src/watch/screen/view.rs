@@ -162,7 +162,8 @@ fn received(now: &Snapshot) -> (f64, Option<f64>) {
 
 fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     let wide = usize::from(area.width) >= WIDE;
-    let cells = if wide { 12 } else { 4 };
+    let cells = if usize::from(area.width) >= WIDEST { 12 } else { 4 };
+    let has_behind = wide && now.sockets.iter().any(|socket| socket.behind.is_some());
     let several = now.namespaces.len() > 1;
     let mut sockets: Vec<&Socket> = now.sockets.iter().collect();
     sockets.sort_by(|one, other| by(look.sort, one, other));
@@ -182,8 +183,10 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         if wide {
             let bits = socket.received_bytes.and_then(|bytes| bytes.per_s).map(|bytes| bit_rate(bytes * 8.0));
             cells.insert(3, right(bits.unwrap_or_else(|| "?".into())));
-            let behind = socket.behind.as_ref().map(|behind| format!("behind {behind}")).unwrap_or_default();
-            cells.push(Cell::new(behind));
+            cells.insert(2, right(pid(socket)));
+        }
+        if has_behind {
+            cells.push(Cell::new(behind(socket)));
         }
         if several {
             cells.insert(1, Cell::new(now.name_of(socket.namespace)));
@@ -195,9 +198,14 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         Row::new(cells)
     };
     let mut head = vec!["socket", "process", "read/s", "buffer, max", "drops/s", "drops", "stall"];
+    // As long as what is in them: the address has the rest.
+    let longest = |text: &dyn Fn(&Socket) -> String, least: usize, most: usize| {
+        let lengths = now.sockets.iter().map(|socket| text(socket).chars().count());
+        Constraint::Length(lengths.max().unwrap_or(0).clamp(least, most) as u16)
+    };
     let mut widths = vec![
-        Constraint::Fill(7),
-        Constraint::Fill(3),
+        Constraint::Fill(1),
+        longest(&|socket| process(socket, wide), 7, if wide { 15 } else { 9 }),
         Constraint::Length(8),
         Constraint::Length(cells + 9),
         Constraint::Length(7),
@@ -207,8 +215,12 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     if wide {
         head.insert(3, "payload");
         widths.insert(3, Constraint::Length(11));
+        head.insert(2, "pid");
+        widths.insert(2, longest(&pid, 3, 7));
+    }
+    if has_behind {
         head.push("");
-        widths.push(Constraint::Length(16));
+        widths.push(longest(&behind, 0, 16));
     }
     if several {
         head.insert(1, "namespace");
@@ -218,7 +230,7 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         head.remove(2);
         widths.remove(2);
     }
-    let numeric = |title: &str| matches!(title, "read/s" | "payload" | "drops/s" | "drops" | "stall");
+    let numeric = |title: &str| matches!(title, "pid" | "read/s" | "payload" | "drops/s" | "drops" | "stall");
     let shown = sockets.iter().skip(skipped).take(fit).map(row);
     let mut block = Block::new().borders(Borders::TOP);
     if sockets.len() > fit {
@@ -367,17 +379,28 @@ fn stall(ms: f64) -> String {
     }
 }
 
+/// Its name; where there is no column for its number and no name, that.
 fn process(socket: &Socket, wide: bool) -> String {
-    match (&socket.process, socket.pid) {
-        (Some(name), Some(pid)) if wide => format!("{name} {pid}"),
-        (Some(name), _) => name.clone(),
-        (None, Some(pid)) => pid.to_string(),
-        (None, None) => "?".into(),
+    match &socket.process {
+        Some(name) => name.clone(),
+        None if wide => "?".into(),
+        None => pid(socket),
     }
+}
+
+fn pid(socket: &Socket) -> String {
+    socket.pid.map_or_else(|| "?".into(), |pid| pid.to_string())
+}
+
+fn behind(socket: &Socket) -> String {
+    socket.behind.as_ref().map(|behind| format!("behind {behind}")).unwrap_or_default()
 }
 
 /// Columns from which on more is shown of each thing.
 const WIDE: usize = 110;
+
+/// From here on there is room for long bars.
+const WIDEST: usize = 140;
 
 #[cfg(test)]
 mod tests {
@@ -419,6 +442,26 @@ mod tests {
         }
         let narrow = picture(80, 24, &now, Look::default(), &[]);
         assert!(narrow.contains(" steal softirq ") && narrow.contains("receive buffer full: a larger"), "{narrow}");
+    }
+
+    /// Whole numbers: a part of one is another process's.
+    #[test]
+    fn processes_have_their_numbers_where_it_is_wide() {
+        let mut now = fixture::at(60);
+        now.sockets.iter_mut().for_each(|socket| socket.pid = Some(4_194_000 + u32::from(socket.port) % 100));
+        for several in [false, true] {
+            if several {
+                now.namespaces.push(Default::default());
+            }
+            for width in [WIDE as u16, 120, 140, 200] {
+                let picture = picture(width, 30, &now, Look::default(), &[]);
+                for socket in &now.sockets {
+                    assert!(picture.contains(&format!(" {} ", socket.pid.unwrap())), "{width}: {picture}");
+                }
+            }
+        }
+        let picture = picture(120, 30, &fixture::at(60), Look::default(), &[]);
+        assert!(picture.contains("192.168.100.100:5000 ") && picture.contains(" receiver "), "{picture}");
     }
 
     #[test]
