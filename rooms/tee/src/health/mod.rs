@@ -63,7 +63,7 @@ pub struct Health {
     doubted: AtomicU64,
     /// Until when it is news that what was reported is not believed, ms.
     disbelieved: AtomicU64,
-    /// What `icmp::strays` was at the last look but one, and at the last, and 1; 0: there was none.
+    /// What `icmp::strays` was at the last look but one, and at the last (when it began is the first), and 1; 0: there was none.
     strays: [AtomicU64; 2],
 }
 
@@ -183,13 +183,13 @@ impl Health {
         self.disbelieved.store(now() + HOLD_DOWN.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Takes note of `icmp::strays`; to be called every second or so.
+    /// Takes note of `icmp::strays`; to be called when it begins, for what came before is nothing to it, and every second or so.
     pub(crate) fn note_strays(&self, strays: u64) {
         let last = self.strays[1].swap(strays.saturating_add(1), Ordering::Relaxed);
         self.strays[0].store(last, Ordering::Relaxed);
     }
 
-    /// What `icmp::strays` was a second or two ago.
+    /// What `icmp::strays` was a second or two ago, or when it began.
     pub(crate) fn earlier_strays(&self) -> Option<u64> {
         self.strays.iter().find_map(|strays| strays.load(Ordering::Relaxed).checked_sub(1))
     }
