@@ -15,6 +15,7 @@
 //! ([`Observer`]).
 
 mod hop;
+mod news;
 pub(crate) mod ping;
 pub(crate) mod probe;
 mod state;
@@ -22,14 +23,15 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use state::State;
 use weir_kernel::next_hops::Neighbour;
 
 pub(crate) use hop::{Gate, Hop};
+pub(crate) use news::News;
 
 /// What somebody saw of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +61,8 @@ pub struct Health {
     downs: AtomicU64,
     /// A [`Hop`] in one word.
     hop: AtomicU64,
+    /// By what the kernel tells of it; unset: nobody listens.
+    news: OnceLock<Arc<News>>,
     /// Until when what is sent there is remembered, ms; 0: it is not.
     doubted: AtomicU64,
     /// Until when it is news that what was reported is not believed, ms.
@@ -127,6 +131,16 @@ impl Health {
     /// What is known of its next hop.
     pub(crate) fn hop(&self) -> Hop {
         Hop::from_word(self.hop.load(Ordering::Relaxed))
+    }
+
+    /// What the kernel says of its next hop comes by these news, each time the same.
+    pub(crate) fn follow(&self, news: &Arc<News>) {
+        self.news.get_or_init(|| Arc::clone(news));
+    }
+
+    /// Whether all that the kernel has said of its next hop until now has been heard.
+    pub(crate) fn has_heard_all(&self) -> bool {
+        self.news.get().is_none_or(|news| news.are_known())
     }
 
     /// The kernel has said something of its next hop; returns whether that changes anything.
