@@ -198,8 +198,8 @@ impl Carrier {
         }
         let plan = Arc::new(plan);
         self.neighbours.follow(&plan);
+        self.verdicts.follow(&plan);
         workers.replace(plan, sockets);
-        self.verdicts.follow(&workers.plan());
         Ok(())
     }
 

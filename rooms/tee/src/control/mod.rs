@@ -74,3 +74,10 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     service.run(&mut tee)?;
     Ok(tee.ledger())
 }
+
+/// What a file of this text means, where a plan was in force perhaps.
+#[cfg(test)]
+fn plan(text: &str, previous: Option<&crate::plan::Plan>) -> crate::plan::Plan {
+    let config = Config::read("tee.toml", text, &crate::config::Local::now()).unwrap();
+    crate::plan::Plan::build(Arc::new(config.settings), &crate::plan::Addresses::new(), previous)
+}

@@ -19,7 +19,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_kernel::next_hops::{Neighbour, NextHop, NextHops, Way};
 use weir_service::stop::Stop;
 
-use crate::health::{Gate, Health};
+use crate::health::{Gate, Health, News};
 use crate::plan::{Outlet, Plan};
 use crate::worker::Workers;
 
@@ -34,6 +34,8 @@ pub(super) struct Neighbours {
 /// What is followed; `None` in place of the conversation: the kernel does not tell, and every gate stays open.
 struct Followed {
     hops: Option<NextHops>,
+    /// Whether they have told something; `None`: out of file descriptors.
+    news: Option<Arc<News>>,
     plan: Option<Arc<Plan>>,
     /// By what decides about them.
     ways: HashMap<Question, Way>,
@@ -67,8 +69,11 @@ impl Neighbours {
         let hops = NextHops::open().inspect_err(|error| {
             tracing::warn!("{error}: destinations whose next hop does not answer are not noticed (allow AF_NETLINK)");
         });
+        let hops = hops.ok();
+        let events = hops.as_ref().and_then(|hops| hops.neighbour_events().try_clone_to_owned().ok());
         let followed = Followed {
-            hops: hops.ok(),
+            hops,
+            news: events.map(|events| Arc::new(News::new(events))),
             plan: None,
             ways: HashMap::new(),
             by_hop: HashMap::new(),
@@ -176,7 +181,7 @@ impl Followed {
     /// Finds the way to every outlet of the plan, unless it is known, and how those stand whose way is new.
     fn find_ways(&mut self) -> bool {
         self.network_has_changed();
-        let Self { hops: Some(hops), plan: Some(plan), ways, by_hop, doubts } = self else { return false };
+        let Self { hops: Some(hops), news, plan: Some(plan), ways, by_hop, doubts } = self else { return false };
         let known_ways = std::mem::take(ways);
         let was_behind: HashSet<(NextHop, *const Health)> = std::mem::take(by_hop)
             .into_iter()
@@ -194,6 +199,9 @@ impl Followed {
                 changed |= outlet.health.free();
                 continue;
             };
+            if let Some(news) = news {
+                outlet.health.follow(news);
+            }
             if !was_behind.contains(&(hop, Arc::as_ptr(&outlet.health))) {
                 let table = table.get_or_insert_with(|| hops.neighbours().unwrap_or_default());
                 changed |= outlet.health.see(table.get(&hop).copied());
@@ -217,6 +225,13 @@ impl Followed {
 
     /// Takes in what the kernel has told; returns whether that changes anything.
     fn listen(&mut self, now: Instant) -> bool {
+        match self.news.clone() {
+            Some(news) => news.take_in(|| self.hear(now)),
+            None => self.hear(now),
+        }
+    }
+
+    fn hear(&mut self, now: Instant) -> bool {
         let Self { hops: Some(hops), by_hop, doubts, .. } = self else { return false };
         let mut changed = false;
         let missed = hops.changes(|hop, neighbour| {
@@ -305,3 +320,65 @@ const LOOKS_APART: Duration = Duration::from_millis(250);
 
 /// Least time between two searches for all ways.
 const CHANGES_APART: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::net::UdpSocket;
+
+    use weir_testbed::network::cable;
+
+    use super::*;
+    use crate::drops::Reason;
+    use crate::ledger::DestinationCount;
+    use crate::sockets::Sockets;
+
+    /// Waits for at most 20 seconds.
+    #[track_caller]
+    fn await_that(mut what: impl FnMut() -> bool) {
+        let start = Instant::now();
+        while !what() {
+            assert!(start.elapsed() < Duration::from_secs(20));
+            thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn of(workers: &Workers) -> DestinationCount {
+        workers.ledger().destinations.remove(0)
+    }
+
+    fn is_told_as_failed_when_that_is_heard() {
+        fs::write("/proc/sys/net/ipv4/neigh/eth0/retrans_time_ms", "50").unwrap();
+        let text = "workers = 1\nlistener = [{ address = \"127.0.0.1:5000\" }]\n\
+                    destination = [{ to = \"10.0.0.99:5000\" }]";
+        let plan = Arc::new(super::super::plan(text, None));
+        // It has no thread: as if that stood still.
+        let neighbours = Neighbours::new();
+        neighbours.follow(&plan);
+        let sockets = Sockets::open(&plan, Vec::new(), None).unwrap();
+        let workers = Workers::start(plan, sockets).unwrap();
+        let source = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let send = || assert_eq!(source.send_to(b"x", "127.0.0.1:5000").unwrap(), 1);
+        send();
+        let mut hops = NextHops::open().unwrap();
+        await_that(|| hops.neighbours().unwrap().values().any(|state| *state == Neighbour::Failed));
+        // Looks enough to see twice that the socket has nothing left to send.
+        for _ in 0..10 {
+            send();
+            workers.look();
+            thread::sleep(Duration::from_millis(100));
+        }
+        await_that(|| of(&workers).copies.datagrams == 11);
+        assert_eq!((of(&workers).sent.datagrams, of(&workers).queued), (0, 11));
+        neighbours.refresh(&workers);
+        await_that(|| of(&workers).drops[Reason::Unreachable] == 11);
+        assert_eq!(of(&workers).sent.datagrams, 0);
+        workers.stop(Duration::ZERO);
+    }
+
+    #[test]
+    fn what_a_next_hop_was_asked_for_is_not_told_as_sent_while_nobody_has_heard_that_it_failed() {
+        let Some([near, _far]) = cable(1500) else { return };
+        near.run(is_told_as_failed_when_that_is_heard);
+    }
+}

@@ -36,12 +36,6 @@ pub(crate) enum Gate {
 }
 
 impl Hop {
-    /// One of which nobody waits for an answer.
-    #[cfg(test)]
-    pub(crate) const fn new(gate: Gate, failures: u16) -> Self {
-        Self { gate, failures, closed: false, since: 0 }
-    }
-
     /// After what the kernel said of it just now; `None`: it has no entry any more.
     pub(super) fn hear(mut self, neighbour: Option<Neighbour>, now: u64) -> Self {
         match neighbour {

@@ -15,6 +15,7 @@
 //! ([`Observer`]).
 
 mod hop;
+mod news;
 pub(crate) mod ping;
 pub(crate) mod probe;
 mod state;
@@ -22,14 +23,15 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use state::State;
 use weir_kernel::next_hops::Neighbour;
 
 pub(crate) use hop::{Gate, Hop};
+pub(crate) use news::News;
 
 /// What somebody saw of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,11 +61,13 @@ pub struct Health {
     downs: AtomicU64,
     /// A [`Hop`] in one word.
     hop: AtomicU64,
+    /// By what the kernel tells of it; unset: nobody listens.
+    news: OnceLock<Arc<News>>,
     /// Until when what is sent there is remembered, ms; 0: it is not.
     doubted: AtomicU64,
     /// Until when it is news that what was reported is not believed, ms.
     disbelieved: AtomicU64,
-    /// What `icmp::strays` was at the last look but one, and at the last, and 1; 0: there was none.
+    /// What `icmp::strays` was at the last look but one, and at the last (when it began is the first), and 1; 0: there was none.
     strays: [AtomicU64; 2],
 }
 
@@ -129,6 +133,16 @@ impl Health {
         Hop::from_word(self.hop.load(Ordering::Relaxed))
     }
 
+    /// What the kernel says of its next hop comes by these news, each time the same.
+    pub(crate) fn follow(&self, news: &Arc<News>) {
+        self.news.get_or_init(|| Arc::clone(news));
+    }
+
+    /// Whether all that the kernel has said of its next hop until now has been heard.
+    pub(crate) fn has_heard_all(&self) -> bool {
+        self.news.get().is_none_or(|news| news.are_known())
+    }
+
     /// The kernel has said something of its next hop; returns whether that changes anything.
     pub(crate) fn hear(&self, neighbour: Option<Neighbour>) -> bool {
         self.change_hop(|hop| hop.hear(neighbour, now()))
@@ -183,13 +197,13 @@ impl Health {
         self.disbelieved.store(now() + HOLD_DOWN.as_millis() as u64, Ordering::Relaxed);
     }
 
-    /// Takes note of `icmp::strays`; to be called every second or so.
+    /// Takes note of `icmp::strays`; to be called when it begins, for what came before is nothing to it, and every second or so.
     pub(crate) fn note_strays(&self, strays: u64) {
         let last = self.strays[1].swap(strays.saturating_add(1), Ordering::Relaxed);
         self.strays[0].store(last, Ordering::Relaxed);
     }
 
-    /// What `icmp::strays` was a second or two ago.
+    /// What `icmp::strays` was a second or two ago, or when it began.
     pub(crate) fn earlier_strays(&self) -> Option<u64> {
         self.strays.iter().find_map(|strays| strays.load(Ordering::Relaxed).checked_sub(1))
     }

@@ -7,6 +7,8 @@
 //!              +-> no loop                            +-> unclear
 //! ```
 //!
+//! Where a machine stands still meanwhile, what was under way may come when nothing does any more, or should: that is unclear, too.
+//!
 //! A pure machine on the time that it is told; what it counts are repeated contents, see `repeats`.
 
 use std::time::{Duration, Instant};
@@ -43,6 +45,9 @@ pub(super) struct Circuit {
     wanted: u32,
     /// Slices of the last hold in which something still came.
     drained: u32,
+    /// Whether what comes in this hold may have been under way when it began, however long ago: nothing had come for a while, or
+    /// nobody had looked.
+    doubtful: bool,
     /// Slices that cannot be judged, for the thread had no processor.
     late: u32,
     ends: Instant,
@@ -86,7 +91,7 @@ pub(super) enum Verdict {
     Loop(Vec<usize>),
     /// It comes whether or not anything is sent, or it only looked as if anything came again.
     None,
-    /// Too little came, or it stopped by itself.
+    /// Too little came, it stopped by itself, or it came late.
     Unclear,
 }
 
@@ -107,6 +112,7 @@ impl Circuit {
             row: 0,
             wanted: random.u32(BUSY),
             drained: 0,
+            doubtful: false,
             late: 0,
             ends: now + SLICE,
             random,
@@ -154,6 +160,7 @@ impl Circuit {
         if late {
             // What came meanwhile waits in the listener's buffer and is counted in the next one.
             self.late += 1;
+            self.doubtful = true;
             return if self.late > MOST_LATE { Step::Over(Verdict::Unclear) } else { Step::Wait };
         }
         self.slices += 1;
@@ -168,6 +175,7 @@ impl Circuit {
         if count <= self.base / 8 {
             self.row += 1;
         } else {
+            self.doubtful |= self.row > 0;
             (self.row, self.drained) = (0, self.slices);
         }
         if self.row == self.wanted {
@@ -222,9 +230,9 @@ impl Circuit {
     /// It went on coming.
     fn withstood(&mut self) -> Step {
         match self.target {
-            Target::All => Step::Over(Verdict::None),
-            Target::One(_) => self.let_go(true),
-            Target::Guilty => Step::Over(Verdict::Unclear),
+            Target::All if !self.doubtful => Step::Over(Verdict::None),
+            Target::One(_) if !self.doubtful => self.let_go(true),
+            _ => Step::Over(Verdict::Unclear),
         }
     }
 
@@ -238,7 +246,7 @@ impl Circuit {
     }
 
     fn enter(&mut self, stage: Stage) {
-        (self.stage, self.slices, self.row) = (stage, 0, 0);
+        (self.stage, self.slices, self.row, self.doubtful) = (stage, 0, 0, false);
         self.wanted = self.random.u32(if stage == Stage::Hold { SILENT } else { BUSY });
     }
 }
@@ -366,6 +374,38 @@ mod tests {
         }
         now += 5 * SLICE;
         assert_eq!(circuit.advance(now), Step::Over(Verdict::Unclear));
+    }
+
+    /// Another machine of the loop, or this one, has stood still.
+    #[test]
+    fn what_comes_late_is_unclear() {
+        for seed in 0..20 {
+            for outlets in [&[4][..], &[4, 5]] {
+                // While the last of them is held alone: after one silent slice it all comes at once.
+                let mut long = 0;
+                let last = |held: &[usize]| held == [outlets[outlets.len() - 1]];
+                let late = |_, held: &[usize]| {
+                    long = if last(held) { long + 1 } else { 0 };
+                    if held.is_empty() || long > 1 { 100 } else { 0 }
+                };
+                assert_eq!(verdict(outlets, seed, late).0, Verdict::Unclear, "{outlets:?} {seed}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_comes_after_nobody_has_looked_is_unclear() {
+        let mut now = Instant::now();
+        let mut circuit = Circuit::begin(SUSPECT, vec![0], now, Rng::with_seed(1));
+        let mut step = |slices: u32| {
+            (0..100).for_each(|_| circuit.count());
+            now += slices * SLICE;
+            circuit.advance(now)
+        };
+        while step(1) != Step::Hold {}
+        assert_eq!(step(5), Step::Wait);
+        let rest: Vec<_> = (0..=UNDER_WAY).map(|_| step(1)).collect();
+        assert_eq!(rest.last(), Some(&Step::Over(Verdict::Unclear)), "{rest:?}");
     }
 
     /// A sender with a rhythm of its own, whatever it is, does not stop and go on six times in step with a test.

@@ -342,7 +342,7 @@ impl Egress {
     fn settle(&mut self) {
         let Some(trial) = &mut self.trial else { return };
         let sender = &self.sender;
-        let fate = trial.fate(self.health.hop(), Instant::now(), || sender.send_queue());
+        let fate = trial.fate(&self.health, Instant::now(), || sender.send_queue());
         if fate == Some(Fate::Elsewhere) {
             self.health.free();
         }
