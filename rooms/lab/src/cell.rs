@@ -139,9 +139,10 @@ impl<'a> Prepared<'a> {
             };
         // Copies come behind the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
-        let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
+        let patience = patience(&topology);
+        let settle = if duplicates { patience } else { Duration::ZERO };
         let processors = topology.nodes.iter().map(|node| node.processor).collect();
-        let terms = Terms { topology: &topology, processors, session, patience: settle, seed };
+        let terms = Terms { topology: &topology, processors, session, settle, patience, seed };
         let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &terms);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;

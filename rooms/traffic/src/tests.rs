@@ -326,6 +326,34 @@ fn a_stop_ends_both_ends_at_once() {
 }
 
 #[test]
+fn a_stop_waits_for_what_is_under_way() {
+    // Of a sender in this process, and of one that announces its end.
+    for (transport, here) in [Transport::Udp, Transport::Tcp, Transport::Quic, Transport::QuicDatagram]
+        .into_iter()
+        .flat_map(|transport| [(transport, true), (transport, false)])
+    {
+        let exchange = || Exchange::new(Duration::from_secs(60)).unwrap();
+        let (exchange, elsewhere) = (exchange(), exchange());
+        let (stop, never) = (Stop::new().unwrap(), Stop::new().unwrap());
+        let until = Until { under_way: Duration::from_secs(60), ..Until::default() };
+        let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(transport) }).unwrap();
+        let settings = SenderSettings { announce: !here, ..sender(transport, receiver.local_addr()) };
+        let sender = Sender::open(&settings).unwrap();
+        let (sent, received) = thread::scope(|scope| {
+            let received = scope.spawn(|| receiver.run(&exchange, &stop));
+            let sent = scope.spawn(|| sender.run(if here { &exchange } else { &elsewhere }, &never));
+            while exchange.delivered() == 0 {
+                thread::yield_now();
+            }
+            stop.set();
+            (sent.join().unwrap(), received.join().unwrap())
+        });
+        let delivered = received.main_session().unwrap().delivered;
+        assert_eq!((delivered, received.ended), (sent.sent, Ended::Stopped), "{transport} {here}");
+    }
+}
+
+#[test]
 fn the_drain_ends_what_never_completes() {
     let (exchange, stop) = (Exchange::new(Duration::from_millis(50)).unwrap(), Stop::new().unwrap());
     let receiver = Receiver::bind(&receiver(Transport::Udp)).unwrap();

@@ -53,6 +53,7 @@ struct Streams<'a> {
     buffer: Vec<u8>,
     errors: ErrorLog,
     watches_exchange: bool,
+    watches_stop: bool,
     /// Whether the listener is waited for.
     listens: bool,
     /// What is sent to those that ask; `None`: nothing.
@@ -97,6 +98,7 @@ impl<'a> Streams<'a> {
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
             watches_exchange: true,
+            watches_stop: true,
             listens: true,
             limits,
             orphans: Vec::new(),
@@ -121,7 +123,7 @@ impl<'a> Streams<'a> {
             {
                 return ended;
             }
-            self.unwatch_exchange(ending);
+            self.unwatch(ending);
             let ready = self.epoll.wait(&mut events, clock::epoll_timeout(next)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
@@ -182,8 +184,12 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// The exchange stays readable once closed: forget it then.
-    fn unwatch_exchange(&mut self, ending: &Ending<'_>) {
+    /// The exchange stays readable once closed, and so does a stop: forget them then.
+    fn unwatch(&mut self, ending: &Ending<'_>) {
+        if self.watches_stop && !ending.awaits_stop() {
+            let _ = self.epoll.delete(ending.stop_fd());
+            self.watches_stop = false;
+        }
         if self.watches_exchange && !ending.awaits_exchange() {
             let _ = self.epoll.delete(ending.exchange_fd());
             self.watches_exchange = false;
