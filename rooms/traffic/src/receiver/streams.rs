@@ -74,6 +74,8 @@ struct Stream {
     silent_since: Option<Nanos>,
     /// What the other end has asked for.
     flow: Option<StreamFlow>,
+    /// Whether it has asked for more than the limits.
+    refused: bool,
 }
 
 impl<'a> Streams<'a> {
@@ -222,7 +224,8 @@ impl<'a> Streams<'a> {
         let free = self.open.iter().position(Option::is_none);
         let place = free.unwrap_or(self.open.len());
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
-        let stream = Some(Stream { socket, peer, frames: Frames::default(), silent_since: Some(now()), flow: None });
+        let (frames, silent_since) = (Frames::default(), Some(now()));
+        let stream = Some(Stream { socket, peer, frames, silent_since, flow: None, refused: false });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),
@@ -254,7 +257,8 @@ impl<'a> Streams<'a> {
                 }
                 Ok(length) => {
                     let (at, peer, sessions) = (now(), stream.peer, &mut self.sessions);
-                    let (silent_since, flow) = (&mut stream.silent_since, &mut stream.flow);
+                    let (silent_since, flow, refused) =
+                        (&mut stream.silent_since, &mut stream.flow, &mut stream.refused);
                     let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
                     let mut ours = true;
                     let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
@@ -273,7 +277,7 @@ impl<'a> Streams<'a> {
                                         sessions.expect_reverse();
                                     }
                                     Ok(None) => {
-                                        requests.refused += 1;
+                                        requests.refused += u64::from(!std::mem::replace(refused, true));
                                         sessions.refuse_reverse(at);
                                     }
                                     Err(_) => ours = false,
