@@ -239,6 +239,7 @@ pub(crate) fn parse_records(
         let mut record = record.map_err(|error| fail(io::Error::other(format!("line {number}: {error}"))))?;
         kept(&mut record);
         record.share(&mut words);
+        record.fit();
         before.extend(last.insert((record.row.cell.clone(), record.row.repeat), records.len()));
         records.push(record);
     }

@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use weir_emulator::datapath::{self, Emulator};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
 use weir_kernel::trace::{Detail, Filter, Trace, Tracer};
-use weir_report::record::Chart;
 use weir_report::store;
 use weir_service::clock::{self, Nanos};
 use weir_service::stop::Stop;
@@ -140,9 +139,10 @@ impl<'a> Prepared<'a> {
             };
         // Copies come behind the message that would end the cell.
         let duplicates = topology.traffic.paths.iter().any(|path| topology.duplicates(&path.forward));
-        let settle = if duplicates { patience(&topology) } else { Duration::ZERO };
+        let patience = patience(&topology);
+        let settle = if duplicates { patience } else { Duration::ZERO };
         let processors = topology.nodes.iter().map(|node| node.processor).collect();
-        let terms = Terms { topology: &topology, processors, session, patience: settle, seed };
+        let terms = Terms { topology: &topology, processors, session, settle, patience, seed };
         let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &terms);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
@@ -283,9 +283,6 @@ pub fn check(cell: &Cell) -> Result<Topology> {
             "name: {:?}: not empty, without slashes and control characters, and no dot first",
             scenario.name
         );
-        if let Some(problem) = scenario.charts.iter().find_map(Chart::problem) {
-            bail!("{problem}");
-        }
         endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
         if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
             endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;

@@ -88,6 +88,8 @@ pub struct Terms<'a> {
     /// Tells the messages of cells apart.
     pub session: u16,
     /// How long copies may come behind the message that would end a receiver, if any can.
+    pub settle: Duration,
+    /// How long what is under way may take.
     pub patience: Duration,
     /// Of what agents export.
     pub seed: u64,
@@ -208,8 +210,8 @@ impl Endpoints {
         flow: &Flow,
         terms: &Terms<'_>,
     ) -> Result<Endpoints> {
-        let Terms { topology, processors, session, patience, seed } = terms;
-        let (session, patience, seed) = (*session, *patience, *seed);
+        let Terms { topology, processors, session, settle, patience, seed } = terms;
+        let (session, settle, under_way, seed) = (*session, *settle, *patience, *seed);
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
         let receiver = network.namespace(flow.receivers[0]);
@@ -230,7 +232,7 @@ impl Endpoints {
             (Mode::Sflow, ..) => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
                 let export = Box::new(Export::new(scenario, seed));
-                let buffer = receiver_settings(scenario, traffic, to, session, patience, "").receive_buffer;
+                let buffer = receiver_settings(scenario, traffic, to, session, "").receive_buffer;
                 let collector = Box::new(receiver.run(|| export.collector(to, buffer))??);
                 let settings = sender_settings(scenario, traffic, to, session, "");
                 let sender = Box::new(sender.run(|| Sender::open(&settings))??);
@@ -239,7 +241,7 @@ impl Endpoints {
             (Mode::Protect, ..) => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
                 let export = Box::new(protect::Export::new(scenario, seed));
-                let buffer = receiver_settings(scenario, traffic, to, session, patience, "").receive_buffer;
+                let buffer = receiver_settings(scenario, traffic, to, session, "").receive_buffer;
                 let mut own = topology.nodes[flow.sender].addresses().map(IpNet::addr);
                 let from = own.find(|own| own.is_ipv4() == to.is_ipv4()).context("the exporter has an address")?;
                 let collector = Box::new(receiver.run(|| export.collector(to, from, buffer))??);
@@ -253,7 +255,8 @@ impl Endpoints {
                 let receivers = flow.receivers.iter().zip(&flow.paths).map(|(&node, path)| {
                     let (link, _) = path.forward.last().context("a path has a link")?;
                     let interface = network.interface(node, *link);
-                    let mut settings = receiver_settings(scenario, traffic, to, session, patience, interface);
+                    let mut settings = receiver_settings(scenario, traffic, to, session, interface);
+                    settings.until = Until { settle, under_way, ..Until::default() };
                     if let Some(plan) = &plan {
                         settings.keep_flights = (plan.len() + 1).min(MOST_FLIGHTS);
                     }
@@ -431,7 +434,6 @@ fn receiver_settings(
     traffic: &Traffic,
     to: SocketAddr,
     session: u16,
-    patience: Duration,
     interface: &str,
 ) -> ReceiverSettings {
     let group: Option<IpAddr> = Some(to.ip()).filter(IpAddr::is_multicast);
@@ -453,7 +455,6 @@ fn receiver_settings(
         // Nothing longer comes: datagrams are not joined.
         longest: ReceiverSettings::new(to).longest.min(arrivals::longest(scenario, traffic) as usize),
         keep_flights: flights(scenario, traffic),
-        until: Until { settle: patience, ..Until::default() },
         ..ReceiverSettings::new(to)
     }
 }

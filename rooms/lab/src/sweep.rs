@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow, bail};
+use serde_path_to_error::Segment;
 use toml::{Table, Value};
 pub use weir_report::columns::NOTHING;
 use weir_report::{asserts, columns};
@@ -25,9 +26,17 @@ pub struct Sweep {
     pub axes: Vec<Axis>,
     /// Every combination, then the cells of their own.
     pub cells: Vec<Cell>,
-    /// The file, and what is in it.
-    written: (String, String),
-    /// Keys that the file does not say the last word about.
+    written: Written,
+}
+
+/// The document's file, to say where in it something stands.
+#[derive(Clone, Debug)]
+struct Written {
+    origin: String,
+    text: String,
+    /// Keys that it sweeps.
+    axes: Vec<String>,
+    /// Keys that it does not say the last word about.
     overridden: Vec<String>,
 }
 
@@ -59,21 +68,26 @@ impl Sweep {
     pub fn new(origin: &str, text: &str, overrides: &[(String, String)]) -> Result<Sweep> {
         let mut document: Table = text.parse().map_err(|error| explain(origin, text, &error))?;
         check_keys(origin, text)?;
-        let mut axes = take_axes(&mut document).with_context(|| format!("{origin}: axes"))?;
+        let overridden = overrides.iter().map(|(key, _)| key.clone()).collect();
+        let mut written = Written { origin: origin.to_owned(), text: text.to_owned(), axes: Vec::new(), overridden };
+        let mut axes = take_axes(&written, &mut document)?;
+        written.axes.extend(axes.iter().map(|axis| axis.key.clone()));
+        let written = written;
         let before = (document.clone(), axes.clone());
         for (key, value) in overrides {
             apply(&mut document, &mut axes, key, value).with_context(|| format!("--set {key}={value}"))?;
         }
-        check_links(&document, &axes, overrides).with_context(|| origin.to_owned())?;
-        say_about(origin, &mut document, &axes, &before);
+        check_links(&written, &document, &axes, overrides)?;
+        say_about(&written, &mut document, &axes, &before);
         let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
         if count.is_none_or(|count| count > MOST_CELLS) {
-            bail!("{origin}: axes: they make more than {MOST_CELLS} cells: give them fewer values");
+            let place = written.place(&[Step::Key("axes")]);
+            bail!("{place}: axes: they make more than {MOST_CELLS} cells: give them fewer values");
         }
         let mut cells: Vec<Cell> = Vec::new();
         let mut spared = BTreeSet::new();
         for values in combinations(&axes) {
-            let cell = combined(origin, &document, &axes, values)?;
+            let cell = combined(&written, &document, &axes, values)?;
             // Of cells that differ only in what they have no use for the first one runs.
             if !cell.axes.iter().any(|(_, value)| value == NOTHING) || spared.insert(cell.name.clone()) {
                 cells.push(cell);
@@ -82,13 +96,18 @@ impl Sweep {
         // Records, and what a resumed run lacks, are told apart by it.
         let mut names = BTreeSet::new();
         if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
-            bail!("{origin}: axes: there are two cells `{}`: give each value once", twice.name);
+            let place = match axes.iter().find(|axis| axis.has_twice()) {
+                Some(axis) => written.place_of(&axis.key),
+                None => written.place(&[Step::Key("axes")]),
+            };
+            bail!("{place}: axes: there are two cells `{}`: give each value once", twice.name);
         }
-        for extra in cells[0].scenario.cells.clone() {
+        for (index, extra) in cells[0].scenario.cells.clone().into_iter().enumerate() {
+            let place = || written.place(&[Step::Key("cells"), Step::Index(index)]);
             if cells.iter().any(|cell| cell.name == extra.name) {
-                bail!("{origin}: cells: there is a cell `{}` already", extra.name);
+                bail!("{}: cells: there is a cell `{}` already", place(), extra.name);
             }
-            cells.push(extra_cell(origin, &document, &axes, extra)?);
+            cells.push(extra_cell(&place, &document, &axes, extra)?);
         }
         traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         cells.iter_mut().for_each(|cell| cell.scenario.bound_queues());
@@ -100,9 +119,12 @@ impl Sweep {
         let first = &cells[0].scenario;
         let checked = asserts::validate(&first.asserts, &keys)
             .and_then(|()| asserts::validate_shown(&first.charts, &first.claims, &keys));
-        checked.map_err(|mistake| anyhow!("{origin}: {mistake}"))?;
-        let overridden = overrides.iter().map(|(key, _)| key.clone()).collect();
-        Ok(Sweep { document, axes, cells, written: (origin.to_owned(), text.to_owned()), overridden })
+        checked.map_err(|mistake| {
+            let entry = [Step::Key(mistake.list), Step::Index(mistake.index)];
+            let path: Vec<Step<'_>> = entry.into_iter().chain(mistake.keys.iter().map(|key| Step::Key(key))).collect();
+            anyhow!("{}: {}", written.place(&path), mistake.said)
+        })?;
+        Ok(Sweep { document, axes, cells, written })
     }
 
     /// Refuses a sweep of which a cell cannot run.
@@ -129,12 +151,7 @@ impl Sweep {
         let is_key = |word: &&str| word.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
         let path: Vec<Step<'_>> =
             about.split(": ").take_while(is_key).flat_map(|keys| keys.split('.')).map(Step::Key).collect();
-        let (origin, text) = &self.written;
-        let place = match Document::parse(origin, text) {
-            Ok(document) if !self.overridden.iter().any(|key| about.starts_with(key.as_str())) => document.place(&path),
-            _ => origin.clone(),
-        };
-        anyhow!("{place}: {said}")
+        anyhow!("{}: {said}", self.written.place(&path))
     }
 
     /// The scenario of the first cell: all that no axis changes.
@@ -151,7 +168,36 @@ impl Cell {
     }
 }
 
+impl Written {
+    /// `lab.toml:12` for the value at `path`, of one that is swept the line of its axis; without a line where the file
+    /// does not say it.
+    fn place(&self, path: &[Step<'_>]) -> String {
+        let keys = path.iter().map_while(|step| if let Step::Key(key) = step { Some(*key) } else { None });
+        let keys = keys.collect::<Vec<_>>().join(".");
+        let within =
+            |of: &&String| keys.strip_prefix(of.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        let document = match Document::parse(&self.origin, &self.text) {
+            Ok(document) if !self.overridden.iter().any(|key| within(&key)) => document,
+            _ => return self.origin.clone(),
+        };
+        match self.axes.iter().find(within) {
+            Some(axis) => document.place(&[Step::Key("axes"), Step::Key(axis)]),
+            None => document.place(path),
+        }
+    }
+
+    /// The same for a dotted key.
+    fn place_of(&self, key: &str) -> String {
+        self.place(&key.split('.').map(Step::Key).collect::<Vec<_>>())
+    }
+}
+
 impl Axis {
+    fn has_twice(&self) -> bool {
+        let mut values = BTreeSet::new();
+        !self.as_written().into_iter().all(|value| values.insert(value))
+    }
+
     /// Its values without quotes.
     pub fn as_written(&self) -> Vec<String> {
         self.values.iter().map(as_written).collect()
@@ -168,24 +214,32 @@ fn check_keys(origin: &str, text: &str) -> Result<()> {
     }
 }
 
-fn take_axes(document: &mut Table) -> Result<Vec<Axis>> {
+fn take_axes(written: &Written, document: &mut Table) -> Result<Vec<Axis>> {
+    let place = |path: &[Step<'_>]| format!("{}: axes", written.place(path));
     let Some(axes) = document.remove("axes") else {
         return Ok(Vec::new());
     };
-    let Value::Table(axes) = axes else { bail!("expected a table of scenario keys and lists of values") };
-    axes.into_iter()
-        .map(|(key, value)| {
-            let values = match value {
-                Value::Array(values) => values,
-                Value::Table(range) => steps(&range).with_context(|| format!("\"{key}\""))?,
-                _ => bail!("\"{key}\": expected a list of values, or {{ from, to, step }}"),
-            };
-            if values.is_empty() {
-                bail!("\"{key}\" is empty: give it at least one value, or remove it");
-            }
-            Ok(Axis { key, values })
-        })
-        .collect()
+    let Value::Table(axes) = axes else {
+        bail!("{}: expected a table of scenario keys and lists of values", place(&[Step::Key("axes")]))
+    };
+    let of = |(key, value): (String, Value)| {
+        let values = values(&key, value).with_context(|| place(&[Step::Key("axes"), Step::Key(&key)]))?;
+        Ok(Axis { key, values })
+    };
+    axes.into_iter().map(of).collect()
+}
+
+/// The values of an axis as the document writes them.
+fn values(key: &str, written: Value) -> Result<Vec<Value>> {
+    let values = match written {
+        Value::Array(values) => values,
+        Value::Table(range) => steps(&range).with_context(|| format!("\"{key}\""))?,
+        _ => bail!("\"{key}\": expected a list of values, or {{ from, to, step }}"),
+    };
+    if values.is_empty() {
+        bail!("\"{key}\" is empty: give it at least one value, or remove it");
+    }
+    Ok(values)
 }
 
 /// `{ from = "0%", to = "20%", step = "1%" }`: the values of a range, ends included.
@@ -213,7 +267,7 @@ fn steps(range: &Table) -> Result<Vec<Value>> {
 }
 
 /// Refuses a key of a link that there is not: set, it would make one without ends.
-fn check_links(document: &Table, axes: &[Axis], overrides: &[(String, String)]) -> Result<()> {
+fn check_links(written: &Written, document: &Table, axes: &[Axis], overrides: &[(String, String)]) -> Result<()> {
     let links = document.get("links").and_then(Value::as_table);
     let known =
         || links.into_iter().flatten().filter(|(_, link)| link.get("ends").is_some()).map(|(name, _)| name.as_str());
@@ -223,7 +277,8 @@ fn check_links(document: &Table, axes: &[Axis], overrides: &[(String, String)]) 
         let made = format!("links.{name}.ends");
         if known().all(|known| known != name) && axes.iter().all(|axis| axis.key != made) {
             let all = known().collect::<Vec<_>>().join(", ");
-            bail!("{key}: there is no link `{name}` (there are {all}){}", did_you_mean(name, known()));
+            let (place, near) = (written.place_of(key), did_you_mean(name, known()));
+            bail!("{place}: {key}: there is no link `{name}` (there are {all}){near}");
         }
     }
     Ok(())
@@ -323,19 +378,20 @@ fn combinations(axes: &[Axis]) -> Vec<Vec<usize>> {
     })
 }
 
-fn combined(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -> Result<Cell> {
+fn combined(written: &Written, document: &Table, axes: &[Axis], values: Vec<usize>) -> Result<Cell> {
     let mut document = document.clone();
     let mut chosen = Vec::new();
     for (axis, index) in axes.iter().zip(values) {
         let value = axis.values[index].clone();
         chosen.push((axis.key.clone(), as_written(&value)));
-        set(&mut document, &axis.key, value).with_context(|| format!("{origin}: axis \"{}\"", axis.key))?;
+        set(&mut document, &axis.key, value)
+            .with_context(|| format!("{}: axis \"{}\"", written.place_of(&axis.key), axis.key))?;
     }
     let named = |chosen: &[(String, String)]| match chosen {
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = scenario(origin, &named(&chosen), document)?;
+    let scenario = scenario(&|path| written.place(path), &named(&chosen), document)?;
     for (key, value) in &mut chosen {
         if !scenario.uses(key) {
             *value = NOTHING.to_owned();
@@ -347,13 +403,13 @@ fn combined(origin: &str, document: &Table, axes: &[Axis], values: Vec<usize>) -
 
 /// Published values and claims are about what the scenario had before somebody else made a further axis: the document
 /// says so of every such axis, so that it means the same wherever it is read.
-fn say_about(origin: &str, document: &mut Table, axes: &[Axis], (before, known): &(Table, Vec<Axis>)) {
+fn say_about(written: &Written, document: &mut Table, axes: &[Axis], (before, known): &(Table, Vec<Axis>)) {
     let further: Vec<&Axis> = axes.iter().filter(|axis| known.iter().all(|known| known.key != axis.key)).collect();
     if further.is_empty() {
         return;
     }
     // What cannot be laid out is told of when the whole is.
-    let Ok(plain) = combined(origin, before, known, vec![0; known.len()]) else { return };
+    let Ok(plain) = combined(written, before, known, vec![0; known.len()]) else { return };
     let Ok(plain) = Table::try_from(&plain.scenario) else { return };
     let about = document.entry("about").or_insert_with(|| Value::Table(Table::new()));
     let Some(about) = about.as_table_mut() else { return };
@@ -381,21 +437,28 @@ fn elsewhere(scenario: &Scenario, axes: &[(String, String)]) -> Result<Vec<Strin
 }
 
 /// A cell of its own: what it does not set has the first value of its axis.
-fn extra_cell(origin: &str, document: &Table, axes: &[Axis], extra: ExtraCell) -> Result<Cell> {
+fn extra_cell(place: &dyn Fn() -> String, document: &Table, axes: &[Axis], extra: ExtraCell) -> Result<Cell> {
     let mut document = document.clone();
     let firsts = axes.iter().map(|axis| (axis.key.clone(), axis.values[0].clone()));
     for (key, value) in firsts.chain(extra.set) {
-        set(&mut document, &key, value).with_context(|| format!("{origin}, cell {}: `{key}`", extra.name))?;
+        set(&mut document, &key, value).with_context(|| format!("{}: cell {}: `{key}`", place(), extra.name))?;
     }
-    let scenario = scenario(origin, &extra.name, document)?;
+    let scenario = scenario(&|_| place(), &extra.name, document)?;
     Ok(Cell { name: extra.name, axes: Vec::new(), elsewhere: Vec::new(), scenario })
 }
 
-fn scenario(origin: &str, cell: &str, document: Table) -> Result<Scenario> {
+/// A cell's scenario; `place` tells where the file has what is wrong in it.
+fn scenario(place: &dyn Fn(&[Step<'_>]) -> String, cell: &str, document: Table) -> Result<Scenario> {
     serde_path_to_error::deserialize(document).map_err(|error| {
+        let steps = error.path().iter().map_while(|segment| match segment {
+            Segment::Seq { index } => Some(Step::Index(*index)),
+            Segment::Map { key } | Segment::Enum { variant: key } => Some(Step::Key(key)),
+            Segment::Unknown => None,
+        });
+        let place = place(&steps.collect::<Vec<_>>());
         let (key, error) = (error.path().to_string(), error.into_inner());
         let at = if key == "." { String::new() } else { format!("{key}: ") };
-        anyhow::anyhow!("{origin}, cell {cell}: {at}{}", one_line(&error))
+        anyhow!("{place}: cell {cell}: {at}{}", one_line(&error))
     })
 }
 
@@ -563,7 +626,8 @@ interval = "10ms"
         let none = Sweep::new("two.toml", &document, &[("cells".into(), "[]".into())]).unwrap();
         assert_eq!(none.cells.len(), 6);
         let twice = document.replace("name = \"bare\"", "name = \"1%/udp\"");
-        assert_eq!(error(&twice, &[]), "two.toml: cells: there is a cell `1%/udp` already");
+        let line = twice.lines().position(|line| line == "[[cells]]").unwrap() + 1;
+        assert_eq!(error(&twice, &[]), format!("two.toml:{line}: cells: there is a cell `1%/udp` already"));
     }
 
     #[test]
@@ -572,8 +636,70 @@ interval = "10ms"
         let overrides = [("links.l.delay", "1ms,2ms,3ms,4ms,5ms,6ms,7ms,8ms,9ms,10ms")];
         assert_eq!(
             error(&DOCUMENT.replace(r#"{ from = "0%", to = "1%", step = "0.5%" }"#, step), &overrides),
-            "two.toml: axes: they make more than 100000 cells: give them fewer values"
+            "two.toml:5: axes: they make more than 100000 cells: give them fewer values"
         );
+    }
+
+    #[test]
+    fn what_is_wrong_with_axes_and_what_is_shown_is_said_with_its_line() {
+        let shown = r#"
+[[charts]]
+name = "sent"
+title = "Sent"
+x = "loss_pct"
+y = "sent"
+series = "transport"
+[[claims]]
+text = "All"
+column = "sent"
+at_least = 1
+[claims.where]
+transport = "udp"
+[[assert]]
+column = "sent"
+at_least = 1
+"#;
+        let document = format!("{DOCUMENT}{shown}");
+        assert!(Sweep::new("two.toml", &document, &[]).is_ok());
+        // What stands in the line of the mistake.
+        for (from, to, at, message) in [
+            ("\"1%\", step", "\"1ms\", step", "\"path.loss\" = {", "`from`, `to` and `step` need the same unit"),
+            ("[\"udp\", \"tcp\"]", "[]", "\"traffic.transport\" =", "is empty"),
+            ("[\"udp\", \"tcp\"]", "3", "\"traffic.transport\" =", "expected a list of values"),
+            ("[\"udp\", \"tcp\"]", "[\"udp\", \"udp\"]", "\"traffic.transport\" =", "there are two cells `0%/udp`"),
+            ("[\"udp\", \"tcp\"]", "[\"udp\", \"tpc\"]", "\"traffic.transport\" =", "cell 0%/tpc: traffic.transport: "),
+            ("\"path.loss\" =", "\"links.k.loss\" =", "\"links.k.loss\" =", "links.k.loss: there is no link `k`"),
+            ("y = \"sent\"", "y = \"snt\"", "y = \"snt\"", "chart sent: y: no column `snt`, did you mean `sent`?"),
+            ("series = \"transport\"", "", "[[charts]]", "chart sent: kind \"lines\" needs `series`"),
+            (
+                "transport = \"udp\"\n[[",
+                "trnsport = \"udp\"\n[[",
+                "trnsport =",
+                "claim \"All\": where: no column `trnsport`",
+            ),
+            (
+                "[claims.where]",
+                "[claims.relative_to]\nsnt = 1\n[claims.where]",
+                "snt = 1",
+                "relative_to: no column `snt`",
+            ),
+            (
+                "[[assert]]\ncolumn = \"sent\"",
+                "[[assert]]\ncolumn = \"snt\"",
+                "column = \"snt\"",
+                "assert 1: no column `snt`",
+            ),
+            ("[[assert]]\ncolumn = \"sent\"", "[[assert]]", "[[assert]]", "missing field `column`"),
+        ] {
+            let wrong = document.replacen(from, to, 1);
+            assert_ne!(wrong, document, "{from}");
+            let line = wrong.lines().position(|line| line.starts_with(at)).unwrap() + 1;
+            let error = error(&wrong, &[]);
+            assert!(error.starts_with(&format!("two.toml:{line}: ")) && error.contains(message), "{line} {error}");
+        }
+        // The file does not say it.
+        let set = [("traffic.transport", "udp,tpc")];
+        assert!(error(&document, &set).starts_with("two.toml: cell 0%/tpc: "), "{}", error(&document, &set));
     }
 
     #[test]

@@ -279,6 +279,8 @@ pub struct Until {
     pub senders: u64,
     /// How long to go on when everything sent has arrived, for duplicates still under way.
     pub settle: Duration,
+    /// How long a stop waits for what is under way: all that was sent here, or else the announcements of those who send.
+    pub under_way: Duration,
 }
 
 impl fmt::Display for Transport {

@@ -8,6 +8,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use weir_service::clock::{id, nanos, now};
 use weir_service::stop::Stop;
+use weir_wire::control::{CONTROL_LEN, Control, Says, Terms};
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use crate::*;
@@ -323,6 +324,56 @@ fn a_stop_ends_both_ends_at_once() {
         });
         assert!(now() - begin < 20_000_000_000);
     }
+}
+
+#[test]
+fn a_stop_waits_for_what_is_under_way() {
+    // Of a sender in this process, and of one that announces its end.
+    for (transport, here) in [Transport::Udp, Transport::Tcp, Transport::Quic, Transport::QuicDatagram]
+        .into_iter()
+        .flat_map(|transport| [(transport, true), (transport, false)])
+    {
+        let exchange = || Exchange::new(Duration::from_secs(60)).unwrap();
+        let (exchange, elsewhere) = (exchange(), exchange());
+        let (stop, never) = (Stop::new().unwrap(), Stop::new().unwrap());
+        let until = Until { under_way: Duration::from_secs(60), ..Until::default() };
+        let receiver = Receiver::bind(&ReceiverSettings { until, ..receiver(transport) }).unwrap();
+        let settings = SenderSettings { announce: !here, ..sender(transport, receiver.local_addr()) };
+        let sender = Sender::open(&settings).unwrap();
+        let (sent, received) = thread::scope(|scope| {
+            let received = scope.spawn(|| receiver.run(&exchange, &stop));
+            let sent = scope.spawn(|| sender.run(if here { &exchange } else { &elsewhere }, &never));
+            while exchange.delivered() == 0 {
+                thread::yield_now();
+            }
+            stop.set();
+            (sent.join().unwrap(), received.join().unwrap())
+        });
+        let delivered = received.main_session().unwrap().delivered;
+        assert_eq!((delivered, received.ended), (sent.sent, Ended::Stopped), "{transport} {here}");
+    }
+}
+
+#[test]
+fn a_connection_that_asks_on_is_refused_once() {
+    let reverse = Some(ReverseSettings { rate: 1_000_000, duration: Duration::from_secs(1), flows: 1 });
+    let receiver = Receiver::bind(&ReceiverSettings { reverse, ..receiver(Transport::Tcp) }).unwrap();
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let mut asking = TcpStream::connect(receiver.local_addr()).unwrap();
+    let terms = Terms { payload: 1000, interval: 1000, duration: 1, count: 0, scheduled: true, both: false };
+    let ask = Control { session: 7, request: 1, cookie: None, says: Says::Ask(terms) }.bytes();
+    let received = thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        for _ in 0..3 {
+            asking.write_all(&ask).unwrap();
+            let mut answer = [0; CONTROL_LEN];
+            asking.read_exact(&mut answer).unwrap();
+            assert_eq!(Control::parse(&answer).unwrap().says, Says::Refused(Refusal::Rate(1_000_000)));
+        }
+        stop.set();
+        received.join().unwrap()
+    });
+    assert_eq!(received.requests, Requests { refused: 1, ..Requests::default() });
 }
 
 #[test]

@@ -263,6 +263,7 @@ impl Recv {
                 idle_from_start: self.idle_timeout.is_some(),
                 announced: self.duration.is_none(),
                 senders: self.senders,
+                under_way: UNDER_WAY,
                 ..Until::default()
             },
             reverse: self.allow_reverse.then(|| ReverseSettings {
@@ -302,6 +303,9 @@ pub(crate) fn row(delivery: &Delivery) -> Message {
     let Delivery { peer, session, incarnation, number, intended, sent, received } = *delivery;
     Message { peer, session, incarnation, number, intended, sent: Some(sent), received: Some(received) }
 }
+
+/// At Ctrl-C: whoever has one terminal for both ends has stopped the sender, too.
+const UNDER_WAY: Duration = Duration::from_millis(200);
 
 /// Pieces of 4096 messages that wait to be written: 64 MiB.
 pub(crate) const WAITING: usize = 256;

@@ -37,9 +37,10 @@ pub(super) struct Summary<'a> {
     /// Dropped at this socket; null: the kernel does not tell.
     socket_drops: Option<u64>,
     receive_buffer_bytes: Option<usize>,
-    /// Requests for messages that were beyond the limits; cookies that were forged or too old; requests that were one too many
-    /// within a second.
+    /// Askers for messages beyond the limits, and those of them that were forgotten, since there were so many; cookies that
+    /// were forged or too old; requests that were one too many within a second.
     refused: u64,
+    forgotten: u64,
     forged: u64,
     unanswered: u64,
     /// Of each sender that asked for messages, what was sent to it, and before that what it sent itself.
@@ -69,6 +70,7 @@ impl<'a> Summary<'a> {
             socket_drops: report.socket_drops,
             receive_buffer_bytes: report.receive_buffer,
             refused: report.requests.refused,
+            forgotten: report.requests.forgotten,
             forged: report.requests.forged,
             unanswered: report.requests.unanswered,
             directions: directions(report),
@@ -210,7 +212,10 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
     }
     let requests = report.requests;
     if requests.refused > 0 {
-        say!("refused       {} requests for messages beyond the limits", requests.refused);
+        say!("refused       {} askers for messages beyond the limits", requests.refused);
+    }
+    if requests.forgotten > 0 {
+        say!("forgotten     {} refused askers: each that asked again was counted again", requests.forgotten);
     }
     if requests.forged > 0 {
         say!("forged        {} cookies that were not of this address, or too old", requests.forged);

@@ -106,6 +106,11 @@ fn what_is_read_stays_small() {
             sys::most_held();
             let (_, records) = read();
             assert_eq!(records.len(), CELLS);
+            let fits = |record: &Record| {
+                record.drops.iter().all(|of| of.indexes.capacity() == of.indexes.len())
+                    && record.timelines.iter().all(|of| of.points.capacity() == of.points.len())
+            };
+            assert!(records.iter().all(fits), "room that nothing comes into");
             (sys::held() - before, sys::most_held() - before)
         };
         let (held, peak) = bytes(&|| store::read(dir.path()).unwrap());

@@ -83,7 +83,7 @@ impl Chart {
         };
         let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));
         let unknown = foreign.iter().find(|key| given(key)).map(|key| format!("has no `{key}`"));
-        missing.or(unknown).map(|what| format!("chart {}: kind \"{kind}\" {what}", self.name))
+        missing.or(unknown).map(|what| format!("kind \"{kind}\" {what}"))
     }
 }
 
@@ -234,9 +234,9 @@ mod tests {
         let chart = |rest: &str| -> Chart { toml::from_str(&format!("name = \"c\"\ntitle = \"C\"\n{rest}")).unwrap() };
         let lines = "x = \"loss_pct\"\ny = \"sent\"\n";
         assert_eq!(chart(&format!("{lines}series = \"transport\"")).problem(), None);
-        assert_eq!(chart(lines).problem().unwrap(), "chart c: kind \"lines\" needs `series`");
+        assert_eq!(chart(lines).problem().unwrap(), "kind \"lines\" needs `series`");
         let map = chart(&format!("kind = \"heatmap\"\n{lines}value = \"sent\"\nseries = \"cell\""));
-        assert_eq!(map.problem().unwrap(), "chart c: kind \"heatmap\" has no `series`");
+        assert_eq!(map.problem().unwrap(), "kind \"heatmap\" has no `series`");
         let time = chart("kind = \"time\"\nwhere = { loss_pct = 1 }\nquantities = [\"cwnd_bytes\"]");
         assert_eq!((time.problem(), time.selection["loss_pct"].clone()), (None, Value::Number(1.0)));
         assert!(toml::from_str::<Chart>("name = \"c\"\ntitle = \"C\"\nkind = \"pie\"").is_err());

@@ -216,7 +216,24 @@ impl Record {
         let estimates = std::mem::take(&mut self.estimates).into_iter();
         self.estimates = estimates.map(|(name, estimate)| (words.shared(name), estimate)).collect();
         self.ledger.iter_mut().for_each(|entry| entry.share(words));
+    }
+
+    /// Gives back the room for more that its lists have: one that was read has up to twice of what it needs.
+    pub(crate) fn fit(&mut self) {
+        self.axes.shrink_to_fit();
         self.ledger.shrink_to_fit();
+        self.drops.iter_mut().for_each(|drops| drops.indexes.shrink_to_fit());
+        self.drops.shrink_to_fit();
+        self.timelines.iter_mut().for_each(|timeline| timeline.points.shrink_to_fit());
+        self.timelines.shrink_to_fit();
+        for quantiles in [&mut self.delays, &mut self.lateness, &mut self.heartbeat] {
+            quantiles.values.shrink_to_fit();
+        }
+        self.standstills.list.shrink_to_fit();
+        self.standstills.stolen.shrink_to_fit();
+        self.standstills.throttled.shrink_to_fit();
+        self.signal.iter_mut().for_each(|signal| signal.missing.shrink_to_fit());
+        self.remarks.shrink_to_fit();
     }
 
     /// Drops what was counted and sampled cell by cell. Its columns stay, with their intervals and what voids them.

@@ -81,17 +81,17 @@ impl<A: Analysis> Collector<A> {
                 self.intake.analysis.look(at);
                 estimate_at += (at - estimate_at) / self.window * self.window + self.window;
             }
-            if stop.is_set() {
-                break Ended::Stopped;
-            }
-            let closed = exchange.closed();
+            let (stopped, closed) = (stop.is_set(), exchange.closed());
             if let Some(sent) = closed {
-                let deadline = *deadline.get_or_insert(at + nanos(drain));
-                if self.intake.arrivals.len() as u64 >= sent {
-                    break Ended::Complete;
-                }
-                if at >= deadline {
-                    break Ended::Deadline;
+                // What is under way at a stop is taken, so that the account closes.
+                let patience = if stopped { drain.min(UNDER_WAY) } else { drain };
+                let last = at + nanos(patience);
+                let last = *deadline.insert(deadline.map_or(last, |deadline: Nanos| deadline.min(last)));
+                let complete = self.intake.arrivals.len() as u64 >= sent;
+                match (complete || at >= last, stopped) {
+                    (true, true) => break Ended::Stopped,
+                    (true, false) => break if complete { Ended::Complete } else { Ended::Deadline },
+                    (false, _) => {}
                 }
             }
             match taken {
@@ -99,8 +99,11 @@ impl<A: Analysis> Collector<A> {
                 Taken::All => {
                     let until = deadline.map_or(estimate_at, |deadline| deadline.min(estimate_at));
                     let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-                    let mut fds = vec![readable(stop.as_fd())];
-                    fds.extend(self.endpoint.fds().map(readable));
+                    let mut fds: Vec<_> = self.endpoint.fds().map(readable).collect();
+                    if !stopped {
+                        fds.push(readable(stop.as_fd()));
+                    }
+                    // A sender that hears a stop closes it.
                     if closed.is_none() {
                         fds.push(readable(exchange.as_fd()));
                     }
@@ -254,6 +257,9 @@ impl Frames {
     }
 }
 
+/// How long what is under way at a stop may take.
+const UNDER_WAY: Duration = Duration::from_secs(1);
+
 /// Bytes of the longest datagram, and of a read of a stream.
 const LONGEST: usize = 65_536;
 
@@ -266,6 +272,47 @@ const BUFFER: usize = 4 << 20;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Takes everything.
+    struct All;
+
+    impl Analysis for All {
+        fn take(&mut self, _: &[u8], _: SocketAddr, _: Nanos) -> Option<(u32, u32)> {
+            Some((0, 1))
+        }
+
+        fn look(&mut self, _: Nanos) {}
+    }
+
+    #[test]
+    fn a_stop_waits_for_what_is_under_way_and_not_for_long() {
+        let drain = Duration::from_secs(3600);
+        let run = |sent: u64| {
+            let (exchange, stop) = (Exchange::new(drain).unwrap(), Stop::new().unwrap());
+            let any = "127.0.0.1:0".parse().unwrap();
+            let collector = Collector::bind(All, false, drain, any, None).unwrap();
+            let Endpoint::Datagrams { socket, .. } = &collector.endpoint else { panic!("not of datagrams") };
+            let (to, agent) = (socket.local_addr(), std::net::UdpSocket::bind(any).unwrap());
+            std::thread::scope(|scope| {
+                let collected = scope.spawn(|| collector.run(drain, &exchange, &stop));
+                agent.send_to(b"one", to).unwrap();
+                while exchange.delivered() == 0 {
+                    std::thread::yield_now();
+                }
+                stop.set();
+                // It would have ended long ago.
+                std::thread::sleep(Duration::from_millis(20));
+                agent.send_to(b"two", to).unwrap();
+                exchange.close(sent, now());
+                collected.join().unwrap()
+            })
+        };
+        // All arrives; one never will.
+        for sent in [2, 3] {
+            let collected = run(sent);
+            assert_eq!((collected.arrivals.len(), collected.report.ended), (2, Ended::Stopped), "{sent}");
+        }
+    }
 
     #[test]
     fn datagrams_are_cut_wherever_reads_end() {

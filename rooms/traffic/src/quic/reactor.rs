@@ -21,7 +21,8 @@ pub(super) struct Reactor {
     timer: TimerFd,
     /// A copy of the timer's descriptor, to wait for.
     expired: AsyncFd<OwnedFd>,
-    stop: Flag,
+    /// `None`: it goes on although there was one.
+    stop: Option<Flag>,
     // Last: what is registered with it goes first.
     runtime: Runtime,
 }
@@ -46,7 +47,7 @@ impl Reactor {
         let context = runtime.enter();
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
         let expired = sys::watch(timer.as_fd().try_clone_to_owned()?)?;
-        let stop = Flag::new(stop.as_fd())?;
+        let stop = Some(Flag::new(stop.as_fd())?);
         drop(context);
         Ok(Self { timer, expired, stop, runtime })
     }
@@ -64,15 +65,27 @@ impl Reactor {
             select! {
                 biased;
                 output = work => Waited::Come(output),
-                () = self.stop.set() => Waited::Not,
+                () = self.stopped() => Waited::Not,
                 () = self.reached(deadline) => Waited::Not,
             }
         })
     }
 
+    /// From now on no stop ends a wait.
+    pub(super) fn outlast_the_stop(&mut self) {
+        self.stop = None;
+    }
+
     /// Lets every task that is ready have its turn: what was handed to quinn leaves now.
     pub(super) fn turn(&self) {
         self.runtime.block_on(task::yield_now());
+    }
+
+    async fn stopped(&self) {
+        match &self.stop {
+            Some(stop) => stop.set().await,
+            None => pending().await,
+        }
     }
 
     async fn reached(&self, deadline: Option<Nanos>) {
@@ -111,7 +124,7 @@ mod tests {
     #[test]
     fn waits_for_the_time_the_stop_or_the_work() {
         let stop = Stop::new().unwrap();
-        let reactor = Reactor::new(&stop).unwrap();
+        let mut reactor = Reactor::new(&stop).unwrap();
         for wait in [3_000_000, 1_000_000, 0] {
             let deadline = now() + wait;
             assert_eq!(reactor.until(Some(deadline), pending::<()>()), Waited::Not);
@@ -121,5 +134,9 @@ mod tests {
         stop.set();
         assert_eq!(reactor.until(None, pending::<()>()), Waited::Not);
         assert_eq!(reactor.until(None, async { 2 }), Waited::Come(2));
+        reactor.outlast_the_stop();
+        let deadline = now() + 1_000_000;
+        assert_eq!(reactor.until(Some(deadline), pending::<()>()), Waited::Not);
+        assert!(now() >= deadline);
     }
 }

@@ -172,6 +172,11 @@ impl Arrivals {
         });
     }
 
+    /// Waits on although there was a stop.
+    pub(crate) fn outlast_the_stop(&mut self) {
+        self.reactor.outlast_the_stop();
+    }
+
     /// Datagrams that the kernel dropped at the socket; `None`: it does not tell.
     pub(crate) fn socket_drops(&self) -> Option<u64> {
         Memory::of(self.socket.as_fd()).ok().map(|memory| memory.drops.into())

@@ -38,10 +38,11 @@ pub(crate) fn receive(
         match read {
             Read::Some => {
                 reads.fetch_add(1, Ordering::Relaxed);
-                // Under load only a stop and the clock can end it: what waits in the socket has arrived. When sending
-                // has ended that is not without end.
+                // Under load only the clock can end it, also that of a stop: what waits in the socket has arrived. When
+                // sending has ended that is not without end.
                 match due.with(ending.check(&mut sessions, at)) {
                     Err(Ended::Deadline) if !ending.awaits_exchange() => {}
+                    Err(Ended::Stopped) if ending.has_time(at) => {}
                     Err(ended @ (Ended::Stopped | Ended::Deadline)) => break ended,
                     _ => {}
                 }
@@ -116,10 +117,13 @@ fn take(
 }
 
 fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
-    let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
-    let mut fds = [readable(socket.as_fd()), readable(ending.stop_fd()), readable(ending.exchange_fd())];
-    let watched = if ending.awaits_exchange() { 3 } else { 2 };
-    clock::wait(&mut fds[..watched], until);
+    let readable = |fd, awaited| PollFd::new(fd, if awaited { PollFlags::POLLIN } else { PollFlags::empty() });
+    let mut fds = [
+        readable(socket.as_fd(), true),
+        readable(ending.stop_fd(), ending.awaits_stop()),
+        readable(ending.exchange_fd(), ending.awaits_exchange()),
+    ];
+    clock::wait(&mut fds, until);
 }
 
 /// Datagrams between two looks at the clock's other duties.

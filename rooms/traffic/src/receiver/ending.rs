@@ -19,32 +19,33 @@ pub(crate) struct Ending<'a> {
     awaits_exchange: bool,
     /// When everything sent had arrived.
     complete_since: Option<Nanos>,
+    /// Of one that has heard a stop: when it ends, whatever is under way.
+    last: Option<Nanos>,
 }
 
 impl<'a> Ending<'a> {
     pub(crate) fn new(until: &'a Until, exchange: &'a Exchange, stop: &'a Stop, started: Nanos) -> Self {
         let deadline = until.duration.map(|duration| started.saturating_add(nanos(duration)));
-        Self { until, exchange, stop, started, deadline, awaits_exchange: true, complete_since: None }
+        Self { until, exchange, stop, started, deadline, awaits_exchange: true, complete_since: None, last: None }
     }
 
     /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before.
     pub(crate) fn check(&mut self, sessions: &mut Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
-        if self.stop.is_set() {
-            return Err(Ended::Stopped);
-        }
-        let mut next = self.deadline;
         let closed = self.exchange.ending();
         self.awaits_exchange = closed.is_none();
+        let settled = closed.and_then(|closed| self.settled(closed.sent, sessions, at));
+        if self.stop.is_set() {
+            return self.stopped(settled, sessions, at);
+        }
+        let mut next = self.deadline;
         if let Some(closed) = closed {
             next = earlier(next, closed.drained);
-            if sessions.delivered() >= closed.sent {
-                let since = *self.complete_since.get_or_insert(at);
-                let settled = since.saturating_add(nanos(self.until.settle));
-                if at >= settled {
-                    return Err(Ended::Complete);
-                }
-                next = earlier(next, settled);
+        }
+        if let Some(settled) = settled {
+            if at >= settled {
+                return Err(Ended::Complete);
             }
+            next = earlier(next, settled);
         }
         if next.is_some_and(|next| at >= next) {
             return Err(Ended::Deadline);
@@ -61,6 +62,30 @@ impl<'a> Ending<'a> {
         Ok(next)
     }
 
+    /// When copies of what was sent are no longer waited for; `None`: not all of it has arrived.
+    fn settled(&mut self, sent: u64, sessions: &Sessions<'_>, at: Nanos) -> Option<Nanos> {
+        let complete = sessions.delivered() >= sent;
+        complete.then(|| self.complete_since.get_or_insert(at).saturating_add(nanos(self.until.settle)))
+    }
+
+    /// Whether to end now that there was a stop: what was sent before is taken, so that the account closes.
+    fn stopped(&mut self, settled: Option<Nanos>, sessions: &Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
+        let Some(last) = self.last else {
+            self.last = Some(at.saturating_add(nanos(self.until.under_way)));
+            // What has come by now is taken in any case.
+            return Ok(Some(at));
+        };
+        // A sender that is here closes the exchange, now that it has to stop; of one elsewhere its announcement tells.
+        let nobody_sends = self.awaits_exchange && self.exchange.window().is_none() && sessions.all_announced();
+        let end = if nobody_sends { at } else { settled.map_or(last, |settled| settled.min(last)) };
+        if at >= end { Err(Ended::Stopped) } else { Ok(Some(end)) }
+    }
+
+    /// Whether what waits in the socket may still be taken.
+    pub(super) fn has_time(&self, at: Nanos) -> bool {
+        self.last.is_none_or(|last| at < last)
+    }
+
     /// When it will have ended if nothing comes any more, and how.
     fn silence(&self, sessions: &mut Sessions<'_>, at: Nanos) -> Option<(Nanos, Ended)> {
         let idle = self.until.idle.map(nanos);
@@ -75,6 +100,9 @@ impl<'a> Ending<'a> {
     /// TCP: the end that it means if all connections are closed; `None`: others may come. Without a sender in this
     /// process they may: anybody can connect and go.
     pub(super) fn without_connections(&self) -> Option<Ended> {
+        if self.last.is_some() {
+            return Some(Ended::Stopped);
+        }
         if self.complete_since.is_some() {
             return Some(Ended::Complete);
         }
@@ -83,6 +111,11 @@ impl<'a> Ending<'a> {
 
     pub(super) fn is_stopped(&self) -> bool {
         self.stop.is_set()
+    }
+
+    /// Whether a stop is to be waited for: once heard it stays readable.
+    pub(crate) fn awaits_stop(&self) -> bool {
+        self.last.is_none()
     }
 
     pub(crate) fn stop_fd(&self) -> BorrowedFd<'_> {
@@ -125,5 +158,28 @@ mod tests {
         assert!(ending.awaits_exchange());
         assert_eq!(ending.check(&mut sessions, 3), Err(Ended::Deadline));
         assert!(!ending.awaits_exchange());
+    }
+
+    #[test]
+    fn a_stop_waits_for_what_was_sent_and_not_for_long() {
+        let settings = ReceiverSettings::new("127.0.0.1:0".parse().unwrap());
+        let until = Until { under_way: std::time::Duration::from_nanos(100), ..Until::default() };
+        let (exchange, stop) = (Exchange::new(std::time::Duration::MAX).unwrap(), Stop::new().unwrap());
+        let mut sessions = Sessions::new(&settings, &exchange);
+        stop.set();
+        // Nobody sends, and what has come is taken.
+        let mut ending = Ending::new(&until, &exchange, &stop, 0);
+        assert_eq!(ending.check(&mut sessions, 5), Ok(Some(5)));
+        assert_eq!(ending.check(&mut sessions, 5), Err(Ended::Stopped));
+        exchange.open(crate::Window { start: 1, end: 50 });
+        let mut ending = Ending::new(&until, &exchange, &stop, 0);
+        assert!(ending.awaits_stop());
+        assert_eq!(ending.check(&mut sessions, 5), Ok(Some(5)));
+        assert_eq!(ending.check(&mut sessions, 6), Ok(Some(105)));
+        assert!(!ending.awaits_stop() && ending.awaits_exchange() && ending.has_time(104));
+        exchange.close(1, 6);
+        assert_eq!(ending.check(&mut sessions, 104), Ok(Some(105)));
+        assert_eq!(ending.check(&mut sessions, 105), Err(Ended::Stopped));
+        assert!(!ending.has_time(105));
     }
 }

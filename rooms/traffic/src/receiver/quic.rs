@@ -49,6 +49,9 @@ pub(super) fn receive(
         {
             break ended;
         }
+        if !ending.awaits_stop() {
+            arrivals.outlast_the_stop();
+        }
         arrivals.next(&mut events, next, ending.awaits_exchange());
         for event in events.drain(..) {
             incoming.take(event);

@@ -53,6 +53,7 @@ struct Streams<'a> {
     buffer: Vec<u8>,
     errors: ErrorLog,
     watches_exchange: bool,
+    watches_stop: bool,
     /// Whether the listener is waited for.
     listens: bool,
     /// What is sent to those that ask; `None`: nothing.
@@ -73,6 +74,8 @@ struct Stream {
     silent_since: Option<Nanos>,
     /// What the other end has asked for.
     flow: Option<StreamFlow>,
+    /// Whether it has asked for more than the limits.
+    refused: bool,
 }
 
 impl<'a> Streams<'a> {
@@ -97,6 +100,7 @@ impl<'a> Streams<'a> {
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
             watches_exchange: true,
+            watches_stop: true,
             listens: true,
             limits,
             orphans: Vec::new(),
@@ -121,7 +125,7 @@ impl<'a> Streams<'a> {
             {
                 return ended;
             }
-            self.unwatch_exchange(ending);
+            self.unwatch(ending);
             let ready = self.epoll.wait(&mut events, clock::epoll_timeout(next)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
@@ -182,8 +186,12 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// The exchange stays readable once closed: forget it then.
-    fn unwatch_exchange(&mut self, ending: &Ending<'_>) {
+    /// The exchange stays readable once closed, and so does a stop: forget them then.
+    fn unwatch(&mut self, ending: &Ending<'_>) {
+        if self.watches_stop && !ending.awaits_stop() {
+            let _ = self.epoll.delete(ending.stop_fd());
+            self.watches_stop = false;
+        }
         if self.watches_exchange && !ending.awaits_exchange() {
             let _ = self.epoll.delete(ending.exchange_fd());
             self.watches_exchange = false;
@@ -216,7 +224,8 @@ impl<'a> Streams<'a> {
         let free = self.open.iter().position(Option::is_none);
         let place = free.unwrap_or(self.open.len());
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
-        let stream = Some(Stream { socket, peer, frames: Frames::default(), silent_since: Some(now()), flow: None });
+        let (frames, silent_since) = (Frames::default(), Some(now()));
+        let stream = Some(Stream { socket, peer, frames, silent_since, flow: None, refused: false });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),
@@ -248,7 +257,8 @@ impl<'a> Streams<'a> {
                 }
                 Ok(length) => {
                     let (at, peer, sessions) = (now(), stream.peer, &mut self.sessions);
-                    let (silent_since, flow) = (&mut stream.silent_since, &mut stream.flow);
+                    let (silent_since, flow, refused) =
+                        (&mut stream.silent_since, &mut stream.flow, &mut stream.refused);
                     let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
                     let mut ours = true;
                     let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
@@ -267,7 +277,7 @@ impl<'a> Streams<'a> {
                                         sessions.expect_reverse();
                                     }
                                     Ok(None) => {
-                                        requests.refused += 1;
+                                        requests.refused += u64::from(!std::mem::replace(refused, true));
                                         sessions.refuse_reverse(at);
                                     }
                                     Err(_) => ours = false,

@@ -1,5 +1,6 @@
 //! Who is granted messages over UDP, and for how long: a state machine that is told the time and has no socket.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use weir_service::clock::Nanos;
@@ -17,8 +18,13 @@ pub(super) struct Desk {
     flows: Vec<Flow>,
     last_id: u64,
     answers: Answers,
+    /// Askers that were refused, and when they asked last: one asks again and again.
+    refused: HashMap<Asker, Nanos>,
     pub(super) requests: Requests,
 }
+
+/// What tells one that asks from all others: its address, session and request.
+type Asker = (SocketAddr, u16, u64);
 
 /// One that was granted.
 #[derive(Debug)]
@@ -68,7 +74,7 @@ impl Desk {
     pub(super) fn new(limits: Limits) -> Option<Self> {
         let secret = Secret::new()?;
         let (answers, requests) = (Answers::default(), Requests::default());
-        Some(Self { secret, limits, flows: Vec::new(), last_id: 0, answers, requests })
+        Some(Self { secret, limits, flows: Vec::new(), last_id: 0, answers, refused: HashMap::new(), requests })
     }
 
     /// Takes a control message that came from `peer` at the time `at`.
@@ -104,7 +110,7 @@ impl Desk {
         };
         match taken {
             Err(refusal) => {
-                self.requests.refused += 1;
+                self.count_refused((peer, control.session, control.request), at);
                 Reply::Say(self.say(control, Says::Refused(refusal), peer, at))
             }
             Ok(settings) => {
@@ -121,6 +127,20 @@ impl Desk {
                 });
                 Reply::Start(self.last_id, Box::new(settings), self.say(control, Says::Granted, peer, at))
             }
+        }
+    }
+
+    /// Counts each asker once, however often it asks.
+    fn count_refused(&mut self, asker: Asker, at: Nanos) {
+        if self.refused.insert(asker, at).is_some() {
+            return;
+        }
+        self.requests.refused += 1;
+        if self.refused.len() > REMEMBERED
+            && let Some(oldest) = self.refused.iter().min_by_key(|(_, asked)| **asked).map(|(asker, _)| *asker)
+        {
+            self.refused.remove(&oldest);
+            self.requests.forgotten += 1;
         }
     }
 
@@ -216,7 +236,7 @@ impl Answers {
 /// Answers a second to those that have shown no cookie.
 const ANSWERS: u32 = 1000;
 
-/// Flows remembered, those that have ended for as long as a cookie could start them again.
+/// Flows remembered, those that have ended for as long as a cookie could start them again; askers that were refused, too.
 const REMEMBERED: usize = 4096;
 
 /// How long an account is answered once more, for an answer may be lost.
@@ -361,10 +381,34 @@ mod tests {
         let ids: Vec<u64> = (1..=4).map(|port| start(&mut desk, port, 7, SECOND).0).collect();
         let challenge = said(&desk.hear(&control(7, None, Says::Ask(GOOD)), peer(9), SECOND));
         let fifth = control(7, challenge.cookie, Says::Ask(GOOD));
-        assert_eq!(said(&desk.hear(&fifth, peer(9), SECOND)).says, Says::Refused(Refusal::Flows(4)));
+        for _ in 0..3 {
+            assert_eq!(said(&desk.hear(&fifth, peer(9), SECOND)).says, Says::Refused(Refusal::Flows(4)));
+        }
         desk.sent(ids[0], SECOND);
         assert_eq!(said(&desk.hear(&fifth, peer(9), SECOND)).says, Says::Granted);
         assert_eq!(desk.requests.refused, 1);
+    }
+
+    #[test]
+    fn each_that_is_refused_is_counted_once_and_those_forgotten_are_counted() {
+        let mut desk = desk();
+        let long = Terms { duration: 61 * SECOND, ..GOOD };
+        let refuse = |desk: &mut Desk, number: u64, at: Nanos| {
+            let cookie = desk.secret.bake(&control(number, None, Says::Ask(long)), peer(number as u16), at);
+            let asked = control(number, Some(cookie), Says::Ask(long));
+            assert!(matches!(said(&desk.hear(&asked, peer(number as u16), at)).says, Says::Refused(_)));
+        };
+        let all = REMEMBERED as u64;
+        // All of them twice, and one more: the one that asked first is forgotten, and new when it asks again.
+        (0..2 * all).for_each(|number| refuse(&mut desk, number % all, SECOND + number));
+        assert_eq!((desk.requests.refused, desk.requests.forgotten), (all, 0));
+        refuse(&mut desk, all, SECOND + 2 * all);
+        assert_eq!((desk.requests.refused, desk.requests.forgotten), (all + 1, 1));
+        refuse(&mut desk, 1, SECOND + 2 * all);
+        assert_eq!((desk.requests.refused, desk.requests.forgotten), (all + 1, 1));
+        refuse(&mut desk, 0, SECOND + 2 * all + 1);
+        assert_eq!((desk.requests.refused, desk.requests.forgotten), (all + 2, 2));
+        assert_eq!(desk.refused.len(), REMEMBERED);
     }
 
     #[test]

@@ -77,8 +77,10 @@ pub struct ReverseReport {
 /// What a receiver of requests did with those that it did not grant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Beyond the limits.
+    /// Askers that wanted more than the limits, each counted once.
     pub refused: u64,
+    /// Of these, askers that were forgotten, since there were so many: one that asks again is counted again.
+    pub forgotten: u64,
     /// Cookies shown that were not ours, not those of the sender's address, or too old.
     pub forged: u64,
     /// Requests that got no answer, since so many came within a second.

@@ -30,12 +30,20 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "y = \"delay_mean_us\"",
             "y = \"delay_meen_us\"",
-            "y: no column `delay_meen_us`, did you mean `delay_mean_us`?",
+            "mistake.toml:{line}: chart delay-mean: y: no column `delay_meen_us`, did you mean `delay_mean_us`?",
         ),
         ("[traffic]\nfrom", "[traffic]\nfrmo", "mistake.toml:{line}: unknown key `frmo`, did you mean `from`?"),
         ("loss = \"0%\"  ", "lose = \"0%\"  ", "unknown key `lose`, did you mean `loss`?"),
-        ("[\"udp\", \"tcp\"]", "[]", "axes: \"traffic.transport\" is empty: give it at least one value, or remove it"),
-        ("to = \"20%\"", "to = \"120%\"", "path.loss: `101%`: a share is between 0% and 100%"),
+        (
+            "[\"udp\", \"tcp\"]",
+            "[]",
+            "mistake.toml:{line}: axes: \"traffic.transport\" is empty: give it at least one value, or remove it",
+        ),
+        (
+            "to = \"20%\"",
+            "to = \"120%\"",
+            "mistake.toml:{line}: cell 101%/udp: path.loss: `101%`: a share is between 0% and 100%",
+        ),
         (
             "to = \"receiver\"",
             "to = \"reciever\"",
