@@ -9,8 +9,8 @@ pub(super) struct Kind {
     /// With its article, for messages.
     pub(super) noun: &'static str,
     pub(super) example: &'static str,
-    /// The unit to suggest where there is none.
-    suffix: &'static str,
+    /// The units to suggest where there is none.
+    suffixes: &'static [&'static str],
     /// The smallest step, in words.
     least: &'static str,
     /// Units for printing, each a multiple of the smallest step; ascending.
@@ -59,8 +59,8 @@ impl Kind {
     /// The unit in smallest steps; `None`: no unit, which only 0 may have.
     pub(super) fn unit(&self, text: &str, unit: &str, zero: bool) -> Result<Option<u64>, UnitError> {
         if unit.is_empty() {
-            let missing = UnitError::Missing { text: text.to_owned(), noun: self.noun, suffix: self.suffix };
-            return if zero { Ok(None) } else { Err(missing) };
+            let missing = || UnitError::Missing { text: text.to_owned(), noun: self.noun, meant: self.meant(text) };
+            return if zero { Ok(None) } else { Err(missing()) };
         }
         match self.units.iter().chain(self.aliases).find(|(name, _)| *name == unit) {
             Some((_, step)) => Ok(Some(*step)),
@@ -71,6 +71,15 @@ impl Kind {
                 units: self.names().join(" "),
             }),
         }
+    }
+
+    /// What a number alone may have meant, which can be read: one of many digits is of the smallest unit.
+    fn meant(&self, number: &str) -> String {
+        let is_long = number.find('.').unwrap_or(number.len()) > DIGITS;
+        let suffixes: &[&str] = if is_long { &[self.units[0].0] } else { self.suffixes };
+        let meant = suffixes.iter().map(|suffix| format!("{number}{suffix}"));
+        let meant: Vec<String> = meant.filter(|meant| self.parse(meant).is_ok()).collect();
+        if meant.is_empty() { self.example.to_owned() } else { meant.join(" or ") }
     }
 
     /// Of each unit one name.
@@ -97,6 +106,9 @@ impl Kind {
     }
 }
 
+/// Digits of a number that is more than anybody writes in a common unit.
+const DIGITS: usize = 5;
+
 pub(super) fn is_zero(number: &str) -> bool {
     number.chars().all(|c| c == '0' || c == '.')
 }
@@ -104,7 +116,7 @@ pub(super) fn is_zero(number: &str) -> bool {
 pub(super) const SPAN: Kind = Kind {
     noun: "a duration",
     example: "150ms",
-    suffix: "ms",
+    suffixes: &["ms", "s"],
     least: "1ns",
     units: &[
         ("ns", 1),
@@ -120,7 +132,7 @@ pub(super) const SPAN: Kind = Kind {
 pub(super) const BIT_RATE: Kind = Kind {
     noun: "a rate",
     example: "10mbit",
-    suffix: "mbit",
+    suffixes: &["mbit"],
     least: "1bit",
     units: &[("bit", 1), ("kbit", 1_000), ("mbit", 1_000_000), ("gbit", 1_000_000_000), ("tbit", 1_000_000_000_000)],
     aliases: &[
@@ -141,7 +153,7 @@ pub(super) const BIT_RATE: Kind = Kind {
 pub(super) const SIZE: Kind = Kind {
     noun: "a size",
     example: "4MiB",
-    suffix: "B",
+    suffixes: &["B"],
     least: "1B",
     units: &[
         ("B", 1),
@@ -158,11 +170,11 @@ pub(super) const SIZE: Kind = Kind {
 pub(super) const FREQUENCY: Kind = Kind {
     noun: "a frequency",
     example: "50k/s",
-    suffix: "/s",
+    suffixes: &["/s"],
     least: "0.000001/s",
     units: &[("/s", 1_000_000), ("k/s", 1_000_000_000), ("M/s", 1_000_000_000_000)],
     aliases: &[("K/s", 1_000_000_000)],
 };
 
 pub(super) const SHARE: Kind =
-    Kind { noun: "a share", example: "5%", suffix: "%", least: "", units: &[("%", 1)], aliases: &[] };
+    Kind { noun: "a share", example: "5%", suffixes: &["%"], least: "", units: &[("%", 1)], aliases: &[] };

@@ -148,14 +148,14 @@ pub enum UnitError {
         example: &'static str,
     },
     /// A number alone.
-    #[error("`{text}`: {noun} needs a unit, e.g. {text}{suffix}")]
+    #[error("`{text}`: {noun} needs a unit, e.g. {meant}")]
     Missing {
         /// What was written.
         text: String,
         /// What was expected.
         noun: &'static str,
-        /// A common unit.
-        suffix: &'static str,
+        /// The number in common units, each of which reads.
+        meant: String,
     },
     /// A part of one where percent are written.
     #[error("`{text}`: a share is written in percent, e.g. \"{meant}\"")]
@@ -215,10 +215,14 @@ impl FromStr for Share {
             return Err(outside());
         }
         let (number, unit) = SHARE.split(text)?;
-        let fraction =
-            number.parse().ok().filter(|number| unit.is_empty() && (f64::MIN_POSITIVE..1.0).contains(number));
-        if let Some(meant) = fraction.and_then(Self::from_fraction) {
-            return Err(UnitError::Fraction { text: text.to_owned(), meant: meant.to_string() });
+        let alone = number.parse::<f64>().ok().filter(|number| unit.is_empty() && *number > 0.0);
+        if let Some(alone) = alone {
+            let text = text.to_owned();
+            return Err(match Self::from_fraction(alone) {
+                Some(meant) if alone < 1.0 => UnitError::Fraction { text, meant: meant.to_string() },
+                _ if alone <= 100.0 => UnitError::Missing { meant: format!("{text}%"), text, noun: SHARE.noun },
+                _ => outside(),
+            });
         }
         SHARE.unit(text, unit, is_zero(number))?;
         // Moving the point in the text, not dividing the number, leaves one rounding: 5% is the float 0.05.
@@ -405,7 +409,7 @@ mod tests {
         assert_eq!(config, Config { delay: Span::from_millis(10), loss: Share::default() });
         assert_eq!(toml::to_string(&config).unwrap(), "delay = \"10ms\"\nloss = \"0\"\n");
         let error = toml::from_str::<Config>("delay = 10\nloss = 0").unwrap_err();
-        assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. 10ms");
+        assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. 10ms or 10s");
     }
 
     proptest! {
@@ -427,6 +431,26 @@ mod tests {
         ) {
             let share = Share::from_fraction(fraction).unwrap();
             prop_assert_eq!(share.to_string().parse(), Ok(share));
+        }
+
+        #[test]
+        fn what_is_suggested_for_a_number_alone_is_read(
+            number in prop_oneof![any::<u64>(), 1u64..1_000], part in prop_oneof![Just(String::new()), "\\.[0-9]{1,12}"],
+        ) {
+            fn check<T: FromStr<Err = UnitError>>(text: &str) {
+                let Err(error) = text.parse::<T>() else { return };
+                let told = error.to_string();
+                let suggested = told.rsplit_once("e.g. ").map(|(_, suggested)| suggested.trim_matches('"'));
+                for one in suggested.into_iter().flat_map(|suggested| suggested.split(" or ")) {
+                    assert!(one.parse::<T>().is_ok(), "{told}");
+                }
+            }
+            let text = format!("{number}{part}");
+            check::<Span>(&text);
+            check::<BitRate>(&text);
+            check::<Size>(&text);
+            check::<Frequency>(&text);
+            check::<Share>(&text);
         }
 
         #[test]

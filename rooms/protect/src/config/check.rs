@@ -142,8 +142,9 @@ impl Checker<'_> {
         if !written.gobgp.0.ip().to_canonical().is_loopback() {
             let told = format!(
                 "gobgp: {}: its gRPC has no password and no encryption, and whoever reaches it announces anything: have gobgpd \
-                 on this machine, at 127.0.0.1 or [::1] (or lead a tunnel there)",
-                written.gobgp.0
+                 on this machine, at 127.0.0.1:{port} or [::1]:{port} (or lead a tunnel there)",
+                written.gobgp.0,
+                port = written.gobgp.0.port()
             );
             return Err(fail(&[Key("gobgp")], &told));
         }
@@ -177,7 +178,7 @@ impl Checker<'_> {
             if named.is_empty() {
                 let name = weir_service::escape::escaped(name);
                 let message = format!(
-                    "protect.ingress: no interface is called `{name}`: name it at its [[agent]], interfaces = {{ 1 = \"{name}\" }}"
+                    "protect.ingress: no interface is called `{name}`: name it at its [[agent]], interfaces = {{ 1 = {name:?} }}"
                 );
                 return Err(self.error(&[Key("ingress"), Index(index)], &message));
             }
@@ -338,6 +339,12 @@ impl Checker<'_> {
     pub(super) fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
         self.context.error(path, message)
     }
+}
+
+/// A name as the file has it in a path of keys.
+pub(super) fn quoted(name: &str) -> String {
+    let is_bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !name.is_empty();
+    if is_bare { name.to_owned() } else { format!("{name:?}") }
 }
 
 /// Whether a secret can be read, and by nobody else.

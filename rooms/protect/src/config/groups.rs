@@ -9,7 +9,7 @@ use weir_service::config::Step::{Index, Key};
 use weir_service::escape::showable;
 use weir_units::Share;
 
-use super::check::Checker;
+use super::check::{Checker, quoted};
 use super::document::{self, Kind};
 use super::levels::{hops, level_of};
 use crate::model::{Action, Mode};
@@ -35,7 +35,10 @@ impl Checker<'_> {
         }
         let networks = self.networks(&path("networks"), Some(&written.networks))?;
         if written.thresholds.is_empty() {
-            let what = format!("it has no thresholds: write e.g. [protect.groups.{name}.thresholds.udp_flood]");
+            let what = format!(
+                "it has no thresholds: write e.g. [protect.groups.{}.thresholds.udp_flood] with packets = \"40k/s\"",
+                quoted(name)
+            );
             return Err(fail("thresholds", &what));
         }
         let mut thresholds = BTreeMap::new();

@@ -238,3 +238,92 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
         );
     }
 }
+
+/// What a message suggests is in it as the file has it, but for the quotes of some, and does in the place of the mistake.
+#[test]
+fn what_a_message_suggests_is_taken() {
+    let dir = tempfile::tempdir().unwrap();
+    let journal = dir.path().join("journal");
+    let speaker = "[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n";
+    let hops = "next_hop = \"198.51.100.1\"\n";
+    let beside = |key: &str| format!("{key} = @\n{LEAST}");
+    let table = |table: &str, key: &str| format!("{LEAST}[protect.{table}]\n{key} = @\n");
+    let threshold = |key: &str| LEAST.replace("packets = \"40k/s\"", &format!("{key} = @"));
+    let level = |rest: &str| format!("{LEAST}[[protect.groups.web.levels]]\n{rest}");
+    let second =
+        |rest: &str| level(&format!("action = \"drop\"\n[[protect.groups.web.levels]]\naction = \"drop\"\n{rest}"));
+    let blackhole = level("action = \"blackhole\"\n");
+    let automatic =
+        format!("agents = [\"10.0.0.1\"]\nmode = \"automatic\"\njournal = {journal:?}\n{blackhole}@\n{speaker}{hops}");
+    let cases: Vec<(String, &str, &[&str])> = vec![
+        // Numbers alone.
+        (beside("burst"), "150", &["150ms"]),
+        (beside("probation"), "600", &["600s", "600ms"]),
+        (table("ttl", "first"), "60", &["60s"]),
+        (table("ttl", "most"), "3600", &["3600s"]),
+        (table("ttl", "hysteresis"), "60", &["60s"]),
+        (table("hooks", "timeout"), "5", &["5s"]),
+        (second("after = @"), "30", &["30s"]),
+        (threshold("packets"), "40000", &["40000/s"]),
+        (threshold("bits"), "500", &["500mbit"]),
+        (threshold("bits"), "500000000", &["500000000bit"]),
+        (level("action = \"limit\"\nrate = @"), "10", &["10mbit"]),
+        (table("caps", "share"), "5", &["5%"]),
+        (table("caps", "share"), "0.05", &["\"5%\""]),
+        (table("caps", "harm"), "150", &["0%", "100%"]),
+        (level("action = \"drop\"\nharm = @"), "0.2", &["\"20%\""]),
+        // What is no such thing at all.
+        (beside("false_alarms"), "\"never\"", &["1/year", "0.5/month", "2/week", "1/day"]),
+        (table("speaker", "gobgp"), "\"10.0.0.9:50052\"", &["127.0.0.1:50052", "[::1]:50052"]),
+        (format!("{LEAST}{speaker}marker = @"), "\"1\"", &["65535:666"]),
+        (format!("{LEAST}{speaker}next_hop = @"), "\"100::1\"", &["\"192.0.2.1\""]),
+        (format!("{LEAST}{speaker}next_hop_v6 = @"), "\"192.0.2.1\"", &["\"100::1\""]),
+        (level("action = \"redirect\"\nto = @"), "\"1\"", &["65000:100"]),
+        // What is out of bounds.
+        (beside("witnesses"), "17", &["1", "16"]),
+        (beside("burst"), "\"1h\"", &["1ms", "1m"]),
+        (beside("probation"), "\"25h\"", &["0", "24h"]),
+        (table("caps", "routes"), "0", &["1", "100000"]),
+        (table("caps", "prefixes"), "0", &["1", "100000"]),
+        (table("caps", "share"), "0", &["\"5%\""]),
+        (table("ttl", "first"), "\"1ms\"", &["1s"]),
+        (table("ttl", "most"), "\"200h\"", &["168h"]),
+        (table("ttl", "backoff"), "17", &["1", "16"]),
+        (table("hooks", "timeout"), "\"1h\"", &["100ms", "10m"]),
+        (threshold("packets"), "0", &["\"40k/s\""]),
+        (threshold("bits"), "0", &["\"500mbit\""]),
+        (threshold("packets = \"40k/s\"\nthresholds.udp_flood.ratio"), "0.5", &["1", "100"]),
+        (threshold("packets = \"40k/s\"\nthresholds.udp_flood.spread"), "2", &["0", "1"]),
+        (threshold("packets = \"40k/s\"\nthresholds.udp_flood.min_sources"), "0", &["1", "1000"]),
+        (second("after = @"), "\"1ms\"", &["1s", "\"30s\""]),
+        (level("action = \"limit\"\nrate = @"), "\"1bit\"", &["\"10mbit\""]),
+        (level("action = \"mark\"\ndscp = @"), "64", &["0", "63"]),
+        (
+            format!("{}[protect.caps]\nshare = @\n", blackhole.replace("192.0.2.0/24", "192.0.2.0/28")),
+            "\"1%\"",
+            &["\"7%\""],
+        ),
+        // What is missing.
+        (level("action = \"limit\"\n@"), "", &["rate = \"10mbit\""]),
+        (level("action = \"mark\"\n@"), "", &["dscp = 8"]),
+        (level("action = \"redirect\"\n@"), "", &["to = \"65000:100\""]),
+        (format!("{blackhole}{speaker}@"), "", &["next_hop = \"192.0.2.1\""]),
+        (automatic, "", &["harm = \"100%\""]),
+    ];
+    for (text, mistake, suggested) in cases {
+        let told = read(&text.replace('@', mistake)).map(drop).unwrap_err().to_string();
+        for one in suggested {
+            assert!(told.contains(one), "{told}: {one}");
+            let is_written = one.contains('"') || one.parse::<f64>().is_ok();
+            let one = if is_written { (*one).to_owned() } else { format!("\"{one}\"") };
+            let taken = read(&text.replace('@', &one)).map(drop).map_err(|why| why.to_string());
+            assert_eq!(taken, Ok(()), "{told}: {one}");
+        }
+    }
+    // Of what is more than one line.
+    let group = "[protect.groups.\"my web\"]\nnetworks = [\"192.0.2.0/24\"]\n";
+    let told = read(group).map(drop).unwrap_err().to_string();
+    let (header, line) = ("[protect.groups.\"my web\".thresholds.udp_flood]", "packets = \"40k/s\"");
+    assert!(told.contains(&format!("{header} with {line}")), "{told}");
+    read(&format!("{group}{header}\n{line}\n")).unwrap();
+}

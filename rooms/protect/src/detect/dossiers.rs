@@ -34,6 +34,10 @@ const OPENED: u64 = 1_000_000_000;
 const TOGETHER: u64 = 10_000_000;
 /// Time constant of rates, s.
 const SMOOTHING: f64 = 1.0;
+/// No rate is of a shorter time, s: few samples may have come close to one another.
+const SHORTEST: f64 = 0.05;
+/// The same of a flood, which many samples have decided: times are no more exact.
+const SHORTEST_OF_FLOOD: f64 = 0.001;
 
 /// A packet, and what it counts.
 #[derive(Clone, Copy, Debug)]
@@ -279,21 +283,24 @@ impl Dossier {
         let left = self.ring.iter().filter(|noted| is_of_gone(noted)).count() as f32;
         let part = if left > 0.0 { (left + self.gone.1 as f32) / left } else { 1.0 };
         self.flows = Default::default();
-        for noted in &self.ring {
+        // What came before a dossier was opened is not here: the time that rates are of begins with what is.
+        let kept = self.ring.first().map_or(since, Noted::taken);
+        let begin = oldest.filter(|_| left > 0.0).map_or(kept, |taken| taken.min(self.gone.0));
+        for (at, noted) in self.ring.iter().enumerate() {
             let frames = if is_of_gone(noted) { noted.frames * part } else { noted.frames };
             let bits = f64::from(frames) * f64::from(noted.packet.length.min(LONGEST)) * 8.0;
             let ago = noted.ago.map(|ms| u64::from(ms) * MILLISECOND);
-            let begin = match oldest {
-                Some(taken) if left > 0.0 => taken.min(self.gone.0),
-                Some(taken) => taken,
-                None => since.saturating_sub(ago[0]),
-            };
+            let taken = noted.time.saturating_sub(ago[1]);
+            // A time that begins with a sample would have that one whatever the rate is: it says when, and not how much.
+            let is_beginning = at == 0 && taken <= begin;
             let flows = self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0);
             for (_, flow) in flows {
                 if flow.last == 0 {
-                    (flow.first, flow.last) = (begin, noted.time.saturating_sub(ago[1]).max(1));
+                    (flow.first, flow.last) = (begin, taken.max(1));
                 }
-                flow.add(noted.time, ago, frames, bits as f32);
+                if !is_beginning {
+                    flow.add(noted.time, ago, frames, bits as f32);
+                }
             }
         }
     }
@@ -335,12 +342,16 @@ impl Dossier {
 
     /// Packets and bits a second of a class.
     pub(super) fn rates(&self, class: Class, now: u64) -> (Rate, Rate) {
-        self.flows[class as usize].rates(now, estimate::Z95)
+        self.flows[class as usize].rates(now, self.shortest(), estimate::Z95)
     }
 
     /// Bits a second of a class, `z` standard deviations wide on either side.
     pub(super) fn bits(&self, class: Class, now: u64, z: f64) -> Rate {
-        self.flows[class as usize].rates(now, z).1
+        self.flows[class as usize].rates(now, self.shortest(), z).1
+    }
+
+    fn shortest(&self) -> f64 {
+        if self.flood { SHORTEST_OF_FLOOD } else { SHORTEST }
     }
 
     /// The same of the newest packets alone, none of before `since`: it lags behind nothing.
@@ -441,14 +452,14 @@ impl Flow {
         }
     }
 
-    fn rates(&self, now: u64, z: f64) -> (Rate, Rate) {
+    fn rates(&self, now: u64, shortest: f64, z: f64) -> (Rate, Rate) {
         // What was taken since is on its way, for as long as what came last may have been.
         let now = now.saturating_sub(self.ago).max(self.last);
         let passed = (now - self.last) as f64 * 1e-9 / SMOOTHING;
         let [packets, squares, bits, bit_squares] = self.sums.map(f64::from);
         // What it has not seen yet is taken to be as what it has.
         let age = now.saturating_sub(self.first) as f64 * 1e-9 / SMOOTHING;
-        let seconds = -(-age.max(0.05)).exp_m1() * SMOOTHING;
+        let seconds = -(-age.max(shortest)).exp_m1() * SMOOTHING;
         let kept = (-passed).exp();
         let of = |sum: f64, squares: f64| estimate::interval(sum * kept, squares * kept * kept, seconds, z);
         (of(packets, squares), of(bits, bit_squares))
@@ -465,17 +476,17 @@ mod tests {
         for tick in 0..200u64 {
             flow.add(1 + tick * 1_000_000, [0; 2], 1000.0, 8e6);
         }
-        let (packets, bits) = flow.rates(200_000_000, estimate::Z95);
+        let (packets, bits) = flow.rates(200_000_000, SHORTEST, estimate::Z95);
         assert!((packets.value / 1e6 - 1.0).abs() < 0.02 && packets.low < 1e6 && 1e6 < packets.high, "{packets:?}");
         assert!((bits.value / 8e9 - 1.0).abs() < 0.02);
-        assert!(flow.rates(2_200_000_000, estimate::Z95).0.value < 2e5);
+        assert!(flow.rates(2_200_000_000, SHORTEST, estimate::Z95).0.value < 2e5);
     }
 
     #[test]
     fn what_comes_all_at_once_or_late_was_no_more_for_that() {
         let (second, tenth) = (1_000_000_000u64, 100_000_000u64);
         let near = |flow: &Flow, now: u64| {
-            let told = flow.rates(now, estimate::Z95).0;
+            let told = flow.rates(now, SHORTEST, estimate::Z95).0;
             assert!((told.value / 1e6 - 1.0).abs() < 0.02, "{now}: {told:?}");
         };
         // 1,000 samples at the end of each second; it is the same at all times until the next ones are due.
@@ -484,7 +495,7 @@ mod tests {
             (0..1_000).for_each(|_| flow.add(batch * second, [second, 0], 1000.0, 8e6));
             (0..10).for_each(|part| near(&flow, batch * second + part * tenth));
         }
-        assert!(flow.rates(7 * second, estimate::Z95).0.value < 2e5, "none came that were due");
+        assert!(flow.rates(7 * second, SHORTEST, estimate::Z95).0.value < 2e5, "none came that were due");
         // Ten batches of a tenth of a second each that waited, and came one right after the other.
         let mut flow = Flow::default();
         for part in 1..11 {
