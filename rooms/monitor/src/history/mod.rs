@@ -57,6 +57,13 @@ pub struct Listed {
     pub channel: Channel,
 }
 
+impl Listed {
+    /// Whether it is the same channel, whatever is known of it.
+    pub fn is_called_as(&self, other: &Self) -> bool {
+        self.channel.name == other.channel.name && self.stream == other.stream && self.station == other.station
+    }
+}
+
 /// All channels, in the order in which they came.
 pub type Catalog = Arc<Vec<Arc<Listed>>>;
 

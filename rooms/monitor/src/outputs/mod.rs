@@ -28,7 +28,7 @@ use weir_service::metrics::{Family, Kind, Samples};
 use weir_service::pulse::Pulse;
 use weir_service::stop::Stop;
 
-use crate::history::{History, Listed};
+use crate::history::{Catalog, History, Listed};
 use crate::serve::settings::matches;
 use points::{Follower, Point};
 
@@ -223,8 +223,8 @@ struct Running {
     socket: Option<Socket>,
     /// When it is tried again to have a socket.
     retry: Instant,
-    /// By the key of a channel; `None`: it is not wanted.
-    followers: Vec<Option<Follower>>,
+    /// By the key of a channel, with what it is of; `None`: it is not wanted.
+    followers: Vec<(Arc<Listed>, Option<Follower>)>,
     points: Vec<Point>,
     text: String,
     datagram: String,
@@ -243,7 +243,7 @@ impl Running {
             text: String::new(),
             datagram: String::new(),
         };
-        running.follow(true);
+        running.follow(&running.history.catalog(), true);
         running
     }
 
@@ -260,21 +260,29 @@ impl Running {
     }
 
     /// Takes up channels that are new: from their end on at the start, later from their beginning.
-    fn follow(&mut self, at_end: bool) {
-        let catalog = self.history.catalog();
-        for listed in catalog.iter().skip(self.followers.len()) {
+    fn follow(&mut self, catalog: &Catalog, at_end: bool) {
+        for (at, listed) in catalog.iter().enumerate() {
+            let known = self.followers.get_mut(at);
+            // The key of one that was forgotten is another's.
+            if known.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, listed) || known.is_called_as(listed)) {
+                continue;
+            }
             let extent = self.history.extent(listed.key).unwrap_or_default();
             let from = if at_end { extent.end } else { extent.begin };
-            self.followers.push(self.output.wants(listed).then(|| Follower::new(from, self.output.most)));
+            let follower = self.output.wants(listed).then(|| Follower::new(from, self.output.most));
+            match known {
+                Some(known) => *known = (listed.clone(), follower),
+                None => self.followers.push((listed.clone(), follower)),
+            }
         }
     }
 
     /// Sends what is new; `ended`: also what waits for more to come.
     fn look(&mut self, ended: bool) {
-        self.follow(false);
         let catalog = self.history.catalog();
+        self.follow(&catalog, false);
         for (listed, at) in catalog.iter().zip(0..) {
-            let Some(Some(follower)) = self.followers.get_mut(at) else { continue };
+            let Some((_, Some(follower))) = self.followers.get_mut(at) else { continue };
             let scaling = (listed.channel.scale, listed.channel.offset);
             loop {
                 let begin = follower.at();

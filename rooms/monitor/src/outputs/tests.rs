@@ -141,3 +141,26 @@ fn a_reload_changes_what_is_another_and_nothing_else() {
     assert_eq!(addresses, [1, 2].map(|at| to(at).to.to_string()));
     outputs.end();
 }
+
+#[test]
+fn the_key_of_a_channel_that_was_forgotten_is_another_ones() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    server.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    let history = Arc::new(History::new(Bounds { channels: 1, ..Bounds::default() }));
+    let channel = |name: &str| Channel { name: name.into(), ..Channel::default() };
+    let first = history.write().channel("mag", "full", &channel("a"));
+    let to = server.local_addr().unwrap();
+    let output = Output { to, format: Format::Influx, channels: vec!["b".into()], most: 1e4 };
+    let pulses = Pulses::new();
+    let outputs = Outputs::start(&[output], &history, |name| pulses.pulse(name)).unwrap();
+    let mut writing = history.write();
+    writing.forget(Duration::ZERO).unwrap();
+    let key = writing.channel("mag", "full", &channel("b")).unwrap();
+    assert_eq!(Some(key), first);
+    writing.append(key, &block(0, Values::Samples(Element::F32, &bytes([1.0; 5]))));
+    drop(writing);
+    let mut datagram = vec![0; 2000];
+    let length = server.recv(&mut datagram).unwrap();
+    assert_eq!(datagram[..length].split(|byte| *byte == b'\n').count(), 5);
+    outputs.end();
+}

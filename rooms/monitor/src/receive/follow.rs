@@ -31,9 +31,9 @@ pub struct Follow<S> {
 pub struct Changes {
     /// How often another server was followed than before.
     pub followed: AtomicU64,
-    /// Feeds forgotten to make room: no server of them was heard.
+    /// Feeds, and channels of feeds, forgotten to make room: no server of them was heard, or has them any more.
     pub evicted: AtomicU64,
-    /// Channels not taken: all feeds that there is room for are heard.
+    /// Channels not taken: all feeds that there is room for are heard, or all channels of one.
     pub refused: AtomicU64,
 }
 
@@ -171,13 +171,25 @@ impl<S: Sink> Sink for Follow<S> {
             feed.chosen = stream.session;
         }
         let known = feed.lines.iter().position(|line| line.channel.name == channel.name);
-        let id = known.unwrap_or(feed.lines.len());
-        let Ok(number) = u16::try_from(id) else { return };
+        // What this number of the server stood for, it stands for no longer.
+        self.members.get_mut(&stream.session).map(|channels| channels.remove(&channel.id));
+        let Some(number) = known.or_else(|| feed.place(&self.members, &name)).and_then(|id| u16::try_from(id).ok())
+        else {
+            self.changes.refused.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
         let told = Arc::new(Channel { id: number, origin: String::new(), priority: 0, ..(**channel).clone() });
         match known {
             None => {
                 let (track, waiting) = (Track::new(0), HashMap::new());
-                feed.lines.push(Line { channel: told.clone(), track, offset: None, waiting });
+                let line = Line { channel: told.clone(), track, offset: None, waiting };
+                match feed.lines.get_mut(usize::from(number)) {
+                    Some(forgotten) => {
+                        *forgotten = line;
+                        self.changes.evicted.fetch_add(1, Ordering::Relaxed);
+                    }
+                    None => feed.lines.push(line),
+                }
                 self.inner.channel(&feed.stream, &told);
             }
             Some(at) if feed.lines[at].channel != told && feed.chosen == stream.session => {
@@ -272,6 +284,18 @@ impl<S: Sink> Sink for Follow<S> {
 }
 
 impl Feed {
+    /// The place of a channel more: behind the others, or once there are too many that of one that no server has any more.
+    fn place(&self, members: &HashMap<u64, HashMap<u16, Place>>, name: &(String, String)) -> Option<usize> {
+        if self.lines.len() < MOST_LINES {
+            return Some(self.lines.len());
+        }
+        let mut is_had = vec![false; self.lines.len()];
+        for (_, number) in members.values().flat_map(HashMap::values).filter(|(feed, _)| **feed == *name) {
+            is_had[usize::from(*number)] = true;
+        }
+        is_had.iter().position(|is_had| !is_had)
+    }
+
     /// Forgets the server that has been heard least lately, of those that are silent or far behind the one that is followed.
     fn forget_oldest(&mut self) -> Option<u64> {
         let followed = self.servers.iter().find(|server| server.session == self.chosen)?.last;
@@ -331,6 +355,9 @@ const WAITS: i64 = 1_000_000_000;
 const MOST_KEPT: usize = 1024;
 
 const MOST_FEEDS: usize = 4096;
+
+/// Channels of a feed: as many as a server has at a time.
+const MOST_LINES: usize = 4096;
 
 /// Servers of a feed that have sent samples, and those that have sent none yet.
 const MOST_SERVERS: usize = 8;

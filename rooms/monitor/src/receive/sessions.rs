@@ -114,7 +114,7 @@ impl Sessions {
             return Ok(kind);
         }
         if !self.sessions.contains_key(&id) {
-            self.make_room(moment.now, kind == Kind::Data)?;
+            self.make_room(moment.now, kind == Kind::Data, sink)?;
             self.sessions.insert(id, Session::new(id, source, clock, moment));
             self.newcomers.push_back(id);
             self.has_newcomer = true;
@@ -195,7 +195,7 @@ impl Sessions {
         for id in nameless {
             self.name(id, moment, witness, sink);
         }
-        gone.into_iter().for_each(|id| self.forget(id));
+        gone.into_iter().for_each(|id| self.forget(id, sink));
     }
 
     /// Whether something will change within milliseconds, by time alone.
@@ -308,7 +308,7 @@ impl Sessions {
 
     /// Forgets what has not been heard for long, and where that is not enough the one that has been silent for the longest; living
     /// ones stay.
-    fn make_room(&mut self, now: Duration, has_data: bool) -> Result<(), Refused> {
+    fn make_room<S: Sink + ?Sized>(&mut self, now: Duration, has_data: bool, sink: &mut S) -> Result<(), Refused> {
         if self.newcomers.len() >= 2 * self.bounds.sessions {
             let Self { newcomers, sessions, .. } = self;
             newcomers.retain(|id| sessions.get(id).is_some_and(|session| !session.has_data()));
@@ -326,7 +326,7 @@ impl Sessions {
         let id = oldest.or_else(|| strange().map(|session| session.id));
         let id = if has_data { id.or_else(|| self.first_without_data()) } else { id };
         let id = id.ok_or(Refused::Sessions)?;
-        self.forget(id);
+        self.forget(id, sink);
         self.tally.evicted += 1;
         Ok(())
     }
@@ -338,8 +338,12 @@ impl Sessions {
             .find(|id| sessions.get(id).is_some_and(|session| !session.has_data()))
     }
 
-    fn forget(&mut self, id: u64) {
+    /// Whoever keeps something of one that still lived lets go of it: nothing more is told of it.
+    fn forget<S: Sink + ?Sized>(&mut self, id: u64, sink: &mut S) {
         let Some(session) = self.sessions.remove(&id) else { return };
+        if session.life == Life::Live {
+            session.tell(News::Ended, sink);
+        }
         self.tally.forgotten += session.waits();
         self.tally.waiting -= session.waits();
         self.tally.queued -= session.queued();

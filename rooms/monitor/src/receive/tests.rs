@@ -284,7 +284,8 @@ fn newcomers_do_not_push_out_the_living() {
     bench.take(&Sender::new(401, 1).data(&[(0, 10)]));
     let counts = bench.sessions.counts(0);
     assert_eq!((counts.sessions, counts.evicted, counts.in_order, counts.refused["sessions"]), (3, 4, 3, 98));
-    assert!(bench.book.news.iter().all(|(name, _)| name == "s/display"));
+    // Of the one that had a name it is said that it is over.
+    assert_eq!(bench.book.news, [News::Begun, News::Ended].map(|news| ("s/display".to_owned(), news)));
     assert_eq!(counts.unexplained(), 0);
 }
 
@@ -511,4 +512,30 @@ fn feeds_that_nobody_is_heard_of_make_room_for_others() {
     assert!(count(&counted.refused) > 0);
     real.send(200..300, &mut follow);
     assert!(follow.inner().samples.values().any(|(_, samples)| samples.len() == 300));
+}
+
+#[test]
+fn channels_that_no_server_has_any_more_make_room_for_others() {
+    let mut follow = Follow::new(Book::default());
+    let counted = Arc::new(Changes::default());
+    follow = follow.counting(counted.clone());
+    let relay = Relay::new(1, 0, 1, &mut follow);
+    let tell = |id: u16, name: String, follow: &mut Follow<Book>| {
+        let channel = Channel { id, name, origin: "s".into(), rate: RATE, priority: 1, ..Channel::default() };
+        follow.channel(&relay.stream, &Arc::new(channel));
+    };
+    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
+    // One number after another is another channel's; 9 keeps its own.
+    (0..6000).for_each(|number| tell(10, format!("c{number}"), &mut follow));
+    relay.send(0..100, &mut follow);
+    assert_eq!((count(&counted.evicted), count(&counted.refused)), (6001 - 4096, 0));
+    assert_eq!(
+        follow.inner().samples.iter().map(|((_, id), (_, samples))| (*id, samples.len())).collect::<Vec<_>>(),
+        [(0, 100)]
+    );
+    // Where a server has all of them, the next has no place, and is not taken for what its number was before.
+    (11..11 + 4094).for_each(|id| tell(id, format!("d{id}"), &mut follow));
+    assert_eq!(count(&counted.refused), 0);
+    tell(5000, "e".into(), &mut follow);
+    assert_eq!(count(&counted.refused), 1);
 }

@@ -42,7 +42,8 @@ pub struct Ledger {
     pub changes: u64,
     /// Samples that were due while a station did not run, by the times on both sides: gaps of cause `restart`, beside those of `received`.
     pub due_in_restarts: u64,
-    /// Feeds of servers that were forgotten for others, since nobody of them was heard; and channels refused where all were.
+    /// Feeds of servers that were forgotten for others, since nobody of them was heard, and channels of feeds that no server had any
+    /// more; and channels refused where all were heard.
     pub forgotten_feeds: u64,
     /// See `forgotten_feeds`.
     pub refused_feeds: u64,

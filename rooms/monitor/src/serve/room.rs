@@ -90,7 +90,7 @@ impl Room for Server<'_> {
             ("listen", before.receive.listen == settings.receive.listen),
             ("receive_buffer", before.receive.receive_buffer == settings.receive.receive_buffer),
             ("reorder", before.receive.bounds == settings.receive.bounds),
-            ("key and senders", before.keys == settings.keys),
+            ("key, senders and sign", before.keys == settings.keys),
             ("hosts, origins and read_only", before.api == settings.api),
             ("publish", before.publish == settings.publish),
             ("history and memory", before.history == settings.history),

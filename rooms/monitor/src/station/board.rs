@@ -39,6 +39,11 @@ struct Open {
     origin: i64,
     /// Of its next sample.
     next: u64,
+    /// Samples that its source missed.
+    missed: u64,
+    /// As the source has them, where the configuration does not say.
+    unit: String,
+    description: String,
     /// Points of it may come with times of their own: a step of this machine's clock is none of theirs.
     own_times: bool,
 }
@@ -104,7 +109,6 @@ impl Board {
         let id = Id(self.open.len());
         let named = self.named.get(opening.name).cloned().unwrap_or_default();
         let element = named.element.unwrap_or(opening.element);
-        let or = |told: &str, default: &str| if told.is_empty() { default.to_owned() } else { told.to_owned() };
         let bucket = bucket(opening.rate, named.display.unwrap_or(self.display));
         // No more than most_channels, which fits.
         let number = id.0 as u16;
@@ -128,7 +132,8 @@ impl Board {
             stream.add(lane, channel);
         }
         let &Opening { source, rate, origin, own_times, .. } = opening;
-        self.open.push(Open { source, rate, origin, next: 0, own_times });
+        let (unit, description) = (opening.unit.to_owned(), opening.description.to_owned());
+        self.open.push(Open { source, rate, origin, next: 0, missed: 0, unit, description, own_times });
         self.by_name.insert(opening.name.to_owned(), id);
         Some(id)
     }
@@ -154,6 +159,7 @@ impl Board {
             stream.miss(id.0, open.next, samples, Cause::Source, self.now.elapsed);
         }
         open.next += samples;
+        open.missed += samples;
     }
 
     /// A sample with a time of its own. A channel has one slot a period; a point is the sample of the next slot if it is less than a period
@@ -200,6 +206,11 @@ impl Board {
         self.open.iter().map(|open| open.next).collect()
     }
 
+    /// Samples of all channels of a source that it missed so far.
+    pub(super) fn missed(&self, source: usize) -> u64 {
+        self.open.iter().filter(|open| open.source == source).map(|open| open.missed).sum()
+    }
+
     pub(super) fn len(&self) -> usize {
         self.open.len()
     }
@@ -222,13 +233,8 @@ impl Board {
                 {
                     channel.limits = named.limits;
                     (channel.scale, channel.offset) = (named.scale, named.offset);
-                    for (text, told) in
-                        [(&mut channel.unit, named.unit.clone()), (&mut channel.description, named.description.clone())]
-                    {
-                        if !told.is_empty() {
-                            *text = told;
-                        }
-                    }
+                    channel.unit = or(&named.unit, &self.open[at].unit);
+                    channel.description = or(&named.description, &self.open[at].description);
                 }
                 stream.tell_metadata();
             }
@@ -239,6 +245,11 @@ impl Board {
     pub(super) fn due_at(&self, delay: Nanos) -> Nanos {
         self.streams.iter().map(|stream| stream.due(delay)).min().unwrap_or(Nanos::MAX)
     }
+}
+
+/// What the configuration says, or else the source.
+fn or(told: &str, default: &str) -> String {
+    if told.is_empty() { default.to_owned() } else { told.to_owned() }
 }
 
 /// Samples a bucket for so many buckets a second. A bucket takes as much room as four samples: below that, each sample is sent.

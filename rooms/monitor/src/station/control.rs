@@ -35,7 +35,8 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let mut running = Vec::new();
     for (number, source) in settings.sources.iter().enumerate() {
         let name = sources::name(source);
-        running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)) });
+        let (missing, _) = sources::missing(source);
+        running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)), missing });
     }
     let service: Service<Station<'_>> = setup.start(needs(&settings))?;
     let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));

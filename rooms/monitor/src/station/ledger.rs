@@ -112,6 +112,10 @@ pub struct SourceCount {
     pub misplaced: u64,
     /// Lines, or datagrams of JSON, that could not be read, or not wholly.
     pub unreadable: u64,
+    /// Samples of all its channels that it should have had, and had not: gaps of cause `source`.
+    pub missed: u64,
+    /// How it misses samples.
+    pub missed_by: &'static str,
 }
 
 /// Requests.

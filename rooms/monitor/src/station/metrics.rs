@@ -135,6 +135,11 @@ const OF_SOURCES: &[Read<SourceCount>] = &[
             .by(&["source"]),
         |source| source.dropped.into(),
     ),
+    (
+        &counter("weir_station_missed", "samples", "Samples that a source should have had, and had not.")
+            .by(&["source"]),
+        |source| source.missed.into(),
+    ),
 ];
 
 const LOST: Family =

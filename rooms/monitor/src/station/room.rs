@@ -1,5 +1,6 @@
 //! A station as a service's room: what its control thread does.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
@@ -7,15 +8,16 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use weir_service::losses::{Line, Loss, Losses, grouped};
+use weir_service::losses::{Line, Loss, Losses};
 use weir_service::{Fixed, Observable, Room};
 use weir_units::format::{counted, duration, printable};
-use weir_wire::signal::Cause;
+use weir_wire::signal::Element;
 
 use super::config::{Config, Origin};
 use super::ledger::{Ledger, SourceCount};
 use super::outlets::REMEDIES;
-use super::settings::Settings;
+use super::settings::{ChannelSettings, Settings};
+use super::sources;
 use super::state::State;
 use super::worker::{News, Order};
 
@@ -28,9 +30,6 @@ pub(super) struct Station<'a> {
     orders: SyncSender<Order>,
     worker: Option<JoinHandle<()>>,
     losses: Losses,
-    /// Samples given up that the log has told of, and when it may tell of more; likewise those that sources missed.
-    overrun: (u64, Instant),
-    missed: (u64, Instant),
     /// Sources that still run.
     running: usize,
 }
@@ -67,13 +66,25 @@ impl Room for Station<'_> {
             })
         };
         let of_sources = ledger.sources.iter().flat_map(|source| {
-            LOST_POINTS.map(|(reason, remedy, count)| Loss {
-                subject: format!("points of {}", printable(&source.name)),
+            LOST.map(|(unit, reason, remedy, count)| Loss {
+                subject: format!("{unit}s of {}", printable(&source.name)),
                 reason,
                 remedy,
-                unit: "point",
+                unit,
                 total: count(source),
             })
+        });
+        let missed = ledger.sources.iter().zip(&self.settings.sources).map(|(source, settings)| {
+            let (reason, remedy) = sources::missing(settings);
+            let subject = format!("samples of {}", printable(&source.name));
+            Loss { subject, reason, remedy, unit: "sample", total: source.missed }
+        });
+        let overrun = ledger.streams.iter().map(|stream| Loss {
+            subject: format!("samples of stream {}", stream.name),
+            reason: "overrun",
+            remedy: "more come than are sent: thin more by `display`, or take fewer channels",
+            unit: "sample",
+            total: stream.samples.overrun,
         });
         let refused = Loss {
             subject: "channels".to_owned(),
@@ -82,28 +93,9 @@ impl Room for Station<'_> {
             unit: "channel",
             total: ledger.channels_refused,
         };
-        let losses = REMEDIES.into_iter().flat_map(of).chain(of_sources).chain([refused]);
+        let losses = REMEDIES.into_iter().flat_map(of).chain(of_sources).chain(missed).chain(overrun).chain([refused]);
         let now = Instant::now();
         self.losses.lines(now, losses).iter().for_each(Line::log);
-        let overrun: u64 = ledger.streams.iter().map(|stream| stream.samples.overrun).sum();
-        // All streams miss the same.
-        let missed = ledger.streams.first().and_then(|stream| stream.samples.gaps.get(Cause::Source.name())).copied();
-        let (told, due) = self.missed;
-        if let Some(missed) = missed.filter(|&missed| missed > told && now >= due) {
-            self.missed = (missed, now + LOSSES_APART);
-            let more = grouped(missed - told);
-            tracing::warn!(
-                "{more} samples missed: a source overran, stood still or left slots out, or this program was stopped"
-            );
-        }
-        let (told, due) = self.overrun;
-        if overrun > told && now >= due {
-            self.overrun = (overrun, now + LOSSES_APART);
-            let more = grouped(overrun - told);
-            tracing::warn!(
-                "{more} samples given up: overrun (more come than are sent: thin more by `display`, or take fewer channels)"
-            );
-        }
         let lives = self.worker.as_ref().is_some_and(|worker| !worker.is_finished());
         (self.running > 0 && lives).then(|| Instant::now() + LOOKS_APART)
     }
@@ -137,6 +129,11 @@ impl Room for Station<'_> {
         if changeable(&settings) != changeable(&self.settings) {
             bail!("a reload changes [[channel]] and `display` only (restart the station for the rest)");
         }
+        if kept(&settings.channels) != kept(&self.settings.channels) {
+            tracing::warn!(
+                "element and full: a reload does not change them of channels that are there (restart for it)"
+            );
+        }
         let order = Order { channels: settings.channels.clone(), display: settings.display };
         if self.orders.try_send(order).is_err() {
             bail!("the reload before is still being carried out (try again)");
@@ -165,18 +162,7 @@ impl<'a> Station<'a> {
         worker: JoinHandle<()>,
     ) -> Self {
         let (losses, running) = (Losses::new(LOSSES_APART, Instant::now()), settings.sources.len());
-        Self {
-            origin,
-            settings,
-            state,
-            stop,
-            orders,
-            worker: Some(worker),
-            losses,
-            overrun: (0, Instant::now()),
-            missed: (0, Instant::now()),
-            running,
-        }
+        Self { origin, settings, state, stop, orders, worker: Some(worker), losses, running }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
@@ -184,16 +170,28 @@ impl<'a> Station<'a> {
     }
 }
 
+/// What a channel keeps for good, of those for which it is told.
+fn kept(channels: &[ChannelSettings]) -> HashMap<&str, (Option<Element>, bool)> {
+    let told = channels.iter().map(|channel| (channel.name.as_str(), (channel.element, channel.full)));
+    told.filter(|(_, kept)| *kept != (None, false)).collect()
+}
+
 type Read = fn(&SourceCount) -> u64;
 
-/// What becomes of points that are no samples, and what to do.
-const LOST_POINTS: [(&str, &str, Read); 4] = [
-    ("unreadable", "lines, or parts of them, are not of `format`: compare one with docs/monitor-station.md", |count| {
-        count.unreadable
+/// What becomes of what is no sample: units of it, why, and what to do.
+const LOST: [(&str, &str, &str, Read); 5] = [
+    (
+        "point",
+        "unreadable",
+        "lines, or parts of them, are not of `format`: compare one with docs/monitor-station.md",
+        |count| count.unreadable,
+    ),
+    ("point", "crowded", "more come than `rate` says: raise it", |count| count.crowded),
+    ("point", "late", "they are older than what came before: sort them", |count| count.late),
+    ("point", "misplaced", "they are from the future: set the clock of their sender", |count| count.misplaced),
+    ("datagram", "socket", "they come faster than they are read: raise net.core.rmem_max, or send fewer", |count| {
+        count.dropped
     }),
-    ("crowded", "more come than `rate` says: raise it", |count| count.crowded),
-    ("late", "they are older than what came before: sort them", |count| count.late),
-    ("misplaced", "they are from the future: set the clock of their sender", |count| count.misplaced),
 ];
 
 /// From one look at what is lost to the next.

@@ -12,7 +12,8 @@ impl fmt::Display for Ledger {
         let after = format::duration(self.elapsed_s * 1e6);
         writeln!(f, "after {after}: station {}, {}", printable(&self.station), counted(self.channels, "channel"))?;
         for source in &self.sources {
-            let SourceCount { name, points, refused, crowded, late, misplaced, unreadable, dropped, .. } = source;
+            let SourceCount { name, points, refused, crowded, late, misplaced, unreadable, dropped, missed, .. } =
+                source;
             let parts = [
                 ("refused", *refused),
                 ("crowded", *crowded),
@@ -20,6 +21,7 @@ impl fmt::Display for Ledger {
                 ("misplaced", *misplaced),
                 ("unreadable lines", *unreadable),
                 ("datagrams dropped by its socket", *dropped),
+                ("samples missed", *missed),
             ];
             if *points > 0 || parts.iter().any(|(_, count)| *count > 0) {
                 write!(f, "source {}: {} values", printable(name), number(*points))?;

@@ -11,7 +11,7 @@ use weir_service::pulse::Pulse;
 
 use super::board::Board;
 use super::clock::SampleClock;
-use super::ledger::Ledger;
+use super::ledger::{Ledger, SourceCount};
 use super::requests::Requests;
 use super::settings::ChannelSettings;
 use super::sources::{Next, Source};
@@ -41,6 +41,8 @@ pub(super) struct Running {
     pub(super) name: String,
     pub(super) source: Box<dyn Source>,
     pub(super) next: Option<Next>,
+    /// How it misses samples.
+    pub(super) missing: &'static str,
 }
 
 /// What a reload changes.
@@ -186,11 +188,12 @@ impl Worker {
 
     fn count(&self) -> Ledger {
         let due = self.board.due();
-        let source = |running: &Running| {
-            let mut count = running.source.count();
-            count.name.clone_from(&running.name);
-            count.over = running.next.is_none();
-            count
+        let source = |(number, running): (usize, &Running)| SourceCount {
+            name: running.name.clone(),
+            over: running.next.is_none(),
+            missed: self.board.missed(number),
+            missed_by: running.missing,
+            ..running.source.count()
         };
         Ledger {
             elapsed_s: self.board.now.elapsed as f64 / 1e9,
@@ -199,7 +202,7 @@ impl Worker {
             channels_refused: self.board.refused,
             clock_steps: self.steps,
             streams: self.board.streams.iter().map(|stream| stream.count(&due)).collect(),
-            sources: self.sources.iter().map(source).collect(),
+            sources: self.sources.iter().enumerate().map(source).collect(),
             requests: self.requests.count.clone(),
             ..Ledger::default()
         }

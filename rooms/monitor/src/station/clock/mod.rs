@@ -115,7 +115,8 @@ mod tests {
         assert_eq!(clock.quality().source, ClockSource::Ptp);
         let before = clock.now();
         clock.origin -= 5_000_000_000;
-        let step = clock.follow_steps().unwrap();
+        // What a look that took long leaves of it, the next one finds.
+        let step: i64 = std::iter::from_fn(|| clock.follow_steps()).sum();
         assert!((step - 5_000_000_000).abs() < LEAST_STEP, "{step}");
         let now = clock.now();
         assert!((now.utc - before.utc) - ((now.elapsed - before.elapsed) as i64) < LEAST_STEP);

@@ -64,6 +64,24 @@ pub(super) fn open(number: usize, settings: &Settings) -> Result<Box<dyn Source>
     })
 }
 
+/// How it misses samples, and what to do.
+pub(super) fn missing(settings: &Settings) -> (&'static str, &'static str) {
+    match &settings.kind {
+        Kind::Generator(_) | Kind::Wav { .. } => (
+            "stood_still",
+            "this program stood still for more than a second, or has no time for so many: fewer channels, a lower `rate`, or a machine \
+             that is less busy",
+        ),
+        Kind::Host => ("stood_still", "it was read too late, or an interface was gone: a lower `rate`"),
+        Kind::Ring(..) => {
+            ("overwritten", "its writer was too far ahead: make the ring larger, or this machine less busy")
+        }
+        Kind::Stdin(_) | Kind::Tail(..) | Kind::Udp(..) => {
+            ("skipped", "points came for some slots and not for others: lower `rate` to what comes")
+        }
+    }
+}
+
 /// What it is called in messages.
 pub(super) fn name(settings: &Settings) -> String {
     let kind = match &settings.kind {

@@ -39,8 +39,9 @@ fn datagrams_of_three_kinds_become_channels() {
         send(&format!("coil,number=1 current={value} {time}\nnonsense\n"), 8094);
     }
     send("far current=1 4000000000000000000", 8094);
-    send(r#"[{"timestamp": 1700000000.0, "a": {"b": 1.5}}, {"timestamp": 1700000000.1, "a": {"b": 2.5}}]"#, 8095);
+    // The last of each port is what is waited for.
     send("{", 8095);
+    send(r#"[{"timestamp": 1700000000.0, "a": {"b": 1.5}}, {"timestamp": 1700000000.1, "a": {"b": 2.5}}]"#, 8095);
     send("hits:2|c\nhits:3|c|@0.5", 8125);
     let ledger = station.await_ledger(|ledger| {
         let points = |source: usize| ledger["sources"][source]["points"].as_u64().unwrap();

@@ -39,3 +39,32 @@ fn keys_are_made_once_and_refused_where_others_may_read_them() {
     assert_eq!((status, text.lines().count()), (1, 1), "{text}");
     assert!(text.contains("others may read it (chmod 600 "), "{text}");
 }
+
+/// By whatever key of the file it is named, a file of another kind is found without a start.
+#[test]
+fn check_reads_every_file_of_keys() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let (wrong, file) = (folder.path().join("wrong.key"), folder.path().join("room.toml"));
+    std::fs::write(&wrong, "weir-signal-group-key 5f\n").unwrap();
+    std::fs::set_permissions(&wrong, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    for (room, text) in [
+        ("station", "encrypt = FILE"),
+        ("station", "sign = FILE"),
+        ("station", "servers = [FILE]"),
+        ("serve", "key = FILE"),
+        ("serve", "senders = [FILE]"),
+        ("serve", "sign = FILE"),
+        ("serve", "[publish]\nsign = FILE"),
+        ("record", "key = FILE"),
+        ("record", "senders = [FILE]"),
+        ("record", "sign = FILE"),
+    ] {
+        for (path, words) in [(wrong.to_str().unwrap(), "64 hexadecimal digits"), ("/nowhere.key", "No such file")] {
+            std::fs::write(&file, text.replace("FILE", &format!("{path:?}"))).unwrap();
+            let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
+            let said = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(2), "{room}, {text}: {said}");
+            assert!(said.contains(&format!("key {path}: ")) && said.contains(words), "{room}, {text}: {said}");
+        }
+    }
+}

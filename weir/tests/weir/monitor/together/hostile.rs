@@ -142,14 +142,20 @@ fn hostile_datagrams_harm_nobody() {
     // Ten thousand senders that are heard once, and then once more: too many, and so short that the buffer holds nearly all.
     for turn in 0..20_000_u64 {
         attacker.send(&block((1 << 32) | (turn % 10_000), turn / 10_000, 0, 10, 0, 1));
+        if turn % 5000 == 4999 {
+            attacker.let_catch_up(&mut server);
+        }
     }
     let sent_so_far = u64::from(attacker.1);
     let ledger =
         server.await_ledger("all of it", |ledger| ledger["received"]["datagrams"].as_u64() > Some(sent_so_far));
-    // How fast they come decides which it is: who is one too many is refused, or those who have said nothing for long give way.
-    let refused = ledger["received"]["refused"]["sessions"].as_u64().unwrap();
-    assert!(refused + ledger["received"]["evicted"].as_u64().unwrap() >= 10_000 - 4096, "{ledger:#}");
-    assert!(ledger["received"]["sessions"].as_u64() <= Some(4096), "{ledger:#}");
+    let number = |key: &Value| key.as_u64().unwrap();
+    let (known, evicted) = (number(&ledger["received"]["sessions"]), number(&ledger["received"]["evicted"]));
+    // Whether one is refused, or another gives way to it, is a matter of how fast they come.
+    assert!(
+        known <= 4096 && known + evicted + number(&ledger["received"]["refused"]["sessions"]) >= 10_000,
+        "{ledger:#}"
+    );
     assert_eq!(ledger["received"]["socket_drops"], 0, "{ledger:#}");
     let resident = server.resident();
     eprintln!("{sent_so_far} hostile datagrams: {} MiB", resident >> 20);
