@@ -224,8 +224,8 @@ mod tests {
         let (frames, truth) = (frames.sum::<f64>(), last.since(&first).packets() as f64);
         let nominal = estimated[32].counted.nominal - estimated[0].counted.nominal;
         // Of 2,200 samples; estimates at 32 instants see the load of each second, and of those before a little.
-        assert!((frames / truth - 1.0).abs() < 0.1, "{frames} of {truth}");
-        assert!((nominal / truth - 0.7).abs() < 0.1, "{nominal} of {truth}");
+        assert!((frames / truth - 1.0).abs() < 0.15, "{frames} of {truth}");
+        assert!((nominal / truth - 0.7).abs() < 0.15, "{nominal} of {truth}");
         // 40 readings, of which 30 % are lost, of each of 16 interfaces.
         assert!((300..=640).contains(&found.rates.len()), "{}", found.rates.len());
     }

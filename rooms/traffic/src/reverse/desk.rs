@@ -430,7 +430,7 @@ mod tests {
             said in proptest::collection::vec((0u8..6, 0u16..3, 0u64..3, any::<bool>(), 0u64..3_000_000_000), 1..200),
         ) {
             let mut desk = desk();
-            let (mut at, mut cookies) = (SECOND, std::collections::HashMap::new());
+            let (mut at, mut cookies) = (SECOND, HashMap::new());
             for (kind, port, request, shows, after) in said {
                 at += after;
                 let says = match kind {

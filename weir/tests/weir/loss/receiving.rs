@@ -105,7 +105,7 @@ impl Scene {
     fn lead_over(&self, router: &Host, sender: &str, receiver: &str) -> (SocketAddr, SocketAddr) {
         let ends = [sender, receiver].map(|address| address.parse::<IpAddr>().unwrap());
         let v6 = ends[0].is_ipv6();
-        let near = |host: &Host| if v6 { host.v6 } else { host.v4 };
+        let near = |host: &Host| if v6 { IpAddr::from(host.v6) } else { host.v4.into() };
         let length = if v6 { 128 } else { 32 };
         for (host, own, other) in [(&self.sender, ends[0], ends[1]), (&self.receiver, ends[1], ends[0])] {
             let without_asking = if v6 { " nodad" } else { "" };
@@ -145,7 +145,8 @@ fn hop_limit() {
         let before = router.counters();
         let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
         for lost in scene.order() {
-            if lost { &near } else { &far }.send_to(&scene.payload(lost), to).unwrap();
+            let socket = if lost { &near } else { &far };
+            socket.send_to(&scene.payload(lost), to).unwrap();
         }
         reader.await_count(scene.kept);
         await_that("all to be dropped", || grown(&router, &before, table, "InHdrErrors") == scene.lost);
