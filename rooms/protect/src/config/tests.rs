@@ -314,7 +314,7 @@ fn what_a_message_suggests_is_taken() {
         let told = read(&text.replace('@', mistake)).map(drop).unwrap_err().to_string();
         for one in suggested {
             assert!(told.contains(one), "{told}: {one}");
-            let is_written = one.contains('"') || one.parse::<f64>().is_ok();
+            let is_written = one.contains(['"', '=']) || one.parse::<f64>().is_ok();
             let one = if is_written { (*one).to_owned() } else { format!("\"{one}\"") };
             let taken = read(&text.replace('@', &one)).map(drop).map_err(|why| why.to_string());
             assert_eq!(taken, Ok(()), "{told}: {one}");
