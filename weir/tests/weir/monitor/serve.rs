@@ -474,9 +474,8 @@ pub(super) fn names_that_fit_no_channel_are_told() {
 
 #[test]
 fn a_window_that_is_being_filled_is_not_stale() {
-    // Longer than a test that stands still for a moment.
-    let text = "stale = \"1s\"\n[[derive]]\nname = \"slow\"\nexpression = \"{coil/I}\"\nstatistic = \"mean\"\n\
-                window = \"2s\"\n";
+    // So long that a test that stands still for a moment makes nothing stale.
+    let text = "[[derive]]\nname = \"slow\"\nexpression = \"{coil/I}\"\nstatistic = \"mean\"\nwindow = \"2s\"\n";
     let (mut serve, _dir) = Serve::configured(text);
     let mut station = Station::new(serve.address("listening: "), "coil", 1);
     station.metadata();
