@@ -13,8 +13,8 @@ use crate::grid::Grid;
 use crate::monotony::Monotony;
 use crate::oracle;
 use crate::record::{
-    CAPTURE_LACKS, Chart, ChartKind, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, STANDSTILLS,
-    Statistic,
+    CAPTURE_LACKS, Chart, ChartKind, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, SENDER_FAILED,
+    STANDSTILLS, Statistic,
 };
 
 /// What happened, a sentence each.
@@ -134,8 +134,7 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         }
     }
     // Nothing may get through a path; but what a program refused must not pass for that.
-    let silent = |record: &&Record| record.row.valid && record.row.mbit_per_s == 0.0 && !record.remarks.is_empty();
-    warnings.extend(several(records.iter().filter(silent), "carried nothing", "carried nothing", &|record| {
+    warnings.extend(several(records.iter().filter(is_silent), "carried nothing", "carried nothing", &|record| {
         (name(record), record.remarks.join("; ").trim_end_matches('.').to_owned())
     }));
     for (beginning, is, are) in SHORTFALLS {
@@ -185,10 +184,16 @@ fn advice(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     advice
 }
 
+/// Whether nothing came in it, for reasons that are all told.
+fn is_silent(record: &&Record) -> bool {
+    record.row.valid && record.row.mbit_per_s == 0.0 && !record.remarks.is_empty()
+}
+
 /// Remarks that nobody should have to look for: what was asked for is not what there is. How they begin, and what is said
 /// of one cell and of several.
-const SHORTFALLS: [(&str, &str, &str); 3] = [
+const SHORTFALLS: [(&str, &str, &str); 4] = [
     (LATE_SENDER, "was sent late", "were sent late"),
+    (SENDER_FAILED, "was not sent whole", "were not sent whole"),
     (CAPTURE_LACKS, "is not captured whole", "are not captured whole"),
     (MESSAGES_LACK, "is not listed whole", "are not listed whole"),
 ];
@@ -209,7 +214,7 @@ fn shortfalls(
     let short = records.iter().filter(|record| {
         let words = words(record);
         let cell = record.row.cell.split('@').next().unwrap_or_default();
-        !words.is_empty() && said.insert((cell, record.row.repeat, words))
+        !words.is_empty() && !is_silent(record) && said.insert((cell, record.row.repeat, words))
     });
     several(short, is, are, &|record| (name(record), words(record).trim_end_matches('.').to_owned()))
 }
@@ -335,10 +340,12 @@ mod tests {
             record.row.cell = format!("1%@{receiver}");
             record.remarks = vec!["nothing".into(), format!("{CAPTURE_LACKS} 3 of 9 packets: x.pcapng")];
         }
+        records[0].remarks = vec![format!("{SENDER_FAILED}: send: operation not permitted (47 times)")];
         assert_eq!(
-            warnings(&fixture::manifest(), &records)[..2],
+            warnings(&fixture::manifest(), &records)[..3],
             [
                 "Cell 0%/tcp was sent late: the sender fell behind its schedule: its last message left 2.0 s after the window.",
+                "Cell 0%/udp was not sent whole: the sender met errors: send: operation not permitted (47 times).",
                 "Cell 1%@a is not captured whole: the capture lacks 3 of 9 packets: x.pcapng."
             ]
         );

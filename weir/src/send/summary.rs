@@ -100,7 +100,8 @@ impl<'a> Summary<'a> {
         }
         if let Some(due) = all.due.filter(|_| all.shortfall > 0) {
             let share = format::short(all.shortfall as f64 / due as f64 * 100.0);
-            let advice = if self.quantum { "" } else { "; --quantum 1ms sends more with one call" };
+            let advice =
+                if self.quantum || !self.errors.is_empty() { "" } else { "; --quantum 1ms sends more with one call" };
             say!("  shortfall   {} of {due} messages that were due were not sent ({share} %){advice}", all.shortfall);
         }
         if let (Some(mean), Some(max)) = (all.lateness_mean_us, all.lateness_max_us) {

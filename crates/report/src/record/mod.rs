@@ -73,6 +73,9 @@ pub const STANDSTILLS: &str = "standstills of 1 ms or more";
 /// How a remark begins that tells of a sender which could not do what it was told to.
 pub const LATE_SENDER: &str = "the sender fell behind";
 
+/// How a remark begins that tells of messages which the sender's own kernel did not take, or others refused.
+pub const SENDER_FAILED: &str = "the sender met errors";
+
 /// How a remark begins that tells of packets which a capture does not have.
 pub const CAPTURE_LACKS: &str = "the capture lacks";
 

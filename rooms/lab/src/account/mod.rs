@@ -19,7 +19,7 @@ use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_report::columns::{RECEIVER, words as columns_words};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row};
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
@@ -336,7 +336,7 @@ impl PathAccount<'_> {
             }
         };
         if let Some((sent, received)) = self.messages() {
-            say("sender", &sent.errors);
+            say(SENDER_FAILED, &sent.errors);
             say("receiver", &received[self.receiver].errors);
         }
         if let Some(report) = self.bulk() {

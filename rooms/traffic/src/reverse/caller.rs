@@ -198,16 +198,17 @@ impl Talk for Caller<'_> {
     }
 
     fn finish(&mut self, report: &mut ReceiveReport) {
-        if let Some(own) = &mut self.own {
-            own.join();
-        }
         if matches!(self.phase, Phase::Flowing | Phase::Telling(_)) {
-            // Stopped: the other end need not go on. It hears of it, or of nothing any more.
+            // Stopped: nothing is read any more, and the other end need not go on. It hears of it, or of nothing any more.
             let account = report.sessions.first().map(account_of).unwrap_or_default();
             for _ in 0..LAST_WORDS {
                 self.say(Says::Account(Some(account)), now());
             }
             self.phase = Phase::Over(Parted::Stopped);
+        }
+        // It announces its end for a while, and what came meanwhile would be in nobody's account.
+        if let Some(own) = &mut self.own {
+            own.join();
         }
     }
 }

@@ -288,12 +288,15 @@ impl Channel {
             }
         };
         let mut announced = 0;
-        for _ in 0..ANNOUNCEMENTS {
+        for round in 0..ANNOUNCEMENTS {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
             let taken = send_one(socket, way, end);
             announced += taken.messages as u64;
             if taken.icmp > 0 {
-                // It has heard the announcement, or was never there, which the messages' errors tell.
+                // It has heard an announcement, or was never there: before the first one only messages can have been refused.
+                if let Some(errno) = taken.reported.filter(|_| round == 0) {
+                    self.errors.count("send", &io::Error::from_raw_os_error(errno));
+                }
                 return announced;
             }
             if let Some(error) = taken.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock) {

@@ -334,7 +334,7 @@ impl<'a> Sessions<'a> {
         let place = self.newcomers.least_plausible(&self.list, at)?;
         let old = &self.list[place];
         self.report.evicted += 1;
-        self.report.evicted_messages += old.messages();
+        self.report.evicted_messages += old.received();
         self.report.evicted_total.add(&old.report);
         match old.progress() {
             Progress::Open => {

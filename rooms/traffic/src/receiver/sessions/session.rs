@@ -79,8 +79,13 @@ impl Session {
 
     /// Everything that came of it.
     pub(super) fn messages(&self) -> u64 {
-        let SessionReport { delivered, duplicates, stale, announcements, contradicted, .. } = self.report;
-        delivered + duplicates + stale + announcements + contradicted
+        self.received() + self.report.announcements + self.report.contradicted
+    }
+
+    /// Messages that came of it.
+    pub(super) fn received(&self) -> u64 {
+        let SessionReport { delivered, duplicates, stale, .. } = self.report;
+        delivered + duplicates + stale
     }
 
     /// Whether all that came of it is an announced end of nothing: anybody can send that, and no sender that has sent does.
