@@ -20,8 +20,13 @@ const LATE: u64 = SECOND / 5;
 /// A datagram that comes so soon after another may hold what was kept with that, ns.
 const BEHIND: u64 = SECOND / 200;
 
-/// A stream stands still when so many of its datagrams are missing, by the pace that it had.
+/// What comes one behind the other for longer is not sent at once, ns.
+const AT_ONCE: u64 = SECOND / 20;
+
+/// A stream stands still when so many of its datagrams are missing, by the pace that it had, and what it sends at once is late by the
+/// rhythm that it had: whoever sends several a second in one go does not stand still in between.
 const MISSING: f32 = 3.0;
+const OVERDUE: f32 = 1.5;
 
 /// Over how long its pace is smoothed, seconds.
 const PACE: f32 = 10.0;
@@ -70,8 +75,11 @@ struct Pace {
     /// For how long samples in the last one may have been kept, at most, and most likely, ns.
     kept: u64,
     likely: u64,
-    /// Datagrams a second, then.
+    /// Datagrams a second, then, and how often a second some were sent at once.
     pace: f32,
+    rhythm: f32,
+    /// When what was sent at once last began.
+    sending: u64,
     stood: Stood,
 }
 
@@ -126,18 +134,20 @@ impl Gathering {
 
 impl Pace {
     fn new(now: u64) -> Self {
-        Self { began: now, last: now, kept: MOST, likely: MOST, pace: 0.0, stood: Stood::default() }
+        let stood = Stood::default();
+        Self { began: now, last: now, kept: MOST, likely: MOST, pace: 0.0, rhythm: 0.0, sending: now, stood }
     }
 
     /// The next one; `extra`: by how much longer than others its samples may have been kept.
     fn enter(&mut self, now: u64, extra: u64) {
         let gap = now.saturating_sub(self.last);
         let seconds = gap as f32 * 1e-9;
-        let due = self.usual() * seconds;
+        let due = self.usual(self.pace) * seconds;
+        let stands_still = due >= MISSING && self.usual(self.rhythm) * seconds >= OVERDUE;
         let (most, longest) = (MOST + extra, LONGEST + extra);
         let stood = &mut self.stood;
         let is_owed = self.last < stood.until && stood.owed > 0.0;
-        if due >= MISSING {
+        if stands_still {
             // The one who sends may be held up once more.
             let is_within = now <= stood.until && gap <= stood.longest / 2;
             if !is_owed {
@@ -155,7 +165,7 @@ impl Pace {
             let oldest = now.saturating_sub(longest.min(TOGETHER * stood.longest));
             (stood.from, stood.since) = (stood.from.max(oldest), stood.since.max(oldest));
         }
-        if due >= MISSING || is_owed {
+        if stands_still || is_owed {
             stood.owed += MADE_UP * due;
         }
         let Stood { from, until, since, owed, .. } = *stood;
@@ -172,15 +182,21 @@ impl Pace {
             () => gap.min(most),
         };
         stood.owed = (owed - 1.0).max(0.0);
-        self.pace = self.pace * (-seconds / PACE).exp() + 1.0 / PACE;
+        let begins = gap >= BEHIND || now.saturating_sub(self.sending) >= AT_ONCE;
+        if begins {
+            self.sending = now;
+        }
+        let faded = (-seconds / PACE).exp();
+        self.pace = self.pace * faded + 1.0 / PACE;
+        self.rhythm = self.rhythm * faded + if begins { 1.0 / PACE } else { 0.0 };
         self.last = self.last.max(now);
     }
 
-    /// Datagrams a second, since there are any, if that is not long. The last one alone is no pace: whoever sends one in half a minute does not
-    /// stand still in between.
-    fn usual(&self) -> f32 {
+    /// How many a second, of what is smoothed so, since there are any, if that is not long. The last one alone is no pace: whoever sends one
+    /// in half a minute does not stand still in between.
+    fn usual(&self, smoothed: f32) -> f32 {
         let age = self.last.saturating_sub(self.began) as f32 * 1e-9;
-        (self.pace - 1.0 / PACE).max(0.0) / -(-age.max(1.0) / PACE).exp_m1()
+        (smoothed - 1.0 / PACE).max(0.0) / -(-age.max(1.0) / PACE).exp_m1()
     }
 }
 
@@ -446,7 +462,24 @@ mod tests {
                 let is_so =
                     (950..=1_050).contains(&(oldest / MILLISECOND)) && newest == 0 && gathering.kept() >= oldest;
                 assert!(second < 5 || is_so, "{second} {number}: {oldest} {newest}");
-                assert!(second < 5 || gathering.kept() <= 2 * SECOND, "{second} {number}: {}", gathering.kept());
+                assert!(second < 5 || gathering.kept() <= SECOND, "{second} {number}: {}", gathering.kept());
+            }
+        }
+    }
+
+    /// Such an agent that was held up: all of what it sends then may have been kept since before.
+    #[test]
+    fn who_sends_once_a_second_stands_still_when_one_second_is_left_out() {
+        let (standstill, mut gathering) = (Standstill::default(), Gathering::new(0, SECOND));
+        for second in (1..60u64).filter(|second| *second != 40) {
+            let number = if second == 41 { 40 } else { 20 };
+            for number in 0..number {
+                let (now, uptime) = (SECOND + second * SECOND + number * MILLISECOND / 10, 1_000 * second as u32);
+                gathering.hear(now);
+                standstill.enter(&mut gathering, Arrival { now, uptime, granule: 1, waited: 0 });
+                let (kept, is_held_up) = (gathering.kept(), second == 41);
+                assert!(!is_held_up || kept >= 1_990 * MILLISECOND, "{second} {number}: {kept}");
+                assert!(second < 5 || (40..50).contains(&second) || kept <= SECOND, "{second} {number}: {kept}");
             }
         }
     }
