@@ -124,7 +124,8 @@ impl Keys {
 pub struct Watching {
     /// Share of what is between the limits that a value has to come back by.
     pub hysteresis: f64,
-    /// How long a channel may be without samples; `None`: three times what its longest block stands for, half a second at least.
+    /// How long a channel may be without samples; `None`: three times what its longest block, or a sample of it, stands for, half a
+    /// second at least.
     pub stale: Option<Duration>,
     /// Limits beside those of the stations; the first that fits is taken.
     pub rules: Vec<Rule>,
