@@ -45,9 +45,10 @@ pub fn steers(c: char) -> bool {
             | '\u{e0000}'..='\u{e007f}')
 }
 
-/// `1 socket`, `2 sockets`.
+/// `1 socket`, `2 sockets`, `2 addresses`.
 pub fn counted(number: usize, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+    let plural = if noun.ends_with('s') { "es" } else { "s" };
+    format!("{number} {noun}{}", if number == 1 { "" } else { plural })
 }
 
 /// Six significant digits at most, the whole integer part always, no exponent. Empty if not finite.
@@ -197,6 +198,7 @@ mod tests {
             ("640 B".into(), "14.5 kB".into(), "1 MB".into(), "48.3 GB".into())
         );
         assert_eq!([0, 1, 2].map(|number| counted(number, "socket")), ["0 sockets", "1 socket", "2 sockets"]);
+        assert_eq!([1, 2].map(|number| counted(number, "address")), ["1 address", "2 addresses"]);
         assert_eq!((percent(0.95), percent(0.995)), ("95 %".into(), "99.5 %".into()));
     }
 

@@ -89,7 +89,8 @@ pub struct Source {
     pub at_socket: u64,
     /// The TTL with which they come; null: not seen.
     pub ttl: Option<u8>,
-    /// Datagrams of data that its sessions have sent meanwhile, by their numbers; of who sends no signals 0.
+    /// Datagrams of data that its sessions have sent meanwhile, by their numbers, and of a check that sends its heartbeats, too; of who
+    /// sends no signals 0.
     pub numbered: u64,
     /// Of those, datagrams that did not come to the socket.
     pub missing: u64,
@@ -277,6 +278,10 @@ struct Session {
     sent: Range<u64>,
     /// Those that came: a copy counts once.
     came: HashSet<u64>,
+    /// Numbers of its heartbeats.
+    beats: HashSet<u64>,
+    /// It is another check, sending: data without samples, each with a heartbeat behind it.
+    is_check: bool,
 }
 
 impl Numbers {
@@ -294,6 +299,8 @@ impl Numbers {
             source,
             sent: number..number,
             came: HashSet::new(),
+            beats: HashSet::new(),
+            is_check: false,
         });
         // One that is far beyond was forged, or damaged.
         if !self.is_closed && next > session.sent.end && next - session.sent.end < MOST_AHEAD {
@@ -301,13 +308,22 @@ impl Numbers {
         }
         if header.kind == Kind::Data && session.sent.contains(&number) && session.came.len() < MOST_NUMBERS {
             session.came.insert(number);
+            session.is_check |= header.count == 0;
+        }
+        // The first of all came behind data that was not seen.
+        let is_within = session.sent.start < number && number <= session.sent.end;
+        if header.kind == Kind::Heartbeat && is_within && session.beats.len() < MOST_NUMBERS {
+            session.beats.insert(number);
         }
     }
 
     /// What did not come, at each source.
     pub(super) fn tell(&self, facts: &mut Facts) {
         for session in self.sessions.values().filter(|session| session.came.len() < MOST_NUMBERS) {
-            let (sent, came) = (session.sent.end - session.sent.start, session.came.len() as u64);
+            let (mut sent, mut came) = (session.sent.end - session.sent.start, session.came.len() as u64);
+            if session.is_check {
+                (sent, came) = (sent * 2, came + session.beats.len() as u64);
+            }
             if let Some(source) = facts.source(session.source) {
                 source.numbered += sent;
                 source.missing += sent.saturating_sub(came);

@@ -202,8 +202,17 @@ impl fmt::Display for Report {
         for Finding { name, what, remedy } in &self.findings {
             writeln!(f, "{name}: {what}\n  remedy: {remedy}")?;
         }
-        if self.findings.is_empty() {
-            writeln!(f, "nothing is wrong")?;
+        let is_measured = facts.at_socket == 0 || facts.sources.values().any(|source| source.numbered > 0);
+        if !is_measured {
+            writeln!(
+                f,
+                "loss was not measured: nothing that came is numbered, as samples are, and what weir monitor check --send sends"
+            )?;
+        }
+        match (self.findings.is_empty(), is_measured) {
+            (true, true) => writeln!(f, "nothing is wrong")?,
+            (true, false) => writeln!(f, "nothing else is wrong")?,
+            (false, _) => {}
         }
         Ok(())
     }

@@ -56,7 +56,7 @@ fn what_is_missing_is_told_by_numbers() {
     let mut numbers = Numbers::default();
     let mut see = |kind, sequence| {
         let (flags, clock) = (Default::default(), Default::default());
-        numbers.see("10.0.0.1".parse().unwrap(), &Header { kind, flags, clock, count: 0, session: 7, sequence });
+        numbers.see("10.0.0.1".parse().unwrap(), &Header { kind, flags, clock, count: 1, session: 7, sequence });
     };
     // From 5 on: 8 and 9 do not come, 6 comes late and twice; 3 was sent before; a heartbeat tells of the last two; one is made up.
     for number in [5, 7, 6, 6, 3, 10] {
@@ -69,6 +69,34 @@ fn what_is_missing_is_told_by_numbers() {
     numbers.tell(&mut facts);
     let source = facts.sources["10.0.0.1"];
     assert_eq!((source.numbered, source.missing), (8, 4));
+}
+
+/// What `--send` sends: of data and the heartbeat behind it, either may be lost.
+#[test]
+fn a_check_hears_what_another_sends_and_is_lost() {
+    let told = |came: &[(Kind, u64)]| {
+        let mut numbers = Numbers::default();
+        for &(kind, sequence) in came {
+            let (flags, clock) = (Default::default(), Default::default());
+            numbers.see("10.0.0.1".parse().unwrap(), &Header { kind, flags, clock, count: 0, session: 7, sequence });
+        }
+        let mut facts = well();
+        numbers.tell(&mut facts);
+        let source = facts.sources["10.0.0.1"];
+        ((source.numbered, source.missing), Report::new(facts).to_string())
+    };
+    use Kind::{Data, Heartbeat};
+    let pairs = |numbers: std::ops::Range<u64>| numbers.flat_map(|number| [(Data, number), (Heartbeat, number + 1)]);
+    let all: Vec<_> = pairs(3..9).collect();
+    let (counts, text) = told(&all);
+    assert!(counts == (12, 0) && text.ends_with("nothing is wrong\n"), "{text}");
+    // The heartbeat of the data that was heard first of all belongs to what was before.
+    assert_eq!(told(&all[1..]).0, (10, 0));
+    let of = |kind| all.iter().copied().filter(|one| one.0 == kind).collect::<Vec<_>>();
+    assert_eq!(told(&of(Data)).0, (12, 6));
+    assert_eq!(told(&of(Heartbeat)).0, (5, 5));
+    let (counts, text) = told(&[(Heartbeat, 0), (Heartbeat, 0)]);
+    assert!(counts == (0, 0) && text.contains("loss was not measured") && !text.contains("nothing is wrong"), "{text}");
 }
 
 #[test]

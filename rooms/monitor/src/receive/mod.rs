@@ -30,6 +30,7 @@ use weir_wire::signal::{Block, Channel, Clock};
 pub(crate) use channel::Kept;
 pub use counts::Counts;
 pub use follow::{Changes, Follow};
+pub(crate) use receiver::dropped_since;
 pub use receiver::{Listen, Open, Receiver, Settings};
 pub use sessions::{Bounds, Sessions};
 

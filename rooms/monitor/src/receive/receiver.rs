@@ -279,7 +279,7 @@ impl Listening {
 
 /// What a counter of the kernel's, modulo 2^32, has gone on since the last look. Datagrams that were queued before that look carry what
 /// was counted then: nothing new.
-pub(super) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
+pub(crate) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
     let more = counted.wrapping_sub(*last);
     if more.cast_signed() <= 0 {
         return 0;

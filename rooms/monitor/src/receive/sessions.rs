@@ -144,7 +144,8 @@ impl Sessions {
         if life == Life::Live && session.life == Life::Ended {
             session.tell(News::Ended, around.sink);
         }
-        if kind == Kind::Metadata && session.stream().is_none() {
+        // One that was replaced, and does not live, has no name to come back to.
+        if kind == Kind::Metadata && session.stream().is_none() && session.life != Life::Replaced {
             self.name(id, moment, witness, sink);
         }
         let crowded = self.tally.queued > MOST_QUEUED;

@@ -183,6 +183,9 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
     let directory = document.directory.unwrap_or_else(|| ".".into());
     let fixed =
         Fixed::new(document.admin.map(|admin| admin.0), document.user).map_err(|message| error("user", message))?;
+    if document.senders.as_ref().is_some_and(Vec::is_empty) {
+        return Err(error("senders", Keys::NO_SENDERS.into()));
+    }
     let keys = Keys { group: document.key, senders: document.senders.unwrap_or_default(), sign: document.sign };
     let archive = archive::Settings { directory, prefix, limits };
     Ok(Config { settings: Settings { receive, keys, archive }, fixed })
@@ -231,6 +234,10 @@ mod tests {
             ("cut_size = \"1KiB\"", "record.toml:1: cut_size: 1KiB (it must be 1MiB or more)"),
             ("cut_after = \"10ms\"", "record.toml:1: cut_after: 10ms (it must be 1s or more)"),
             ("queue = \"1MiB\"", "record.toml:1: queue: 1MiB (it must be 4MiB to 16GiB)"),
+            (
+                "senders = []",
+                "record.toml:1: senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)",
+            ),
             ("prefix = \"../a\"", "record.toml:1: prefix: a name that files begin with, e.g. weir"),
             ("prefx = \"a\"", "record.toml:1: unknown key `prefx`, did you mean `prefix`?"),
         ] {

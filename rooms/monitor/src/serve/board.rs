@@ -33,7 +33,7 @@ struct Entry {
     since_ns: i64,
     /// When samples came last, by the clock that never steps.
     heard: Duration,
-    /// The longest time that one block has stood for.
+    /// The longest time that one block has stood for, or a sample of its rate does.
     longest: Duration,
     /// Its station has ended in order: nothing is expected.
     ended: bool,
@@ -43,11 +43,15 @@ impl Board {
     /// Follows a channel from now on, or what is known of it has changed.
     pub(super) fn follow(&mut self, key: u32, station: &str, channel: &Arc<Channel>, now: Duration, wall: i64) {
         let watch = self.watching.watch(station, channel);
+        // Before its first block, too, nothing comes within less.
+        let period = Duration::from_nanos(channel.rate.nanos(1).clamp(0, i128::from(u64::MAX)) as u64);
+        let period = period.min(LONGEST_PERIOD);
         match self.entries.get_mut(&key) {
             Some(entry) => {
                 entry.watch = watch;
                 entry.channel = channel.clone();
                 entry.ended = false;
+                entry.longest = entry.longest.max(period);
             }
             None => {
                 let entry = Entry {
@@ -60,7 +64,7 @@ impl Board {
                     stale: false,
                     since_ns: wall,
                     heard: now,
-                    longest: Duration::ZERO,
+                    longest: period,
                     ended: false,
                 };
                 self.entries.insert(key, entry);
@@ -226,6 +230,9 @@ impl Entry {
     }
 }
 
+/// Of a channel that says that it is slower than this it is told all the same that nothing comes.
+const LONGEST_PERIOD: Duration = Duration::from_secs(3600);
+
 /// So long an alarm stays at least, and a value has to be better before it goes.
 const HOLD: Duration = Duration::from_secs(1);
 
@@ -285,6 +292,14 @@ mod tests {
         board.expect(3, SECOND);
         assert_eq!(board.look(SECOND * 29 / 10, 9), []);
         assert_eq!(board.look(SECOND * 31 / 10, 9).len(), 1);
+    }
+
+    #[test]
+    fn slow_channels_are_not_stale_before_their_first_sample() {
+        let of = |per_sample| board(Rate { per_second: 1, per_sample });
+        let (mut slow, mut slowest) = (of(5), of(u32::MAX));
+        assert_eq!((slow.look(SECOND * 149 / 10, 9), slowest.look(SECOND * 10_799, 9)), (vec![], vec![]));
+        assert_eq!((slow.look(SECOND * 15, 9).len(), slowest.look(SECOND * 10_800, 9).len()), (1, 1));
     }
 
     /// A rule's limits are those that are told, before and after a reload.

@@ -113,12 +113,19 @@ pub struct Keys {
     pub sign: Option<PathBuf>,
 }
 
+impl Keys {
+    /// An empty list would let everybody in whom its writer meant to keep out.
+    pub(crate) const NO_SENDERS: &str =
+        "senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)";
+}
+
 /// When somebody is told of a channel.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watching {
     /// Share of what is between the limits that a value has to come back by.
     pub hysteresis: f64,
-    /// How long a channel may be without samples; `None`: three times what its longest block stands for, half a second at least.
+    /// How long a channel may be without samples; `None`: three times what its longest block, or a sample of it, stands for, half a
+    /// second at least.
     pub stale: Option<Duration>,
     /// Limits beside those of the stations; the first that fits is taken.
     pub rules: Vec<Rule>,

@@ -125,7 +125,7 @@ impl Client {
         let mut work = Work::None;
         let peers = self.api.shown.peers();
         let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.settings.read_only);
-        self.tell(&json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
+        self.tell(json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
         self.tell_channels().await?;
         let known = self.api.news.borrow().clone();
         self.tell_news(&known).await?;
@@ -153,7 +153,7 @@ impl Client {
                     self.send(Frame::Ping(Default::default())).await?;
                     self.tell_channels().await?;
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    self.tell(&json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
+                    self.tell(json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
                 }
                 changed = news.changed() => {
                     changed.map_err(|_| End::Gone)?;
@@ -214,7 +214,7 @@ impl Client {
         self.next = 0;
         let begin = json!({"begin": {"ask": ask.ask, "feeds": begun}});
         self.ask = Some(ask);
-        self.tell(&begin).await
+        self.tell(begin).await
     }
 
     /// Sends one message of what is new, and says whether there may be more of it.
@@ -253,23 +253,30 @@ impl Client {
         }
         if !whole.is_empty() {
             let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
-            self.tell(&json!({"whole": {"ask": ask, "keys": whole}})).await?;
+            self.tell(json!({"whole": {"ask": ask, "keys": whole}})).await?;
         }
         Ok(if more { Work::Now } else { Work::None })
     }
 
     /// Says which channels there are that were not told, or were told otherwise.
     async fn tell_channels(&mut self) -> Result<(), End> {
+        match self.fresh_channels() {
+            Some(fresh) => self.tell(fresh).await,
+            None => Ok(()),
+        }
+    }
+
+    fn fresh_channels(&mut self) -> Option<Value> {
         let catalog: Catalog = self.api.shown.history().catalog();
         let is_new =
             |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
         let fresh: Vec<Value> =
             catalog.iter().enumerate().filter(is_new).map(|(_, listed)| described(listed)).collect();
         if fresh.is_empty() {
-            return Ok(());
+            return None;
         }
         self.known = catalog.to_vec();
-        self.tell(&json!({"channels": fresh})).await
+        Some(list("channels", fresh))
     }
 
     /// Says what is new of states and events.
@@ -282,9 +289,9 @@ impl Client {
                 told["key"] = json!(state.key);
                 told
             };
-            let told = json!({"states": changed.iter().map(told).collect::<Vec<_>>()});
+            let told = list("states", changed.iter().map(told).collect());
             self.states.extend(changed.into_iter().map(|state| (state.key, state.clone())));
-            self.tell(&told).await?;
+            self.tell(told).await?;
         }
         let fresh = news.events.iter().skip(news.events.partition_point(|event| event.id <= self.event));
         let told: Vec<Value> = fresh
@@ -297,11 +304,14 @@ impl Client {
             })
             .collect();
         self.event = self.event.max(news.newest());
-        if told.is_empty() { Ok(()) } else { self.tell(&json!({"events": told})).await }
+        if told.is_empty() { Ok(()) } else { self.tell(list("events", told)).await }
     }
 
-    async fn tell(&mut self, text: &Value) -> Result<(), End> {
-        self.send(Frame::Text(text.to_string().into())).await
+    /// Of what is told the text alone is held while the client does not take it.
+    async fn tell(&mut self, told: Value) -> Result<(), End> {
+        let frame = Frame::Text(told.to_string().into());
+        drop(told);
+        self.send(frame).await
     }
 
     async fn send(&mut self, frame: Frame) -> Result<(), End> {
@@ -311,6 +321,11 @@ impl Client {
             Err(_) => Err(End::Stuck),
         }
     }
+}
+
+/// `{"name":[...]}`, of the values themselves: `json!` would copy them.
+fn list(name: &str, values: Vec<Value>) -> Value {
+    Value::Object([(name.to_owned(), Value::Array(values))].into_iter().collect())
 }
 
 /// A channel, as pages and REST are told it.

@@ -205,6 +205,33 @@ fn what_is_replayed_is_no_sign_of_life() {
     assert_eq!(bench.book.news.last().map(|(_, news)| *news), Some(News::Back));
 }
 
+/// Sealed, what a station said before it was restarted is authentic: whoever plays it again makes no twin of it, and ends nobody.
+#[test]
+fn what_is_replayed_of_an_earlier_session_names_nobody() {
+    let mut bench = Bench::new();
+    let (first, second) = (Sender::new(1, 1), Sender::new(2, 1));
+    let old = first.metadata("s");
+    bench.take(&old);
+    bench.pass(MS * 600);
+    let replay = |bench: &mut Bench| {
+        let source = (SOURCE.parse().unwrap(), false);
+        bench.sessions.take_opened(&old, source, bench.moment, &mut bench.witness, &mut bench.book);
+    };
+    for _ in 0..20 {
+        bench.take(&second.metadata("s"));
+        replay(&mut bench);
+        bench.pass(MS * 50);
+    }
+    // Nor when the second one has gone.
+    for _ in 0..20 {
+        replay(&mut bench);
+        bench.pass(MS * 50);
+    }
+    let news: Vec<_> = bench.book.news.iter().map(|(name, news)| (name.as_str(), *news)).collect();
+    let told = [News::Begun, News::Silent, News::Restarted, News::Silent];
+    assert_eq!(news, told.map(|news| ("s/display", news)));
+}
+
 /// The counter is looked at while datagrams wait that came before the drop: the hole behind them is the socket's all the same.
 #[test]
 fn what_waited_while_others_were_dropped_came_before_them() {

@@ -53,6 +53,9 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         },
         rules: rules.collect::<Result<_>>()?,
     };
+    if document.senders.as_ref().is_some_and(Vec::is_empty) {
+        return Err(error(&[Step::Key("senders")], Keys::NO_SENDERS.into()));
+    }
     let api = http::Settings {
         read_only: document.read_only.unwrap_or_default(),
         hosts: document.hosts.clone().unwrap_or_default(),
@@ -418,6 +421,10 @@ mod tests {
             (
                 format!("{0}{0}", "[[output]]\nto = \"10.0.0.1:9\"\nformat = \"influx\"\n"),
                 "m.toml:5: output 10.0.0.1:9: it is there twice (name all its channels in one)",
+            ),
+            (
+                "key = \"k\"\nsenders = []\n".into(),
+                "m.toml:2: senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)",
             ),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {

@@ -8,6 +8,7 @@ use weir_dgram::{Inbox, Options, Socket};
 
 use super::points::Points;
 use super::{Next, Source};
+use crate::receive::dropped_since;
 use crate::station::board::Board;
 use crate::station::ledger::SourceCount;
 use crate::station::readers::{Statsd, influx, json};
@@ -22,7 +23,7 @@ pub(super) struct Feed {
     statsd: Statsd,
     name: String,
     /// Datagrams that the socket dropped, as it last told.
-    drops: Option<u32>,
+    drops: u32,
 }
 
 impl Feed {
@@ -35,7 +36,7 @@ impl Feed {
             format,
             statsd: Statsd::default(),
             name: String::new(),
-            drops: None,
+            drops: 0,
         })
     }
 }
@@ -50,8 +51,7 @@ impl Source for Feed {
                 let (points, name, statsd) = (&mut self.points, &mut self.name, &mut self.statsd);
                 points.count.datagrams += 1;
                 if let Some(drops) = message.socket_drops {
-                    points.count.dropped += u64::from(drops.wrapping_sub(self.drops.unwrap_or(0)));
-                    self.drops = Some(drops);
+                    points.count.dropped += dropped_since(&mut self.drops, drops);
                 }
                 let text = String::from_utf8_lossy(message.bytes);
                 if self.format == Format::Json {
@@ -77,7 +77,12 @@ impl Source for Feed {
     }
 
     fn count(&self) -> SourceCount {
-        self.points.count.clone()
+        let mut count = self.points.count.clone();
+        // Of those behind the last datagram none has told yet; the next one tells of them as well, so that they are not kept.
+        if let Ok(memory) = self.socket.memory() {
+            count.dropped += dropped_since(&mut { self.drops }, memory.drops);
+        }
+        count
     }
 }
 
