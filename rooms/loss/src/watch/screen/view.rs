@@ -121,10 +121,15 @@ pub(in crate::watch) fn line(now: &Snapshot) -> String {
         let _ = write!(line, " {}", bit_rate(bits));
     }
     let _ = write!(line, ", lost {}/s ({})", number(all.per_s.unwrap_or(0.0)), grouped(all.total));
-    for lost in lost.iter().filter(|lost| lost.datagrams.per_s.is_some_and(|rate| rate > 0.0)) {
+    let losing: Vec<&Lost> =
+        lost.iter().filter(|lost| lost.datagrams.per_s.is_some_and(|rate| rate > 0.0)).collect();
+    for lost in losing.iter().take(MOST_IN_LINE) {
         let port = lost.port.map(|port| format!(" port {port}")).unwrap_or_default();
         let rate = number(lost.datagrams.per_s.unwrap_or(0.0));
         let _ = write!(line, "; {}{port}: {rate}/s ({})", lost.place.row().title, lost.why);
+    }
+    if losing.len() > MOST_IN_LINE {
+        let _ = write!(line, "; and {}", counted(losing.len() - MOST_IN_LINE, "other"));
     }
     let unknown = unknown(now);
     if !unknown.is_empty() {
@@ -132,6 +137,9 @@ pub(in crate::watch) fn line(now: &Snapshot) -> String {
     }
     shown(&line).into_owned()
 }
+
+/// Places and ports that a line names: a scan of ports has thousands.
+const MOST_IN_LINE: usize = 10;
 
 fn summary<'a>(now: &Snapshot, lost: &[Lost]) -> Text<'a> {
     let all = total(lost);
