@@ -53,9 +53,10 @@ pub fn runs(pid: u32) -> bool {
     fs::exists(format!("/proc/{pid}")).unwrap_or(false)
 }
 
-/// The name of a process, at most 15 bytes (`comm` of proc(5)); empty: it has ended.
+/// The name of a process, at most 15 bytes (`comm` of proc(5)), of which it may choose any; empty: it has ended.
 pub fn name(pid: u32) -> String {
-    fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end().to_owned()
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    String::from_utf8_lossy(&name).trim_end().to_owned()
 }
 
 /// Whether this process ignores a signal, because whoever started it has seen to that (`nohup`) or it did so itself.
@@ -104,6 +105,17 @@ mod tests {
         child.wait().unwrap();
         assert!(!runs(pid) && !all().unwrap().contains(&pid));
         assert_eq!(name(pid), "");
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_is_told_all_the_same() {
+        let script = "printf 'a\\377b' > /proc/$$/comm; echo; read line";
+        let mut shell =
+            Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        shell.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert_eq!(name(shell.id()), "a\u{fffd}b");
+        drop(shell.stdin.take());
+        shell.wait().unwrap();
     }
 
     #[test]

@@ -64,6 +64,31 @@ pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
     })
 }
 
+/// What helps a socket whose queue was full, and of which nothing was read in all of `took_ns`: nothing came into it, so that it
+/// was not followed.
+pub(crate) fn of_nobody(dropped: u64, took_ns: u64) -> Option<Advice> {
+    (dropped > 0 && took_ns > 0).then(|| Advice {
+        receive_buffer: None,
+        episodes: 1,
+        arrive_per_s: dropped as f64 / (took_ns as f64 / 1e9),
+        read_per_s: 0.0,
+        idle_pct: 0.0,
+        reader_too_slow: true,
+        load: None,
+    })
+}
+
+impl Advice {
+    /// Whether nothing was read at all.
+    pub(crate) fn is_of_nobody(&self) -> bool {
+        self.receive_buffer.is_none() && self.read_per_s == 0.0
+    }
+}
+
+/// What to do about a reader that reads nothing.
+pub(crate) const HANGS: &str =
+    "no buffer helps, its reader reads nothing: see what it waits for (`cat /proc/PID/stack`, gdb)";
+
 /// Datagrams a second while any wait. What comes into the empty queue begins such a time, and came in none: a quick reader
 /// has as many of these times as datagrams, all of them short. In stalls the rate is that of the sender alone.
 fn arrive_per_s(socket: &SocketTrace, seconds: f64) -> f64 {
@@ -206,6 +231,13 @@ mod tests {
         let advice = of(&stalling, 10 * SECOND).unwrap();
         assert_eq!(advice.arrive_per_s, 3_000.0);
         assert!(advice.receive_buffer.is_some(), "{advice:?}");
+    }
+
+    #[test]
+    fn a_reader_that_hangs_is_told_so() {
+        let advice = of_nobody(5_000, 2 * SECOND).unwrap();
+        assert!(advice.is_of_nobody() && advice.reader_too_slow && advice.load.is_none());
+        assert_eq!((advice.arrive_per_s, of_nobody(0, SECOND)), (2_500.0, None));
     }
 
     #[test]

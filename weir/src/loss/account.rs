@@ -1,6 +1,7 @@
 //! `weir loss account`.
 
 use std::collections::BTreeSet;
+use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{IsTerminal, Write, stderr};
@@ -8,7 +9,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use nix::errno::Errno;
 use weir_kernel::namespaces::attended::Attended;
@@ -98,6 +99,7 @@ pub(super) struct Account {
 
 impl Account {
     pub(super) fn run(self) -> Result<Outcome> {
+        usage(self.check(env::args_os().last().as_deref()))?;
         let output = usage(self.output.as_deref().map(NewFile::create).transpose())?;
         if let [sender, receiver] = &self.join[..] {
             let book = usage(join::files(sender, receiver))?;
@@ -136,6 +138,14 @@ impl Account {
             complain!("weir: {} of {} dropped packets are in {path}", capture.samples, capture.of);
         }
         Ok(outcome)
+    }
+
+    /// `last`: the last word of the command line, of which the parser does not tell whether it was `--`.
+    fn check(&self, last: Option<&OsStr>) -> Result<()> {
+        let without = self.command.is_empty() && last.is_some_and(|last| last == "--");
+        ensure!(!without, "--: with no command behind it: write e.g. `-- dig example.org`");
+        ensure!(self.duration != Span::default(), "--duration 0: nothing could be followed: write e.g. 10s");
+        Ok(())
     }
 
     /// Follows until the time is over, or the stop.
@@ -317,6 +327,12 @@ mod tests {
         ] {
             assert!(account(arguments).is_err(), "{arguments}");
         }
+        let refused = |arguments: &str| {
+            let last = arguments.split_whitespace().last().map(OsStr::new);
+            account(arguments).unwrap().check(last).is_err()
+        };
+        assert_eq!(["--", "--port 5 --", "--duration 0s"].map(refused), [true; 3]);
+        assert_eq!(["", "--port 5", "-- x", "-- x --"].map(refused), [false; 4]);
         let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options();
         assert_eq!(options.filter.ports, [5, 6].into());
         assert_eq!((options.trace, &options.namespaces[..]), (None, &["all".to_owned()][..]));

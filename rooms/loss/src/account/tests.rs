@@ -1,6 +1,7 @@
 //! Ledgers against a model of the way of each datagram, and against whatever goes in.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use proptest::prelude::*;
@@ -10,7 +11,7 @@ use weir_kernel::trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrac
 use super::book::Ledger;
 use super::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference};
 use super::receivers::{Followed, ledgers};
-use super::remarks::{Belief, Unknown};
+use super::remarks::{Belief, Explanation, Unknown};
 use crate::places::Place;
 use crate::reading::Loss;
 
@@ -254,6 +255,29 @@ fn what_no_tracepoint_told_is_the_sockets_own_count_as_far_as_it_is_missing() {
         assert_eq!((ledger.sent, ledger.received), (Some(10), Some(6)), "{ledger:#?}");
         assert_eq!((ledger.places[0].datagrams, ledger.unexplained), (lost, Some(4 - lost as i64)), "{ledger:#?}");
     }
+}
+
+/// Nothing comes into a full queue, so that the trace knows nothing of its socket.
+#[test]
+fn no_buffer_is_advised_to_a_reader_that_hangs() {
+    let mut evidence = Model::new(&[Fate::Overflows; 6], true, 0).evidence();
+    evidence.took = Duration::from_secs(3);
+    let ledger = |evidence: &Evidence, queued| {
+        let local = Some("10.0.0.2:5000".parse().unwrap());
+        let (gone, drops) = (false, 6);
+        let seen = SocketSeen::traced(TO, RECEIVER);
+        let socket = SocketSeen { local, gone, drops, queued, queued_at_start: queued, ..seen };
+        let followed = [Followed { socket, came: None, went: None }];
+        ledgers(evidence, PORT, &followed, &[], &|_| true, (&Trace::default(), &evidence.trace)).remove(0)
+    };
+    let hangs = ledger(&evidence, 4096);
+    let advice = hangs.advice.unwrap();
+    assert_eq!((advice.receive_buffer, advice.arrive_per_s, advice.read_per_s), (None, 2.0, 0.0));
+    assert!(hangs.places[0].remedy.starts_with("no buffer helps"), "{:?}", hangs.places);
+    assert!(hangs.explanation.contains(&Explanation::Stalled { longest: 3_000_000_000, total: 3_000_000_000 }));
+    assert_eq!(ledger(&evidence, 0).advice, None);
+    evidence.trace.missed.queues = 1;
+    assert_eq!(ledger(&evidence, 4096).advice, None);
 }
 
 #[test]

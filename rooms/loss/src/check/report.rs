@@ -106,12 +106,15 @@ impl fmt::Display for Report {
             )?;
         }
         for lost in self.facts.losses.iter().filter(|lost| lost.stray) {
-            writeln!(
-                f,
-                "nothing that was asked for: {} came to {}, where nobody receives",
-                format::counted(lost.datagrams as usize, "datagram"),
-                lost.ports_in_words().unwrap_or_default()
-            )?;
+            let datagrams = format::counted(lost.datagrams as usize, "datagram");
+            let ports = lost.ports_in_words();
+            write!(f, "nothing that was asked for: {datagrams} ")?;
+            if lost.somewhere {
+                let ports = ports.unwrap_or_else(|| "unknown ports".to_owned());
+                writeln!(f, "to {ports}, {}, in some namespace of this machine", lost.place.row().title)?;
+            } else {
+                writeln!(f, "came to {}, where nobody receives", ports.unwrap_or_default())?;
+            }
         }
         for (index, finding) in self.findings.iter().enumerate() {
             write!(f, "\n{}. ", index + 1)?;

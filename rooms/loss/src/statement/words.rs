@@ -149,6 +149,9 @@ fn advise(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (arrive, read) = (format::short(advice.arrive_per_s.round()), format::short(advice.read_per_s.round()));
     let idle = format::short(advice.idle_pct.round());
     let faster = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)";
+    if advice.is_of_nobody() {
+        return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads nothing");
+    }
     let Some(buffer) = advice.receive_buffer else {
         return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads {read}/s: {faster}");
     };

@@ -9,12 +9,14 @@ mod sources;
 
 use weir_kernel::trace::Detail;
 
-use super::book::{Ledger, Pending};
+use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
 use super::remarks::{Explanation, Unknown};
 use super::senders::{SendingSocket, sending_sockets};
 use super::tally::Tally;
 use super::{level, untraced};
+use crate::advice::{Advice, HANGS};
+use crate::places::Place;
 
 /// Who may have sent and received the datagrams of one ledger.
 pub(super) struct Endpoints<'a> {
@@ -135,6 +137,7 @@ impl<'a> LedgerBuilder<'a> {
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
         let (receiver_trace, advice) = (self.receiver_traces(), self.advice());
+        let hangs = advice.as_ref().is_some_and(Advice::is_of_nobody);
         Ledger {
             port: self.endpoints.port,
             receiver: self.receiver(),
@@ -148,12 +151,20 @@ impl<'a> LedgerBuilder<'a> {
             advice,
             by_source: self.by_source(sent.is_some()),
             senders: self.tell_senders(),
-            places: self.places.into_entries(&self.evidence.namespaces),
+            places: remedied(self.places.into_entries(&self.evidence.namespaces), hangs),
             pending_where: self.pending,
             unknown: self.unknown,
             explanation: self.explanation,
         }
     }
+}
+
+/// Where the reader hangs, no buffer helps.
+fn remedied(mut places: Vec<Entry>, hangs: bool) -> Vec<Entry> {
+    for entry in places.iter_mut().filter(|entry| hangs && entry.place == Place::ReceiveBuffer) {
+        HANGS.clone_into(&mut entry.remedy);
+    }
+    places
 }
 
 fn signed(count: u64) -> i64 {

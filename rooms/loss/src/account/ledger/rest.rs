@@ -1,12 +1,14 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
+use weir_kernel::trace::Detail;
+
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
-use crate::account::evidence::NamespaceEvidence;
+use crate::account::evidence::{NamespaceEvidence, SocketSeen};
 use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
-use crate::advice::Advice;
+use crate::advice::{self, Advice};
 use crate::places::{Place, Stage};
 
 impl<'a> LedgerBuilder<'a> {
@@ -134,7 +136,21 @@ impl<'a> LedgerBuilder<'a> {
 
     /// What helps against a full receive buffer.
     pub(super) fn advice(&self) -> Option<Advice> {
-        level::advice(&self.receiver_traces(), self.evidence)
+        if !self.reads_nothing() {
+            return level::advice(&self.receiver_traces(), self.evidence);
+        }
+        let took = u64::try_from(self.evidence.took.as_nanos()).ok()?;
+        advice::of_nobody(self.places.at(Place::ReceiveBuffer), took)
+    }
+
+    /// Whether its queue was full all the time: datagrams were in it at first, none came into it, and none was read.
+    fn reads_nothing(&self) -> bool {
+        let is_followed = self.evidence.detail >= Some(Detail::Queues) && self.evidence.trace.missed.total() == 0;
+        let waited = |socket: &&SocketSeen| !socket.gone && socket.queued_at_start > 0;
+        let receivers = self.endpoints.receivers;
+        // Whatever comes or is read begins to be followed.
+        let moved = !self.receiver_traces().is_empty();
+        is_followed && !moved && !receivers.is_empty() && receivers.iter().all(waited)
     }
 
     pub(super) fn explain(&mut self) {
@@ -150,5 +166,10 @@ impl<'a> LedgerBuilder<'a> {
         let lost = |place: Place| self.places.at(place);
         let (traces, advice) = (self.receiver_traces(), self.advice());
         level::explain(&traces, advice.as_ref(), &lost, self.evidence, &mut self.explanation);
+        if let Some(advice) = advice.filter(|_| self.reads_nothing()) {
+            let all = u64::try_from(self.evidence.took.as_nanos()).unwrap_or(u64::MAX);
+            self.explanation.push(Explanation::Stalled { longest: all, total: all });
+            self.explanation.push(Explanation::Advice(advice));
+        }
     }
 }

@@ -9,12 +9,12 @@ use anyhow::Result;
 use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
-use weir_kernel::trace::{Detail, Trace, Tracer};
+use weir_kernel::trace::{Detail, Drop, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
 
 use super::interfaces::Inspection;
 use super::receivers::{find_receivers, losing, others, watch, weigh};
-use super::{Counted, Facts, Softnet, Sysctls, Tracking, Truesize, losses as lost};
+use super::{Counted, Facts, Receiver, Softnet, Sysctls, Tracking, Truesize, losses as lost};
 use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -77,9 +77,13 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let begin = Instant::now();
     let levels = watch(&mut sockets, &mut receivers)?;
     let watched = begin.elapsed();
-    let losing = losing(&mut sockets, &others)?;
+    let mut losing = losing(&mut sockets, &others)?;
     let after = Counts::read(&mut reader, ns)?;
     let traced = tracing.as_mut().and_then(|tracing| tracing.end(&mut unseen));
+    if let Some((trace, detail)) = &traced {
+        let all = receivers.iter_mut().map(|watched| &mut watched.fact).chain(&mut losing);
+        all.for_each(|receiver| receiver.hangs = hangs(receiver, trace, *detail));
+    }
     let losses = Losses::between(&before.reading, &after.reading);
     let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
     let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
@@ -121,6 +125,16 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         group: scope.group.is_some(),
         unseen,
     })
+}
+
+/// Whether nothing was read of a queue that is full.
+fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
+    let is_followed = detail >= Detail::Queues && trace.missed.total() == 0;
+    let reads = || trace.sockets.iter().any(|socket| socket.cookie == receiver.cookie && socket.reads > 0);
+    let at_buffer = |drop: &Drop| Place::of_drop(&drop.reason, &drop.function, false) == Place::ReceiveBuffer;
+    let full =
+        || trace.drops.iter().any(|drop| drop.cookie == receiver.cookie && at_buffer(drop) && drop.datagrams > 0);
+    is_followed && receiver.level > 0 && receiver.drops.recent > 0 && full() && !reads()
 }
 
 /// What is traced from one moment to another.

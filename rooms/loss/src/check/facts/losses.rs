@@ -27,8 +27,10 @@ pub struct Lost {
     pub ports: Vec<u16>,
     /// The socket at which they were lost.
     pub cookie: Option<u64>,
-    /// Whether they came to closed ports that no receiver which was asked for has: nobody's loss who was asked for.
+    /// Whether they came to other ports than those of the receivers that were asked for: nobody's loss who was asked for.
     pub stray: bool,
+    /// Whether nobody knows in which namespace: their socket was closed, and their queue does not tell.
+    pub somewhere: bool,
 }
 
 impl Lost {
@@ -71,7 +73,7 @@ fn dropped(
     own: &BTreeMap<u64, u64>,
     asked_for: &BTreeSet<u16>,
 ) -> Vec<Lost> {
-    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool);
+    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool, bool);
     let mut all: BTreeMap<Key<'_>, BTreeMap<u16, u64>> = BTreeMap::new();
     // Who found them damaged is not told: as many as this namespace's sockets count.
     let checksums =
@@ -81,21 +83,23 @@ fn dropped(
     let mut unnamed = checksums.saturating_sub(named);
     for drop in &trace.drops {
         let mut datagrams = drop.datagrams;
+        let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+        let somewhere = drop.namespace == 0 && place == Place::ClosedUnread;
         if drop.namespace == 0 && drop.is_found_by_reader() {
             datagrams = datagrams.min(unnamed);
             unnamed -= datagrams;
-        } else if drop.namespace != namespace {
+        } else if drop.namespace != namespace && !somewhere {
             continue;
         }
-        let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
         let at_socket = drop.cookie != 0 && !drop.outgoing && own.contains_key(&drop.cookie);
+        let others = !asked_for.is_empty() && !asked_for.contains(&drop.port);
         // Port 0 is not known.
-        let others = !asked_for.is_empty() && drop.port != 0 && !asked_for.contains(&drop.port);
-        let is_stray = place == Place::PortClosed && others;
-        let key = (place, drop.reason.as_str(), drop.function.as_str(), at_socket.then_some(drop.cookie), is_stray);
+        let is_stray = others && (somewhere || place == Place::PortClosed && drop.port != 0);
+        let cookie = at_socket.then_some(drop.cookie);
+        let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, is_stray, somewhere);
         *all.entry(key).or_default().entry(drop.port).or_default() += datagrams;
     }
-    let lost = |((place, reason, function, cookie, stray), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
+    let lost = |((place, reason, function, cookie, stray, somewhere), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
         place,
         datagrams: ports.values().sum(),
         source: "kfree_skb".to_owned(),
@@ -104,6 +108,7 @@ fn dropped(
         ports: most_first(ports),
         cookie,
         stray,
+        somewhere,
     };
     all.into_iter().map(lost).filter(|lost| lost.datagrams > 0).collect()
 }
@@ -242,6 +247,28 @@ mod tests {
         assert_eq!(told(&[]), [(Place::PortClosed, 57, false), (Place::Firewall, 3, false)]);
         let (stray, own) = ((Place::PortClosed, 50, true), (Place::PortClosed, 7, false));
         assert_eq!(told(&[5000]), [stray, own, (Place::Firewall, 3, false)]);
+    }
+
+    /// Short-lived sockets, of which neither socket nor namespace is known.
+    #[test]
+    fn what_was_closed_unread_somewhere_is_told() {
+        let trace = Trace {
+            drops: vec![
+                drop("NOT_SPECIFIED", "udp_destruct_common", 0, 0, 5000, 20),
+                drop("NOT_SPECIFIED", "udp_destruct_common", 0, 0, 9, 5),
+                drop("NOT_SPECIFIED", "udp_destruct_common", 8, 0, 9, 3),
+            ],
+            ..Trace::default()
+        };
+        let told = |asked_for: &[u16]| -> Vec<(Place, u64, bool, bool)> {
+            let asked_for = asked_for.iter().copied().collect();
+            let trace = Some((&trace, Detail::Everything));
+            let losses = losses(trace, HERE, &[], &BTreeMap::new(), &asked_for).into_iter();
+            losses.map(|lost| (lost.place, lost.datagrams, lost.stray, lost.somewhere)).collect()
+        };
+        assert_eq!(told(&[]), [(Place::ClosedUnread, 25, false, true)]);
+        let (own, stray) = ((Place::ClosedUnread, 20, false, true), (Place::ClosedUnread, 5, true, true));
+        assert_eq!(told(&[5000]), [own, stray]);
     }
 
     #[test]

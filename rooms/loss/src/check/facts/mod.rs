@@ -127,6 +127,8 @@ pub struct Receiver {
     pub level: u64,
     /// Drops of the socket.
     pub drops: Counted,
+    /// Whether datagrams waited and nothing was read in all the time that we looked; only where it was traced.
+    pub hangs: bool,
     /// Whether it takes datagrams joined (UDP_GRO); `None`: not to be seen.
     pub joins: Option<bool>,
 }

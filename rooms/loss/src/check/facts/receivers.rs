@@ -53,6 +53,7 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
             buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
             level: 0,
             drops: Counted { total: socket.memory.drops.into(), recent: 0 },
+            hangs: false,
             joins: owner.and_then(|owner| {
                 let socket = borrow(owner.pid, owner.fd).ok()?;
                 getsockopt(&socket, sockopt::UdpGroSegment).ok()
@@ -93,6 +94,7 @@ pub(super) fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Resul
             buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
             level: socket.memory.rmem_alloc.into(),
             drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
+            hangs: false,
             joins: None,
         }
     };

@@ -3,7 +3,7 @@
 use weir_units::format;
 
 use super::{Case, Change, Finding, number};
-use crate::advice::Advice;
+use crate::advice::{Advice, HANGS};
 use crate::check::facts::Receiver;
 use crate::check::setting::{Setting, WantedBuffer};
 use crate::places::Place;
@@ -11,6 +11,8 @@ use crate::places::Place;
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         case.facts.receivers.iter().filter_map(|receiver| receiver_buffer(case, receiver)).collect();
+    let all = case.facts.receivers.iter().chain(&case.facts.losing);
+    findings.extend(all.filter(|receiver| hangs(case, receiver)).map(hanging));
     findings.extend(most_buffer(case));
     if case.facts.receivers.is_empty() {
         findings.extend(default_buffer(case));
@@ -21,6 +23,9 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 
 /// The buffer of a socket that is followed.
 fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
+    if hangs(case, receiver) {
+        return None;
+    }
     let seen = case.facts.seen.as_ref().filter(|seen| seen.cookie == receiver.cookie);
     let advice = seen.and_then(|seen| seen.advice.as_ref());
     if let Some(advice) = advice.filter(|advice| advice.receive_buffer.is_none()) {
@@ -72,6 +77,26 @@ fn too_slow(receiver: &Receiver, advice: &Advice) -> Finding {
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
         .need(format!("a reader that takes {}/s", rate(advice.arrive_per_s)))
         .cost("a change of the program")
+}
+
+/// Whether it reads nothing for longer than it may stall, as it was stated or seen.
+fn hangs(case: &Case<'_>, receiver: &Receiver) -> bool {
+    let is_seen = case.facts.seen.as_ref().is_some_and(|seen| seen.cookie == receiver.cookie);
+    receiver.hangs && !is_seen && case.load.stall.duration().as_secs_f64() < case.facts.watched_s
+}
+
+/// Nobody does the work.
+fn hanging(receiver: &Receiver) -> Finding {
+    let what = format!("the reader of {} reads nothing: no buffer helps", receiver.who());
+    Finding::advised("reader", Place::ReceiveBuffer, what, HANGS.to_owned())
+        .with(
+            "sock_diag, SK_MEMINFO",
+            format!("rcvbuf {} B, {} B taken", number(receiver.buffer), number(receiver.level)),
+        )
+        .with("eBPF", "nothing was read while watched")
+        .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
+        .need("a reader that reads")
+        .cost("as what is changed")
 }
 
 /// What a program may ask for.

@@ -81,6 +81,7 @@ fn receiver(buffer: u64) -> Receiver {
         buffer,
         level: buffer / 2,
         drops: counted(20, 3),
+        hangs: false,
         joins: Some(false),
     }
 }
@@ -90,6 +91,19 @@ fn nothing_is_wrong_with_a_healthy_machine_or_an_unknown_one() {
     assert_eq!(found(|_| ()), [""; 0]);
     let unknown = Facts { truesize: healthy().truesize, ..Facts::default() };
     assert!(audit(&unknown, &load()).is_empty());
+}
+
+#[test]
+fn no_buffer_is_advised_to_a_reader_that_hangs() {
+    let hanging = || Receiver { hangs: true, ..receiver(4096) };
+    let found = findings(|facts| facts.receivers = vec![hanging()]);
+    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["reader"]);
+    assert!(found[0].what.ends_with("reads nothing: no buffer helps"), "{found:?}");
+    let found = findings(|facts| facts.losing = vec![hanging()]);
+    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["reader"]);
+    // It may stall for as long as that.
+    let found = findings(|facts| (facts.receivers, facts.watched_s) = (vec![hanging()], 0.01));
+    assert_eq!(found[0].name, "receive_buffer");
 }
 
 #[test]

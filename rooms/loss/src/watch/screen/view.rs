@@ -121,10 +121,14 @@ pub(in crate::watch) fn line(now: &Snapshot) -> String {
         let _ = write!(line, " {}", bit_rate(bits));
     }
     let _ = write!(line, ", lost {}/s ({})", number(all.per_s.unwrap_or(0.0)), grouped(all.total));
-    for lost in lost.iter().filter(|lost| lost.datagrams.per_s.is_some_and(|rate| rate > 0.0)) {
+    let losing: Vec<&Lost> = lost.iter().filter(|lost| lost.datagrams.per_s.is_some_and(|rate| rate > 0.0)).collect();
+    for lost in losing.iter().take(MOST_IN_LINE) {
         let port = lost.port.map(|port| format!(" port {port}")).unwrap_or_default();
         let rate = number(lost.datagrams.per_s.unwrap_or(0.0));
         let _ = write!(line, "; {}{port}: {rate}/s ({})", lost.place.row().title, lost.why);
+    }
+    if losing.len() > MOST_IN_LINE {
+        let _ = write!(line, "; and {}", counted(losing.len() - MOST_IN_LINE, "other"));
     }
     let unknown = unknown(now);
     if !unknown.is_empty() {
@@ -132,6 +136,9 @@ pub(in crate::watch) fn line(now: &Snapshot) -> String {
     }
     shown(&line).into_owned()
 }
+
+/// Places and ports that a line names: a scan of ports has thousands.
+const MOST_IN_LINE: usize = 10;
 
 fn summary<'a>(now: &Snapshot, lost: &[Lost]) -> Text<'a> {
     let all = total(lost);
@@ -410,6 +417,7 @@ mod tests {
 
     use super::*;
     use crate::watch::fixture;
+    use crate::watch::snapshot::Drops;
 
     fn picture(width: u16, height: u16, now: &Snapshot, look: Look, notes: &[&str]) -> String {
         let notes: Vec<String> = notes.iter().map(|&note| note.to_owned()).collect();
@@ -509,5 +517,11 @@ mod tests {
         );
         assert!(line(&fixture::unprivileged(60)).ends_with("(needs CAP_BPF and CAP_PERFMON))"));
         assert!(line(&fixture::first()).starts_with("0:00:00 4 sockets in 0/s, lost 0/s (0)"));
+        // A scan of ports.
+        let mut scanned = fixture::at(60);
+        let closed = scanned.drops.pop().unwrap();
+        scanned.drops = (1..=1000).map(|port| Drops { port: Some(port), ..closed.clone() }).collect();
+        scanned.counted.clear();
+        assert!(line(&scanned).ends_with("port 10: 3.0/s (NO_SOCKET); and 990 others"), "{}", line(&scanned));
     }
 }
