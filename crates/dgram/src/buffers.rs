@@ -1,6 +1,7 @@
 //! Socket buffers: what was asked for, what the kernel gave, and what held it back. socket(7).
 
-use std::os::fd::BorrowedFd;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixDatagram;
 
 use libc::c_int;
 
@@ -53,5 +54,20 @@ impl Buffer {
         let granted = get(socket, libc::SOL_SOCKET, kind.capped).map_err(failed)? as usize;
         let short = asked.is_some_and(|bytes| granted / 2 < bytes);
         Ok(Self { asked, granted, limit: (short && !forced).then_some(kind.sysctl) })
+    }
+
+    /// Asks for a buffer of a socket in use, which never shrinks: what was granted with CAP_NET_ADMIN would not be granted
+    /// again without it.
+    pub(crate) fn grow(socket: BorrowedFd<'_>, kind: Kind, asked: Option<usize>) -> Result<Self, Error> {
+        let now = Self::request(socket, kind, None)?;
+        let Some(bytes) = asked else { return Ok(now) };
+        // What the kernel would grant, another socket shows.
+        let other = UnixDatagram::unbound();
+        let other = other.map_err(|source| Error::Option { option: kind.name, value: bytes.to_string(), source })?;
+        let would = Self::request(other.as_fd(), kind, asked)?;
+        if would.granted > now.granted {
+            return Self::request(socket, kind, asked);
+        }
+        Ok(Self { asked, granted: now.granted, limit: would.limit.filter(|_| now.granted / 2 < bytes) })
     }
 }

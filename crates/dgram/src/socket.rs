@@ -101,6 +101,20 @@ impl Socket {
         Ok(Self::bound(Prepared::new(socket, options)?, local, peer))
     }
 
+    /// A second descriptor of the same socket, with other options: its queue stays, and its buffers never shrink.
+    ///
+    /// # Errors
+    /// An option is refused, or the process has no file descriptor left.
+    pub fn with_options(&self, options: &Options) -> Result<Self, Error> {
+        let failed = |source| Error::Open { address: self.local, source };
+        let descriptor = self.descriptor.try_clone().map_err(failed)?;
+        let as_it_is = Options { receive_buffer: None, send_buffer: None, ..options.clone() };
+        let mut socket = Self::adopt(descriptor, &as_it_is)?;
+        socket.receive_buffer = Buffer::grow(self.as_fd(), buffers::RECEIVE, options.receive_buffer)?;
+        socket.send_buffer = Buffer::grow(self.as_fd(), buffers::SEND, options.send_buffer)?;
+        Ok(socket)
+    }
+
     /// Where it receives, with the port and address that the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
         self.local

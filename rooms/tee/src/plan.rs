@@ -199,7 +199,12 @@ impl Outlet {
         self.address.is_some_and(|address| address.ip().is_multicast())
     }
 
-    /// Whether it can be used as far as is known: resolved, and thought to live.
+    /// Whether it is resolved, and thought to live.
+    pub fn healthy(&self) -> bool {
+        self.address.is_some() && self.health.verdict().down.is_none()
+    }
+
+    /// Whether groups may choose it: resolved, and thought to live or to be tried.
     pub fn up(&self) -> bool {
         self.address.is_some() && self.health.up()
     }

@@ -419,6 +419,23 @@ fn buffers_beyond_the_sysctl_are_forced_or_say_what_capped_them() {
 }
 
 #[test]
+fn the_buffer_of_a_socket_in_use_grows_and_never_shrinks() {
+    on_loopback(|| {
+        let asking = |bytes| Options { receive_buffer: Some(bytes), ..Options::default() };
+        let socket = Socket::bind(V4.parse().unwrap(), &asking(20_000)).unwrap();
+        let granted = |socket: &Socket| socket.memory().unwrap().receive_buffer;
+        for (asked, accounted) in [(10_000, 40_000), (30_000, 60_000), (20_000, 60_000)] {
+            let again = socket.with_options(&asking(asked)).unwrap();
+            let buffer = again.granted().receive_buffer;
+            assert_eq!((buffer.asked, buffer.granted, buffer.limit), (Some(asked), accounted, None));
+            assert_eq!(granted(&socket) as usize, accounted, "it is the same socket");
+        }
+        let default = socket.with_options(&Options::default()).unwrap().granted().receive_buffer;
+        assert_eq!((default.asked, default.granted), (None, 60_000));
+    });
+}
+
+#[test]
 fn a_socket_from_elsewhere_is_checked_and_fitted_out() {
     on_loopback(|| {
         let theirs = UdpSocket::bind(V4).unwrap();

@@ -21,7 +21,7 @@ use super::neighbours::Neighbours;
 use super::privileges;
 use super::verdicts::Verdicts;
 use crate::plan::{self, Addresses, Plan};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::sockets::{Sockets, TRIED};
 use crate::worker::{Tap, Workers};
 use crate::{losses, resolve};
@@ -216,10 +216,14 @@ impl Carrier {
         }
     }
 
-    /// Says where each listener listens, or each that was not there `before`, and what to do where its buffer was capped.
+    /// Says where each listener listens, or each that was not there `before` with this buffer, and what to do where its buffer was capped.
     fn tell_listeners(&self, before: Option<&Settings>) {
-        let is_known =
-            |name: &str| before.is_some_and(|before| before.listeners.iter().any(|known| known.name == name));
+        let is_known = |listener: &settings::Listener| {
+            let same = |known: &settings::Listener| {
+                (&known.name, known.receive_buffer) == (&listener.name, listener.receive_buffer)
+            };
+            before.is_some_and(|before| before.listeners.iter().any(same))
+        };
         let listening = self.workers.with_sockets(|plan, sockets| {
             let listeners = plan.listeners.iter().enumerate();
             let told = |(index, listener): (usize, &plan::Listener)| {
@@ -227,12 +231,9 @@ impl Carrier {
                     sockets.granted(index).map(|granted| granted.receive_buffer).min_by_key(|buffer| buffer.granted);
                 Some((listener.settings.name.clone(), sockets.local_addr(index)?, least?))
             };
-            listeners.filter_map(told).collect::<Vec<_>>()
+            listeners.filter(|(_, listener)| !is_known(&listener.settings)).filter_map(told).collect::<Vec<_>>()
         });
         for (name, address, buffer) in listening {
-            if is_known(&name) {
-                continue;
-            }
             tracing::info!("listener {name}: {address}, receive buffer {}", Size { bytes: buffer.granted as u64 });
             if let (Some(limit), Some(asked)) = (buffer.limit, buffer.asked) {
                 let (granted, wanted) = (Size { bytes: buffer.granted as u64 / 2 }, Size { bytes: asked as u64 });

@@ -83,11 +83,11 @@ pub struct Verdict {
 /// Why an address is thought to be dead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// ICMP said that its port is unreachable, within [`HOLD_DOWN`].
+    /// ICMP said that its port is unreachable; it has not been tried since.
     PortUnreachable,
-    /// A router said that its host or network cannot be reached, or may not, within [`HOLD_DOWN`].
+    /// A router said that its host or network cannot be reached, or may not; it has not been tried since.
     HostUnreachable,
-    /// The kernel refused to send to it several times in a row, within [`HOLD_DOWN`].
+    /// The kernel refused to send to it several times in a row; it has not been tried since.
     SendErrors,
     /// Probes fail.
     Probe,
@@ -111,20 +111,23 @@ pub(crate) enum Change {
     Down(Cause),
     /// It is dead for another reason than before.
     Still(Cause),
-    /// It lives, or is tried again: nothing has been heard for [`HOLD_DOWN`].
+    /// It lives: something was sent after [`HOLD_DOWN`], and nothing has been heard for [`TRIAL`]; or a probe was answered.
     Up,
     /// It was dead so often since it was last looked at, and lives again.
     Flapped(u64),
 }
 
 impl Health {
-    /// Whether it is thought to live. Without probes it is tried again after [`HOLD_DOWN`]; with them, when one is
-    /// answered.
+    /// Whether groups may choose it: it is thought to live, or is to be tried. Without probes that is after [`HOLD_DOWN`];
+    /// with them, when one is answered.
     pub fn up(&self) -> bool {
         // The clock is looked at only for those that have been dead.
         match (self.state(), self.hop()) {
             (state, hop) if state.never_down() && hop.gate == Gate::Open && !hop.closed => true,
-            _ => self.verdict_at(now()).down.is_none(),
+            (state, hop) => {
+                let now = now();
+                !hop.closed && hop.answers(now) && state.shunned(now).is_none()
+            }
         }
     }
 
@@ -181,6 +184,10 @@ impl Health {
 
     /// Whether what is sent there is to be remembered.
     pub(crate) fn doubts_reports(&self) -> bool {
+        // The first report of a trial must be believed.
+        if self.state().is_untried() {
+            return true;
+        }
         // The clock is looked at only where there is a doubt.
         match self.doubted.load(Ordering::Relaxed) {
             0 => false,
@@ -211,7 +218,8 @@ impl Health {
     /// Takes note.
     pub fn note(&self, evidence: Evidence) {
         // Called for every batch: the line must not change hands while all is well.
-        if evidence == Evidence::Sent && self.state().without_errors() {
+        let state = self.state();
+        if evidence == Evidence::Sent && state.without_errors() && !state.is_untried() {
             return;
         }
         self.note_at(evidence, now());
@@ -227,7 +235,11 @@ impl Health {
         // Never fails: there is always a next state.
         let Ok(before) = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else { return };
         let before = State::from_word(before);
-        if before.downs() != before.note(evidence, now).downs() {
+        let after = before.note(evidence, now);
+        if before.is_untried() && !after.is_untried() {
+            self.doubt_reports(TRIAL);
+        }
+        if before.downs() != after.downs() {
             self.downs.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -306,5 +318,9 @@ fn now() -> u64 {
     START.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
 }
 
-/// How long a verdict of ICMP or send errors lasts without new evidence.
+/// How long a destination must have stood without a new report, after something was sent to it again: a router that asks for
+/// it tells after three seconds.
+const TRIAL: Duration = Duration::from_secs(4);
+
+/// How long groups pass over what ICMP or send errors speak of, without new evidence.
 pub(crate) const HOLD_DOWN: Duration = Duration::from_secs(10);

@@ -1,12 +1,14 @@
 //! The state behind a verdict: pure, on the caller's clock, in one word of 64 bits.
 
-use super::{Cause, Evidence, HOLD_DOWN};
+use super::{Cause, Evidence, HOLD_DOWN, TRIAL};
 
 /// What is known of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
-    /// When the hold-down ends, ms; 0: there is none. Below 2^48, which is 8,900 years.
+    /// When the hold-down ends, or the trial after it, ms; 0: there is none. Below 2^47, which is 4,400 years.
     until: u64,
+    /// Whether it is the end of the trial: after the hold-down something was sent.
+    tried: bool,
     /// The gravest reason for the hold-down.
     reason: Reason,
     /// Send errors in a row, at most [`ERRORS`]. The last before a hold-down stay: then a single one more ends the trial
@@ -33,7 +35,7 @@ enum Reason {
 impl State {
     /// The state after `evidence`.
     pub(super) fn note(mut self, evidence: Evidence, now: u64) -> Self {
-        let held = self.until > now;
+        let held = self.held(now).is_some();
         let (was_up, downs) = (self.down(now).is_none(), self.downs);
         match evidence {
             Evidence::PortUnreachable => self.hold_down(Reason::Port, now),
@@ -48,11 +50,17 @@ impl State {
                 }
             }
             // The hold-down stays: neighbours that never answer have datagrams taken for them between the errors.
-            Evidence::Sent => self.errors = 0,
+            Evidence::Sent => {
+                self.errors = 0;
+                if self.is_untried() && !held {
+                    (self.tried, self.until) = (true, now + TRIAL.as_millis() as u64);
+                }
+            }
             Evidence::ProbeFailed => self.failures = (self.failures + 1).min(FAILURES),
             Evidence::ProbeAnswered => self = Self::default(),
             // A host that lives need not have the port open that ICMP has spoken of.
             Evidence::HostAnswered if held && self.reason == Reason::Port => self.failures = 0,
+            Evidence::HostAnswered if self.reported(now) == Some(Reason::Port) => (self.failures, self.errors) = (0, 0),
             Evidence::HostAnswered => self = Self::default(),
         }
         let found_dead = was_up && self.down(now).is_some();
@@ -62,21 +70,40 @@ impl State {
 
     /// It is dead from now on, for this reason or a graver one that holds already.
     fn hold_down(&mut self, reason: Reason, now: u64) {
-        self.reason = if self.until > now { self.reason.max(reason) } else { reason };
+        self.reason = self.held(now).map_or(reason, |held| held.max(reason));
+        self.tried = false;
         self.until = now + HOLD_DOWN.as_millis() as u64;
     }
 
-    /// Why it is thought to be dead; `None`: it is not.
+    /// Why it is thought to be dead; `None`: it is not. After a hold-down that is so until it was tried.
     pub(super) fn down(self, now: u64) -> Option<Cause> {
-        match self {
-            Self { failures: FAILURES, .. } => Some(Cause::Probe),
-            Self { until, reason, .. } if until > now => Some(match reason {
-                Reason::Errors => Cause::SendErrors,
-                Reason::Host => Cause::HostUnreachable,
-                Reason::Port => Cause::PortUnreachable,
-            }),
-            _ => None,
+        match self.failures {
+            FAILURES => Some(Cause::Probe),
+            _ => self.reported(now).map(Reason::cause),
         }
+    }
+
+    /// Why groups pass over it; `None`: they do not, though it may be thought to be dead: else nobody would try it.
+    pub(super) fn shunned(self, now: u64) -> Option<Cause> {
+        match self.failures {
+            FAILURES => Some(Cause::Probe),
+            _ => self.held(now).map(Reason::cause),
+        }
+    }
+
+    /// Why it is held down.
+    fn held(self, now: u64) -> Option<Reason> {
+        (self.until > now && !self.tried).then_some(self.reason)
+    }
+
+    /// Why it was held down, until it has passed its trial.
+    fn reported(self, now: u64) -> Option<Reason> {
+        (self.until > now || self.is_untried()).then_some(self.reason)
+    }
+
+    /// Whether nothing was sent since a hold-down.
+    pub(super) fn is_untried(self) -> bool {
+        self.until != 0 && !self.tried
     }
 
     /// Whether it is up at any time.
@@ -101,7 +128,8 @@ impl State {
     }
 
     pub(super) fn word(self) -> u64 {
-        self.until << 16
+        self.until << 17
+            | u64::from(self.tried) << 16
             | u64::from(self.downs) << 6
             | u64::from(self.failures) << 4
             | (self.reason as u64) << 2
@@ -110,7 +138,8 @@ impl State {
 
     pub(super) fn from_word(word: u64) -> Self {
         Self {
-            until: word >> 16,
+            until: word >> 17,
+            tried: word >> 16 & 1 == 1,
             downs: (word >> 6) as u16 % DOWNS,
             failures: (word >> 4 & 3) as u8,
             reason: match word >> 2 & 3 {
@@ -119,6 +148,16 @@ impl State {
                 _ => Reason::Port,
             },
             errors: (word & 3) as u8,
+        }
+    }
+}
+
+impl Reason {
+    fn cause(self) -> Cause {
+        match self {
+            Self::Errors => Cause::SendErrors,
+            Self::Host => Cause::HostUnreachable,
+            Self::Port => Cause::PortUnreachable,
         }
     }
 }
@@ -150,10 +189,27 @@ mod tests {
     fn icmp_holds_down_for_a_while() {
         let state = after(&[(1, Evidence::PortUnreachable)]);
         assert_eq!(state.down(HOLD), Some(Cause::PortUnreachable));
-        assert_eq!(state.down(HOLD + 1), None);
+        assert_eq!(state.shunned(HOLD), Some(Cause::PortUnreachable));
+        assert_eq!(state.shunned(HOLD + 1), None);
         let again = state.note(Evidence::PortUnreachable, HOLD);
         assert_eq!(again.down(2 * HOLD - 1), Some(Cause::PortUnreachable));
-        assert_eq!(again.down(2 * HOLD), None);
+        assert_eq!(again.shunned(2 * HOLD), None);
+    }
+
+    #[test]
+    fn after_a_hold_down_it_is_dead_until_it_was_tried() {
+        use Evidence::{PortUnreachable, ProbeAnswered, Sent};
+        let trial = TRIAL.as_millis() as u64;
+        let state = after(&[(1, PortUnreachable), (2, Sent)]);
+        assert_eq!(state.down(1_000_000), Some(Cause::PortUnreachable), "nothing was sent since");
+        assert_eq!(state.note(ProbeAnswered, 1_000_000).down(1_000_000), None);
+        let tried = state.note(Sent, 1_000_000).note(Sent, 1_000_001);
+        assert_eq!(tried.down(1_000_000 + trial - 1), Some(Cause::PortUnreachable));
+        assert_eq!(tried.shunned(1_000_000), None);
+        assert_eq!(tried.down(1_000_000 + trial), None);
+        let failed = tried.note(PortUnreachable, 1_000_002);
+        assert_eq!(failed.shunned(1_000_002), Some(Cause::PortUnreachable));
+        assert_eq!(failed.downs(), 1, "it has not been up");
     }
 
     #[test]
@@ -163,10 +219,10 @@ mod tests {
         let state = after(&[(1, SendError), (1, SendError), (1, SendError)]);
         assert_eq!(state.down(1), Some(Cause::SendErrors));
         let tried = HOLD + 5;
-        assert_eq!(state.down(tried), None);
-        assert_eq!(state.note(SendError, tried).down(tried), Some(Cause::SendErrors), "the trial has failed");
+        assert_eq!(state.shunned(tried), None);
+        assert_eq!(state.note(SendError, tried).shunned(tried), Some(Cause::SendErrors), "the trial has failed");
         let succeeded = state.note(Sent, tried);
-        assert_eq!(succeeded.note(SendError, tried).down(tried), None);
+        assert_eq!(succeeded.note(SendError, tried).shunned(tried), None);
     }
 
     #[test]
@@ -196,7 +252,8 @@ mod tests {
         let cleared = State { downs: 1, ..State::default() };
         assert_eq!(after(&unreachable).note(ProbeAnswered, 2), cleared);
         assert_eq!(after(&unreachable).note(HostAnswered, 2).down(2), Some(Cause::PortUnreachable));
-        assert_eq!(after(&unreachable).note(HostAnswered, HOLD + 2), cleared);
+        let answered = after(&unreachable).note(HostAnswered, HOLD + 2);
+        assert_eq!((answered.shunned(HOLD + 2), answered.down(HOLD + 2)), (None, Some(Cause::PortUnreachable)));
         assert_eq!(after(&[(1, SendError); 3]).note(HostAnswered, 2), cleared);
     }
 
@@ -214,7 +271,7 @@ mod tests {
         }
     }
 
-    /// What is thought at `now`, told from the whole history by the rules as they are written for users.
+    /// Why groups pass over it at `now`, told from the whole history by the rules as they are written for users.
     fn told(history: &[(u64, Evidence)], now: u64) -> Option<Cause> {
         use Evidence::*;
         // Probes: the last two failed.
@@ -290,7 +347,9 @@ mod tests {
         #[test]
         fn the_verdict_is_that_of_the_history(history in histories(), later in 0u64..11_000) {
             let now = history.last().map_or(1, |last| last.0) + later;
-            prop_assert_eq!(after(&history).down(now), told(&history, now));
+            let state = after(&history);
+            prop_assert_eq!(state.shunned(now), told(&history, now));
+            prop_assert!(state.shunned(now).is_none_or(|cause| state.down(now) == Some(cause)));
         }
 
         #[test]

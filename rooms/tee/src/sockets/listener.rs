@@ -80,10 +80,7 @@ impl ListenerSockets {
             for (worker, socket) in sockets.iter_mut().enumerate() {
                 let Some(socket) = socket else { continue };
                 let options = Options { wait: self.wait(), ..options(listener, workers, worker) };
-                // A second descriptor of the same socket: its queue stays.
-                let descriptor = socket.as_fd().try_clone_to_owned();
-                let failed = |source| Error::Open { address: new.address, source };
-                *socket = Arc::new(Socket::adopt(descriptor.map_err(failed)?, &options)?);
+                *socket = Arc::new(socket.with_options(&options)?);
             }
         }
         if let Some(socket) = sockets.iter().flatten().next() {

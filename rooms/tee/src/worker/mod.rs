@@ -244,7 +244,7 @@ impl Workers {
         }
         let outlets = plan.outlets.iter().zip(&sockets.outlets);
         for (count, (outlet, sockets)) in ledger.destinations.iter_mut().zip(outlets) {
-            count.healthy = Some(outlet.up());
+            count.healthy = Some(outlet.healthy());
             count.not_joined = sockets.not_joined();
             count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
         }
