@@ -402,6 +402,11 @@ impl Detector {
         self.profiles.harm(self.now, group, prefix.into(), rule)
     }
 
+    /// Whether an agent has been heard since then whose word counts.
+    pub fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
+        self.agents.is_heard(self.now, agent, since)
+    }
+
     /// What was learnt, to be kept over a restart.
     pub fn save(&self) -> Saved {
         self.watches.save(&self.groups.names)
