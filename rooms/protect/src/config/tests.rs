@@ -111,6 +111,14 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             LEAST.replace("192.0.2.0/24", "192.0.2.7/24"),
             ":3: protect.groups.web.networks: 192.0.2.7/24 has bits behind its prefix",
         ),
+        (
+            LEAST.replace("192.0.2.0/24", "::ffff:203.0.113.0/120"),
+            ":3: protect.groups.web.networks: ::ffff:203.0.113.0/120 is IPv4 in IPv6's form, which no packet has: write 203.0.113.0/24",
+        ),
+        (
+            format!("agents = [\"::ffff:10.0.0.1\"]\n{LEAST}"),
+            "protect.agents: ::ffff:10.0.0.1/128 is IPv4 in IPv6's form, which no packet has: write 10.0.0.1/32",
+        ),
         (format!("{LEAST}{}", LEAST.replace("web", "mail")), "web: 192.0.2.0/24 is in the group `mail`, too"),
         (format!("mode = \"automatic\"\n{LEAST}"), ":2: protect: mode automatic (group `web`) needs agents"),
         (format!("{agents}mode = \"automatic\"\n{LEAST}"), ":3: protect: mode automatic (group `web`) needs a speaker"),
