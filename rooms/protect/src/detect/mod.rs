@@ -32,6 +32,8 @@ mod tests;
 mod views;
 mod watches;
 
+use std::net::IpAddr;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashSet;
 use ipnet::IpNet;
