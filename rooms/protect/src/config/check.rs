@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
@@ -33,6 +34,12 @@ impl Checker<'_> {
         let agents = document.agents.clone().unwrap_or_default();
         let networks: Vec<Network> = agents.iter().map(|agent| Network(agent.agent)).collect();
         let routers = self.networks(&[Key("agents")], Some(&networks))?;
+        for (index, from) in agents.iter().enumerate().filter_map(|(index, agent)| Some((index, agent.from?))) {
+            if let Some(meant) = ipv4_of(from) {
+                let message = format!("protect.agents: from {from} is IPv4 in IPv6's form: write {meant}");
+                return Err(self.error(&[Key("agents"), Index(index)], &message));
+            }
+        }
         let speaker = document.speaker.as_ref().map(|speaker| self.speaker(speaker)).transpose()?;
         let mut groups = BTreeMap::new();
         let caps = self.caps(document.caps.as_ref())?;
@@ -290,14 +297,16 @@ impl Checker<'_> {
     pub(super) fn networks(&self, path: &[Step<'_>], written: Option<&[Network]>) -> Result<Vec<IpNet>> {
         let written = written.unwrap_or_default();
         for (index, Network(network)) in written.iter().enumerate() {
-            if network.trunc() != *network {
-                let keys = path.iter().filter_map(|step| if let Key(key) = step { Some(*key) } else { None });
-                let keys = keys.collect::<Vec<_>>().join(".");
-                let (meant, alone) = (network.trunc(), network.addr());
-                let message =
-                    format!("protect.{keys}: {network} has bits behind its prefix: write {meant}, or {alone} alone");
-                return Err(self.error(&[path, &[Index(index)]].concat(), &message));
-            }
+            let what = if let Some(meant) = ipv4_of(*network) {
+                format!("is IPv4 in IPv6's form, which no packet has: write {meant}")
+            } else if network.trunc() != *network {
+                format!("has bits behind its prefix: write {}, or {} alone", network.trunc(), network.addr())
+            } else {
+                continue;
+            };
+            let keys = path.iter().filter_map(|step| if let Key(key) = step { Some(*key) } else { None });
+            let keys = keys.collect::<Vec<_>>().join(".");
+            return Err(self.error(&[path, &[Index(index)]].concat(), &format!("protect.{keys}: {network} {what}")));
         }
         Ok(written.iter().map(|network| network.0).collect())
     }
@@ -378,6 +387,13 @@ fn startable(program: &str) -> Result<(), String> {
 fn dotted(path: &[Step<'_>]) -> String {
     let keys = path.iter().filter_map(|step| if let Key(key) = step { Some(*key) } else { None });
     keys.collect::<Vec<_>>().join(": ")
+}
+
+/// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
+fn ipv4_of(network: IpNet) -> Option<IpNet> {
+    let IpAddr::V6(address) = network.addr() else { return None };
+    let length = network.prefix_len().checked_sub(96)?;
+    Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
 }
 
 fn show(span: Duration) -> Span {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use weir_service::config::Address;
 use weir_units::{BitRate, Frequency, Share, Span};
 
+use super::forms;
 use super::values::{Community, Exporter, Network, Rarity, RouteTarget};
 use crate::model::{Class, Mode};
 
@@ -18,6 +19,7 @@ pub struct Document {
     /// Who decides, for groups that have no mode of their own.
     pub mode: Option<Mode>,
     /// Agents whose samples may lead to an action.
+    #[serde(default, deserialize_with = "forms::some_list")]
     pub agents: Option<Vec<Exporter>>,
     /// Where is written what was done, by whom and why.
     pub journal: Option<PathBuf>,
@@ -32,6 +34,7 @@ pub struct Document {
     /// Names of the interfaces that are the edge; absent: all are looked at, and the one that sees most counts.
     pub ingress: Option<Vec<String>>,
     /// What is never hit.
+    #[serde(default, deserialize_with = "forms::allow")]
     pub allow: Option<Allow>,
     /// What is announced at most.
     pub caps: Option<Caps>,
@@ -53,7 +56,7 @@ pub struct Document {
 #[serde(deny_unknown_fields)]
 pub struct Group {
     /// Its networks.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "forms::list")]
     pub networks: Vec<Network>,
     /// Who decides; absent: as for all.
     pub mode: Option<Mode>,
@@ -67,7 +70,7 @@ pub struct Group {
 
 /// `[protect.groups.NAME.thresholds.CLASS]`
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table: write { packets = \"40k/s\" }")]
 pub struct Threshold {
     /// Packets a second.
     pub packets: Option<Frequency>,
@@ -122,8 +125,10 @@ pub enum Kind {
 #[serde(deny_unknown_fields)]
 pub struct Allow {
     /// What they send is no part of a flood, and no rule names them.
+    #[serde(default, deserialize_with = "forms::some_list")]
     pub sources: Option<Vec<Network>>,
     /// Nothing is announced that touches them: routers, resolvers, monitoring.
+    #[serde(default, deserialize_with = "forms::some_list")]
     pub destinations: Option<Vec<Network>>,
 }
 

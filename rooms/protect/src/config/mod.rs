@@ -2,6 +2,7 @@
 
 mod check;
 pub mod document;
+mod forms;
 mod groups;
 mod levels;
 mod print;

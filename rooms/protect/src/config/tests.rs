@@ -111,6 +111,24 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             LEAST.replace("192.0.2.0/24", "192.0.2.7/24"),
             ":3: protect.groups.web.networks: 192.0.2.7/24 has bits behind its prefix",
         ),
+        (
+            LEAST.replace("192.0.2.0/24", "::ffff:203.0.113.0/120"),
+            ":3: protect.groups.web.networks: ::ffff:203.0.113.0/120 is IPv4 in IPv6's form, which no packet has: write 203.0.113.0/24",
+        ),
+        (
+            format!("agents = [\"::ffff:10.0.0.1\"]\n{LEAST}"),
+            "protect.agents: ::ffff:10.0.0.1/128 is IPv4 in IPv6's form, which no packet has: write 10.0.0.1/32",
+        ),
+        (
+            LEAST.replace("udp_flood.packets", "udp_flood"),
+            "invalid type: string \"40k/s\", expected a table: write { packets = \"40k/s\" }",
+        ),
+        (format!("agents = \"10.0.0.1\"\n{LEAST}"), ":2: `10.0.0.1` is no list: write [\"10.0.0.1\"]"),
+        (
+            LEAST.replace("[\"192.0.2.0/24\"]", "\"192.0.2.0/24\""),
+            ":3: `192.0.2.0/24` is no list: write [\"192.0.2.0/24\"]",
+        ),
+        (format!("allow = [\"192.0.2.9\"]\n{LEAST}"), "expected a table: write allow = { sources = [\"192.0.2.9\"]"),
         (format!("{LEAST}{}", LEAST.replace("web", "mail")), "web: 192.0.2.0/24 is in the group `mail`, too"),
         (format!("mode = \"automatic\"\n{LEAST}"), ":2: protect: mode automatic (group `web`) needs agents"),
         (format!("{agents}mode = \"automatic\"\n{LEAST}"), ":3: protect: mode automatic (group `web`) needs a speaker"),

@@ -32,6 +32,8 @@ mod tests;
 mod views;
 mod watches;
 
+use std::net::IpAddr;
+
 use foldhash::quality::RandomState;
 use hashbrown::HashSet;
 use ipnet::IpNet;
@@ -400,6 +402,11 @@ impl Detector {
         let Some(network) = self.groups.find(prefix.addr()) else { return Harm::default() };
         let group = usize::from(self.groups.networks[network].group);
         self.profiles.harm(self.now, group, prefix.into(), rule)
+    }
+
+    /// Whether an agent has been heard since then whose word counts.
+    pub fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
+        self.agents.is_heard(self.now, agent, since)
     }
 
     /// What was learnt, to be kept over a restart.

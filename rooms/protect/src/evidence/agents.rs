@@ -202,6 +202,12 @@ impl Agents {
         believed.collect::<HashSet<_, RandomState>>().len()
     }
 
+    /// Whether an agent has been heard since then, in a stream whose word counts now.
+    pub(crate) fn is_heard(&self, now: u64, agent: IpAddr, since: u64) -> bool {
+        let mut known = self.known.iter().filter(|((of, _), _)| *of == agent);
+        known.any(|(_, known)| known.heard > since && known.is_believed(now, self.memory))
+    }
+
     /// Whether what an agent's own address tells is in doubt, so that its silence about a flood says nothing: its own stream may be the one
     /// that is not believed.
     pub(crate) fn is_in_doubt(&self, now: u64, agent: IpAddr) -> bool {

@@ -31,6 +31,7 @@ mod wanted;
 mod wider;
 mod words;
 
+use std::net::IpAddr;
 use std::time::SystemTime;
 
 use ipnet::IpNet;
@@ -54,6 +55,9 @@ pub struct Now {
 pub trait Traffic {
     /// What of a target's other traffic a rule would hit.
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm;
+
+    /// Whether an agent has been heard since then whose word counts.
+    fn is_heard(&self, agent: IpAddr, since: u64) -> bool;
 }
 
 /// What announces.

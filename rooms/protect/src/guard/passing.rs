@@ -39,7 +39,13 @@ impl Guard {
             };
             let ends = announced.fades.unwrap_or(u64::MAX).min(announced.expires).max(announced.kept);
             match life.seen {
-                false if now.nanos >= ends => self.finish(id, now),
+                false if now.nanos >= ends => {
+                    if now.nanos >= announced.expires.max(announced.kept) || life.is_told_otherwise(traffic) {
+                        self.finish(id, now);
+                    } else {
+                        self.stay(id, "silence", "none of the agents that told of it has been heard since", now);
+                    }
+                }
                 true if now.nanos >= announced.expires.max(announced.kept) && !life.is_vouched_for() => {
                     let why = "its time is over, and nobody who is believed tells that it goes on".to_owned();
                     self.refuse(id, Refusal { limit: "doubt", why }, None, now);

@@ -7,6 +7,7 @@ mod properties;
 mod restarts;
 mod rules;
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +38,10 @@ impl Traffic for Usual {
         }
         let share = if rule.is_bare() { 1.0 } else { self.0 };
         Harm { packets: share * 1_000.0, share: Some(share) }
+    }
+
+    fn is_heard(&self, _: IpAddr, _: u64) -> bool {
+        true
     }
 }
 

@@ -1,8 +1,8 @@
 //! The file: lines are added, on the disk before anybody is told, and it is put aside when it is full.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::AT_FDCWD;
@@ -24,6 +24,8 @@ pub struct Journal {
     size: u64,
     /// The last line may be half a one.
     torn: bool,
+    /// Which file was opened last: its device and number.
+    opened: Option<(u64, u64)>,
 }
 
 /// What was in a journal.
@@ -40,12 +42,23 @@ pub struct Found {
 impl Journal {
     /// At this path; nothing is opened yet. Past `most` bytes it is put aside, as the same name with `.1`.
     pub fn new(path: PathBuf, most: u64) -> Self {
-        Self { path, most, file: None, size: 0, torn: false }
+        Self { path, most, file: None, size: 0, torn: false, opened: None }
     }
 
     /// Whether the next line belongs into a new file: then [`Self::rotate`].
     pub fn is_full(&self) -> bool {
         self.size >= self.most
+    }
+
+    /// Whether somebody has put the file aside, or deleted it; told once. The next line goes into what is at the path then, and makes that
+    /// where nothing is.
+    pub fn is_moved(&mut self) -> bool {
+        let Some(opened) = self.opened else { return false };
+        let is_there = fs::symlink_metadata(&self.path).is_ok_and(|metadata| identity(&metadata) == opened);
+        if !is_there {
+            *self = Self::new(std::mem::take(&mut self.path), self.most);
+        }
+        !is_there
     }
 
     /// Adds lines, and waits until they are on the disk.
@@ -66,7 +79,8 @@ impl Journal {
             Some(file) => file,
             None => {
                 let file = open(&self.path)?;
-                self.size = file.metadata()?.len();
+                let metadata = file.metadata()?;
+                (self.size, self.opened) = (metadata.len(), Some(identity(&metadata)));
                 self.file.insert(file)
             }
         };
@@ -204,6 +218,10 @@ fn open(path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().append(true).create(true).custom_flags(flags).mode(0o600).open(path)?;
     ours(&file.metadata()?)?;
     Ok(file)
+}
+
+fn identity(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 fn look(path: &Path) -> io::Result<File> {

@@ -96,6 +96,33 @@ fn a_full_file_is_put_aside_and_what_matters_goes_along() {
 }
 
 #[test]
+fn what_is_put_aside_or_deleted_is_written_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let (path, aside) = (dir.path().join("protect.jsonl"), dir.path().join("protect.jsonl-20260101"));
+    let mut journal = Journal::new(path.clone(), MOST);
+    journal.append(&[entry(1)]).unwrap();
+    assert!(!journal.is_moved());
+    fs::rename(&path, &aside).unwrap();
+    assert!(journal.is_moved() && !journal.is_moved());
+    journal.append(&[entry(2)]).unwrap();
+    assert_eq!((read(&aside).unwrap().entries, read(&path).unwrap().entries), (vec![entry(1)], vec![entry(2)]));
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+    fs::remove_file(&path).unwrap();
+    symlink(&aside, &path).unwrap();
+    assert!(journal.is_moved() && journal.append(&[entry(3)]).is_err());
+    assert_eq!(read(&aside).unwrap().entries, [entry(1)]);
+    drop(journal);
+    fs::remove_file(&path).unwrap();
+    let writer = Writer::start(path.clone(), MOST).unwrap();
+    assert!(writer.write_now(vec![entry(4)]) && !writer.is_moved());
+    fs::remove_file(&path).unwrap();
+    assert!(writer.write_now(vec![entry(5)]) && writer.is_moved());
+    writer.renew(vec![entry(6)]);
+    drop(writer);
+    assert_eq!(read(&path).unwrap().entries, [entry(5), entry(6)]);
+}
+
+#[test]
 fn links_of_others_lead_nowhere() {
     let dir = tempfile::tempdir().unwrap();
     let (path, precious) = (dir.path().join("protect.jsonl"), dir.path().join("precious"));

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,6 +23,7 @@ pub struct Writer {
 struct State {
     unwritten: AtomicU64,
     is_full: AtomicBool,
+    is_moved: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -31,6 +32,8 @@ enum Task {
     Append(Vec<Entry>, Sender<bool>),
     /// A new file that begins with these lines.
     Rotate(Vec<Entry>),
+    /// Lines that a file begins with which is there in place of one that somebody has put aside.
+    Renew(Vec<Entry>),
     /// What was learnt.
     Learnt(Vec<u8>),
 }
@@ -70,6 +73,19 @@ impl Writer {
         if let Some(tasks) = &self.tasks {
             // Without room the file stays full, and tells so again.
             let _ = tasks.try_send(Task::Rotate(carried));
+        }
+    }
+
+    /// Whether somebody has put the file aside, or deleted it: [`Self::renew`] is to be called. It tells so once.
+    pub fn is_moved(&self) -> bool {
+        self.state.is_moved.swap(false, Ordering::Relaxed)
+    }
+
+    /// Has what must be known after a restart written into the file that is there now.
+    pub fn renew(&self, carried: Vec<Entry>) {
+        let sent = self.tasks.as_ref().map(|tasks| tasks.try_send(Task::Renew(carried)));
+        if let Some(Err(TrySendError::Full(_))) = sent {
+            self.state.is_moved.store(true, Ordering::Relaxed);
         }
     }
 
@@ -118,7 +134,24 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
     let mut journal = Journal::new(path.to_owned(), most);
     // What the last try said: it is told once.
     let mut told: Option<String> = None;
-    while let Ok(task) = queue.recv() {
+    // What is in force is not in a new file yet.
+    let mut is_owed = false;
+    loop {
+        let task = match queue.recv_timeout(LOOKS_APART) {
+            Ok(task) => Some(task),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => break,
+        };
+        if journal.is_moved() {
+            tracing::warn!("journal {shown}: somebody has put it aside, or deleted it: it begins anew");
+            state.is_moved.store(true, Ordering::Relaxed);
+        }
+        let Some(task) = task else {
+            if std::mem::take(&mut is_owed) {
+                state.is_moved.store(true, Ordering::Relaxed);
+            }
+            continue;
+        };
         let outcome = match task {
             Task::Append(entries, done) => {
                 let outcome = journal.append(&entries);
@@ -131,6 +164,14 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
                 outcome
             }
             Task::Rotate(carried) => journal.rotate(&carried),
+            Task::Renew(carried) => {
+                let outcome = journal.append(&carried);
+                if outcome.is_err() {
+                    state.unwritten.fetch_add(carried.len() as u64, Ordering::Relaxed);
+                    is_owed = true;
+                }
+                outcome
+            }
             Task::Learnt(learnt) => keep(path, &learnt),
         };
         let said = outcome.err().map(|error| error.to_string());
@@ -146,6 +187,9 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
         told = said;
     }
 }
+
+/// From one look at whether the file is still there to the next, where nothing is written.
+const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// Batches that wait for the disk.
 const QUEUE: usize = 1_024;

@@ -22,6 +22,7 @@ use super::call::Call;
 use super::page::PAGE;
 use super::problem::{Answer, Problem, json_response};
 use super::{People, Role, live, told};
+use crate::config::values::Network;
 use crate::model::Command;
 
 /// What a path does.
@@ -258,8 +259,23 @@ impl Longer {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {
-    prefix: IpNet,
+    prefix: String,
     seconds: u64,
+}
+
+impl Added {
+    /// What is meant may be narrower than what a prefix with bits behind it says.
+    fn prefix(&self) -> Result<IpNet, Problem> {
+        let wrong = |what: String| Problem::request(format!("prefix: {:?} {what}", self.prefix));
+        let Network(prefix) = self.prefix.parse().map_err(|_| {
+            wrong("is neither a prefix nor an address: write e.g. 192.0.2.7 or 2001:db8::/64".to_owned())
+        })?;
+        let (meant, alone) = (prefix.trunc(), prefix.addr());
+        let is_whole = meant == prefix;
+        is_whole
+            .then_some(prefix)
+            .ok_or_else(|| wrong(format!("has bits behind its prefix: write {meant}, or {alone} alone")))
+    }
 }
 
 async fn act(people: &Arc<People>, call: &Call, body: Body) -> Answer {
@@ -269,8 +285,8 @@ async fn act(people: &Arc<People>, call: &Call, body: Body) -> Answer {
         What::Withdraw => Command::Withdraw { id },
         What::Extend => Command::Extend { id, seconds: read::<Longer>(call.route, body).await?.seconds()? },
         What::Add => {
-            let Added { prefix, seconds } = read(call.route, body).await?;
-            Command::Add { prefix, seconds: Longer { seconds }.seconds()? }
+            let added = read::<Added>(call.route, body).await?;
+            Command::Add { prefix: added.prefix()?, seconds: Longer { seconds: added.seconds }.seconds()? }
         }
         What::Resume => Command::Resume,
         What::Sweep => Command::Sweep,

@@ -1,5 +1,6 @@
 //! What is found, and what is done about it, without a clock: the thread drives it in real time, tests and replays in theirs.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -133,6 +134,10 @@ struct Known<'a>(&'a Detector);
 impl Traffic for Known<'_> {
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm {
         self.0.traffic(*target, rule)
+    }
+
+    fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
+        self.0.is_heard(agent, since)
     }
 }
 

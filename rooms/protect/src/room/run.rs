@@ -252,6 +252,7 @@ impl Run {
             self.hear(read_clock());
             self.answer(now);
             self.owe(now);
+            self.renew(now);
             self.keep(now);
             self.show(now);
             self.intake.tell(now.nanos, lag);
@@ -293,6 +294,14 @@ impl Run {
             writer.write(entries);
             true
         }
+    }
+
+    /// Somebody has put the journal aside, or deleted it: what is in force goes into the new one.
+    fn renew(&self, now: Now) {
+        let Some(writer) = self.writer.as_ref().filter(|writer| writer.is_moved()) else { return };
+        let mut carried = self.engine.guard.carried(now);
+        "somebody has put the file before this one aside, or deleted it".clone_into(&mut carried[0].why);
+        writer.renew(carried);
     }
 
     fn want(&mut self) {

@@ -60,7 +60,7 @@ impl Scenery {
         let threshold = detect::Threshold::packets(Class::UdpFlood, 4_000.0);
         let networks = vec!["192.0.2.0/24".parse().unwrap()];
         let group = detect::Group { name: "web".into(), networks, thresholds: vec![threshold] };
-        let agent: std::net::IpAddr = [10, 0, 0, 1].into();
+        let agent: IpAddr = [10, 0, 0, 1].into();
         let agents = vec![Exporter { agent: "10.0.0.1/32".parse().unwrap(), from: None, sub_agents: None }];
         let evidence = evidence::Settings { agents, ..evidence::Settings::default() };
         let mut detector =

@@ -56,7 +56,7 @@ fn nobody_ends_a_route_by_speaking_in_the_agents_name() {
 /// The agent's own next datagram shows that somebody else spoke: whatever has become of the flood that he told of.
 #[test]
 fn what_was_told_in_the_name_of_an_agent_that_is_found_out_is_withdrawn() {
-    let agent = |last: u8| std::net::IpAddr::from([10, 0, 0, last]);
+    let agent = |last: u8| IpAddr::from([10, 0, 0, last]);
     let point = Point { agent: agent(1), index: 4 };
     let found = || {
         let mut found = detection(HOST, 900e3);
@@ -123,7 +123,7 @@ fn what_was_told_in_the_name_of_an_agent_that_is_found_out_is_withdrawn() {
 /// Whoever looks at an attack sees what speaks against it, whatever has become of it: found out is found out.
 #[test]
 fn a_doubt_is_told_with_every_attack_that_it_is_about() {
-    let agent = |last: u8| std::net::IpAddr::from([10, 0, 0, last]);
+    let agent = |last: u8| IpAddr::from([10, 0, 0, last]);
     let doubt = Doubt::Sequence { agent: agent(1), what: "a leap".into() };
     let found = |scene: &Scene, last: u8| {
         let mut found = detection(HOST, 900e3);
@@ -183,7 +183,7 @@ fn what_waits_is_doubted_when_its_agent_is_found_out() {
     let text = AUTOMATIC.replace("automatic", "manual") + &format!("[access]\ntokens = {tokens:?}\n");
     let mut scene = Scene::new(&text);
     let mut found = detection(HOST, 900e3);
-    let agent = std::net::IpAddr::from([10, 0, 0, 1]);
+    let agent = IpAddr::from([10, 0, 0, 1]);
     found.evidence.points = vec![Point { agent, index: 4 }];
     scene.flood(found.clone());
     assert_eq!(scene.attack().phase, Phase::Pending);

@@ -23,6 +23,49 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     assert_eq!((board.history[0].phase, board.caps.routes, board.counts.withdrawn), (Phase::Over, 0, 1));
 }
 
+/// Nothing is heard of any agent.
+struct Silence;
+
+impl Traffic for Silence {
+    fn harm(&self, _: &IpNet, _: &Rule) -> Harm {
+        Harm::default()
+    }
+
+    fn is_heard(&self, _: IpAddr, _: u64) -> bool {
+        false
+    }
+}
+
+fn silence(scene: &mut Scene, seconds: f64) {
+    for _ in 0..(seconds * 10.0) as u64 {
+        scene.now.nanos += SECOND / 10;
+        scene.now.wall += Duration::from_millis(100);
+        scene.guard.tick(&Silence, scene.now);
+    }
+    scene.settle();
+}
+
+#[test]
+fn what_nobody_is_heard_of_stays_until_its_time_is_over() {
+    let mut scene = Scene::new(AUTOMATIC);
+    let mut found = detection(HOST, 900e3);
+    found.evidence.points = vec![Point { agent: "10.0.0.1".parse().unwrap(), index: 1 }];
+    scene.flood(found.clone());
+    scene.over(HOST);
+    silence(&mut scene, 590.0);
+    assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Fading));
+    assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Doubted]);
+    silence(&mut scene, 11.0);
+    assert!(scene.wanted().is_empty());
+    // Heard again, it tells that it is over.
+    scene.flood(found);
+    scene.over(HOST);
+    silence(&mut scene, 300.0);
+    assert_eq!(scene.wanted().len(), 1);
+    scene.pass(0.1);
+    assert!(scene.wanted().is_empty());
+}
+
 #[test]
 fn what_flickers_stays_announced() {
     let mut scene = Scene::new(AUTOMATIC);

@@ -78,7 +78,21 @@ fn mistakes_are_told_in_one_line() {
         ("POST", extend, "", 400, "body: EOF while parsing a value at line 1 column 0; an example: {\"seconds\""),
         ("POST", extend, "{\"seconds\": 0}", 400, "seconds: 0 is not 1 to 2592000; an example"),
         ("POST", extend, "{\"seconds\": 1, \"x\": 2}", 400, "body: unknown field `x`"),
-        ("POST", "/protect/routes", "{\"prefix\": \"192.0.2.7\"}", 400, "body: invalid IP address syntax"),
+        ("POST", "/protect/routes", "{\"prefix\": \"192.0.2.7\"}", 400, "body: missing field `seconds`"),
+        (
+            "POST",
+            "/protect/routes",
+            "{\"prefix\": \"web\", \"seconds\": 60}",
+            400,
+            "prefix: \"web\" is neither a prefix nor an address",
+        ),
+        (
+            "POST",
+            "/protect/routes",
+            "{\"prefix\": \"203.0.113.9/31\", \"seconds\": 60}",
+            400,
+            "prefix: \"203.0.113.9/31\" has bits behind its prefix: write 203.0.113.8/31, or 203.0.113.9 alone",
+        ),
         (
             "POST",
             "/protect/routes",
