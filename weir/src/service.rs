@@ -9,7 +9,7 @@ use clap::{ArgAction, Args};
 use serde::Serialize;
 use weir_kernel::capabilities::User;
 use weir_service::config::{Address, Base, Source};
-use weir_service::output::{complain, print, print_last};
+use weir_service::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 
 /// Of every service. In its help they come last.
@@ -74,7 +74,7 @@ pub(super) fn print_checked(warnings: &[String], toml: &str) {
 pub(super) fn print_ledger(ledger: &(impl Serialize + Display), json: bool) -> Result<()> {
     if json {
         let line = serde_json::to_string(ledger)?;
-        print_last(&line).context("print the ledger on standard output")?;
+        print_patiently(&line).context("print the ledger on standard output")?;
     } else {
         complain!("{}", ledger.to_string().trim_end());
     }

@@ -76,23 +76,10 @@ pub fn tell(words: fmt::Arguments<'_>) {
 /// # Errors
 /// It is full, or was not read for a second: then the line may have been written in part.
 pub fn print_patiently(line: &str) -> io::Result<()> {
-    print_within(line, PATIENCE)
-}
-
-/// Prints a line on standard output as the last thing that a program does. Whoever pauses may still read it: a program that was
-/// asked for its end by a signal is ended anyway when that takes too long.
-///
-/// # Errors
-/// It is full, or was not read for a minute: then the line may have been written in part.
-pub fn print_last(line: &str) -> io::Result<()> {
-    print_within(line, u16::MAX)
-}
-
-fn print_within(line: &str, patience: u16) -> io::Result<()> {
     let held = io::stdout().lock();
     // Past the buffer of the standard library, which would wait.
     let mut output = File::from(held.as_fd().try_clone_to_owned()?);
-    match write_patiently(&mut output, format!("{line}\n").as_bytes(), patience) {
+    match write_patiently(&mut output, format!("{line}\n").as_bytes(), PATIENCE) {
         // A reader that has gone has read enough.
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         result => result,
