@@ -213,9 +213,6 @@ impl<'a> Document<'a> {
             {
                 return anyhow!("{place}: {key}: there may be several of them: write [[{key}]] in place of [{key}]");
             }
-            if let Some(key) = start.and_then(|start| self.misplaced::<T>(start, &error)) {
-                return anyhow!("{place}: `{key}` belongs above the first [table]");
-            }
             // Such a message tells what stands there, and not where that is: several keys may be in one line.
             match start.and_then(|start| self.key(start)).filter(|_| ANONYMOUS.iter().any(|it| message.starts_with(it)))
             {
@@ -223,22 +220,6 @@ impl<'a> Document<'a> {
                 None => anyhow!("{place}: {message}"),
             }
         })
-    }
-
-    /// The key of the top level that stands below a table, where that is the error.
-    fn misplaced<T: DeserializeOwned>(&self, start: usize, error: &Error) -> Option<String> {
-        let unknown = unknown_key(error.message())?;
-        let (before, line) = (self.text.get(..start)?, self.text.get(start..)?);
-        let begun = before.rsplit('\n').next().unwrap_or_default();
-        let stands_alone = begun.trim().is_empty() && line.starts_with(unknown);
-        let below = before.lines().any(|line| line.trim_start().starts_with('['));
-        if !stands_alone || !below {
-            return None;
-        }
-        // What the top level has, it tells of a key that nobody has.
-        let top = toml::from_str::<T>("\"\" = 0").err()?;
-        let is_known = unknown_key(top.message()).is_some() && quoted(top.message()).skip(1).any(|key| key == unknown);
-        is_known.then(|| unknown.to_owned())
     }
 
     /// The key of the value at an offset, with those of the tables that it is in: `limits.agents`.
@@ -304,7 +285,7 @@ pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
 /// The message of an error without its place.
 pub fn one_line(error: &Error) -> String {
     let message = error.message().lines().collect::<Vec<_>>().join(" ");
-    let quoted: Vec<&str> = quoted(&message).collect();
+    let quoted: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     match quoted.as_slice() {
         [unknown, valid @ ..] if message.starts_with("unknown field") => {
             format!("unknown key `{unknown}`{}", did_you_mean(unknown, valid.iter().copied()))
@@ -316,16 +297,6 @@ pub fn one_line(error: &Error) -> String {
             .rsplit_once(", expected ")
             .map_or(message.clone(), |(found, expected)| format!("{found}, expected {}", in_words(expected))),
     }
-}
-
-/// What stands in a message between backquotes.
-fn quoted(message: &str) -> impl Iterator<Item = &str> {
-    message.split('`').skip(1).step_by(2)
-}
-
-/// The key that a message says is unknown.
-fn unknown_key(message: &str) -> Option<&str> {
-    quoted(message).next().filter(|_| message.starts_with("unknown field"))
 }
 
 /// What a type takes, for those whose name only a programmer knows.
@@ -387,15 +358,6 @@ mod tests {
         _workers: usize,
         #[serde(rename = "mode")]
         _mode: Option<Mode>,
-        #[serde(rename = "part")]
-        _parts: Option<Vec<Part>>,
-    }
-
-    #[derive(Debug, Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Part {
-        #[serde(rename = "name")]
-        _name: Option<String>,
     }
 
     #[derive(Debug, Deserialize)]
@@ -469,11 +431,6 @@ mod tests {
     #[test]
     fn a_mistake_is_one_line_with_its_remedy() {
         assert_eq!(mistake("workers = 1\nmdoe = 1"), "f.toml:2: unknown key `mdoe`, did you mean `mode`?");
-        assert_eq!(
-            mistake("workers = 1\n[[part]]\nname = \"a\"\nmode = \"fast\""),
-            "f.toml:4: `mode` belongs above the first [table]"
-        );
-        assert_eq!(mistake("workers = 1\n[[part]]\nnam = \"a\""), "f.toml:3: unknown key `nam`, did you mean `name`?");
         assert_eq!(mistake("workers = 1\n\nmode = \"quick\""), "f.toml:3: `quick`: write one of fast, slow");
         assert_eq!(mistake("mode = \"fast\""), "f.toml:1: missing field `workers`");
         assert_eq!(mistake("workers = 1\n[mode"), "f.toml:2: unclosed table, expected `]`");
