@@ -1,11 +1,13 @@
 //! `weir monitor check`: the way of a group, tried.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use weir_monitor::check::{self, Report, Settings};
 use weir_monitor::receive;
+use weir_monitor::serve::settings::Keys;
 use weir_service::output::{complain, print, say};
 use weir_service::stop::Stop;
 use weir_units::Span;
@@ -23,7 +25,8 @@ Examples:
   weir monitor check
 
 Joins the group and listens, at the interface (CAP_NET_RAW) and at the socket, and tells what is wrong
-with its evidence and the command that mends it. Exit status 3: something is wrong. docs/monitor.md
+with its evidence and the command that mends it; who sends what a server would not take is named, with
+the keys of a server (--key, --sender) by those, too. Exit status 3: something is wrong. docs/monitor.md
 explains every finding.")]
 pub(super) struct Check {
     /// The group.
@@ -32,6 +35,12 @@ pub(super) struct Check {
     /// The interface to join it on [default: where a route leads].
     #[arg(long, value_name = "NAME")]
     interface: Option<String>,
+    /// File of the group's key: what is not encrypted with it is told.
+    #[arg(long, value_name = "FILE", conflicts_with = "send")]
+    key: Option<PathBuf>,
+    /// File of the public key of a sender: what nobody of them has signed is told. May be given again.
+    #[arg(long, value_name = "FILE", conflicts_with = "send")]
+    sender: Vec<PathBuf>,
     /// Send something to listen to, instead of listening.
     #[arg(long)]
     send: bool,
@@ -58,6 +67,7 @@ impl Check {
             interface: self.interface,
             duration: self.duration.unwrap_or(usual).duration(),
             receive_buffer: receive::Settings::default().receive_buffer,
+            keys: Keys { group: self.key, senders: self.sender, sign: None },
         };
         if self.send {
             complain!(

@@ -17,7 +17,11 @@ use weir_dgram::{Inbox, Membership, Options, Socket};
 use weir_kernel::links::{Netlink, Snooping};
 use weir_kernel::namespaces::NetNs;
 use weir_service::stop::Stop;
-use weir_wire::signal::{Datagram, Header, Kind, Malformed};
+use weir_wire::signal::{Header, Kind};
+
+use super::refused::Judge;
+use crate::serve::control::opener;
+use crate::serve::settings::Keys;
 
 /// What is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +34,8 @@ pub struct Settings {
     pub duration: Duration,
     /// Receive buffer that receivers ask for, bytes.
     pub receive_buffer: usize,
+    /// By what it is opened, as a server does; without any it is a signal all the same.
+    pub keys: Keys,
 }
 
 /// What is so.
@@ -65,8 +71,9 @@ pub struct Facts {
     pub reverse_path_drops: u64,
     /// Who sends to the group, as seen at the interface or at the socket.
     pub sources: BTreeMap<String, Source>,
-    /// Datagrams at the socket that are no signals, and why the last of them is none.
-    pub foreign: (u64, Option<String>),
+    /// Of those at the socket, datagrams that a server does not take, by who sent them (`others`: beyond 64) and why, as its ledger has
+    /// it.
+    pub refused: BTreeMap<String, BTreeMap<&'static str, u64>>,
 }
 
 /// A bridge of this machine.
@@ -99,9 +106,10 @@ pub struct Source {
 /// Joins the group and listens.
 ///
 /// # Errors
-/// Waiting fails. What the kernel refuses is a fact.
+/// Waiting fails; a file of keys cannot be read. What the kernel refuses is a fact.
 pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
-    let Settings { group, interface, duration, receive_buffer } = settings;
+    let Settings { group, interface, duration, receive_buffer, keys } = settings;
+    let mut judge = Judge::new(opener(keys)?, *keys != Keys::default());
     let mut facts = Facts { group: group.to_string(), ..Facts::default() };
     let begun = (Instant::now(), reverse_path_drops());
     let wire = wire(*group);
@@ -138,10 +146,11 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
     // From here on both count: what came before went to one of them alone.
     if let (Some(wire), Some(socket)) = (&wire, &socket) {
         take_packets(wire, *group, index, &mut facts);
-        take_datagrams(socket, &mut inbox, &mut numbers, &mut facts);
+        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
         numbers = Numbers::default();
         (facts.at_interface, facts.at_socket, facts.fragments) = (Some(0), 0, 0);
         facts.sources.clear();
+        facts.refused.clear();
     }
     let until = begun.0 + *duration;
     while Instant::now() < until && !stop.is_set() {
@@ -154,14 +163,14 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
             take_packets(wire, *group, index, &mut facts);
         }
         if let Some(socket) = &socket {
-            take_datagrams(socket, &mut inbox, &mut numbers, &mut facts);
+            take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
         }
     }
     // What was sent before the last that came may still be on its way.
     numbers.is_closed = true;
     if let Some(socket) = socket.as_ref().filter(|_| !numbers.sessions.is_empty()) {
         std::thread::sleep(LATEST);
-        take_datagrams(socket, &mut inbox, &mut numbers, &mut Facts::default());
+        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut Facts::default());
     }
     numbers.tell(&mut facts);
     if let Some(memory) = socket.as_ref().and_then(|socket| socket.memory().ok()) {
@@ -231,7 +240,13 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, f
     }
 }
 
-fn take_datagrams(socket: &Socket, inbox: &mut Inbox, numbers: &mut Numbers, facts: &mut Facts) {
+fn take_datagrams(
+    socket: &Socket,
+    inbox: &mut Inbox,
+    judge: &mut Judge,
+    numbers: &mut Numbers,
+    facts: &mut Facts,
+) {
     for _ in 0..MOST_AT_ONCE / 64 {
         if inbox.receive(socket).is_err() {
             return;
@@ -241,15 +256,14 @@ fn take_datagrams(socket: &Socket, inbox: &mut Inbox, numbers: &mut Numbers, fac
             if let Some(source) = facts.source(message.source.ip()) {
                 source.at_socket += 1;
             }
-            if let Ok((header, _)) = Header::parse(message.bytes) {
-                numbers.see(message.source.ip(), &header);
-            }
-            match Datagram::parse(message.bytes) {
-                // Whoever has no key sees that it is a signal all the same.
-                Ok(_) | Err(Malformed::Sealed) => {}
-                Err(error) => facts.foreign = (facts.foreign.0 + 1, Some(error.to_string())),
+            // What nobody takes tells nothing of what is lost.
+            match (judge.judge(message.bytes, message.source), Header::parse(message.bytes)) {
+                (Some(why), _) => facts.refuse(message.source.ip(), why),
+                (None, Ok((header, _))) => numbers.see(message.source.ip(), &header),
+                (None, Err(_)) => {}
             }
         }
+        judge.look();
     }
 }
 
@@ -260,6 +274,14 @@ impl Facts {
             return None;
         }
         Some(self.sources.entry(source).or_default())
+    }
+
+    fn refuse(&mut self, source: IpAddr, why: &'static str) {
+        let mut source = source.to_string();
+        if self.refused.len() >= MOST_SOURCES && !self.refused.contains_key(&source) {
+            source = "others".to_owned();
+        }
+        *self.refused.entry(source).or_default().entry(why).or_default() += 1;
     }
 }
 

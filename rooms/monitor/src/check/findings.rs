@@ -1,5 +1,6 @@
 //! What follows from facts: what is wrong, by which evidence, and what mends it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Serialize;
@@ -151,16 +152,50 @@ fn findings(facts: &Facts) -> Vec<Finding> {
                       above 1; a switch that snoops needs a querier (--duration 130s hears one)";
         findings.push(Finding { name: "silence", what, remedy: remedy.into() });
     }
-    let (foreign, why) = &facts.foreign;
-    if *foreign > 0 && *foreign == facts.at_socket {
-        let what = format!("what comes is no signal: {}", why.as_deref().unwrap_or_default());
-        findings.push(Finding {
-            name: "foreign",
-            what,
-            remedy: "choose a group of their own for signals (--group)".into(),
-        });
-    }
+    findings.extend(refused(facts));
     findings
+}
+
+/// What a server does not take: who sends it, the worst first, and why.
+fn refused(facts: &Facts) -> Option<Finding> {
+    let count = |reasons: &BTreeMap<&'static str, u64>| reasons.values().sum::<u64>();
+    let mut senders: Vec<_> = facts.refused.iter().collect();
+    senders.sort_by_key(|(_, reasons)| std::cmp::Reverse(count(reasons)));
+    let (_, worst) = senders.first()?;
+    let (why, _) = worst.iter().max_by_key(|(_, count)| **count)?;
+    let all: u64 = senders.iter().map(|(_, reasons)| count(reasons)).sum();
+    let of = |(sender, reasons): &(&String, &BTreeMap<&'static str, u64>)| format!("{sender} ({})", in_words(reasons));
+    let mut from: Vec<String> = senders.iter().take(MOST_NAMED).map(of).collect();
+    if senders.len() > MOST_NAMED {
+        from.push(format!("{} more", senders.len() - MOST_NAMED));
+    }
+    let foreign: u64 = facts.refused.values().filter_map(|reasons| reasons.get("foreign")).sum();
+    let is_all = foreign == facts.at_socket;
+    let what = if is_all { "what comes is no signal" } else { "a server does not take all that comes" };
+    let what = format!("{what}: {} from {}", counted(all as usize, "datagram"), from.join(", "));
+    Some(Finding { name: if is_all { "foreign" } else { "refused" }, what, remedy: remedy(why).into() })
+}
+
+/// `foreign 12, malformed 3`
+fn in_words(reasons: &BTreeMap<&'static str, u64>) -> String {
+    reasons.iter().map(|(why, count)| format!("{why} {count}")).collect::<Vec<_>>().join(", ")
+}
+
+/// What mends that datagrams are not taken.
+fn remedy(why: &str) -> &'static str {
+    match why {
+        "foreign" | "long" => {
+            "something else sends to this group: end it, or choose a group of their own for signals (--group)"
+        }
+        "version" => "it is another version of weir: bring them to one",
+        "no_key" => "they are encrypted: name the file of the group's key (--key)",
+        "no_sender" => "they are signed: name the files of the senders' public keys (--sender)",
+        "plain" => "they are not encrypted: encrypt = FILE at the station, if it is one of yours",
+        "unsigned" => "they are not signed: sign = FILE at the station, if it is one of yours",
+        "changed" => "encrypted with another key, or altered on the way: compare the files of the group's key",
+        "forged" => "signed by none of --sender: name the station's .pub file, or somebody forges",
+        _ => "damaged or forged: look at what sends from there; keys keep forgers out (weir monitor key)",
+    }
 }
 
 /// No rule elsewhere takes back what one drops.
@@ -194,7 +229,11 @@ impl fmt::Display for Report {
                 0 => String::new(),
                 missing => format!(", {missing} of {} of data missing", count.numbered),
             };
-            writeln!(f, "  from {source}: {} heard{lost}{ttl}", count.at_socket)?;
+            let refused = match facts.refused.get(source) {
+                Some(reasons) => format!(", not taken: {}", in_words(reasons)),
+                None => String::new(),
+            };
+            writeln!(f, "  from {source}: {} heard{lost}{refused}{ttl}", count.at_socket)?;
         }
         for querier in &facts.queriers {
             writeln!(f, "  {querier} asks for members")?;
@@ -217,6 +256,9 @@ impl fmt::Display for Report {
         Ok(())
     }
 }
+
+/// Senders of what is not taken that are named.
+const MOST_NAMED: usize = 8;
 
 /// A frame of Ethernet.
 const FRAME: u32 = 1500;

@@ -7,6 +7,7 @@
 
 mod facts;
 mod findings;
+mod refused;
 mod send;
 #[cfg(test)]
 mod tests;

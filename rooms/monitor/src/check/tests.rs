@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use weir_wire::signal::{Header, Kind};
+use weir_wire::signal::{Clock, Flags, Header, Kind};
 
 use super::facts::{Numbers, Source, joined_on};
+use super::refused::Judge;
 use super::*;
+use crate::seal::{GroupKey, Opener};
 
 fn well() -> Facts {
     Facts {
@@ -27,7 +29,8 @@ fn each_fault_is_found_and_nothing_else() {
     let bridge = || Bridge { name: "br0".into(), snoops: true, asked: false };
     let lossy = Source { at_socket: 9, numbered: 100, missing: 8, ..Source::default() };
     let sources = || BTreeMap::from([("10.0.0.1".to_owned(), lossy)]);
-    let cases: [(&str, Facts); 13] = [
+    let refused = |why, count| BTreeMap::from([("10.0.0.9".to_owned(), BTreeMap::from([(why, count)]))]);
+    let cases: [(&str, Facts); 15] = [
         ("not-joined", Facts { not_joined: Some("no such device".into()), interface: None, ..well() }),
         ("not-listed", Facts { interface: None, ..well() }),
         ("down", Facts { up: false, ..well() }),
@@ -41,6 +44,8 @@ fn each_fault_is_found_and_nothing_else() {
         ("socket-drops", Facts { sources: sources(), socket_drops: 8, ..well() }),
         ("no-querier", Facts { bridges: vec![bridge()], ..well() }),
         ("silence", Facts { at_socket: 0, at_interface: Some(0), ..well() }),
+        ("foreign", Facts { refused: refused("foreign", 9), ..well() }),
+        ("refused", Facts { refused: refused("foreign", 8), ..well() }),
     ];
     assert_eq!(Report::new(well()).findings, []);
     for (name, facts) in cases {
@@ -97,6 +102,43 @@ fn a_check_hears_what_another_sends_and_is_lost() {
     assert_eq!(told(&of(Heartbeat)).0, (5, 5));
     let (counts, text) = told(&[(Heartbeat, 0), (Heartbeat, 0)]);
     assert!(counts == (0, 0) && text.contains("loss was not measured") && !text.contains("nothing is wrong"), "{text}");
+}
+
+/// What a server's ledger counts as refused, by who sends it.
+#[test]
+fn who_sends_what_is_not_taken_is_named() {
+    let (own, other) = ("10.0.0.1:5110".parse().unwrap(), "10.0.0.9:4000".parse().unwrap());
+    let header = |kind, sequence| {
+        Header { kind, flags: Flags::default(), clock: Clock::default(), count: 0, session: 7, sequence }.to_bytes()
+    };
+    let (data, heartbeat) = (header(Kind::Data, 0), header(Kind::Heartbeat, 1));
+    let mut judge = Judge::new(Opener::default(), false);
+    for (bytes, source, why) in [
+        (&data[..], own, None),
+        (&heartbeat, own, None),
+        (b"app.requests:1|c", other, Some("foreign")),
+        (&data[..20], other, Some("malformed")),
+        (&header(Kind::Data, 1 << 40), other, Some("implausible")),
+        (&header(Kind::End, 5), other, Some("stranger")),
+        (&[0; 2000], other, Some("long")),
+    ] {
+        assert_eq!(judge.judge(bytes, source), why);
+    }
+    // What is sealed is a signal to who has no key, and what is not sealed is none to who has one.
+    let mut sealed = header(Kind::Data, 1);
+    sealed[3] = 3;
+    assert_eq!(judge.judge(&sealed, own), None);
+    let folder = tempfile::TempDir::new().unwrap();
+    let key = GroupKey::create(&folder.path().join("key")).unwrap();
+    let mut judge = Judge::new(Opener::new(Some(key), Vec::new()), true);
+    assert_eq!(judge.judge(&data, own), Some("plain"));
+    assert_eq!(judge.judge(&sealed, own), Some("no_sender"));
+
+    let refused = [("10.0.0.8", "unsigned", 1), ("10.0.0.9", "foreign", 7)];
+    let refused = refused.map(|(sender, why, count)| (sender.to_owned(), BTreeMap::from([(why, count)]))).into();
+    let found = Report::new(Facts { refused, ..well() }).findings;
+    let what = "a server does not take all that comes: 8 datagrams from 10.0.0.9 (foreign 7), 10.0.0.8 (unsigned 1)";
+    assert_eq!((found.len(), found[0].what.as_str()), (1, what));
 }
 
 #[test]

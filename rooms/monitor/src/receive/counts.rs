@@ -145,7 +145,17 @@ impl Counts {
     }
 }
 
+/// Why what is sealed otherwise than the keys demand, or cannot be read, is not taken, as the ledger calls it.
+pub(crate) fn reason(refused: seal::Refused) -> &'static str {
+    Refused::Seal(refused).name()
+}
+
 impl Refused {
+    /// As the ledger calls it.
+    pub(super) fn name(self) -> &'static str {
+        REFUSED[self.place()]
+    }
+
     fn place(self) -> usize {
         let (Self::Malformed(malformed) | Self::Seal(seal::Refused::Malformed(malformed))) = self else {
             return match self {

@@ -29,6 +29,7 @@ use weir_wire::signal::{Block, Channel, Clock};
 
 pub(crate) use channel::Kept;
 pub use counts::Counts;
+pub(crate) use counts::reason;
 pub use follow::{Changes, Follow};
 pub(crate) use receiver::dropped_since;
 pub use receiver::{Listen, Open, Receiver, Settings};

@@ -75,7 +75,7 @@ impl Sessions {
     }
 
     /// Takes a datagram, that is neither signed nor encrypted any more, from a source; `false`: it was sealed, and was sent before others
-    /// that came: no sign that its sender lives.
+    /// that came: no sign that its sender lives. Returns why it is not taken, as the ledger calls it; `None`: it is.
     pub fn take_opened<S: Sink + ?Sized>(
         &mut self,
         bytes: &[u8],
@@ -83,12 +83,18 @@ impl Sessions {
         moment: Moment,
         witness: &mut dyn Witness,
         sink: &mut S,
-    ) {
+    ) -> Option<&'static str> {
         self.tally.datagrams += 1;
         self.tally.bytes += bytes.len() as u64;
         match self.try_take(bytes, source, moment, witness, sink) {
-            Ok(kind) => self.tally.kind(kind),
-            Err(refused) => self.tally.refuse(refused),
+            Ok(kind) => {
+                self.tally.kind(kind);
+                None
+            }
+            Err(refused) => {
+                self.tally.refuse(refused);
+                Some(refused.name())
+            }
         }
     }
 

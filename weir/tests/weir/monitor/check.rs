@@ -1,10 +1,16 @@
 //! `weir monitor check` between hosts: a way that is well, and one fault each.
 
+use std::net::{Ipv4Addr, UdpSocket};
 use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use socket2::SockRef;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_testbed::network::{Host, Switch, cable};
@@ -24,6 +30,38 @@ impl Drop for Sending {
 
 fn sending(host: &Host) -> Sending {
     Sending(host.run(|| weir(&["monitor", "check", "--send", "--interface", "eth0"]).spawn().unwrap()))
+}
+
+/// Sends no signals to the group, until dropped.
+struct Garbage {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Garbage {
+    fn send(host: &Host) -> Self {
+        let socket = host.run(|| {
+            let socket = UdpSocket::bind("10.0.0.1:0").unwrap();
+            SockRef::from(&socket).set_multicast_if_v4(&Ipv4Addr::new(10, 0, 0, 1)).unwrap();
+            socket
+        });
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let send = move || {
+            while !stopped.load(Ordering::Relaxed) {
+                socket.send_to(b"app.requests:1|c", "239.192.77.1:5110").unwrap();
+                thread::sleep(Duration::from_millis(20));
+            }
+        };
+        Self { stop, thread: Some(thread::spawn(send)) }
+    }
+}
+
+impl Drop for Garbage {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
 }
 
 /// The names of what is found, and the report.
@@ -52,6 +90,20 @@ fn a_way_that_is_well_has_no_findings() {
     let source = &report["facts"]["sources"]["10.0.0.1"];
     assert_eq!(source["ttl"], 1, "{report:#}");
     assert!(source["at_socket"].as_u64() > Some(5), "{report:#}");
+}
+
+#[test]
+fn who_sends_what_is_no_signal_is_told_among_others() {
+    let _turn = turn();
+    let Some([a, b]) = cable(1500) else { return };
+    let _sending = sending(&a);
+    let _garbage = Garbage::send(&a);
+    let (names, report) = check(&b);
+    assert_eq!(names, ["refused"], "{report:#}");
+    let refused = report["facts"]["refused"]["10.0.0.1"].as_object().unwrap();
+    assert!(refused["foreign"].as_u64() > Some(5) && refused.len() == 1, "{report:#}");
+    let what = report["findings"][0]["what"].as_str().unwrap();
+    assert!(what.contains("10.0.0.1 (foreign "), "{what}");
 }
 
 #[test]
