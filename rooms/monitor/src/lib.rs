@@ -15,6 +15,7 @@ pub mod archive;
 pub mod check;
 pub mod foreign;
 pub mod history;
+mod needed;
 pub mod outputs;
 pub mod receive;
 pub mod record;

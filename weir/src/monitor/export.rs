@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use weir_monitor::archive::export::{self, Choice, Format};
 use weir_service::output::complain;
@@ -22,8 +22,8 @@ Examples:
   weir monitor export run.mcap --channel 'coil 1' --from 2026-11-23T10:00:00Z --until 2026-11-23T10:01:00Z
 
 A row a sample, a bucket or a gap; the column `samples` adds up to what was sent, the column `cause`
-tells where the samples of a gap were lost. A file that is damaged is read up to there. docs/monitor-archive.md
-explains every column.")]
+tells where the samples of a gap were lost. A file that is damaged or cut is read up to there, and the
+exit status is 1. docs/monitor-archive.md explains every column.")]
 pub(super) struct Export {
     /// Files of `weir monitor record`, in the order in which they were written.
     #[arg(value_name = "FILE", required = true)]
@@ -80,14 +80,6 @@ impl Export {
                 })?
             }
         };
-        for (file, damage) in &exported.damaged {
-            complain!(
-                "weir: {}: damaged behind {} bytes: {} (what is before is exported)",
-                file.display(),
-                damage.whole_bytes,
-                damage.error
-            );
-        }
         let number = |number: u64| count(i64::try_from(number).unwrap_or(i64::MAX));
         complain!(
             "{} rows: {} samples, {} of them missing",
@@ -95,7 +87,14 @@ impl Export {
             number(exported.samples),
             number(exported.missing)
         );
-        Ok(Outcome::Done)
+        let mut damaged = exported.damaged.iter().map(|(file, damage)| {
+            let (file, whole) = (file.display(), damage.whole_bytes);
+            format!("{file}: damaged behind {whole} bytes: {} (what is before is exported)", damage.error)
+        });
+        // What is exported stays, and whoever reads it by a program is told that it is not all.
+        let Some(last) = damaged.next_back() else { return Ok(Outcome::Done) };
+        damaged.for_each(|line| complain!("weir: {line}"));
+        bail!("{last}")
     }
 }
 

@@ -8,7 +8,6 @@ use clap::Args;
 use weir_monitor::record;
 use weir_monitor::record::config::{Document, Origin};
 use weir_monitor::serve::config::document::Listen;
-use weir_monitor::serve::control;
 use weir_service::config::Address;
 use weir_units::{Size, Span};
 
@@ -69,10 +68,9 @@ impl Record {
     pub(super) fn run(self) -> Result<Outcome> {
         let origin =
             Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
-        let config = usage(origin.load())?;
+        let (config, warnings) = usage(origin.begin(self.configured.check))?;
         if self.configured.check {
-            usage(control::opener(&config.settings.keys).and_then(|_| control::asker(&config.settings.keys)))?;
-            print_checked(&[], &config.to_toml());
+            print_checked(&warnings, &config.to_toml());
             return Ok(Outcome::Done);
         }
         let ledger = record::run(&origin, config, self.configured.service.verbose)?;

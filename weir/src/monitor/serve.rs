@@ -48,9 +48,8 @@ impl Serve {
             http: self.http,
             fixed: self.configured.service.fixed(),
         };
-        let config = usage(origin.load())?;
+        let config = usage(origin.begin(self.configured.check))?;
         if self.configured.check {
-            usage(control::read_keys(&config.settings))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }

@@ -58,9 +58,8 @@ impl Station {
     pub(super) fn run(self) -> Result<Outcome> {
         let origin =
             Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
-        let config = usage(origin.load())?;
+        let config = usage(origin.begin(self.configured.check))?;
         if self.configured.check {
-            usage(control::read_keys(&config.settings))?;
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }

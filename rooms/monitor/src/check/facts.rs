@@ -240,13 +240,7 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, f
     }
 }
 
-fn take_datagrams(
-    socket: &Socket,
-    inbox: &mut Inbox,
-    judge: &mut Judge,
-    numbers: &mut Numbers,
-    facts: &mut Facts,
-) {
+fn take_datagrams(socket: &Socket, inbox: &mut Inbox, judge: &mut Judge, numbers: &mut Numbers, facts: &mut Facts) {
     for _ in 0..MOST_AT_ONCE / 64 {
         if inbox.receive(socket).is_err() {
             return;

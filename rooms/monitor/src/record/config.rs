@@ -11,6 +11,7 @@ use weir_units::{Size, Span};
 
 use super::Settings;
 use crate::archive::{self, Limits};
+use crate::needed::Needed;
 use crate::receive::{self, Listen};
 use crate::serve::config::document;
 use crate::serve::settings::Keys;
@@ -72,14 +73,34 @@ impl Origin {
     /// # Errors
     /// One line with the place: not TOML, an unknown key, a value out of its bounds.
     pub fn load(&self) -> Result<Config> {
+        self.base.load(|document, file| check(self.with_flags(document), file))
+    }
+
+    /// The same at the start, with the files of keys that it names, and if it is only to be checked with all else that it needs of this
+    /// machine. Returns also what is to be said of that, a line each.
+    ///
+    /// # Errors
+    /// Likewise; a key cannot be read, an interface, an address or the directory is not there.
+    pub fn begin(&self, is_check: bool) -> Result<(Config, Vec<String>)> {
         self.base.load(|document, file| {
-            let document = Document {
-                admin: self.fixed.admin.map(Address).or(document.admin),
-                user: self.fixed.user.clone().or(document.user),
-                ..document
-            };
-            check(document, file)
+            let config = check(self.with_flags(document), file)?;
+            let (settings, mut needed) = (&config.settings, Needed::new(file));
+            needed.keys(&settings.keys)?;
+            if is_check {
+                needed.listen(&settings.receive.listen)?;
+                needed.directory(&[Step::Key("directory")], &settings.archive.directory)?;
+                needed.admin(&config.fixed, &self.fixed)?;
+            }
+            Ok((config, needed.into_warnings()))
         })
+    }
+
+    fn with_flags(&self, document: Document) -> Document {
+        Document {
+            admin: self.fixed.admin.map(Address).or(document.admin),
+            user: self.fixed.user.clone().or(document.user),
+            ..document
+        }
     }
 }
 

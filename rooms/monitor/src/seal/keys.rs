@@ -46,6 +46,16 @@ pub enum KeyError {
         /// What its line begins with.
         kind: &'static str,
     },
+    /// It is a key of another kind.
+    #[error("key {}: it is a `{found}`, and a `{wanted}` is needed (name the file of that)", path.display())]
+    Kind {
+        /// Which.
+        path: PathBuf,
+        /// What its line begins with.
+        found: &'static str,
+        /// And is to begin with.
+        wanted: &'static str,
+    },
     /// The kernel gives no random numbers.
     #[error("no random numbers from the kernel")]
     Random,
@@ -142,16 +152,22 @@ fn random() -> Result<[u8; 32], KeyError> {
 }
 
 fn secret(path: &Path, kind: &'static str) -> Result<[u8; 32], KeyError> {
+    // What is no secret may be read by others: what it is comes first.
+    let key = read(path, kind)?;
     let metadata = fs::metadata(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
     if metadata.mode() & 0o077 != 0 {
         return Err(KeyError::Open(path.to_owned()));
     }
-    read(path, kind)
+    Ok(key)
 }
 
 fn read(path: &Path, kind: &'static str) -> Result<[u8; 32], KeyError> {
     let text = fs::read_to_string(path).map_err(|source| KeyError::File { path: path.to_owned(), source })?;
-    line(&text, kind).ok_or_else(|| KeyError::Content { path: path.to_owned(), kind })
+    let path = || path.to_owned();
+    match [GROUP, SIGNING, PUBLIC].into_iter().find(|found| *found != kind && line(&text, found).is_some()) {
+        Some(found) => Err(KeyError::Kind { path: path(), found, wanted: kind }),
+        None => line(&text, kind).ok_or_else(|| KeyError::Content { path: path(), kind }),
+    }
 }
 
 /// The key of the one line of a file.

@@ -76,17 +76,6 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     outcome.map(|()| open.account())
 }
 
-/// Reads every file of keys that is named.
-///
-/// # Errors
-/// One line: one cannot be read, is open to others, or is no key of its kind.
-pub fn read_keys(settings: &Settings) -> Result<()> {
-    opener(&settings.keys)?;
-    asker(&settings.keys)?;
-    settings.publish.as_ref().map(|publish| sealer(publish, &settings.keys)).transpose()?;
-    Ok(())
-}
-
 fn sealer(publish: &Publish, keys: &Keys) -> Result<Sealer> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let signing = publish.sign.as_deref().map(SigningKey::read).transpose()?;

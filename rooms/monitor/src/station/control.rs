@@ -83,15 +83,6 @@ fn streams(settings: &Settings) -> Result<Vec<Stream>> {
     Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer(settings)?)?])
 }
 
-/// Reads every file of keys that is named.
-///
-/// # Errors
-/// One line: one cannot be read, is open to others, or is no key of its kind.
-pub fn read_keys(settings: &Settings) -> Result<()> {
-    hearing(settings)?;
-    sealer(settings).map(drop)
-}
-
 fn sealer(settings: &Settings) -> Result<Sealer> {
     let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
     let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;

@@ -31,9 +31,13 @@ fn check_of(service: &[&str], config: &str) -> toml::Table {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("weir.toml");
     // What the service manager would make.
-    let state = dir.path().join("weir-sflow");
-    fs::create_dir(&state).unwrap();
-    fs::write(&file, config.replace(STATE, state.to_str().unwrap())).unwrap();
+    let mut config = config.to_owned();
+    for folder in [STATE, RECORDER] {
+        let state = dir.path().join(Path::new(folder).file_name().unwrap());
+        fs::create_dir(&state).unwrap();
+        config = config.replace(folder, state.to_str().unwrap());
+    }
+    fs::write(&file, &config).unwrap();
     let output = weir(&[service, &["-c", file.to_str().unwrap(), "--check"]].concat()).output().unwrap();
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert!(output.status.success() && stderr.is_empty(), "{config}\n{stderr}");
@@ -62,5 +66,6 @@ fn assert_flags_exist(arguments: &[&str]) {
     assert!(arguments.iter().any(|argument| argument.starts_with('-')), "{arguments:?}");
 }
 
-/// Where the manager makes a directory for the analyser's state.
+/// Where the manager makes directories for the analyser's state, and for what is recorded.
 const STATE: &str = "/var/lib/weir-sflow";
+const RECORDER: &str = "/var/lib/weir-recorder";

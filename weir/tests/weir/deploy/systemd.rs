@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testbed::program;
 
-use super::{STATE, assert_flags_exist, check, check_of, read};
+use super::{RECORDER, STATE, assert_flags_exist, check, check_of, read};
 
 /// The values of a key, in all sections.
 fn values(unit: &str, key: &str) -> Vec<String> {
@@ -153,8 +153,8 @@ fn stations_servers_and_recorders_start_the_program_as_it_is() {
         let config = check_of(&["monitor", command], &read(&format!("systemd/{name}.toml")));
         assert!(read("prometheus/weir-monitor.rules.yaml").contains(config["admin"].as_str().unwrap()));
         if name == "recorder" {
-            let state = format!("/var/lib/{}", value(&unit, "StateDirectory"));
-            assert_eq!(config["directory"].as_str().unwrap(), state);
+            assert_eq!(format!("/var/lib/{}", value(&unit, "StateDirectory")), RECORDER);
+            assert!(read("systemd/recorder.toml").contains(&format!("directory = \"{RECORDER}\"")));
         }
     }
 }

@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_service::Fixed;
-use weir_service::config::{Address, Base};
+use weir_service::config::{Address, Base, Step};
 use weir_units::{Frequency, Share, Size, Span};
 
 use super::settings::{self, Rule, Settings, Watching, Window};
+use crate::needed::Needed;
 use crate::receive;
+use crate::seal::SigningKey;
 use document::{Derive, Document, Limit, Listen, Publish, Statistic};
 
 /// A validated configuration.
@@ -41,15 +43,39 @@ impl Origin {
     /// # Errors
     /// One line with the place: not TOML, an unknown key, a value out of its bounds.
     pub fn load(&self) -> Result<Config> {
+        self.base.load(|document, file| check::config(self.with_flags(document), file))
+    }
+
+    /// The same at the start, with the files of keys that it names, and if it is only to be checked with all else that it needs of this
+    /// machine.
+    ///
+    /// # Errors
+    /// Likewise; a key cannot be read, an interface or an address is not there.
+    pub fn begin(&self, is_check: bool) -> Result<Config> {
         self.base.load(|document, file| {
-            let document = Document {
-                http: self.http.map(Address).or(document.http),
-                admin: self.fixed.admin.map(Address).or(document.admin),
-                user: self.fixed.user.clone().or(document.user),
-                ..document
-            };
-            check::config(document, file)
+            let config = check::config(self.with_flags(document), file)?;
+            let (settings, needed) = (&config.settings, Needed::new(file));
+            needed.keys(&settings.keys)?;
+            let publish = settings.publish.as_ref();
+            let at = |key| [Step::Key("publish"), Step::Key(key)];
+            needed.key(&at("sign"), publish.and_then(|publish| publish.sign.as_deref()), SigningKey::read)?;
+            if is_check {
+                needed.listen(&settings.receive.listen)?;
+                needed.interface(&at("interface"), publish.and_then(|publish| publish.interface.as_deref()))?;
+                needed.server("http", settings.http, self.http.is_some())?;
+                needed.admin(&config.fixed, &self.fixed)?;
+            }
+            Ok(config)
         })
+    }
+
+    fn with_flags(&self, document: Document) -> Document {
+        Document {
+            http: self.http.map(Address).or(document.http),
+            admin: self.fixed.admin.map(Address).or(document.admin),
+            user: self.fixed.user.clone().or(document.user),
+            ..document
+        }
     }
 }
 

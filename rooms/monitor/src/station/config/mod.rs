@@ -2,6 +2,7 @@
 
 mod check;
 pub mod document;
+mod needed;
 mod source;
 
 use anyhow::Result;
@@ -9,6 +10,7 @@ use weir_service::Fixed;
 use weir_service::config::{Address, Base};
 
 use super::settings::Settings;
+use crate::needed::Needed;
 use document::Document;
 
 pub use source::source;
@@ -39,14 +41,33 @@ impl Origin {
     /// # Errors
     /// One line with the place: not TOML, an unknown key, a value out of its bounds.
     pub fn load(&self) -> Result<Config> {
+        self.base.load(|document, file| check::config(self.with_flags(document), file))
+    }
+
+    /// The same at the start, with the files of keys that it names, and if it is only to be checked with all else that it needs of this
+    /// machine.
+    ///
+    /// # Errors
+    /// Likewise; a key cannot be read, a file, an interface or an address is not there.
+    pub fn begin(&self, is_check: bool) -> Result<Config> {
         self.base.load(|document, file| {
-            let document = Document {
-                admin: self.fixed.admin.map(Address).or(document.admin),
-                user: self.fixed.user.clone().or(document.user),
-                ..document
-            };
-            check::config(document, file)
+            let config = check::config(self.with_flags(document), file)?;
+            let needed = Needed::new(file);
+            needed::keys(&config.settings, &needed)?;
+            if is_check {
+                needed::others(&config.settings, &needed)?;
+                needed.admin(&config.fixed, &self.fixed)?;
+            }
+            Ok(config)
         })
+    }
+
+    fn with_flags(&self, document: Document) -> Document {
+        Document {
+            admin: self.fixed.admin.map(Address).or(document.admin),
+            user: self.fixed.user.clone().or(document.user),
+            ..document
+        }
     }
 }
 

@@ -36,8 +36,15 @@ fn keys_are_made_once_and_refused_where_others_may_read_them() {
     std::fs::write(&file, format!("encrypt = {path:?}\n")).unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let (status, text) = mistake(&["-c", file.to_str().unwrap()]);
-    assert_eq!((status, text.lines().count()), (1, 1), "{text}");
-    assert!(text.contains("others may read it (chmod 600 "), "{text}");
+    assert_eq!((status, text.lines().count()), (2, 1), "{text}");
+    let place = format!("weir: {}:1: encrypt: key {}: ", file.display(), path.display());
+    assert!(text.starts_with(&place) && text.contains("others may read it (chmod 600 "), "{text}");
+    // What is no secret may be read by others: it is only the wrong one.
+    let (own, public) = (folder.path().join("own.key"), folder.path().join("own.pub"));
+    assert!(weir(&["monitor", "key", "--out", own.to_str().unwrap()]).output().unwrap().status.success());
+    std::fs::write(&file, format!("sign = {public:?}\n")).unwrap();
+    let (status, text) = mistake(&["-c", file.to_str().unwrap()]);
+    assert!(status == 2 && text.contains("it is a `weir-signal-public-key`") && !text.contains("chmod"), "{text}");
 }
 
 /// By whatever key of the file it is named, a file of another kind is found without a start.
@@ -64,7 +71,61 @@ fn check_reads_every_file_of_keys() {
             let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
             let said = String::from_utf8(output.stderr).unwrap();
             assert_eq!(output.status.code(), Some(2), "{room}, {text}: {said}");
-            assert!(said.contains(&format!("key {path}: ")) && said.contains(words), "{room}, {text}: {said}");
+            let table = if text.contains("[publish]") { "publish." } else { "" };
+            let (line, last) = text.lines().enumerate().last().unwrap();
+            let key = format!("{table}{}", last.split(' ').next().unwrap());
+            let place = format!("weir: {}:{}: {key}: key {path}: ", file.display(), line + 1);
+            assert!(said.starts_with(&place) && said.contains(words), "{room}, {text}: {said}");
         }
+    }
+}
+
+/// What a start would fail for is found without one, with its place.
+#[test]
+fn check_finds_what_is_not_there() {
+    let folder = tempfile::TempDir::new().unwrap();
+    let file = folder.path().join("room.toml");
+    let listen = "[[listen]]\naddress = \"239.1.1.1:7\"\ninterface = \"nowhere0\"";
+    let (interface, address) = ("there is no interface nowhere0 here", "192.0.2.1:7 is no address of this machine");
+    for (room, text, words) in [
+        ("station", "interface = \"nowhere0\"", format!("1: interface: {interface}")),
+        (
+            "station",
+            "full_to = \"239.1.1.1\"\nfull_interface = [\"nowhere0\"]",
+            format!("2: full_interface: {interface}"),
+        ),
+        (
+            "station",
+            "[[source]]\nkind = \"tail\"\npath = \"/nowhere\"",
+            "3: source.path: follow /nowhere: No such file".into(),
+        ),
+        (
+            "station",
+            "[[source]]\nkind = \"ring\"\npath = \"/nowhere\"",
+            "3: source.path: ring /nowhere: No such file".into(),
+        ),
+        (
+            "station",
+            "[[source]]\nkind = \"wav\"\nname = \"a\"\npath = \"/nowhere\"",
+            "4: source.path: sound /nowhere: No such file".into(),
+        ),
+        (
+            "station",
+            "[[source]]\nkind = \"udp\"\nformat = \"influx\"\nlisten = \"192.0.2.1:7\"",
+            format!("4: source.listen: {address}"),
+        ),
+        ("station", "admin = \"192.0.2.1:7\"", format!("1: admin: {address}")),
+        ("serve", "http = \"192.0.2.1:7\"", format!("1: http: {address}")),
+        ("serve", "[[listen]]\naddress = \"192.0.2.1:7\"", format!("2: listen.address: {address}")),
+        ("serve", listen, format!("3: listen.interface: {interface}")),
+        ("serve", "[publish]\ninterface = \"nowhere0\"", format!("2: publish.interface: {interface}")),
+        ("record", listen, format!("3: listen.interface: {interface}")),
+        ("record", "directory = \"/nowhere\"", "1: directory: /nowhere: No such file".into()),
+    ] {
+        std::fs::write(&file, text).unwrap();
+        let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{room}, {text}: {said}");
+        assert!(said.starts_with(&format!("weir: {}:{words}", file.display())), "{room}, {text}: {said}");
     }
 }

@@ -1,0 +1,202 @@
+//! What a configuration names and this machine is to have: files, directories, interfaces, addresses. What is missing is one line with
+//! its file, line and key.
+
+use std::fmt::Display;
+use std::fs;
+use std::io;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, anyhow};
+use nix::net::if_::if_nametoindex;
+use nix::unistd::{AccessFlags, access};
+use weir_service::Fixed;
+use weir_service::config::{Document, Step};
+
+use crate::receive::Listen;
+use crate::seal::{GroupKey, KeyError, PublicKey, SigningKey};
+use crate::serve::settings::Keys;
+
+/// Looks for what is named. `'f`: where it stands.
+pub(crate) struct Needed<'f, 'd> {
+    file: Option<&'f Document<'d>>,
+    warnings: Vec<String>,
+}
+
+impl<'f, 'd> Needed<'f, 'd> {
+    /// `file`: where it stands; `None`: flags have named it.
+    pub(crate) fn new(file: Option<&'f Document<'d>>) -> Self {
+        Self { file, warnings: Vec::new() }
+    }
+
+    /// What a start may still do without, a line each.
+    pub(crate) fn into_warnings(self) -> Vec<String> {
+        self.warnings
+    }
+
+    /// An error about the value at `path`, which it names.
+    pub(crate) fn error(&self, path: &[Step<'_>], message: impl Display) -> anyhow::Error {
+        let keys = path.iter().filter_map(|step| match *step {
+            Step::Key(key) => Some(key),
+            Step::Index(_) => None,
+        });
+        let message = format!("{}: {message}", keys.collect::<Vec<_>>().join("."));
+        match self.file {
+            Some(file) => file.error(path, &message),
+            None => anyhow!("{message}"),
+        }
+    }
+
+    fn warn(&mut self, path: &[Step<'_>], message: impl Display) {
+        self.warnings.push(self.error(path, message).to_string());
+    }
+
+    /// A key that can be read.
+    pub(crate) fn key<T>(
+        &self,
+        path: &[Step<'_>],
+        file: Option<&Path>,
+        read: impl FnOnce(&Path) -> Result<T, KeyError>,
+    ) -> Result<()> {
+        file.map(read).transpose().map(drop).map_err(|error| self.error(path, error))
+    }
+
+    /// What a receiver is given to open with, and to ask with.
+    pub(crate) fn keys(&self, keys: &Keys) -> Result<()> {
+        self.key(&[Step::Key("key")], keys.group.as_deref(), GroupKey::read)?;
+        self.public_keys("senders", &keys.senders)?;
+        self.key(&[Step::Key("sign")], keys.sign.as_deref(), SigningKey::read)
+    }
+
+    /// A list of public keys.
+    pub(crate) fn public_keys(&self, key: &str, files: &[PathBuf]) -> Result<()> {
+        let mut files = files.iter().enumerate();
+        files.try_for_each(|(at, file)| {
+            self.key(&[Step::Key(key), Step::Index(at)], Some(file.as_path()), PublicKey::read)
+        })
+    }
+
+    /// An interface of this machine.
+    pub(crate) fn interface(&self, path: &[Step<'_>], name: Option<&str>) -> Result<()> {
+        match name.map(if_nametoindex) {
+            Some(Err(_)) => {
+                let name = name.unwrap_or_default();
+                Err(self.error(path, format!("there is no interface {name} here (ip link lists those that there are)")))
+            }
+            Some(Ok(_)) | None => Ok(()),
+        }
+    }
+
+    /// What signals come in by.
+    pub(crate) fn listen(&self, listen: &[Listen]) -> Result<()> {
+        listen.iter().enumerate().try_for_each(|(at, listen)| {
+            let path = |key| [Step::Key("listen"), Step::Index(at), Step::Key(key)];
+            self.interface(&path("interface"), listen.interface.as_deref())?;
+            self.datagrams(&path("address"), listen.address)
+        })
+    }
+
+    /// An address of this machine to receive datagrams at. Whether its port is free now is not looked at: the service that this is for may
+    /// run.
+    pub(crate) fn datagrams(&self, path: &[Step<'_>], address: SocketAddr) -> Result<()> {
+        if address.ip().is_multicast() {
+            return Ok(());
+        }
+        self.address(path, address, UdpSocket::bind(SocketAddr::new(address.ip(), 0)).map(drop))
+    }
+
+    /// An address of this machine to serve at, likewise. `by_flag`: it does not stand in the file.
+    pub(crate) fn server(&self, key: &str, address: SocketAddr, by_flag: bool) -> Result<()> {
+        let place = Self::new(self.file.filter(|_| !by_flag));
+        let bound = TcpListener::bind(SocketAddr::new(address.ip(), 0)).map(drop);
+        place.address(&[Step::Key(key)], address, bound)
+    }
+
+    /// Where `/metrics` are served.
+    pub(crate) fn admin(&self, fixed: &Fixed, flags: &Fixed) -> Result<()> {
+        fixed.admin.map_or(Ok(()), |address| self.server("admin", address, flags.admin.is_some()))
+    }
+
+    fn address(&self, path: &[Step<'_>], address: SocketAddr, bound: io::Result<()>) -> Result<()> {
+        match bound {
+            Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => {
+                let message =
+                    format!("{address} is no address of this machine (ip address lists those that there are)");
+                Err(self.error(path, message))
+            }
+            // Whatever else is wrong now may be right at the start.
+            _ => Ok(()),
+        }
+    }
+
+    /// A directory that files can be made in.
+    pub(crate) fn directory(&mut self, path: &[Step<'_>], directory: &Path) -> Result<()> {
+        let shown = directory.display();
+        match fs::metadata(directory) {
+            Err(error) => return Err(self.error(path, format!("{shown}: {error} (make it, or name another)"))),
+            Ok(about) if !about.is_dir() => {
+                return Err(self.error(path, format!("{shown} is no directory (name one)")));
+            }
+            Ok(_) => {}
+        }
+        // Another user may run the service.
+        if access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
+            self.warn(path, format!("{shown}: this user cannot make files in it"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether opening it would wait for somebody else.
+pub(crate) fn is_pipe(path: &Path) -> bool {
+    fs::metadata(path).is_ok_and(|about| about.file_type().is_fifo())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "senders = [\n  \"a.pub\",\n  \"b.pub\",\n]\n[[listen]]\naddress = \"192.0.2.1:5110\"\n";
+
+    #[test]
+    fn what_is_missing_is_told_with_its_place() {
+        let file = Document::parse("m.toml", TEXT).unwrap();
+        let mut needed = Needed::new(Some(&file));
+        let folder = tempfile::TempDir::new().unwrap();
+        let files = ["a.pub", "b.pub"].map(|name| folder.path().join(name));
+        let (shown, text) = (files[1].display(), format!("weir-signal-public-key {}\n", "5f".repeat(32)));
+        fs::write(&files[0], text).unwrap();
+        let listen = |address: &str| [Listen::new(address.parse().unwrap())];
+        let group = Listen { interface: Some("nowhere0".into()), ..Listen::new("239.1.1.1:7".parse().unwrap()) };
+        let directory = [Step::Key("directory")];
+        for (found, line) in [
+            (
+                needed.public_keys("senders", &files),
+                format!("m.toml:3: senders: key {shown}: No such file or directory (os error 2)"),
+            ),
+            (
+                needed.listen(&listen("192.0.2.1:5110")),
+                "m.toml:6: listen.address: 192.0.2.1:5110 is no address of this machine (ip address lists those that there are)".into(),
+            ),
+            (
+                needed.listen(&[group]),
+                "m.toml:5: listen.interface: there is no interface nowhere0 here (ip link lists those that there are)".into(),
+            ),
+            (
+                needed.directory(&directory, &files[1]),
+                format!("m.toml: directory: {shown}: No such file or directory (os error 2) (make it, or name another)"),
+            ),
+            (
+                needed.directory(&directory, &files[0]),
+                format!("m.toml: directory: {} is no directory (name one)", files[0].display()),
+            ),
+        ] {
+            assert_eq!(found.unwrap_err().to_string(), line);
+        }
+        needed.listen(&listen("127.0.0.1:5110")).unwrap();
+        needed.interface(&[Step::Key("interface")], Some("lo")).unwrap();
+        needed.directory(&directory, folder.path()).unwrap();
+        assert_eq!(needed.into_warnings(), [""; 0]);
+    }
+}
