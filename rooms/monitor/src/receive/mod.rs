@@ -10,6 +10,7 @@
 
 mod channel;
 mod counts;
+mod echo;
 mod follow;
 mod host;
 mod order;

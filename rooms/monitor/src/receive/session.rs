@@ -9,6 +9,7 @@ use weir_wire::signal::{Block, Body, Cause, Channel, Clock, Datagram, Metadata, 
 
 use super::channel::{Kept, Track};
 use super::counts::{Refused, Tally};
+use super::echo::Echo;
 use super::order::{Held, Hole, Order, Verdict};
 use super::plausible::{Doubt, SLACK, reach};
 use super::{Moment, News, Sink, Stream, Witness};
@@ -18,8 +19,9 @@ use super::{Moment, News, Sink, Stream, Witness};
 pub(super) struct Session {
     pub(super) id: u64,
     pub(super) source: SocketAddr,
-    /// Addresses that have sent data of it, the latest at the back.
+    /// Addresses that have sent data of it, or said the same as one that has at the same time; the latest at the back.
     sources: Vec<SocketAddr>,
+    echo: Echo,
     doubt: Doubt,
     /// When it began, when its numbers last went on, and how many of its datagrams were handed out.
     began: Duration,
@@ -80,6 +82,7 @@ impl Session {
             id,
             source,
             sources: Vec::new(),
+            echo: Echo::default(),
             doubt: Doubt::default(),
             began: moment.now,
             moved: moment.now,
@@ -126,12 +129,18 @@ impl Session {
     }
 
     /// Whether a datagram can be of this sender: numbers and indices go on from those before, or enough in a row agree; what is no data
-    /// comes from where data comes from.
-    pub(super) fn admit(&mut self, datagram: &Datagram<'_>, source: SocketAddr, now: Duration) -> Result<(), Refused> {
+    /// comes from where data comes from, or is a copy of what does. `bytes`: the whole of it.
+    pub(super) fn admit(
+        &mut self,
+        datagram: &Datagram<'_>,
+        bytes: &[u8],
+        source: SocketAddr,
+        now: Duration,
+    ) -> Result<(), Refused> {
         let is_data = matches!(datagram.body, Body::Data(_));
         // Until there is data, who began it speaks for it.
         let is_own = self.sources.contains(&source) || self.sources.is_empty() && source == self.source;
-        if !is_own && !is_data {
+        if !is_own && !is_data && !self.echo.is_one(bytes, now) {
             return Err(Refused::Stranger);
         }
         let number = datagram.header.sequence;
@@ -162,14 +171,32 @@ impl Session {
             return Err(Refused::Absurd);
         }
         let is_recent = reached.is_none_or(|reached| reached.saturating_sub(number) <= MOST_WAITING as u64);
-        if is_data && is_recent && self.sources.last() != Some(&source) {
+        match (is_data, is_own) {
+            (true, _) if is_recent => self.trust(source),
+            (true, _) => {}
+            (false, true) => self.echo.hear(bytes, now),
+            // The other of two ways: both speak for it from now on. It pushes out none that does already.
+            (false, false) => {
+                if self.sources.is_empty() {
+                    self.trust(self.source);
+                }
+                if self.sources.len() < MOST_SOURCES {
+                    self.trust(source);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is no data is taken from there from now on.
+    fn trust(&mut self, source: SocketAddr) {
+        if self.sources.last() != Some(&source) {
             self.sources.retain(|other| *other != source);
             if self.sources.len() >= MOST_SOURCES {
                 self.sources.remove(0);
             }
             self.sources.push(source);
         }
-        Ok(())
     }
 
     /// Takes a datagram of this session. `bytes`: the whole of it, which has been read already.

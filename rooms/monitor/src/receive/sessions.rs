@@ -128,7 +128,7 @@ impl Sessions {
         }
         let Some(session) = self.sessions.get_mut(&id) else { return Err(Refused::Sessions) };
         let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
-        session.admit(&datagram, source, moment.now)?;
+        session.admit(&datagram, bytes, source, moment.now)?;
         // What was sent before, and is sent again, is no sign of life.
         let lives = is_fresh && session.is_news(&datagram);
         if lives {

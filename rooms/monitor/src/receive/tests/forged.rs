@@ -142,6 +142,31 @@ fn strangers_speak_for_nobody_and_a_second_network_earns_it() {
     assert_eq!(bench.book.news.last(), Some(&("s/display".into(), News::Ended)));
 }
 
+/// Two ways carry the same: what comes by the second before its first data is no stranger's, and keeps the stream alive.
+#[test]
+fn a_second_network_is_known_by_what_both_say() {
+    let (mut bench, sender) = (Bench::new(), Sender::new(1, 1));
+    let heartbeat = sender.positions(Kind::Heartbeat);
+    for bytes in [&heartbeat, &sender.metadata("s")] {
+        bench.take(bytes);
+        bench.take_from(STRANGER, bytes);
+    }
+    for _ in 0..20 {
+        bench.take_from(STRANGER, &heartbeat);
+        bench.pass(MS * 50);
+    }
+    assert_eq!(bench.refused("stranger"), 0);
+    let begun = ("s/display".to_owned(), News::Begun);
+    assert_eq!(bench.book.news, [begun]);
+    // The first one is still heard, and what is said later, or otherwise, is a stranger's.
+    bench.take(&heartbeat);
+    bench.pass(MS * 300);
+    bench.take_from("198.51.100.10:4000", &heartbeat);
+    bench.take(&heartbeat);
+    bench.take_from("198.51.100.10:4000", &sender.positions(Kind::End));
+    assert_eq!((bench.refused("stranger"), bench.book.news.len()), (2, 1));
+}
+
 #[test]
 fn data_after_an_end_brings_a_stream_back() {
     let (mut bench, mut sender) = Bench::living();
