@@ -13,6 +13,7 @@
 pub mod api;
 pub mod archive;
 pub mod check;
+mod derived;
 pub mod foreign;
 pub mod history;
 mod needed;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
 
 use super::plausible::{Doubt, SLACK, reach};
+use crate::derived;
 
 /// Where a channel stands.
 #[derive(Debug, Default)]
@@ -82,6 +83,11 @@ impl Track {
         let (count, span) = (u64::from(rate.per_second), Duration::from_secs(u64::from(rate.per_sample)));
         let plausible = index.saturating_sub(next) <= reach(count, span, now.saturating_sub(self.moved));
         if is_own { self.doubt.judge(index, plausible, SLACK, now) } else { plausible }
+    }
+
+    /// Whether a server makes it of others.
+    pub(super) fn is_derived(&self) -> bool {
+        self.known.as_ref().is_some_and(|known| derived::is_one(&known.origin, "", &known.name))
     }
 
     /// The index that is due.

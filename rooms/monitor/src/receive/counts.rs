@@ -39,6 +39,8 @@ pub struct Counts {
     pub beyond: u64,
     /// Samples that are missing, by cause.
     pub missing: BTreeMap<&'static str, u64>,
+    /// Samples that channels which a server derives lack, as it says itself, since their inputs do: no loss on the way from there.
+    pub inherited: u64,
     /// Sessions that are known.
     pub sessions: usize,
     /// Sessions forgotten to make room.
@@ -71,6 +73,7 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
     pub(super) beyond: u64,
     missing: [u64; Cause::ALL.len()],
+    pub(super) inherited: u64,
     pub(super) evicted: u64,
     pub(super) unnamed: u64,
     pub(super) requests: u64,
@@ -126,6 +129,7 @@ impl Tally {
             repeated: self.repeated,
             beyond: self.beyond,
             missing: named(&Cause::ALL.map(Cause::name), &self.missing),
+            inherited: self.inherited,
             sessions,
             evicted: self.evicted,
             unnamed: self.unnamed,

@@ -352,6 +352,7 @@ impl Session {
             if let Some(gap) = track.reach(channel, next, cause, moment.wall) {
                 track.moved = moment.now;
                 track.holes = self.holes;
+                around.tally.miss(cause, gap.samples());
                 give(&gap, track, stream.as_ref(), queue, moment, around);
             }
         }
@@ -378,6 +379,17 @@ impl Session {
             let (gap, new) = track.accept(block, cause, &mut around.tally.repeated);
             if new.is_some() {
                 track.moved = moment.now;
+            }
+            if let Some(gap) = &gap {
+                around.tally.miss(cause, gap.samples());
+            }
+            match new.map(|new| (new.values, new.samples())) {
+                Some((Values::Gap(_), samples)) if track.is_derived() => {
+                    around.tally.inherited = around.tally.inherited.saturating_add(samples);
+                }
+                Some((Values::Gap(gap), samples)) => around.tally.miss(gap.cause, samples),
+                Some((_, samples)) => around.tally.samples += samples,
+                None => {}
             }
             for block in gap.iter().chain(&new) {
                 give(block, track, stream.as_ref(), queue, moment, around);
@@ -501,10 +513,6 @@ fn give<S: Sink + ?Sized>(
     moment: Moment,
     around: &mut Around<'_, S>,
 ) {
-    match block.values {
-        Values::Gap(gap) => around.tally.miss(gap.cause, gap.samples),
-        _ => around.tally.samples += block.samples(),
-    }
     if let (Some(stream), Some(_), true) = (stream, &track.known, track.waiting.is_empty()) {
         around.sink.block(stream, block);
         return;

@@ -311,6 +311,37 @@ fn buckets_and_gaps_count_what_they_stand_for() {
     assert_eq!((counts.samples, counts.missing["source"], counts.missing["station"]), (40, 5, 5));
 }
 
+/// A viewer of what a server sends on: what that one says it lacks was lost elsewhere, and is told there.
+#[test]
+fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
+    let mut bench = Bench::new();
+    let channel = |id: u16, origin: &str, name: &str| {
+        let (origin, name) = (origin.into(), name.into());
+        Channel { id, name, origin, rate: RATE, ..Channel::default() }
+    };
+    let channels = vec![channel(0, "coil", "I"), channel(1, "derived", "derived/P")];
+    let metadata = Metadata { station: "server".into(), stream: "view".into(), channels, ..Metadata::default() };
+    encode::metadata(header(Kind::Metadata, 1, 0), &metadata, 1472, &mut Vec::new(), |bytes| bench.take(bytes));
+    let mut sequence = 0;
+    let mut send = |bench: &mut Bench, first: u64, values: Values<'_>| {
+        let mut packer = Packer::new(1472);
+        for channel in [0, 1] {
+            assert!(packer.copy(&Block { channel, first, time: first as i64 * 1_000_000, rate: RATE, values }));
+        }
+        bench.take(packer.finish(header(Kind::Data, 1, sequence)));
+        sequence += 1;
+    };
+    let sample = 0_i32.to_le_bytes();
+    send(&mut bench, 0, Values::Samples(Element::I32, &sample));
+    send(&mut bench, 1, Values::Gap(Gap { samples: 5, cause: Cause::Network }));
+    // The next does not come: of both something was lost on this way.
+    send(&mut Bench::new(), 6, Values::Samples(Element::I32, &sample));
+    send(&mut bench, 7, Values::Samples(Element::I32, &sample));
+    bench.pass(MS * 30);
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.samples, counts.inherited, counts.missing["network"], counts.lost), (4, 5, 5 + 2, 1));
+}
+
 #[derive(Clone, Debug)]
 struct Fate {
     /// How many copies arrive, and how late each, ms.

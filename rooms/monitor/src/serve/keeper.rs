@@ -14,6 +14,7 @@ use super::losses::Losses;
 use super::open::Open;
 use super::settings;
 use crate::api::Severity;
+use crate::derived;
 use crate::history::{Extent, Writing};
 use crate::receive::{News, Sink, Stream};
 
@@ -173,7 +174,10 @@ impl Sink for Keeper<'_> {
         writing.append(*key, block);
         board.take(*key, block, *now, &mut self.told);
         made(&mut self.derive, *key, block, writing, board, *now, &mut self.told);
-        if let Values::Gap(gap) = block.values {
+        // What another server derives lacks what its inputs lack: that is told there.
+        if let Values::Gap(gap) = block.values
+            && !derived::is_one(&stream.station, &stream.name, &channel.name)
+        {
             self.losses.add(&stream.station, &channel.name, gap.cause, gap.samples, block.time);
         }
     }

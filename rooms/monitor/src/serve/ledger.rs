@@ -114,7 +114,7 @@ impl Ledger {
 /// For people: a line of totals, a line a stream.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { datagrams, samples, missing, lost, copies, late, refused, .. } = &self.received;
+        let Counts { datagrams, samples, missing, inherited, lost, copies, late, refused, .. } = &self.received;
         let gone = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
         writeln!(
             f,
@@ -128,7 +128,8 @@ impl fmt::Display for Ledger {
         for (cause, samples) in missing.iter().filter(|(_, samples)| **samples > 0) {
             writeln!(f, "  missing, {cause}: {}", grouped(*samples))?;
         }
-        for (what, count) in [("datagrams lost", lost), ("copies", copies), ("late", late)] {
+        let derived = "missing of what servers derive, as of its inputs";
+        for (what, count) in [(derived, inherited), ("datagrams lost", lost), ("copies", copies), ("late", late)] {
             if *count > 0 {
                 writeln!(f, "  {what}: {}", grouped(*count))?;
             }

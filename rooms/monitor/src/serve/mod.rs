@@ -24,5 +24,3 @@ mod open;
 mod publish;
 mod room;
 pub mod settings;
-
-pub(crate) use derive::STATION as DERIVED;

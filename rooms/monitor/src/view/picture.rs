@@ -19,6 +19,7 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
+use crate::derived;
 use crate::history::Listed;
 
 /// How it begins.
@@ -59,6 +60,18 @@ struct Signal {
     /// Samples since we look, and those of them that are missing.
     missing: u64,
     samples: u64,
+}
+
+impl Signal {
+    fn is_derived(&self) -> bool {
+        let Listed { station, stream, channel, .. } = &*self.listed;
+        derived::is_one(station, stream, &channel.name)
+    }
+
+    /// Of those that are missing, what counts: what is derived lacks what its inputs lack.
+    fn lost(&self) -> u64 {
+        if self.is_derived() { 0 } else { self.missing }
+    }
 }
 
 impl Signals {
@@ -202,7 +215,7 @@ impl Signals {
                 right(row.value.map_or_else(|| "–".into(), |value| significant(value, 6))),
                 printable(&listed.channel.unit).into(),
                 ratatui::widgets::Cell::new(state).style(alarm(bad)),
-                right(missing).style(alarm(row.missing > 0)),
+                right(missing).style(alarm(row.lost() > 0)),
             ];
             let row = Row::new(cells);
             if at == self.cursor { row.style(Style::new().bold()) } else { row }
@@ -259,7 +272,8 @@ impl Signals {
             words.push(format!(" [{}]", printable(&row.listed.channel.unit)).into());
         }
         if missing > 0 {
-            words.push(format!("   {} samples missing here", short_count(missing)).red());
+            let text = format!("   {} samples missing here", short_count(missing));
+            words.push(if row.is_derived() { text.into() } else { text.red() });
         }
         frame.render_widget(Line::from(words), title);
         let (low, high) = scale_of(row, &columns);
@@ -320,7 +334,7 @@ impl Picture for Signals {
 
     /// The state of all in one line, and what is wrong.
     fn line(&self) -> String {
-        let missing: u64 = self.rows.iter().map(|row| row.missing).sum();
+        let missing: u64 = self.rows.iter().map(Signal::lost).sum();
         let mut line =
             format!("{}, {} samples missing", format::counted(self.rows.len(), "signal"), short_count(missing));
         match self.refused() {

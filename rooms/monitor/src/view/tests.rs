@@ -128,6 +128,21 @@ fn the_table_tells_values_states_and_what_is_missing() {
     assert_eq!(line, "2 signals, 200 samples missing; mag/full/ramp 0.998 T; mag/full/a [2J 7  high");
 }
 
+/// A server has told of its input's gap: that counts once.
+#[test]
+fn what_is_derived_lacks_what_its_inputs_lack() {
+    let kept = kept();
+    let mut writing = kept.0.write();
+    let made = Channel { name: "derived/power".into(), ..Channel::default() };
+    let made = writing.channel("derived", "view", &made).unwrap();
+    writing.append(made, &block(400, Values::Gap(Gap { samples: 200, cause: Cause::Network })));
+    drop(writing);
+    let mut signals = Signals::new(kept, look());
+    assert!(signals.line().starts_with("3 signals, 200 samples missing; "), "{}", signals.line());
+    let lines = lines(&draw(&mut signals, 100, 30));
+    assert!(lines[5].contains("derived/view/derived/power") && lines[5].contains("200 (100"), "{}", lines[5]);
+}
+
 #[test]
 fn a_curve_is_broken_and_shaded_where_samples_are_missing() {
     let mut signals = Signals::new(kept(), look());

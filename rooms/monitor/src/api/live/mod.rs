@@ -27,8 +27,8 @@ use super::figures::count;
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
 use super::{Acknowledged, Api, News, State};
+use crate::derived;
 use crate::history::{Catalog, Listed};
-use crate::serve::DERIVED;
 use ask::Ask;
 use feed::{Feed, Message};
 
@@ -340,7 +340,7 @@ pub(super) fn described(listed: &Listed) -> Value {
         "unit": channel.unit,
         "description": channel.description,
         "origin": channel.origin,
-        "derived": listed.station == DERIVED && listed.stream == DERIVED,
+        "derived": derived::is_one(&listed.station, &listed.stream, &channel.name),
         "rate_hz": channel.rate.per_s(),
         "scale": channel.scale,
         "offset": channel.offset,

@@ -20,6 +20,8 @@ use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
 
+pub(super) use crate::derived::STATION;
+
 /// All channels that are made of others.
 #[derive(Debug, Default)]
 pub(super) struct Derive(Vec<Made>);
@@ -450,9 +452,6 @@ fn at(time: i64, rate: Rate, samples: u64) -> i64 {
 fn before(time: i64, rate: Rate, samples: u64) -> i64 {
     i64::try_from(i128::from(time) - rate.nanos(samples)).unwrap_or(i64::MIN)
 }
-
-/// The station under which they are shown.
-pub(crate) const STATION: &str = "derived";
 
 /// How long samples wait for those of other channels, ns.
 const MOST_WAIT: i64 = 2_000_000_000;
