@@ -257,6 +257,44 @@ fn who_is_one_too_many_or_says_nonsense_is_told() {
     assert_eq!(page["server"]["received"], 7);
 }
 
+/// What a client does not take is held for it: one message, whatever there is to be told.
+#[test]
+fn messages_and_texts_have_a_greatest_length() {
+    let (small, serving) = serve(200_000);
+    let channels = 4000;
+    let mut writing = small.history.write();
+    for number in 1..channels {
+        // Each byte of it takes six.
+        let (name, description) = (number.to_string(), "\u{1}".repeat(255));
+        let channel = Channel { name, description, rate: RATE, ..Channel::default() };
+        let key = writing.channel("s", "display", &channel).unwrap();
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        writing.append(key, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
+    }
+    drop(writing);
+    let mut reader = follow(&serving, "").unwrap();
+    let watched: Vec<usize> = (0..256).collect();
+    say(&mut reader, &json!({"ask": 1, "watch": watched, "columns": 16_384, "span_ms": 2e5}).to_string());
+    let (mut told, mut whole, mut longest) = (0, 0, [0, 0]);
+    while whole < 256 {
+        let (opcode, contents) = frame(&mut reader);
+        if opcode == 2 {
+            longest[1] = longest[1].max(contents.len());
+            continue;
+        }
+        if opcode != 1 {
+            continue;
+        }
+        longest[0] = longest[0].max(contents.len());
+        let text: Value = serde_json::from_slice(&contents).unwrap();
+        let count = |list: &Value| list.as_array().map_or(0, Vec::len);
+        told += count(&text["channels"]);
+        whole += count(&text["whole"]["keys"]);
+    }
+    assert_eq!(told, channels);
+    assert!(longest[0] <= 140_000 && longest[1] <= 1_250_000, "{longest:?} bytes");
+}
+
 /// Who reads nothing has what the kernel holds, and nobody else waits for it.
 #[test]
 fn who_does_not_read_holds_up_nobody() {

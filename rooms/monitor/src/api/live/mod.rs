@@ -7,6 +7,8 @@
 //!         binary ...                                 {"whole":{"ask":7,"keys":[3]}} all that there was; what follows is new
 //!         {"states":[...]}  {"events":[...]}         {"clock":{"time_ms":...}} every second
 //! ```
+//!
+//! What a client has not taken is one message, of 1.2 MB at most (`feed.rs`), or one text: a long list is told in several.
 
 mod ask;
 mod feed;
@@ -26,7 +28,7 @@ use weir_wire::signal::{Clock, Flags, Header, Kind};
 use super::figures::count;
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
-use super::{Acknowledged, Api, News, State};
+use super::{Acknowledged, Api, Event, News, State};
 use crate::derived;
 use crate::history::{Catalog, Listed};
 use ask::Ask;
@@ -260,23 +262,19 @@ impl Client {
 
     /// Says which channels there are that were not told, or were told otherwise.
     async fn tell_channels(&mut self) -> Result<(), End> {
-        match self.fresh_channels() {
-            Some(fresh) => self.tell(fresh).await,
-            None => Ok(()),
-        }
+        let fresh = self.fresh_channels();
+        self.tell_list("channels", &fresh, |listed| described(listed)).await
     }
 
-    fn fresh_channels(&mut self) -> Option<Value> {
+    fn fresh_channels(&mut self) -> Vec<Arc<Listed>> {
         let catalog: Catalog = self.api.shown.history().catalog();
         let is_new =
             |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
-        let fresh: Vec<Value> =
-            catalog.iter().enumerate().filter(is_new).map(|(_, listed)| described(listed)).collect();
-        if fresh.is_empty() {
-            return None;
+        let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
+        if !fresh.is_empty() {
+            self.known = catalog.to_vec();
         }
-        self.known = catalog.to_vec();
-        Some(list("channels", fresh))
+        fresh
     }
 
     /// Says what is new of states and events.
@@ -289,22 +287,35 @@ impl Client {
                 told["key"] = json!(state.key);
                 told
             };
-            let told = list("states", changed.iter().map(told).collect());
-            self.states.extend(changed.into_iter().map(|state| (state.key, state.clone())));
-            self.tell(told).await?;
+            self.states.extend(changed.iter().map(|state| (state.key, (*state).clone())));
+            self.tell_list("states", &changed, told).await?;
         }
-        let fresh = news.events.iter().skip(news.events.partition_point(|event| event.id <= self.event));
-        let told: Vec<Value> = fresh
-            .map(|event| {
-                json!({
-                    "id": event.id, "time_ms": millis(event.time_ns), "severity": event.severity,
-                    "station": event.station, "channel": event.channel, "kind": event.kind, "text": event.text,
-                    "remedy": event.remedy,
-                })
+        let before = news.events.partition_point(|event| event.id <= self.event);
+        let fresh: Vec<&Arc<Event>> = news.events.iter().skip(before).collect();
+        let told = |event: &&Arc<Event>| {
+            json!({
+                "id": event.id, "time_ms": millis(event.time_ns), "severity": event.severity,
+                "station": event.station, "channel": event.channel, "kind": event.kind, "text": event.text,
+                "remedy": event.remedy,
             })
-            .collect();
+        };
         self.event = self.event.max(news.newest());
-        if told.is_empty() { Ok(()) } else { self.tell(list("events", told)).await }
+        self.tell_list("events", &fresh, told).await
+    }
+
+    /// `{"name":[...]}`, in as many texts as it takes: one of them is held while the client does not take it, however long the list is.
+    async fn tell_list<T>(&mut self, name: &str, list: &[T], describe: fn(&T) -> Value) -> Result<(), End> {
+        let mut text = String::new();
+        for (at, one) in list.iter().enumerate() {
+            let before = if text.is_empty() { format!("{{\"{name}\":[") } else { ",".to_owned() };
+            text += &before;
+            text += &describe(one).to_string();
+            if text.len() >= FULL_TEXT || at + 1 == list.len() {
+                text += "]}";
+                self.send(Frame::Text(std::mem::take(&mut text).into())).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Of what is told the text alone is held while the client does not take it.
@@ -321,11 +332,6 @@ impl Client {
             Err(_) => Err(End::Stuck),
         }
     }
-}
-
-/// `{"name":[...]}`, of the values themselves: `json!` would copy them.
-fn list(name: &str, values: Vec<Value>) -> Value {
-    Value::Object([(name.to_owned(), Value::Array(values))].into_iter().collect())
 }
 
 /// A channel, as pages and REST are told it.
@@ -380,6 +386,9 @@ const FRAME: Duration = Duration::from_micros(16_600);
 
 /// A quarter of it: what comes in between waits no longer than a bucket of a station takes.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(4);
+
+/// Bytes after which a text is full: with the last of its list, some 6,000 at most, it is the longest.
+const FULL_TEXT: usize = 128 << 10;
 
 /// Bytes of the history that are looked at for one message: a few milliseconds of work.
 const MOST_LOOKED: usize = 4 << 20;
