@@ -93,9 +93,10 @@ effect(() => {
   });
   clearTimeout(writing);
   writing = setTimeout(() => {
-    if (target === written) return;
-    written = target;
+    // Whoever has gone elsewhere is heard in the next turn: that is not written over.
+    if (target === written || location.hash !== written) return;
     go(target, true);
+    written = location.hash;
   }, 300);
 });
 

@@ -40,6 +40,7 @@ try {
   await check('an alarm is acknowledged, by whom, at both servers', acknowledges);
   await check('names of others are shown, not obeyed', names);
   await check('it pauses, zooms and comes back, by keys too', moves);
+  await check('an address that is entered is not written over', enters);
   await check('two cursors tell their difference', cursors);
   await check('CSV has what REST says', saves);
   await check('signals are found, chosen, overlaid', chooses);
@@ -108,6 +109,37 @@ async function scales() {
     }
   }
   assert.deepEqual(marks(2.1213203435596415, 2.121320343559643, 3), []);
+}
+
+/** What is looked at is written into the address a little later: by then another may have been entered, of which nothing was heard yet. */
+async function enters() {
+  const [channel] = channels;
+  await go(address([channel], { span: 8000, from: channel.end_ms - 20_000 }));
+  const entered = address([channel], { span: 9000 });
+  const found = await page.evaluate(async entered => {
+    const changed = hash =>
+      new Promise(done => {
+        addEventListener('hashchange', done, { once: true });
+        location.hash = hash;
+      });
+    const { setTimeout } = globalThis;
+    let write = () => {};
+    globalThis.setTimeout = (run, after, ...more) => {
+      if (after !== 300) return setTimeout(run, after, ...more);
+      write = run;
+      return 0;
+    };
+    await changed(`${location.hash}&unknown=1`);
+    const heard = changed(entered);
+    write();
+    globalThis.setTimeout = setTimeout;
+    await heard;
+    return location.hash;
+  }, entered);
+  assert.equal(found, entered);
+  await drawn();
+  const { begin, end } = await page.evaluate(() => globalThis.weir.window());
+  assert.ok(Math.abs(end - begin - 9000) < 100, 'it is what is shown');
 }
 
 async function reads() {
