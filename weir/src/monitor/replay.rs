@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use weir_dgram::{Options, Socket};
 use weir_monitor::archive::replay::{self, Settings};
@@ -57,14 +57,6 @@ impl Replay {
         let socket = Socket::connect(None, self.to, &options)?;
         let settings = Settings { files: self.files, speed: self.speed, keep_times: self.keep_times, to: self.to };
         let replayed = replay::replay(&settings, &socket, &stop)?;
-        for (file, damage) in &replayed.damaged {
-            complain!(
-                "weir: {}: damaged behind {} bytes: {} (what is before was sent)",
-                file.display(),
-                damage.whole_bytes,
-                damage.error
-            );
-        }
         let number = |number: u64| count(i64::try_from(number).unwrap_or(i64::MAX));
         complain!(
             "{} samples and {} missing ones in {} datagrams, of which the kernel did not take {}",
@@ -73,7 +65,13 @@ impl Replay {
             number(replayed.datagrams),
             number(replayed.refused),
         );
-        Ok(Outcome::Done)
+        let mut damaged = replayed.damaged.iter().map(|(file, damage)| {
+            let (file, whole) = (file.display(), damage.whole_bytes);
+            format!("{file}: damaged behind {whole} bytes: {} (what is before was sent)", damage.error)
+        });
+        let Some(last) = damaged.next_back() else { return Ok(Outcome::Done) };
+        damaged.for_each(|line| complain!("weir: {line}"));
+        bail!("{last}")
     }
 }
 
