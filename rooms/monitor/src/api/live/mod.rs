@@ -401,7 +401,20 @@ const SILENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::signal::Channel;
+
     use super::*;
+
+    /// A page of a server that has it from another one holds it so, too.
+    #[test]
+    fn what_another_server_derives_is_derived() {
+        let listed = |stream: &str, name: &str| {
+            let channel = Channel { name: name.into(), ..Channel::default() };
+            Listed { key: 0, station: "derived".into(), stream: stream.into(), channel }
+        };
+        assert_eq!(described(&listed("view", "derived/power"))["derived"], true);
+        assert_eq!(described(&listed("display", "power"))["derived"], false);
+    }
 
     #[test]
     fn few_clients_wait_for_less_than_a_frame_and_many_for_one() {
