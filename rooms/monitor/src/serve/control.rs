@@ -21,7 +21,7 @@ use super::ledger::Ledger;
 use super::open::Open;
 use super::publish::Publisher;
 use super::room::{Parts, Server};
-use super::settings::{Keys, Publish, Settings};
+use super::settings::{Keys, Publish};
 use crate::api;
 use crate::history::History;
 use crate::outputs::Outputs;
