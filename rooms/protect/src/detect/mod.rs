@@ -199,7 +199,7 @@ impl Detector {
             self.totals.unweighed += 1;
             return;
         }
-        let is_believed = self.agents.is_believed(self.now, sighting.point.agent, sighting.stream);
+        let is_believed = self.agents.tells(self.now, sighting.point.agent, sighting.stream);
         let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
         let Some(view) = self.view(sighting, is_believed) else { return };
         let place = evidence::Place { point: sighting.point, stream: sighting.stream, ingress: sighting.ingress };
@@ -301,7 +301,7 @@ impl Detector {
     /// An interface's counters came.
     pub fn counters(&mut self, counts: &Counts) {
         self.now = self.now.max(counts.to);
-        let is_believed = self.agents.is_believed(self.now, counts.point.agent, counts.stream);
+        let is_believed = self.agents.tells(self.now, counts.point.agent, counts.stream);
         if !is_believed || !self.ports.counted(counts) {
             return;
         }
@@ -407,6 +407,11 @@ impl Detector {
     /// Whether an agent has been heard since then whose word counts.
     pub fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
         self.agents.is_heard(self.now, agent, since)
+    }
+
+    /// Whether nothing is heard of an agent any more that counts.
+    pub fn is_silent(&self, agent: IpAddr) -> bool {
+        self.agents.is_silent(self.now, agent)
     }
 
     /// What was learnt, to be kept over a restart.

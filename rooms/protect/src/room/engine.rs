@@ -139,6 +139,10 @@ impl Traffic for Known<'_> {
     fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
         self.0.is_heard(agent, since)
     }
+
+    fn is_silent(&self, agent: IpAddr) -> bool {
+        self.0.is_silent(agent)
+    }
 }
 
 /// The detector's part of the settings.
