@@ -10,6 +10,10 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     scene.flood(detection(HOST, 900e3));
     assert_eq!(scene.wanted(), ["Limit { bytes_per_s: 1250000.0 } 192.0.2.7/32 narrow"]);
     assert_eq!((scene.attack().phase, scene.attack().id), (Phase::Active, 1));
+    let [found, announced] = [0, 1].map(|at| scene.entries[at].why.clone());
+    let rates = "900000 packets/s (810000 to 990000), 0 bit/s (0 to 0)";
+    assert!(found.contains(rates) && found.ends_with(": a first estimate"), "{found}");
+    assert!(announced.contains(rates), "{announced}");
     assert_eq!(scene.attack().expires, Some(scene.now.wall + Duration::from_secs(600)));
     scene.pass(5.0);
     scene.over(HOST);
