@@ -115,7 +115,7 @@ fn line(attack: &Value) -> [String; HEAD.len()] {
         count("id").to_string(),
         text("phase"),
         text("target"),
-        text("class"),
+        if attack["by_hand"] == true { "by hand".into() } else { text("class") },
         scaled(attack["packets"].as_f64()),
         scaled(attack["bits"].as_f64()),
         routes,
@@ -159,6 +159,13 @@ mod tests {
         ] {
             assert_eq!(told(&row), expected);
         }
+    }
+
+    #[test]
+    fn what_a_person_asked_for_is_told_as_that_and_of_no_class() {
+        let row = |by_hand: bool, class: &str| json!({"id": 1, "phase": "active", "class": class, "by_hand": by_hand});
+        assert_eq!(line(&row(true, "by_hand"))[3], "by hand");
+        assert_eq!(line(&row(false, "ip_flood"))[3], "ip_flood");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::floods::{Flood, Place};
 use super::learn::Learnt;
 use super::table::{Entry, Key};
-use super::{AGAIN, Detector, EXPLAINED, HOLDS, classes, dossiers, narrow, report};
+use super::{AGAIN, Detector, EXPLAINED, HOLDS, SOON, classes, dossiers, narrow, report};
 use crate::model::{Detection, Evidence, Finding, Target};
 
 /// Hosts that must be hit alike for a flood to be their prefix's (Simpson's effective number).
@@ -143,7 +143,7 @@ impl Detector {
             decided: now,
             kept,
             last: now,
-            told: now,
+            told: 0,
             told_rate: 0.0,
             is_told: false,
             views: vec![key.view],
@@ -154,11 +154,30 @@ impl Detector {
             log_evidence,
         };
         self.floods.insert(place, flood);
-        self.tell(&place);
-        // What others tell is not part of what is doubted.
-        if self.floods.get(&place).is_some_and(|flood| !flood.doubted) {
-            self.fold(place);
+        self.begun.push(place);
+        self.look = 0;
+    }
+
+    /// Tells of floods that were decided since, as soon as samples say how much they are.
+    pub(super) fn tell_begun(&mut self) {
+        if self.begun.is_empty() || self.now < self.look {
+            return;
         }
+        self.look = self.now + SOON;
+        let mut begun = std::mem::take(&mut self.begun);
+        begun.retain(|place| {
+            if self.floods.get(place).is_none_or(|flood| flood.is_told) {
+                return false;
+            }
+            self.tell(place);
+            // What others tell is not part of what is doubted.
+            let told = self.floods.get(place).filter(|flood| flood.told > 0);
+            if told.is_some_and(|flood| !flood.doubted) {
+                self.fold(*place);
+            }
+            self.floods.get(place).is_some_and(|flood| flood.told == 0 && self.now < flood.decided + HELD)
+        });
+        self.begun = begun;
     }
 
     /// Ends floods that are part of a wider one, and are kept away by what is done about that.
@@ -177,9 +196,8 @@ impl Detector {
     /// Tells of a flood as it is now.
     pub(super) fn tell(&mut self, place: &Place) {
         let Some(mut flood) = self.floods.remove(place) else { return };
-        flood.told = self.now;
-        // What would fill its line and more is told as soon as samples suffice to tell chance from an error.
-        if !flood.is_told && self.now.saturating_sub(flood.decided) < HELD && self.may_be_too_fast(place, &flood) {
+        flood.told = self.now.max(1);
+        if !flood.is_told && self.is_held(place, &flood) {
             flood.told = 0;
             self.floods.insert(*place, flood);
             return;
@@ -206,6 +224,13 @@ impl Detector {
             self.findings.push(Finding::Over { target, class, last, is_hearsay: !place.1, widened });
         }
         self.floods.insert(*place, flood);
+    }
+
+    /// Whether a flood that was decided is not told yet. Where all samples came together, the next ones say how much it is: they are waited
+    /// for. What would fill its line and more is told as soon as samples suffice to tell chance from an error.
+    fn is_held(&self, place: &Place, flood: &Flood) -> bool {
+        let passed = self.now.saturating_sub(flood.decided);
+        passed < dossiers::GATHERS && self.gathers(place, flood) || passed < HELD && self.may_be_too_fast(place, flood)
     }
 
     /// Nobody tells of a flood any more. It is over, unless those who told of it are in doubt since: then others may keep them from being heard.

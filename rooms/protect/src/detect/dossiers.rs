@@ -6,6 +6,7 @@ use foldhash::quality::RandomState;
 
 use super::classes::{Classes, bit};
 use super::distinct::Distinct;
+use super::flow::{self, Flow};
 use super::groups::Span;
 use super::headers::Headers;
 use super::table::Key;
@@ -32,12 +33,10 @@ const MILLISECOND: u64 = 1_000_000;
 const OPENED: u64 = 1_000_000_000;
 /// Packets that were taken since nearly the same time are of one batch, ns.
 const TOGETHER: u64 = 10_000_000;
-/// Time constant of rates, s.
-const SMOOTHING: f64 = 1.0;
-/// No rate is of a shorter time, s: few samples may have come close to one another.
-const SHORTEST: f64 = 0.05;
-/// The same of a flood, which many samples have decided: times are no more exact.
-const SHORTEST_OF_FLOOD: f64 = 0.001;
+/// Whose first packet may have been kept for longer is sent together with others, ns: they are waited for, for no longer than this.
+pub(super) const GATHERS: u64 = 50_000_000;
+/// Samples that say how much a flood is.
+const ENOUGH: f64 = 8.0;
 
 /// A packet, and what it counts.
 #[derive(Clone, Copy, Debug)]
@@ -81,18 +80,6 @@ pub(super) struct Dossier {
     share: f32,
     /// Whether it is part of a flood: it stays.
     pub(super) flood: bool,
-}
-
-/// Sums of one class that sink. By when samples were taken: what comes late, or all at once, was no more for that.
-#[derive(Clone, Copy, Debug, Default)]
-struct Flow {
-    /// Since when, and until when samples are here.
-    first: u64,
-    last: u64,
-    /// How old the oldest may have been that came last, ns: for so long nobody knows what is going to come.
-    ago: u64,
-    /// Packets, their squares, bits, their squares.
-    sums: [f32; 4],
 }
 
 /// All dossiers.
@@ -276,31 +263,22 @@ impl Dossier {
         self.ring.sort_by_key(|noted| noted.time);
         self.next = self.ring.len() % PACKETS;
         self.headers.keep(since, bit(class));
-        // More came since than there was room for: it is known from the oldest that is left on, with those that were taken with it.
-        let oldest = self.ring.first().filter(|_| all == PACKETS && self.ring.len() == PACKETS);
-        let oldest = oldest.map(Noted::taken);
-        let is_of_gone = |noted: &Noted| oldest.is_some() && noted.taken().abs_diff(self.gone.0) <= TOGETHER;
-        let left = self.ring.iter().filter(|noted| is_of_gone(noted)).count() as f32;
-        let part = if left > 0.0 { (left + self.gone.1 as f32) / left } else { 1.0 };
-        self.flows = Default::default();
-        // What came before a dossier was opened is not here: the time that rates are of begins with what is.
-        let kept = self.ring.first().map_or(since, Noted::taken);
-        let begin = oldest.filter(|_| left > 0.0).map_or(kept, |taken| taken.min(self.gone.0));
-        for (at, noted) in self.ring.iter().enumerate() {
-            let frames = if is_of_gone(noted) { noted.frames * part } else { noted.frames };
-            let bits = f64::from(frames) * f64::from(noted.packet.length.min(LONGEST)) * 8.0;
-            let ago = noted.ago.map(|ms| u64::from(ms) * MILLISECOND);
-            let taken = noted.time.saturating_sub(ago[1]);
-            // A time that begins with a sample would have that one whatever the rate is: it says when, and not how much.
-            let is_beginning = at == 0 && taken <= begin;
-            let flows = self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0);
-            for (_, flow) in flows {
-                if flow.last == 0 {
-                    (flow.first, flow.last) = (begin, taken.max(1));
-                }
-                if !is_beginning {
-                    flow.add(noted.time, ago, frames, bits as f32);
-                }
+        // What came before a dossier was opened is not here: the time that rates are of begins with what is. A time that begins with a
+        // sample would have that one whatever the rate is: it says when, and not how much.
+        let first = self.ring.iter().position(|noted| noted.classes & bit(class) != 0);
+        let span = first.map_or([since; 2], |at| self.ring[at].span());
+        self.flows = [Flow::since(span); Class::ALL.len()];
+        for noted in self.ring.iter().enumerate().filter(|(at, _)| Some(*at) != first).map(|(_, noted)| noted) {
+            for (_, flow) in self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0) {
+                flow.add(noted.time, noted.ago(), noted.frames, noted.bits());
+            }
+        }
+        // More came since than there was room for: of what was taken with the first that is left, some is gone.
+        let (gone, count) = self.gone;
+        let is_full = all == PACKETS && self.ring.len() == PACKETS;
+        if let Some(noted) = first.map(|at| &self.ring[at]).filter(|_| is_full && span[0].abs_diff(gone) <= TOGETHER) {
+            for (_, flow) in self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0) {
+                flow.miss(count as f32, noted.frames, noted.bits());
             }
         }
     }
@@ -350,20 +328,26 @@ impl Dossier {
         self.flows[class as usize].rates(now, self.shortest(), z).1
     }
 
-    fn shortest(&self) -> f64 {
-        if self.flood { SHORTEST_OF_FLOOD } else { SHORTEST }
+    /// Packets and bits a second as people are told: the interval has the truth in it, also where nobody knows yet when the flood began.
+    pub(super) fn told(&self, class: Class, now: u64) -> (Rate, Rate) {
+        let times = self.flows[class as usize].times(now);
+        let wide = |rate: Rate| Rate { high: rate.high * times, ..rate };
+        let (packets, bits) = self.rates(class, now);
+        (wide(packets), wide(bits))
     }
 
-    /// The same of the newest packets alone, none of before `since`: it lags behind nothing.
-    pub(super) fn newest_bits(&self, class: Class, since: u64, now: u64, z: f64) -> Rate {
-        let oldest = self.ring.iter().map(|noted| noted.time).min().filter(|_| self.ring.len() == PACKETS);
-        let since = oldest.unwrap_or(0).max(since);
-        let newest = self.packets(class).filter(|noted| noted.time >= since);
-        let since = newest.clone().map(Noted::taken).min().unwrap_or(since).min(since);
-        let of = |noted: &Noted| f64::from(noted.frames) * f64::from(noted.packet.length.min(LONGEST)) * 8.0;
-        let (sum, squares) =
-            newest.map(of).fold((0.0, 0.0), |(sum, squares), bits| (sum + bits, squares + bits * bits));
-        estimate::interval(sum, squares, now.saturating_sub(since).max(1_000_000) as f64 / 1e9, z)
+    /// How many samples of one weight its rate is worth.
+    pub(super) fn worth(&self, class: Class) -> f64 {
+        self.flows[class as usize].worth()
+    }
+
+    /// Whether all that is known of a flood came together, so that what comes next says how much it is.
+    pub(super) fn gathers(&self, class: Class) -> bool {
+        self.worth(class) < ENOUGH && self.flows[class as usize].unsure() >= GATHERS
+    }
+
+    fn shortest(&self) -> f64 {
+        if self.flood { flow::SHORTEST_OF_FLOOD } else { flow::SHORTEST }
     }
 
     /// Recent packets of a class, in no order.
@@ -427,81 +411,19 @@ impl Dossier {
 impl Noted {
     /// Since when it may have been taken.
     fn taken(&self) -> u64 {
-        self.time.saturating_sub(u64::from(self.ago[0]) * MILLISECOND)
-    }
-}
-
-impl Flow {
-    #[inline]
-    fn add(&mut self, now: u64, ago: [u64; 2], frames: f32, bits: f32) {
-        let [from, to] = ago.map(|ago| now.saturating_sub(ago));
-        if self.last == 0 {
-            (self.first, self.last) = (from, to);
-        }
-        let time_constants = |nanos: u64| nanos as f32 * 1e-9 / SMOOTHING as f32;
-        let sunk = |nanos: u64| if nanos > 0 { (-time_constants(nanos)).exp() } else { 1.0 };
-        let left = sunk(to.saturating_sub(self.last));
-        self.last = self.last.max(to);
-        self.ago = ago[0];
-        // At any moment of that time: what has sunk already of one of it, on average.
-        let length = time_constants(to.saturating_sub(from));
-        let share = if length > 1e-3 { -(-length).exp_m1() / length } else { 1.0 } * sunk(self.last - to);
-        let [frames, bits] = [frames * share, bits * share];
-        for (sum, one) in self.sums.iter_mut().zip([frames, frames * frames, bits, bits * bits]) {
-            *sum = *sum * left + one;
-        }
+        self.span()[0]
     }
 
-    fn rates(&self, now: u64, shortest: f64, z: f64) -> (Rate, Rate) {
-        // What was taken since is on its way, for as long as what came last may have been.
-        let now = now.saturating_sub(self.ago).max(self.last);
-        let passed = (now - self.last) as f64 * 1e-9 / SMOOTHING;
-        let [packets, squares, bits, bit_squares] = self.sums.map(f64::from);
-        // What it has not seen yet is taken to be as what it has.
-        let age = now.saturating_sub(self.first) as f64 * 1e-9 / SMOOTHING;
-        let seconds = -(-age.max(shortest)).exp_m1() * SMOOTHING;
-        let kept = (-passed).exp();
-        let of = |sum: f64, squares: f64| estimate::interval(sum * kept, squares * kept * kept, seconds, z);
-        (of(packets, squares), of(bits, bit_squares))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn rates_do_not_lag_at_the_beginning() {
-        let mut flow = Flow::default();
-        for tick in 0..200u64 {
-            flow.add(1 + tick * 1_000_000, [0; 2], 1000.0, 8e6);
-        }
-        let (packets, bits) = flow.rates(200_000_000, SHORTEST, estimate::Z95);
-        assert!((packets.value / 1e6 - 1.0).abs() < 0.02 && packets.low < 1e6 && 1e6 < packets.high, "{packets:?}");
-        assert!((bits.value / 8e9 - 1.0).abs() < 0.02);
-        assert!(flow.rates(2_200_000_000, SHORTEST, estimate::Z95).0.value < 2e5);
+    /// Since when, and until when.
+    fn span(&self) -> [u64; 2] {
+        self.ago().map(|ago| self.time.saturating_sub(ago))
     }
 
-    #[test]
-    fn what_comes_all_at_once_or_late_was_no_more_for_that() {
-        let (second, tenth) = (1_000_000_000u64, 100_000_000u64);
-        let near = |flow: &Flow, now: u64| {
-            let told = flow.rates(now, SHORTEST, estimate::Z95).0;
-            assert!((told.value / 1e6 - 1.0).abs() < 0.02, "{now}: {told:?}");
-        };
-        // 1,000 samples at the end of each second; it is the same at all times until the next ones are due.
-        let mut flow = Flow::default();
-        for batch in 1..5 {
-            (0..1_000).for_each(|_| flow.add(batch * second, [second, 0], 1000.0, 8e6));
-            (0..10).for_each(|part| near(&flow, batch * second + part * tenth));
-        }
-        assert!(flow.rates(7 * second, SHORTEST, estimate::Z95).0.value < 2e5, "none came that were due");
-        // Ten batches of a tenth of a second each that waited, and came one right after the other.
-        let mut flow = Flow::default();
-        for part in 1..11 {
-            let (now, waited) = (3 * second + part, second - part * tenth);
-            (0..100).for_each(|_| flow.add(now, [waited + tenth, waited], 1000.0, 8e6));
-            near(&flow, now);
-        }
+    fn ago(&self) -> [u64; 2] {
+        self.ago.map(|ms| u64::from(ms) * MILLISECOND)
+    }
+
+    fn bits(&self) -> f32 {
+        (f64::from(self.frames) * f64::from(self.packet.length.min(LONGEST)) * 8.0) as f32
     }
 }

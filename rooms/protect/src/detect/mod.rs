@@ -16,6 +16,7 @@ mod deciding;
 mod distinct;
 mod dossiers;
 mod floods;
+mod flow;
 mod groups;
 mod headers;
 mod learn;
@@ -72,6 +73,9 @@ pub struct Detector {
     agents: evidence::Agents,
     ports: evidence::Ports,
     findings: Vec<Finding>,
+    /// Floods that were decided and are not told yet, and when they are looked at next.
+    begun: Vec<Place>,
+    look: u64,
     /// Targets that have become wider: what they were before, which is over.
     widened: Vec<(Target, Class, u64)>,
     /// What is in force against wider attacks; `None`: nobody says.
@@ -97,6 +101,8 @@ const EXPLAINED: u64 = 200_000_000;
 const KEPT: u64 = 10_000_000_000;
 /// Floods that are told anew in one tick.
 const AT_ONCE: usize = 32;
+/// How soon a flood is looked at again that was decided and cannot be told yet, ns.
+const SOON: u64 = 5_000_000;
 /// How often a flood is told anew, ns.
 const TELL: u64 = 1_000_000_000;
 
@@ -118,6 +124,8 @@ impl Detector {
             agents: evidence::Agents::new(&settings.evidence),
             ports: evidence::Ports::new(&settings.evidence),
             findings: Vec::new(),
+            begun: Vec::new(),
+            look: 0,
             widened: Vec::new(),
             shields: None,
             atlas: None,
@@ -199,7 +207,7 @@ impl Detector {
             self.totals.unweighed += 1;
             return;
         }
-        let is_believed = self.agents.is_believed(self.now, sighting.point.agent, sighting.stream);
+        let is_believed = self.agents.tells(self.now, sighting.point.agent, sighting.stream);
         let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
         let Some(view) = self.view(sighting, is_believed) else { return };
         let place = evidence::Place { point: sighting.point, stream: sighting.stream, ingress: sighting.ingress };
@@ -301,7 +309,7 @@ impl Detector {
     /// An interface's counters came.
     pub fn counters(&mut self, counts: &Counts) {
         self.now = self.now.max(counts.to);
-        let is_believed = self.agents.is_believed(self.now, counts.point.agent, counts.stream);
+        let is_believed = self.agents.tells(self.now, counts.point.agent, counts.stream);
         if !is_believed || !self.ports.counted(counts) {
             return;
         }
@@ -344,7 +352,8 @@ impl Detector {
     /// What is due as time passes, some ten times a second: floods that are over, those that go on, what is learnt. `hour` is that of the
     /// week, 0 to 167, from Monday 00:00 on.
     pub fn tick(&mut self, now: u64, hour: usize) {
-        self.now = self.now.max(now);
+        self.reach(now);
+        self.tell_begun();
         let quiet = self.settings.quiet.as_nanos() as u64;
         let mut due = Vec::new();
         for place in self.floods.places() {
@@ -392,8 +401,20 @@ impl Detector {
         self.watches.set(&self.groups, self.hour);
     }
 
-    /// What was decided since the last time, in order.
+    /// All that came until then has been taken.
+    pub fn reach(&mut self, now: u64) {
+        self.now = self.now.max(now);
+    }
+
+    /// Whether something was decided that is told soon: time is to be told more often meanwhile.
+    pub fn is_about_to_tell(&self) -> bool {
+        !self.begun.is_empty()
+    }
+
+    /// What was decided since the last time, in order. To be asked when all that came together has been taken: a flood that is decided by the
+    /// first samples of a datagram is told by all of them.
     pub fn take_findings(&mut self) -> Vec<Finding> {
+        self.tell_begun();
         std::mem::take(&mut self.findings)
     }
 
@@ -407,6 +428,11 @@ impl Detector {
     /// Whether an agent has been heard since then whose word counts.
     pub fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
         self.agents.is_heard(self.now, agent, since)
+    }
+
+    /// Whether nothing is heard of an agent any more that counts.
+    pub fn is_silent(&self, agent: IpAddr) -> bool {
+        self.agents.is_silent(self.now, agent)
     }
 
     /// What was learnt, to be kept over a restart.

@@ -39,6 +39,8 @@ const MOST: f64 = 0.5;
 const SEEN: f64 = 0.25;
 /// Samples that a view must have been going to see before it is missed.
 const MISSED: f64 = 10.0;
+/// Samples that say within a tenth how much a flood is.
+const MANY: f64 = 100.0;
 /// Standard deviations by which a flood must exceed what its interfaces carry.
 const SURE: f64 = 3.0;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
@@ -75,8 +77,10 @@ impl Detector {
             // Where no packet of it is left among the recent ones nothing is known of its width.
             if !hosts.is_empty() && now.length < flood.target.length && now.contains(flood.target) {
                 // The new target is told by the caller before anybody acts on the end of the old one.
-                let target = self.target(flood);
-                self.widened.push((target, flood.class, flood.last));
+                if flood.is_told {
+                    let target = self.target(flood);
+                    self.widened.push((target, flood.class, flood.last));
+                }
                 flood.target = now;
                 let group = usize::from(self.groups.networks[flood.network].group);
                 self.profiles.forget(group, now, flood.first_excess);
@@ -100,7 +104,7 @@ impl Detector {
     }
 
     fn evidence(&self, flood: &Flood, dossier: &Dossier, group: &str) -> Evidence {
-        let (packets, bits) = dossier.rates(flood.class, self.now);
+        let (packets, bits) = dossier.told(flood.class, self.now);
         let number = usize::from(self.groups.networks[flood.network].group);
         let watch = &self.watches.groups[number][flood.watch];
         let bar = self.watches.bars(flood.network as u32, flood.level as u8)[flood.watch];
@@ -182,14 +186,26 @@ impl Detector {
         doubts
     }
 
-    /// Whether a flood may be more than its interfaces can carry: by so few samples as decide that there is one nobody knows yet.
+    /// Whether a flood may be more than its interfaces can carry: by so few samples as decide that there is one nobody knows yet. Many leave
+    /// little to chance.
     pub(super) fn may_be_too_fast(&self, place: &Place, flood: &Flood) -> bool {
-        let ats = flood.views.iter().filter_map(|&view| self.table.find(&Key { span: place.0, view }));
-        let mut dossiers = ats.filter_map(|at| self.dossiers.get(self.table.get(at).dossier));
-        dossiers.any(|dossier| {
-            let bits = dossier.newest_bits(flood.class, flood.first_excess, self.now, 1.0);
+        self.seen(place, flood).any(|dossier| {
+            let z = if dossier.worth(flood.class) < MANY { 1.0 } else { 0.0 };
+            let bits = dossier.bits(flood.class, self.now, z);
             self.ports.capacity(dossier.places()).is_some_and(|capacity| bits.high > capacity)
         })
+    }
+
+    /// Whether all that is known of a flood came together, by all who see it.
+    pub(super) fn gathers(&self, place: &Place, flood: &Flood) -> bool {
+        self.seen(place, flood).all(|dossier| dossier.gathers(flood.class))
+    }
+
+    /// What is kept of a flood, for each who sees it.
+    fn seen(&self, place: &Place, flood: &Flood) -> impl Iterator<Item = &Dossier> {
+        let span = place.0;
+        let ats = flood.views.iter().filter_map(move |&view| self.table.find(&Key { span, view }));
+        ats.filter_map(move |at| self.dossiers.get(self.table.get(at).dossier))
     }
 
     /// Whether another agent sees a flood too, against whom nothing speaks.

@@ -112,6 +112,8 @@ struct Known {
     at_home: bool,
     from: IpAddr,
     heard: u64,
+    /// How long it was silent between two of its datagrams of late, at most, ns; 0: it is new.
+    pause: u64,
     trouble: Option<(Trouble, u64)>,
     /// From when on its sub-agent is believed.
     sub_agent_from: u64,
@@ -156,8 +158,13 @@ const PAUSES: u64 = 2;
 /// How long somebody else speaks at least, and at most, before that datagram shows it, ns.
 const SOONEST: u64 = 10_000_000_000;
 const LATEST: u64 = 120_000_000_000;
-/// After what silence a sub-agent is a new one, ns.
+/// After what silence a sub-agent is a new one, ns, and nobody hears a stream any more, however seldom it is heard otherwise.
 const SILENCE: u64 = 120_000_000_000;
+/// The same of a stream whose pauses are known: after so many of them, and what lies between two times that it is told of; never sooner than
+/// this.
+const SILENT: u64 = 3;
+const TOLD_APART: u64 = 10_000_000_000;
+const BRIEF: u64 = 30_000_000_000;
 
 impl Agents {
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -194,10 +201,17 @@ impl Agents {
         self.known.get(&(agent, stream)).is_some_and(|known| known.is_believed(now, self.memory))
     }
 
+    /// The same of something that is told in it now: it is heard.
+    #[inline]
+    pub(crate) fn tells(&mut self, now: u64, agent: IpAddr, stream: Stream) -> bool {
+        let Some(known) = self.known.get_mut(&(agent, stream)) else { return false };
+        known.heard = known.heard.max(now);
+        known.is_believed(now, self.memory)
+    }
+
     /// How many agents have been heard of late whose word counts.
     pub(crate) fn believed(&self, now: u64) -> usize {
-        let is_believed =
-            |known: &Known| known.is_believed(now, self.memory) && now.saturating_sub(known.heard) <= SILENCE;
+        let is_believed = |known: &Known| known.is_believed(now, self.memory) && !known.is_silent(now);
         let believed = self.known.iter().filter(|(_, known)| is_believed(known)).map(|((agent, _), _)| *agent);
         believed.collect::<HashSet<_, RandomState>>().len()
     }
@@ -206,6 +220,12 @@ impl Agents {
     pub(crate) fn is_heard(&self, now: u64, agent: IpAddr, since: u64) -> bool {
         let mut known = self.known.iter().filter(|((of, _), _)| *of == agent);
         known.any(|(_, known)| known.heard > since && known.is_believed(now, self.memory))
+    }
+
+    /// Whether nothing is heard of an agent any more, for longer than it is silent otherwise, or nothing that counts.
+    pub(crate) fn is_silent(&self, now: u64, agent: IpAddr) -> bool {
+        let mut known = self.known.iter().filter(|((of, _), _)| *of == agent);
+        known.all(|(_, known)| known.is_silent(now) || !known.is_believed(now, self.memory))
     }
 
     /// Whether what an agent's own address tells is in doubt, so that its silence about a flood says nothing: its own stream may be the one
@@ -232,9 +252,9 @@ impl Agents {
         let is_other = listed && at_home && self.hear_sub_agent(time, agent, stream.sub_agent, is_known);
         let sub_agent_from = believed_from(&self.exporters, &self.sub_agents, self.probation, agent, stream.sub_agent);
         let was_believed = self.is_believed(time, agent, stream);
-        let known = Known { listed, at_home, from, heard: time, trouble: None, sub_agent_from };
+        let known = Known { listed, at_home, from, heard: time, pause, trouble: None, sub_agent_from };
         let known = self.known.entry(key).or_insert(known);
-        (known.heard, known.sub_agent_from) = (time, sub_agent_from);
+        (known.heard, known.pause, known.sub_agent_from) = (known.heard.max(time), pause, sub_agent_from);
         if let Some(trouble) = trouble {
             known.trouble = Some((trouble, time));
         }
@@ -342,6 +362,15 @@ impl Known {
             && self.at_home
             && now >= self.sub_agent_from
             && self.trouble.is_none_or(|(_, time)| now.saturating_sub(time) > memory)
+    }
+
+    /// Whether it is silent for longer than it is otherwise.
+    fn is_silent(&self, now: u64) -> bool {
+        let most = match self.pause {
+            0 => SILENCE,
+            pause => pause.saturating_mul(SILENT).saturating_add(TOLD_APART).clamp(BRIEF, SILENCE),
+        };
+        now.saturating_sub(self.heard) > most
     }
 }
 

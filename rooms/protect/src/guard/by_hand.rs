@@ -68,7 +68,7 @@ impl Guard {
         let announced = Announced::by_hand(plan.routes, seconds * SECOND, now);
         self.set(id, announced, plan.harm, seconds * SECOND, now);
         self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
-        self.tell(id, by, What::Announced, "by hand".into(), now);
+        self.tell(id, by, What::Announced, String::new(), now);
         Ok(())
     }
 }
@@ -95,11 +95,14 @@ impl Announced {
     }
 }
 
+/// It is of no class, and nobody is told of one: its place among attacks has to have one.
+pub(super) const CLASS: Class = Class::IpFlood;
+
 /// What is known of it: nothing.
 fn by_hand(target: Target) -> Detection {
     Detection {
         target,
-        class: Class::IpFlood,
+        class: CLASS,
         first_excess: 0,
         decided: 0,
         kept: 0,

@@ -206,6 +206,11 @@ impl Life {
         points.is_empty() || points.iter().any(|point| traffic.is_heard(point.agent, self.found + SAME))
     }
 
+    /// Whether none of the agents that told of it is heard any more. Until then one that is alive may only not have told anything since.
+    pub(super) fn is_unheard(&self, traffic: &dyn Traffic) -> bool {
+        self.attack.detection.evidence.points.iter().all(|point| traffic.is_silent(point.agent))
+    }
+
     /// One more second of its curve.
     pub(super) fn draw(&mut self) {
         if self.curve.len() == CURVE {

@@ -12,7 +12,7 @@ use super::life::{Announced, Found, Life, is_of_speaker};
 use super::plan::{Plan, Planned, plan};
 use super::repeats::{Repeats, lives};
 use super::tally::Tally;
-use super::words::{doubted, found, name_of, nothing, reason};
+use super::words::{doubted, found_first, name_of, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Attack, Detection, Doubt, Finding, Installed, Level, Mode, Phase, Refusal, Route, Stopped};
@@ -117,7 +117,7 @@ impl Guard {
         self.last_id += 1;
         self.tally.attacks += 1;
         let id = self.last_id;
-        let why = found(&detection);
+        let why = found_first(&detection);
         self.insert(Life::new(id, detection, now));
         self.tell(id, WEIR, What::Detected, why, now);
         id

@@ -58,6 +58,9 @@ pub trait Traffic {
 
     /// Whether an agent has been heard since then whose word counts.
     fn is_heard(&self, agent: IpAddr, since: u64) -> bool;
+
+    /// Whether nothing is heard of an agent any more that counts, for longer than it is silent otherwise.
+    fn is_silent(&self, agent: IpAddr) -> bool;
 }
 
 /// What announces.

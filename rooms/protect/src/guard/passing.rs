@@ -42,7 +42,7 @@ impl Guard {
                 false if now.nanos >= ends => {
                     if now.nanos >= announced.expires.max(announced.kept) || life.is_told_otherwise(traffic) {
                         self.finish(id, now);
-                    } else {
+                    } else if life.is_unheard(traffic) {
                         self.stay(id, "silence", "none of the agents that told of it has been heard since", now);
                     }
                 }
@@ -62,6 +62,8 @@ impl Guard {
         let Some(&id) = self.by_key.get(&key) else { return };
         let Some(life) = self.lives.get_mut(&id) else { return };
         (life.seen, life.part_of) = (false, None);
+        // What was told of it by then says nothing of whether it is over.
+        life.found = life.found.max(last.min(now.nanos));
         let Some(announced) = &mut life.announced else {
             let is_refused = life.attack.refusal.as_ref().is_some_and(|why| LASTING.contains(&why.limit));
             if !is_refused || life.held {

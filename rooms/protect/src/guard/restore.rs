@@ -11,7 +11,7 @@ use super::machine::ATTACKS;
 use super::people::STOPPED;
 use super::repeats::lives;
 use super::wanted::entry_of;
-use super::{Guard, Now, SECOND};
+use super::{Guard, Now, SECOND, by_hand};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Action, Class, Detection, Evidence, Harm, Mode, Phase, Stopped, Target};
 
@@ -46,9 +46,10 @@ impl Guard {
                 What::Over => drop(told.remove(&id)),
                 What::Rotated | What::Began => {}
                 _ => {
-                    let (Some(target), Some(class)) = (entry.target.clone(), entry.class) else { continue };
-                    let began = entry.time;
                     let by_hand = entry.by_hand;
+                    let class = entry.class.or(by_hand.then_some(by_hand::CLASS));
+                    let (Some(target), Some(class)) = (entry.target.clone(), class) else { continue };
+                    let began = entry.time;
                     let new = Told { target, class, began, by: None, active: None, held: false, by_hand };
                     told.entry(id).or_insert(new).hear(entry);
                 }
@@ -68,8 +69,9 @@ impl Guard {
             } else {
                 let why = format!("attack {goes_on} continues it");
                 let over = Entry::new(now.wall, WEIR, What::Over, why);
-                let Told { target, class, .. } = told;
-                self.entries.push(Entry { attack: Some(id), target: Some(target), class: Some(class), ..over });
+                let Told { target, class, by_hand, .. } = told;
+                let (target, class) = (Some(target), (!by_hand).then_some(class));
+                self.entries.push(Entry { attack: Some(id), target, class, by_hand, ..over });
             }
         }
     }

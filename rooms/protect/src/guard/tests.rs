@@ -43,6 +43,10 @@ impl Traffic for Usual {
     fn is_heard(&self, _: IpAddr, _: u64) -> bool {
         true
     }
+
+    fn is_silent(&self, _: IpAddr) -> bool {
+        false
+    }
 }
 
 pub(super) const AUTOMATIC: &str = r#"

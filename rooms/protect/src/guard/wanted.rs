@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::life::Life;
 use super::{Announcer, Guard, Now, SECOND};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Attack, Class, Installed, Route, Rule, Target};
+use crate::model::{Attack, Installed, Route, Rule};
 
 impl Guard {
     /// What the speaker has of what is wanted.
@@ -88,12 +88,11 @@ impl Guard {
 /// A line about an attack, with what is announced for it, or would be.
 pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now) -> Entry {
     let Attack { id, detection, level, expires, by_hand, .. } = &*life.attack;
-    let (target, class): (&Target, Class) = (&detection.target, detection.class);
     let told = matches!(what, What::Pending | What::Announced | What::Refused | What::Extended);
     Entry {
         attack: Some(*id),
-        target: Some(target.clone()),
-        class: Some(class),
+        target: Some(detection.target.clone()),
+        class: (!by_hand).then_some(detection.class),
         level: told.then_some(level.number),
         routes: if told { level.routes.clone() } else { Vec::new() },
         times: life.announced.as_ref().map(|announced| announced.times),

@@ -3,15 +3,19 @@
 use weir_service::escape::escaped;
 
 use super::life::Life;
-use crate::model::{Detection, Doubt, Refusal};
+use crate::model::{Detection, Doubt, Rate, Refusal};
 
 /// What was found, in a line.
 pub(super) fn found(detection: &Detection) -> String {
     let evidence = &detection.evidence;
-    format!(
-        "{}: {:.0} packets/s, {:.0} bit/s, {} sources, {} samples",
-        evidence.rule, evidence.packets.value, evidence.bits.value, evidence.sources, evidence.samples
-    )
+    let rate = |rate: &Rate, unit: &str| format!("{:.0} {unit} ({:.0} to {:.0})", rate.value, rate.low, rate.high);
+    let (packets, bits) = (rate(&evidence.packets, "packets/s"), rate(&evidence.bits, "bit/s"));
+    format!("{}: {packets}, {bits}, {} sources, {} samples", evidence.rule, evidence.sources, evidence.samples)
+}
+
+/// The same, of what is told for the first time.
+pub(super) fn found_first(detection: &Detection) -> String {
+    format!("{}: a first estimate", found(detection))
 }
 
 pub(super) fn reason(life: &Life) -> String {

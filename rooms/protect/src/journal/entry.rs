@@ -60,7 +60,7 @@ pub struct Entry {
     /// Against whom.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
-    /// By what.
+    /// By what; `None`: a person asked for it, and nothing was found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<Class>,
     /// Which limit, of what was refused: as in [`crate::model::Refusal`].
@@ -149,12 +149,14 @@ impl Entry {
 /// A line for people: `attack 7 on 192.0.2.7/32, udp_flood: announced by anna (why): drop udp to 192.0.2.7/32`.
 impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.attack, &self.target, self.class) {
-            (Some(id), Some(target), Some(class)) => {
-                write!(f, "attack {id} on {}, {}: {}", target.prefix, class.name(), self.what.name())?;
+        if let (Some(id), Some(target)) = (self.attack, &self.target) {
+            write!(f, "attack {id} on {}", target.prefix)?;
+            match self.class {
+                Some(class) => write!(f, ", {}: ", class.name())?,
+                None => f.write_str(", by hand: ")?,
             }
-            _ => f.write_str(self.what.name())?,
         }
+        f.write_str(self.what.name())?;
         if self.who != WEIR {
             write!(f, " by {}", escaped(&self.who))?;
         }

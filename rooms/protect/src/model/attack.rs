@@ -118,6 +118,13 @@ pub struct Attack {
     pub curve: Vec<f32>,
 }
 
+impl Attack {
+    /// By what, as people are told: `udp_flood`; of what a person asked for nothing was found, and it is `by_hand`.
+    pub fn class(&self) -> &'static str {
+        if self.by_hand { "by_hand" } else { self.detection.class.name() }
+    }
+}
+
 /// What a person asks, who has been recognised.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case", tag = "command")]

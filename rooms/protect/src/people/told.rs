@@ -128,14 +128,14 @@ fn drawn(value: &f32) -> f32 {
 }
 
 pub(super) fn row(attack: &Attack) -> Row<'_> {
-    let Detection { target, class, evidence, doubts, .. } = &attack.detection;
+    let Detection { target, evidence, doubts, .. } = &attack.detection;
     let routes = &attack.level.routes;
     let is_there = |installed: &&Installed| matches!(installed, Installed::Yes { .. });
     Row {
         id: attack.id,
         target: target.prefix.to_string(),
         group: &target.group,
-        class: class.name(),
+        class: attack.class(),
         phase: attack.phase,
         packets: evidence.packets.value,
         bits: evidence.bits.value,

@@ -127,6 +127,11 @@ pub(crate) fn doubt(doubt: &Doubt) -> String {
     }
 }
 
+/// `790 k to 834 k`.
+pub(crate) fn interval(rate: &Rate) -> String {
+    format!("{} to {}", scaled(rate.low).trim_end(), scaled(rate.high).trim_end())
+}
+
 /// `1.23 M`: three digits, a space, the prefix.
 pub(crate) fn scaled(value: f64) -> String {
     let (mut rest, mut prefixes) = (value, ["", "k", "M", "G", "T", "P"].iter());

@@ -67,6 +67,7 @@ impl Engine {
             self.detector.shield(self.guard.shields(now));
             self.detector.tick(seen, hour_of_week(now.wall));
         }
+        self.detector.reach(seen);
         let findings = self.detector.take_findings();
         for mut finding in findings {
             if let Finding::Flood(detection) = &mut finding {
@@ -81,7 +82,8 @@ impl Engine {
 
     /// How long nothing is to be done, unless there is news.
     pub fn rest(&self, now: Now) -> Duration {
-        Duration::from_nanos(self.due.0.saturating_sub(now.nanos))
+        let rest = Duration::from_nanos(self.due.0.saturating_sub(now.nanos));
+        if self.detector.is_about_to_tell() { rest.min(SOON) } else { rest }
     }
 
     /// Carries out what a person asks.
@@ -139,6 +141,10 @@ impl Traffic for Known<'_> {
     fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
         self.0.is_heard(agent, since)
     }
+
+    fn is_silent(&self, agent: IpAddr) -> bool {
+        self.0.is_silent(agent)
+    }
 }
 
 /// The detector's part of the settings.
@@ -187,6 +193,9 @@ fn hour_of_week(wall: SystemTime) -> usize {
 
 /// Seconds.
 const YEAR: f64 = 365.25 * 86_400.0;
+
+/// The same where a flood is decided and waits for the samples that say how much it is.
+const SOON: Duration = Duration::from_millis(10);
 
 /// From one look at the time to the next.
 pub(super) const TICKS_APART: Duration = Duration::from_millis(100);

@@ -35,6 +35,10 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
     asked(&scene, &["add", "192.0.2.99", "30m"]);
     let added = scene.play(&flood, |attack| attack["by_hand"] == true);
     assert_eq!((&added["phase"], &added["target"]), (&"active".into(), &"192.0.2.99/32".into()), "{added:#}");
+    assert_eq!(added["class"], "by_hand", "nothing was found: {added:#}");
+    let (_, said) = scene.protect(&["list"]);
+    let line = said.lines().find(|line| line.contains("192.0.2.99/32")).unwrap();
+    assert!(line.contains("by hand") && !line.contains("flood"), "{said}");
     asked(&scene, &["withdraw", &added["id"].to_string()]);
     let (status, said) = scene.protect(&["add", "198.51.100.7", "30m"]);
     assert!(status == 1 && said.contains("198.51.100.7/32: it is within no protected group"), "{said}");

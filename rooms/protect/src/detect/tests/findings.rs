@@ -92,6 +92,9 @@ fn what_was_kept_before_it_was_told_counts_in_the_time_to_a_decision() {
         let (ingress, frames) = (Some(true), 1000.0);
         detector.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: &[] });
     }
+    // All of them came together, and what comes next would say how much it is.
+    assert_eq!(detector.take_findings(), []);
+    detector.tick(time + SECOND / 20, 0);
     let findings = detector.take_findings();
     let first = floods(&findings)[0];
     assert_eq!((first.decided, first.kept), (time, kept));

@@ -6,6 +6,7 @@ mod cost;
 mod doubts;
 mod false_alarms;
 mod findings;
+mod first;
 mod phantoms;
 mod power;
 mod rules;

@@ -146,6 +146,34 @@ fn agents_count_as_long_as_they_are_heard_and_believed() {
     assert_eq!((believed(60), believed(121), believed(122), believed(181)), (2, 2, 1, 0));
 }
 
+/// An agent is silent when it is for longer than it is otherwise; whatever it tells shows that it is not.
+#[test]
+fn an_agent_that_falls_silent_is_heard_no_more_within_a_few_of_its_pauses() {
+    for (pause, until) in [(0, 120), (SECOND / 50, 30), (5 * SECOND, 30), (20 * SECOND, 70), (60 * SECOND, 120)] {
+        let mut agents = agents();
+        let (agent, of) = (ip("10.0.0.1"), stream(0, 1));
+        let heard = |time: u64, pause: u64, trouble: Option<Trouble>| Heard {
+            time,
+            agent,
+            stream: of,
+            from: agent,
+            trouble,
+            pause,
+            is_known: false,
+        };
+        agents.hear(&heard(SECOND, pause, None));
+        let shown =
+            |agents: &Agents, second: u64| (agents.believed(second * SECOND), agents.is_silent(second * SECOND, agent));
+        assert_eq!((shown(&agents, 1 + until), shown(&agents, 2 + until)), ((1, false), (0, true)), "{pause}");
+        assert!(agents.tells(200 * SECOND, agent, of) && agents.is_heard(200 * SECOND, agent, 199 * SECOND));
+        assert_eq!((shown(&agents, 200 + until), shown(&agents, 201 + until)), ((1, false), (0, true)), "{pause}");
+        // Nor is one heard whose word does not count.
+        agents.hear(&heard(400 * SECOND, pause, Some(Trouble::Jump)));
+        assert_eq!(shown(&agents, 401), (0, true));
+    }
+    assert!(agents().is_silent(0, ip("10.0.0.1")), "never heard");
+}
+
 #[test]
 fn that_somebody_else_speaks_is_told_once_in_a_while() {
     let mut agents = agents();

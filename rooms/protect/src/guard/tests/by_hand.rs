@@ -22,6 +22,11 @@ fn what_a_person_adds_lives_as_long_as_he_says_whatever_is_found() {
     assert_eq!((attack.by.as_deref(), attack.by_hand, attack.phase), (Some("anna"), true, Phase::Active));
     let told = &scene.entries[0];
     assert_eq!((told.what, told.who.as_str(), told.ttl_s, told.by_hand), (What::Announced, "anna", Some(600), true));
+    assert_eq!((told.class, attack.class()), (None, "by_hand"), "of no class: nothing was found");
+    assert_eq!(
+        told.to_string(),
+        "attack 1 on 192.0.2.7/32, by hand: announced by anna: blackhole 192.0.2.7/32 by 198.51.100.1"
+    );
     let route = &scene.guard.wanted()[0];
     assert_eq!((route.next_hop, &route.communities[..]), (Some([198, 51, 100, 1].into()), &[(65_535, 666)][..]));
     // The same host is attacked, that is doubted, and over: an attack of its own.

@@ -10,6 +10,10 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     scene.flood(detection(HOST, 900e3));
     assert_eq!(scene.wanted(), ["Limit { bytes_per_s: 1250000.0 } 192.0.2.7/32 narrow"]);
     assert_eq!((scene.attack().phase, scene.attack().id), (Phase::Active, 1));
+    let [found, announced] = [0, 1].map(|at| scene.entries[at].why.clone());
+    let rates = "900000 packets/s (810000 to 990000), 0 bit/s (0 to 0)";
+    assert!(found.contains(rates) && found.ends_with(": a first estimate"), "{found}");
+    assert!(announced.contains(rates), "{announced}");
     assert_eq!(scene.attack().expires, Some(scene.now.wall + Duration::from_secs(600)));
     scene.pass(5.0);
     scene.over(HOST);
@@ -23,8 +27,8 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     assert_eq!((board.history[0].phase, board.caps.routes, board.counts.withdrawn), (Phase::Over, 0, 1));
 }
 
-/// Nothing is heard of any agent.
-struct Silence;
+/// Nothing is heard of any agent; whether that is longer than usual.
+struct Silence(bool);
 
 impl Traffic for Silence {
     fn harm(&self, _: &IpNet, _: &Rule) -> Harm {
@@ -34,13 +38,17 @@ impl Traffic for Silence {
     fn is_heard(&self, _: IpAddr, _: u64) -> bool {
         false
     }
+
+    fn is_silent(&self, _: IpAddr) -> bool {
+        self.0
+    }
 }
 
-fn silence(scene: &mut Scene, seconds: f64) {
+fn silence(scene: &mut Scene, seconds: f64, is_long: bool) {
     for _ in 0..(seconds * 10.0) as u64 {
         scene.now.nanos += SECOND / 10;
         scene.now.wall += Duration::from_millis(100);
-        scene.guard.tick(&Silence, scene.now);
+        scene.guard.tick(&Silence(is_long), scene.now);
     }
     scene.settle();
 }
@@ -52,15 +60,18 @@ fn what_nobody_is_heard_of_stays_until_its_time_is_over() {
     found.evidence.points = vec![Point { agent: "10.0.0.1".parse().unwrap(), index: 1 }];
     scene.flood(found.clone());
     scene.over(HOST);
-    silence(&mut scene, 590.0);
+    // Beyond the hysteresis, and the agent may be one that sends seldom.
+    silence(&mut scene, 70.0, false);
+    assert_eq!((scene.wanted().len(), scene.whats()), (1, vec![What::Detected, What::Announced]));
+    silence(&mut scene, 520.0, true);
     assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Fading));
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Doubted]);
-    silence(&mut scene, 11.0);
+    silence(&mut scene, 11.0, true);
     assert!(scene.wanted().is_empty());
     // Heard again, it tells that it is over.
     scene.flood(found);
     scene.over(HOST);
-    silence(&mut scene, 300.0);
+    silence(&mut scene, 300.0, true);
     assert_eq!(scene.wanted().len(), 1);
     scene.pass(0.1);
     assert!(scene.wanted().is_empty());

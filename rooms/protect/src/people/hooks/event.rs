@@ -1,5 +1,6 @@
 //! What receivers are told.
 
+use std::fmt::Write;
 use std::time::SystemTime;
 
 use serde::Serialize;
@@ -49,7 +50,12 @@ pub struct About {
     group: String,
     class: &'static str,
     packets: f64,
+    /// The interval that has the truth in it with 95 %.
+    packets_low: f64,
+    packets_high: f64,
     bits: f64,
+    bits_low: f64,
+    bits_high: f64,
     sources: usize,
     rule: String,
     top_sources: Vec<String>,
@@ -66,26 +72,37 @@ impl Event {
             id: attack.id,
             target: detection.target.prefix.to_string(),
             group: detection.target.group.clone(),
-            class: detection.class.name(),
+            class: attack.class(),
             packets: evidence.packets.value,
+            packets_low: evidence.packets.low,
+            packets_high: evidence.packets.high,
             bits: evidence.bits.value,
+            bits_low: evidence.bits.low,
+            bits_high: evidence.bits.high,
             sources: evidence.sources,
             rule: evidence.rule.clone(),
             top_sources: evidence.top_sources.iter().take(10).map(|share| share.value.clone()).collect(),
             routes: attack.level.routes.iter().take(MOST).map(words::route).collect(),
             doubts: detection.doubts.iter().take(MOST).map(words::doubt).collect(),
         };
-        let mut text = format!(
-            "attack {} on {} ({}): {} {}: {}packets/s, {}bit/s of {} sources",
-            about.id,
-            about.target,
-            about.group,
-            about.class,
-            what.name(),
-            words::scaled(about.packets),
-            words::scaled(about.bits),
-            about.sources,
-        );
+        let mut text = format!("attack {} on {} ({}): ", about.id, about.target, about.group);
+        // Writing to a string does not fail.
+        let _ = match attack.by_hand {
+            // Nothing was found.
+            true => write!(text, "{} by hand", what.name()),
+            false => write!(
+                text,
+                "{} {}: {}packets/s ({}), {}bit/s ({}) of {} sources{}",
+                about.class,
+                what.name(),
+                words::scaled(about.packets),
+                words::interval(&evidence.packets),
+                words::scaled(about.bits),
+                words::interval(&evidence.bits),
+                about.sources,
+                if what == What::Detected { ", a first estimate" } else { "" },
+            ),
+        };
         let more = match what {
             What::Announced | What::Installed | What::Withdrawn | What::Pending => about.routes.first(),
             What::Doubted => about.doubts.first(),

@@ -1,0 +1,107 @@
+//! What is told first of a flood: of agents that had little to tell before, and of those that send what they have once a second.
+
+use super::*;
+use crate::model::{Doubt, Rate};
+
+/// How an agent sends 200 datagrams' worth of a flood, 7 samples each.
+#[derive(Clone, Copy, Debug)]
+enum Sending {
+    /// As they are full. The first one has been open for half a second.
+    Full,
+    /// What came in a second, one behind the other.
+    EachSecond,
+}
+
+/// A flood of so many samples a second, each of 1,000 packets of 1,400 bytes, to a host that gets nothing else; when its first sample came, and what is told
+/// when, as the thread that decides asks.
+fn told(detector: &mut Detector, rate: u64, sending: Sending) -> (u64, Vec<(u64, Detection)>) {
+    let (begin, count) = (100 * SECOND, 200);
+    let mut random = Source(7);
+    let mut told = Vec::new();
+    let mut ask = |detector: &mut Detector, now: u64| {
+        detector.reach(now);
+        let findings = detector.take_findings();
+        told.extend(floods(&findings).into_iter().map(|one| (now, one.clone())));
+    };
+    let per_second = rate / 7;
+    let (mut came, mut first) = (0, None);
+    for number in 0..count {
+        let (time, kept) = match sending {
+            Sending::Full if number == 0 => (begin, SECOND / 2),
+            Sending::Full => (begin + number * SECOND / per_second, SECOND / per_second),
+            Sending::EachSecond => {
+                (begin + number / per_second * SECOND + number % per_second * SECOND / 20_000, SECOND)
+            }
+        };
+        // Nobody tells anything meanwhile; time goes on.
+        (came / SECOND * 100..time / (SECOND / 100)).filter(|_| came > 0).for_each(|tick| {
+            let now = tick * SECOND / 100;
+            if came < now {
+                detector.tick(now, 0);
+                ask(detector, now);
+            }
+        });
+        for _ in 0..7 {
+            let packet = udp(anybody(&mut random), host(7), (53, random.bits() as u16), 1_400);
+            let (point, stream) = (point("10.0.0.1"), Stream::default());
+            let (ingress, frames, ago) = (Some(true), 1_000.0, [kept, 0]);
+            detector.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: &[] });
+        }
+        ask(detector, time);
+        came = time;
+        first.get_or_insert(time);
+    }
+    for tick in 1..10 {
+        detector.tick(came + tick * SECOND / 100, 0);
+        ask(detector, came + tick * SECOND / 100);
+    }
+    (first.unwrap_or_default(), told)
+}
+
+/// A detector whose agent has an interface of so many bits a second.
+fn detector(speed: f64) -> Detector {
+    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 4_000.0)]));
+    let (packets, bits, speed) = ([1e9; 2], [1e13; 2], Some(speed));
+    let (point, stream) = (point("10.0.0.1"), Stream::default());
+    detector.counters(&Counts { point, stream, from: 79 * SECOND, to: 99 * SECOND, packets, bits, speed });
+    detector
+}
+
+#[test]
+fn the_first_report_is_as_much_as_comes() {
+    for (rate, sending) in [
+        (70, Sending::Full),
+        (420, Sending::Full),
+        (2_100, Sending::Full),
+        (420, Sending::EachSecond),
+        (700, Sending::EachSecond),
+    ] {
+        let mut detector = detector(1e12);
+        let (begin, told) = told(&mut detector, rate, sending);
+        let (when, first) = &told[0];
+        let Rate { value, low, high } = first.evidence.packets;
+        let truth = rate as f64 * 1e3;
+        // They come evenly: the interval is that of chance, the value has none.
+        assert!((value / truth - 1.0).abs() < 0.15, "{rate} {sending:?}: {:?}", first.evidence.packets);
+        assert!(low < truth && truth < high, "{rate} {sending:?}: {:?}", first.evidence.packets);
+        assert!(first.doubts.is_empty(), "{rate} {sending:?}: {:?}", first.doubts);
+        // Seven samples come in each tenth of a second of the slowest, and some twenty are needed.
+        let most = if rate < 100 { 6 * SECOND / 10 } else { SECOND / 10 };
+        assert!(when - begin <= most, "{rate} {sending:?}: after {} ms", (when - begin) / 1_000_000);
+    }
+}
+
+/// 3.6 times the speed of the interface: as of a sampling rate that is told wrong.
+#[test]
+fn what_the_line_cannot_carry_is_never_told_without_a_doubt_however_it_is_sent() {
+    for sending in [Sending::Full, Sending::EachSecond] {
+        for rate in [350, 700] {
+            let mut detector = detector(rate as f64 * 1_400.0 * 8.0 * 1e3 / 3.6);
+            let (_, told) = told(&mut detector, rate, sending);
+            let is_doubted = |one: &Detection| one.doubts.iter().any(|doubt| matches!(doubt, Doubt::Speed { .. }));
+            assert!(!told.is_empty(), "{rate} {sending:?}");
+            let sure: Vec<_> = told.iter().filter(|(_, one)| !is_doubted(one)).collect();
+            assert!(sure.is_empty(), "{rate} {sending:?}: {:?}", sure[0]);
+        }
+    }
+}
