@@ -296,7 +296,7 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
         // What stands in front of a mistake does not hold either.
         let before = "links.wire.forward.delay=3ms";
         let refused = ended(family.mark(&mut weir(&["lab", "set", "shell-changes", before, set])));
-        assert_eq!((refused.status, refused.stderr.lines().count()), (Some(1), 1), "{refused:?}");
+        assert_eq!((refused.status, refused.stderr.lines().count()), (Some(2), 1), "{refused:?}");
         assert!(refused.stderr.contains(message), "{set}: {}", refused.stderr);
         assert_eq!(refused.stdout, "");
     }
