@@ -7,7 +7,8 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
 use weir_lab::scenario::{Jobs, MessageFiles, Repeat, Scenario};
-use weir_lab::{shell, sweep::Sweep};
+use weir_lab::shell::{self, Refusal};
+use weir_lab::sweep::Sweep;
 use weir_report::opening::Seat;
 use weir_report::{self, asserts, store};
 use weir_service::output::say;
@@ -181,7 +182,13 @@ impl Lab {
             }
             LabCommand::Set { network, set } => {
                 let network = network_name(&network)?;
-                shell::set(&network, &set)?.lines().for_each(|line| say!("{}", shown(line)));
+                let changed = match shell::set(&network, &set) {
+                    Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.is_mistake) => {
+                        usage(Err(error))?
+                    }
+                    changed => changed?,
+                };
+                changed.lines().for_each(|line| say!("{}", shown(line)));
                 Ok(Outcome::Done)
             }
             LabCommand::Steps { command: Steps::Start { network } } => {

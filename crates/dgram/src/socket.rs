@@ -12,6 +12,7 @@ use crate::error::reason;
 use crate::offload::{self, Offload, Segmentation};
 use crate::sys::option::{attach_closed_filter, attach_reuseport_program, disconnect, set};
 use crate::sys::send::send_beside;
+use crate::sys::wait_for_deliveries;
 use crate::{Address, Error, Options, Steering};
 
 /// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::wait`](crate::Inbox::wait).
@@ -142,6 +143,16 @@ impl Socket {
     /// The socket's filter is locked (SO_LOCK_FILTER).
     pub fn close_intake(&self) -> io::Result<()> {
         attach_closed_filter(self.as_fd())
+    }
+
+    /// The same, and waits for those that are being delivered: when it returns, nothing is added to the queue any more.
+    ///
+    /// # Errors
+    /// As [`Self::close_intake`]; or the kernel does not tell when they are (before Linux 4.3, or where processors run
+    /// without its tick): then one may still come.
+    pub fn close_intake_for_good(&self) -> io::Result<()> {
+        self.close_intake()?;
+        wait_for_deliveries()
     }
 
     /// Has the kernel choose by `steering` among the `sockets` that share this one's address

@@ -74,7 +74,7 @@ struct Clients {
 
 impl Rendezvous {
     /// Offers answers at `path` to processes of the same user; `answer` runs on the server's thread, one request at a
-    /// time, and should be quick. Beside the socket there is a file `path.lock`, which stays.
+    /// time, and should be quick. Beside the socket there is a file `path.lock`; both go with the server.
     ///
     /// # Errors
     /// [`Error::errno`] is EADDRINUSE where somebody offers something there already.
@@ -83,14 +83,7 @@ impl Rendezvous {
         answer: impl Fn(&str) -> Result<Answer, Error> + Send + 'static,
     ) -> Result<Rendezvous, Error> {
         let operation = || format!("offer {} to other processes", path.display());
-        let lock = File::options().create(true).truncate(false).write(true).open(lock_of(path)).during(operation)?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                return Err(io::Error::from_raw_os_error(libc::EADDRINUSE)).during(operation);
-            }
-            Err(TryLockError::Error(error)) => return Err(error).during(operation),
-        }
+        let lock = lock(&lock_of(path)).during(operation)?;
         // Whoever made it held the lock, and has ended.
         let _ = fs::remove_file(path);
         let listener = UnixListener::bind(path).during(operation)?;
@@ -117,6 +110,8 @@ impl Rendezvous {
 impl Drop for Rendezvous {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.path);
+        // While the lock is held: whoever has opened it already finds that it is gone, and makes another.
+        let _ = fs::remove_file(lock_of(&self.path));
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -200,6 +195,26 @@ fn outer_user() -> u64 {
     };
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     map.lines().find_map(outside).unwrap_or(user)
+}
+
+/// Takes the lock at `path`; EADDRINUSE where somebody has it. What a server that ends takes away between our opening and
+/// locking it keeps out nobody else: then the file there is another one, or none.
+fn lock(path: &Path) -> io::Result<File> {
+    loop {
+        let lock = File::options().create(true).truncate(false).write(true).open(path)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(io::Error::from_raw_os_error(libc::EADDRINUSE)),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        let ours = lock.metadata()?;
+        match fs::metadata(path) {
+            Ok(there) if (there.dev(), there.ino()) == (ours.dev(), ours.ino()) => return Ok(lock),
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 fn lock_of(path: &Path) -> PathBuf {
@@ -447,7 +462,29 @@ mod tests {
         let server = Rendezvous::offer(&path, echo).unwrap();
         assert_eq!(ask(&path, "h1").unwrap().unwrap().text, "H1");
         drop(server);
-        assert!(!path.exists());
+        assert!(!path.exists() && !lock_of(&path).exists());
+    }
+
+    /// Servers that come and go at once: there is never more than one, and nothing stays.
+    #[test]
+    fn a_lock_that_goes_with_its_server_keeps_others_out() {
+        let (folder, path) = place();
+        let offering = Mutex::new(());
+        let turns = |_| {
+            for _ in 0..50 {
+                match Rendezvous::offer(&path, echo) {
+                    Ok(server) => {
+                        let alone = offering.try_lock().expect("two servers at once");
+                        thread::yield_now();
+                        drop(alone);
+                        drop(server);
+                    }
+                    Err(error) => assert_eq!(error.errno(), Some(Errno::EADDRINUSE), "{error}"),
+                }
+            }
+        };
+        thread::scope(|scope| (0..4).for_each(|number| drop(scope.spawn(move || turns(number)))));
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 
     #[test]

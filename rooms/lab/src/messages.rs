@@ -1,12 +1,12 @@
 //! The times of every message of a cell, in a file of its own: `messages/CELL.csv`.
 
 use std::collections::HashMap;
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use anyhow::Result;
 use weir_report::messages::{Message, MessageTable};
-use weir_report::store;
+use weir_report::store::{self, StoreError};
 use weir_service::clock::Nanos;
 use weir_traffic::{ReceiveReport, SendReport};
 
@@ -19,11 +19,12 @@ use crate::sweep::Cell;
 /// was sent, as far as they were kept. Bulk transfers have none.
 ///
 /// # Errors
-/// A file cannot be written.
-pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Result<()> {
+/// A file cannot be written: it is not there then, so that what it took of a full disk is free. The others are.
+pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Result<(), StoreError> {
     let Outcome::Messages(sent, received) = &measured.traffic else { return Ok(()) };
     store::folder(dir)?;
     let topology = &measured.topology;
+    let mut written = Ok(());
     for (receiver, report) in topology.traffic.receivers.iter().zip(received) {
         let mut name = store::file_stem(&cell.name);
         if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -33,11 +34,19 @@ pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> R
             name += &format!("-{repeat}");
         }
         let path = dir.join(format!("{name}.{}", cell.scenario.run.messages.name()));
-        let mut table = MessageTable::of_result(&path)?;
-        table.write(&rows(sent, report))?;
-        table.finish()?;
+        written = written.and(write_whole(&path, &rows(sent, report)));
     }
-    Ok(())
+    written
+}
+
+/// Writes a file with all of these rows, or none.
+fn write_whole(path: &Path, rows: &[Message]) -> Result<(), StoreError> {
+    let mut table = MessageTable::of_result(path)?;
+    let written = table.write(rows).and_then(|()| table.finish());
+    if written.is_err() && fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
+        let _ = fs::remove_file(path);
+    }
+    written
 }
 
 /// A row for each message that was sent.

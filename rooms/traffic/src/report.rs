@@ -46,6 +46,8 @@ pub struct SendReport {
     /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
     /// stream data they held was sent again, datagrams were not. `None`: another transport, or never connected.
     pub lost_packets: Option<u64>,
+    /// QUIC datagrams: bytes that quinn kept for messages that had not left when the drain was over.
+    pub left_behind: u64,
     /// UDP: announcements of the end, that the kernel took; not in `sent`.
     pub announcements: u64,
     /// The sender's own address, as the kernel chose it.
@@ -88,6 +90,9 @@ pub struct ReceiveReport {
     pub partial_bytes: u64,
     /// Datagrams the kernel dropped at this socket (SK_MEMINFO_DROPS); `None`: TCP, or the kernel does not tell.
     pub socket_drops: Option<u64>,
+    /// UDP: of what came when it had ended, what the kernel had dropped and counted by the time it was told; not in
+    /// `socket_drops`.
+    pub late_drops: u64,
     /// SO_RCVBUF as the kernel granted it (twice what was asked for), bytes.
     pub receive_buffer: Option<usize>,
     /// The sysctl that kept it below what was asked for.
@@ -96,6 +101,10 @@ pub struct ReceiveReport {
     pub reverse: Vec<ReverseReport>,
     /// Requests for more that were not granted.
     pub requests: Requests,
+    /// Requests for messages that came although [none is granted](super::ReceiverSettings::reverse); not in `foreign`.
+    pub not_allowed: u64,
+    /// The first addresses that they came from.
+    pub not_allowed_to: Vec<SocketAddr>,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// When `run` was called.
@@ -110,6 +119,12 @@ impl SendReport {
     /// Messages that were due and were not sent.
     pub fn shortfall(&self) -> u64 {
         self.due.unwrap_or(0).saturating_sub(self.sent)
+    }
+
+    /// TCP: segments sent again. QUIC: packets declared lost. `None`: another transport, or never connected.
+    pub fn sent_again(&self) -> Option<u64> {
+        let tcp = self.tcp_after_drain.as_ref().or(self.tcp_at_end.as_ref());
+        tcp.map(|info| info.retransmits.into()).or(self.lost_packets)
     }
 }
 

@@ -43,6 +43,9 @@ pub(super) struct Summary<'a> {
     forgotten: u64,
     forged: u64,
     unanswered: u64,
+    /// Requests for messages without --allow-reverse, and the first addresses that they came from.
+    not_allowed: u64,
+    not_allowed_to: &'a [SocketAddr],
     /// Of each sender that asked for messages, what was sent to it, and before that what it sent itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     directions: Vec<Account>,
@@ -73,6 +76,8 @@ impl<'a> Summary<'a> {
             forgotten: report.requests.forgotten,
             forged: report.requests.forged,
             unanswered: report.requests.unanswered,
+            not_allowed: report.not_allowed,
+            not_allowed_to: &report.not_allowed_to,
             directions: directions(report),
             errors: &report.errors,
             elapsed_s: (report.finished - report.started) as f64 / 1e9,
@@ -209,6 +214,18 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
     }
     if report.unlisted > 0 {
         say!("unlisted      {} messages of further senders: raise --sessions", report.unlisted);
+    }
+    if report.not_allowed > 0 {
+        let askers: Vec<String> = report.not_allowed_to.iter().map(ToString::to_string).collect();
+        let (requests, askers) = (report.not_allowed, askers.join(", "));
+        say!("not allowed   {requests} requests for messages, from {askers}: --allow-reverse grants them");
+    }
+    let unheard = report.sessions.iter().filter(|session| session.announced > Some(0) && session.numbers.end() == 0);
+    let unheard = unheard.count();
+    if unheard > 0 {
+        say!(
+            "end alone     {unheard} sessions told their end, and not one of their messages came: all lost, or forged"
+        );
     }
     let requests = report.requests;
     if requests.refused > 0 {

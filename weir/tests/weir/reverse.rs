@@ -331,8 +331,28 @@ fn a_receiver_that_allows_nothing_says_nothing() {
         )
         .unwrap();
         let report = json(&listening.end());
-        assert!(report["foreign"].as_u64() > Some(0), "{report}");
+        assert!(report["not_allowed"].as_u64() > Some(0) && report["foreign"] == 0, "{report}");
+        let from = report["not_allowed_to"][0].as_str().unwrap();
+        assert!(from.starts_with("127.0.0.1:"), "{report}");
     }
+}
+
+#[test]
+fn who_asks_for_what_is_not_allowed_is_told_in_a_line() {
+    let Some(server) = namespace() else { return };
+    Netlink::open(&server).unwrap().set_loopback_up().unwrap();
+    let listening = Listening::start(&server, "127.0.0.1:0", &[]);
+    let asker = server.run(|| UdpSocket::bind("127.0.0.3:0").unwrap()).unwrap();
+    // The datagram is in its socket's queue when the call returns, and what is there at a stop is read.
+    asker.send_to(&ask(1).bytes(), format!("127.0.0.1:{}", listening.port)).unwrap();
+    let pid = nix::unistd::Pid::from_raw(listening.child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).unwrap();
+    let (status, told, _) = listening.end();
+    let line = format!(
+        "not allowed   1 requests for messages, from {}: --allow-reverse grants them\n",
+        asker.local_addr().unwrap()
+    );
+    assert!(status == Some(0) && told.contains(&line) && !told.contains("foreign"), "{told}");
 }
 
 #[test]

@@ -295,6 +295,26 @@ fn one_forged_datagram_does_not_end_a_receiver_before_its_sender() {
     assert_eq!((&received["total"]["received"], &received["total"]["lost"]), (&20.into(), &0.into()), "{received}");
 }
 
+/// It claims a message of a session of which nothing came. What comes behind it shows that it has been read.
+#[test]
+fn a_forged_end_of_a_message_ends_nothing() {
+    let listening = Listening::start(&[]);
+    let mut forged = [0; 40];
+    forged[..4].copy_from_slice(&[0xa7, 0x23, 1, 2]);
+    (forged[7], forged[31], forged[35]) = (1, 9, 40);
+    forged[36..].copy_from_slice(b"WEIR");
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.send_to(&forged, &listening.address).unwrap();
+    listening.await_read();
+    // Longer than one that claims more than came is waited for.
+    std::thread::sleep(std::time::Duration::from_millis(1500));
+    let (status, _, said) = run(&["send", "--to", &listening.address, "-n", "20", "--interval", "1ms"]);
+    assert_eq!(status, Some(0), "{said}");
+    let (status, told, said) = listening.end();
+    assert_eq!((status, &*said), (Some(0), ""));
+    assert!(told.contains("  received    20") && told.contains("end alone     1 sessions told their end"), "{told}");
+}
+
 #[test]
 fn a_sender_to_a_closed_port_says_that_nobody_listens() {
     let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();

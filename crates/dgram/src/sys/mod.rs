@@ -24,6 +24,16 @@ pub(crate) const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
 /// The control message that [`SO_TIMESTAMPNS`] asks for.
 pub(crate) const SCM_TIMESTAMPNS: c_int = SO_TIMESTAMPNS;
 
+/// Waits until whatever the kernel was reading or delivering when this was called is done with: a grace period of its RCU,
+/// some milliseconds (membarrier(2), MEMBARRIER_CMD_GLOBAL of include/uapi/linux/membarrier.h).
+pub(crate) fn wait_for_deliveries() -> std::io::Result<()> {
+    const GLOBAL: c_int = 1;
+    let none: c_int = 0;
+    // SAFETY: the call takes numbers alone and touches no memory of ours.
+    let result = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, none, none) };
+    if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+}
+
 fn check(result: c_int) -> std::io::Result<c_int> {
     if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(result) }
 }

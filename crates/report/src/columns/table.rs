@@ -77,7 +77,7 @@ pub static ADDED: [Column; 108] = [
         "datagrams",
         Count,
         Counter,
-        "datagrams that ended in the kernels of hosts and routers: firewall, TTL exceeded, no route; the ledger has the place",
+        "datagrams, of connections packets, that ended in the kernels of hosts and routers: firewall, TTL exceeded, no route; the ledger has the place",
     )
     .lower(),
     row("duplicates", "messages", Count, Counter, "messages received again").lower(),

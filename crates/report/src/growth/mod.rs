@@ -122,6 +122,49 @@ fn what_is_read_stays_small() {
     }
 }
 
+/// What `weir lab report` and `weir lab compare` hold at most of a result of `WEIR_GROWTH_MEMORY` cells, of each shape, and how
+/// much of that is resident; 15 kB a cell, 150 MB of 10,000, is the goal:
+///
+/// ```text
+/// WEIR_GROWTH_MEMORY=10000 cargo test --release -p weir-report --lib growth::a_large_result_fits -- --nocapture
+/// ```
+#[test]
+fn a_large_result_fits_into_memory() {
+    let cells = std::env::var("WEIR_GROWTH_MEMORY").ok().and_then(|cells| cells.parse::<usize>().ok());
+    let Some(cells) = cells else { return };
+    let settings = CompareSettings { columns: Vec::new(), false_alarms: 0.05, least: 0.02 };
+    let goal = 15_000 * cells as i64;
+    let mut exceeded = Vec::new();
+    for shape in SHAPES {
+        let dir = tempfile::tempdir().unwrap();
+        stored(dir.path(), shape, cells);
+        let mut measure = |what: &str, of: &dyn Fn()| {
+            let before = sys::held();
+            sys::most_held();
+            // Resident is from now on, not what storing took.
+            let reset = std::fs::write("/proc/self/clear_refs", "5").is_ok();
+            of();
+            let held = sys::most_held() - before;
+            let status = std::fs::read_to_string("/proc/self/status").unwrap();
+            let resident = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap_or_default();
+            let since = if reset { "" } else { " (of the whole test)" };
+            println!("{shape:?}, {cells} cells, {what}: {} kB held at most; {resident}{since}", held / 1000);
+            if held > goal {
+                exceeded.push(format!("{shape:?}, {what}: {held}"));
+            }
+        };
+        measure("report", &|| {
+            let (manifest, records) = store::read(dir.path()).unwrap();
+            drop(write_all(dir.path(), &manifest, &records).unwrap());
+        });
+        measure("compare", &|| {
+            let [a, b] = [0, 1].map(|_| store::read_columns(dir.path()).unwrap());
+            drop(terminal::comparison(&compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings)));
+        });
+    }
+    assert!(exceeded.is_empty(), "more than {goal} bytes: {}", exceeded.join("; "));
+}
+
 /// With `WEIR_GROWTH_DIR` set, leaves results of `WEIR_GROWTH_CELLS` cells there, to be measured.
 #[test]
 fn large_results_are_left_where_asked() {

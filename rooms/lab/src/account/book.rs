@@ -7,6 +7,7 @@ use weir_report::record::{Counter, DropList, LedgerEntry, Word};
 use weir_wire::signal::Cause;
 
 use super::kernels::KernelDrop;
+use super::missing::{self, Balance};
 use super::{PathAccount, report, udp_lost};
 use crate::cell::Measured;
 use crate::network::LinkReading;
@@ -18,7 +19,12 @@ impl PathAccount<'_> {
         let Measured { topology, links, receiver_hosts, .. } = self.measured;
         let mut ledger = Book::default();
         match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => ledger.add("sender", "sent", "messages", sent.sent, "sender"),
+            (Some((sent, _)), _) => {
+                ledger.add("sender", "sent", "messages", sent.sent, "sender");
+                if sent.left_behind > 0 {
+                    ledger.add("sender", "never left QUIC", "bytes", sent.left_behind, "quinn");
+                }
+            }
             (_, Some(report)) => {
                 ledger.add("sender", "sent", "bytes", report.sent_bytes, &report.engine);
                 if let Some(datagrams) = report.datagrams {
@@ -36,7 +42,16 @@ impl PathAccount<'_> {
         }
         for KernelDrop { node, cause, packets } in self.kernel_drops() {
             let node = &topology.nodes[node];
-            ledger.add(&format!("{} {}", node.kind, node.name), cause.name(), "datagrams", packets, cause.source());
+            let unit = missing::unit(self.cell.scenario.traffic.transport);
+            ledger.add(&format!("{} {}", node.kind, node.name), cause.name(), unit, packets, cause.source());
+        }
+        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
+        if copies > 0 {
+            let (name, source) = ("copies that no link made", "received again, and more than was sent");
+            ledger.add("hosts and routers", name, "datagrams", copies, source);
+        }
+        if others > 0 {
+            ledger.add("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
         }
         ledger.add(
             "receiver host",
@@ -48,6 +63,10 @@ impl PathAccount<'_> {
         if let Some(received) = self.received() {
             if let Some(drops) = received.socket_drops {
                 ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
+            }
+            if received.late_drops > 0 {
+                let (name, source) = ("came behind the end of receiving", "SK_MEMINFO_DROPS, of the host's");
+                ledger.add("receiver socket", name, "datagrams", received.late_drops, source);
             }
             let session = self.session();
             ledger.add("receiver", "delivered", "messages", session.map_or(0, |s| s.delivered), "receiver");

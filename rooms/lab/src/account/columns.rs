@@ -41,8 +41,8 @@ impl PathAccount<'_> {
             ("host_drops", self.host_drops().filter(|_| datagrams).map(|drops| drops as f64)),
             (
                 "kernel_drops",
-                sent.filter(|_| datagrams)
-                    .map(|_| self.kernel_drops().iter().map(|drop| drop.packets).sum::<u64>() as f64),
+                (sent.is_some() || !datagrams && self.bulk().is_some())
+                    .then(|| self.kernel_drops().iter().map(|drop| drop.packets).sum::<u64>() as f64),
             ),
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),

@@ -42,7 +42,7 @@ impl Cause {
     /// As a place of the ledger.
     pub(super) fn name(self) -> &'static str {
         match self {
-            Cause::Egress => "dropped behind IP, sending (tc, nft egress)",
+            Cause::Egress => "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
             Cause::Ingress => "dropped before IP (tc, XDP, nft ingress)",
             Cause::TimeToLive => "TTL exceeded",
             Cause::NoRoute => "no route",
@@ -62,6 +62,16 @@ impl Cause {
             Cause::Firewall => "/proc/net/snmp InReceives less what IP handed on or refused",
         }
     }
+}
+
+/// How much of what counters tell is taken for the traffic's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Allowance {
+    /// All that they allow for: it is known how many packets are missing.
+    Possible,
+    /// What they are sure of, and where none of their packets can have been joined or cut: of streams it is only known how
+    /// many packets were sent again, for whatever reason.
+    OfStreams,
 }
 
 /// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.
@@ -96,16 +106,8 @@ impl<'a> Counters<'a> {
     /// What they allow for of a family, by cause: packets for certain, and at most.
     fn drops(&self, ipv4: bool) -> [(Cause, u64, u64); 6] {
         let both = |name: &str| self.count("Ip", name) + self.count("Ip6", name);
-        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
-        let (forwarded, no_routes) = match ipv4 {
-            true => (own("ForwDatagrams"), self.count("IpExt", "InNoRoutes")),
-            false => (own("OutForwDatagrams"), own("InNoRoutes")),
-        };
-        let time_to_live = own("InHdrErrors");
-        let no_route = own("InAddrErrors") + no_routes + own("OutNoRoutes");
-        let reverse_path = if ipv4 { self.count("TcpExt", "IPReversePathFilter") } else { 0 };
-        let refused = time_to_live + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
-        let firewall = own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused);
+        let [time_to_live, no_route, reverse_path] = self.refused(ipv4);
+        let firewall = self.refused_by_filters(ipv4);
         let ingress = self.received.saturating_sub(both("InReceives"));
         // A router's own packets are few, and leave beside those that it forwards.
         let all_forwarded = self.count("Ip", "ForwDatagrams") + self.count("Ip6", "OutForwDatagrams");
@@ -114,9 +116,9 @@ impl<'a> Counters<'a> {
         let not_forwarded = if self.kind == Kind::Router { egress } else { 0 };
         let sure = |count: u64| count.saturating_sub(self.control);
         [
-            (Cause::TimeToLive, time_to_live, time_to_live),
-            (Cause::NoRoute, no_route, no_route),
-            (Cause::ReversePath, reverse_path, reverse_path),
+            time_to_live,
+            no_route,
+            reverse_path,
             (Cause::Ingress, sure(ingress), ingress),
             // Some kernels count a packet as forwarded in front of the rules for it (net/ipv4/ip_forward.c).
             (Cause::Firewall, sure(firewall) + not_forwarded, firewall + not_forwarded),
@@ -125,10 +127,55 @@ impl<'a> Counters<'a> {
     }
 }
 
+impl Counters<'_> {
+    /// What they are sure of, of a family, and of what is counted alike on either side, whole or joined.
+    fn drops_of_streams(&self, ipv4: bool) -> [(Cause, u64, u64); 6] {
+        let (ip, more) = if ipv4 { ("Ip", "IpExt") } else { ("Ip6", "Ip6") };
+        let forwarded = self.count(ip, if ipv4 { "ForwDatagrams" } else { "OutForwDatagrams" });
+        // Reports of memberships leave before the interface may be up; older kernels count forwarded ones among these.
+        let own = self.count(ip, "OutRequests").saturating_sub(self.count(more, "OutMcastPkts"));
+        let leaving = if self.kind == Kind::Router { forwarded } else { own };
+        let kept = leaving.saturating_sub(self.sent);
+        // That of IPv6 is to groups, and what comes to groups is counted.
+        let control = if ipv4 { self.control.saturating_sub(self.count("Ip6", "InMcastPkts")) } else { self.control };
+        let filtered = self.refused_by_filters(ipv4).saturating_sub(control);
+        self.drops(ipv4).map(|(cause, sure, _)| {
+            let sure = match (cause, self.kind) {
+                (Cause::Firewall, Kind::Router) => filtered + kept,
+                (Cause::Firewall, _) => filtered,
+                (Cause::TimeToLive | Cause::ReversePath, _) => sure,
+                (Cause::Egress, Kind::Host) => kept,
+                _ => 0,
+            };
+            (cause, sure, sure)
+        })
+    }
+
+    /// What IP took in and neither handed on nor refused for a reason that it counts.
+    fn refused_by_filters(&self, ipv4: bool) -> u64 {
+        let [(_, refused, _), (_, no_route, _), (_, reverse_path, _)] = self.refused(ipv4);
+        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
+        let forwarded = own(if ipv4 { "ForwDatagrams" } else { "OutForwDatagrams" });
+        let refused = refused + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
+        own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused)
+    }
+
+    /// What IP refused for reasons that it counts.
+    fn refused(&self, ipv4: bool) -> [(Cause, u64, u64); 3] {
+        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
+        let no_routes = if ipv4 { self.count("IpExt", "InNoRoutes") } else { own("InNoRoutes") };
+        let no_route = own("InAddrErrors") + no_routes + own("OutNoRoutes");
+        let reverse_path = if ipv4 { self.count("TcpExt", "IPReversePathFilter") } else { 0 };
+        [(Cause::TimeToLive, own("InHdrErrors")), (Cause::NoRoute, no_route), (Cause::ReversePath, reverse_path)]
+            .map(|(cause, count)| (cause, count, count))
+    }
+}
+
 /// Packets of a family that are missing on a way, as far as the kernels of its nodes dropped so many: what their counters
 /// are sure of first, then what they allow for, where something is sure before anywhere else.
 pub(super) fn drops(
     missing: u64,
+    allowance: Allowance,
     ipv4: bool,
     topology: &Topology,
     hops: &[(usize, Way)],
@@ -138,7 +185,11 @@ pub(super) fn drops(
     let mut allowed = Vec::new();
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
-        let causes = Counters::of(node, topology, kernel, links).drops(ipv4);
+        let counters = Counters::of(node, topology, kernel, links);
+        let causes = match allowance {
+            Allowance::Possible => counters.drops(ipv4),
+            Allowance::OfStreams => counters.drops_of_streams(ipv4),
+        };
         allowed.extend(causes.map(|(cause, sure, most)| (node, cause, sure, most)));
     }
     apportion(missing, allowed)

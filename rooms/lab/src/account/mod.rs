@@ -6,6 +6,7 @@ mod columns;
 mod disturbance;
 mod kernels;
 mod load;
+mod missing;
 mod monitor;
 mod own_flow;
 mod protect;
@@ -26,7 +27,6 @@ use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport,
 
 pub(crate) use self::book::{arrow, of_direction};
 use self::disturbance::{Delays, Disturbance};
-use self::kernels::KernelDrop;
 use self::own_flow::OwnFlow;
 use crate::arrivals;
 use crate::capture::CaptureReport;
@@ -37,7 +37,7 @@ use crate::protect::Judgement as FloodJudgement;
 use crate::scenario::{MessageFiles, Mode, Receivers};
 use crate::sflow::Judgement;
 use crate::sweep::Cell;
-use crate::topology::{Flow, Kind, Path, Topology};
+use crate::topology::{Kind, Path, Topology};
 
 /// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
@@ -141,7 +141,7 @@ impl PathAccount<'_> {
             ..Row::default()
         };
         match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => self.row_of_messages(row, sent, &forward),
+            (Some((sent, _)), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
             _ => match self.seen() {
                 Some((report, seen)) => self.row_of_signals(row, report, seen),
@@ -150,7 +150,7 @@ impl PathAccount<'_> {
         }
     }
 
-    fn row_of_messages(&self, row: Row, sent: &SendReport, forward: &PathTotals) -> Row {
+    fn row_of_messages(&self, row: Row, sent: &SendReport) -> Row {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         // Of one that was stopped the planned window is no measure.
@@ -160,7 +160,6 @@ impl PathAccount<'_> {
         let delays = self.delays.as_ref().map(Delays::distribution);
         let window = window_of(sent).as_secs_f64();
         let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
-        let retransmits = sent.tcp_after_drain.or(sent.tcp_at_end).map(|info| info.retransmits.into());
         Row {
             duration_s: window,
             sent: sent.sent,
@@ -172,83 +171,15 @@ impl PathAccount<'_> {
             delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
             delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
             delay_max_us: delays.and_then(Distribution::max_us),
-            retransmits: retransmits.or(sent.lost_packets),
-            unexplained: if datagrams {
-                self.unexplained_messages(sent, forward)
-            } else {
-                Some(self.unexplained_frames())
+            retransmits: sent.sent_again(),
+            unexplained: match self.cell.scenario.traffic.transport {
+                Transport::Udp => self.unexplained_messages(),
+                // Messages in no packet that was lost, and frames of the network.
+                Transport::QuicDatagram => self.unexplained_messages().map(|lost| lost + self.unexplained_frames()),
+                Transport::Tcp | Transport::Quic => Some(self.unexplained_frames()),
             },
             ..row
         }
-    }
-
-    /// Datagrams that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing
-    /// and their counters allow for. None of what is not told datagram by datagram.
-    fn kernel_drops(&self) -> Vec<KernelDrop> {
-        let Measured { topology, kernels, links, .. } = self.measured;
-        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
-        let sent = self.messages().map(|(sent, _)| sent).filter(|_| datagrams);
-        let missing = sent.and_then(|sent| self.missing_messages(sent, &self.totals(&self.path.forward)));
-        let missing = missing.and_then(|missing| u64::try_from(missing).ok()).unwrap_or(0);
-        kernels::drops(missing, topology.traffic.destination.is_ipv4(), topology, &self.path.forward, kernels, links)
-    }
-
-    /// Datagrams that no counter accounts for. `None` where that cannot be told, see [`Self::unknown`].
-    fn unexplained_messages(&self, sent: &SendReport, forward: &PathTotals) -> Option<i64> {
-        let missing = self.missing_messages(sent, forward)?;
-        let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
-        Some(missing - dropped as i64)
-    }
-
-    /// Datagrams that neither an end nor a link accounts for: everything that was sent or copied, less where it ended. `None` where that
-    /// cannot be told, see [`Self::unknown`].
-    fn missing_messages(&self, sent: &SendReport, forward: &PathTotals) -> Option<i64> {
-        let received = self.received()?;
-        if self.unknown(forward).is_some() {
-            return None;
-        }
-        let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
-        let inflow = sent.sent + forward.duplicated;
-        let outflow = arrived
-            + received.foreign
-            + forward.planned
-            + forward.queue
-            + forward.emulator
-            + forward.unread
-            + forward.backlog
-            + self.host_drops().or(received.socket_drops)?;
-        Some(inflow as i64 - outflow as i64)
-    }
-
-    /// Why nobody can tell what became of every datagram; `None`: the account can be closed.
-    fn unknown(&self, forward: &PathTotals) -> Option<&'static str> {
-        let Measured { topology, .. } = self.measured;
-        let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
-        let longest = u64::from(topology.mtu(&self.path.forward));
-        let frames = forward.frames + forward.backlog;
-        let joined = self.cell.scenario.traffic.mode == Mode::Bulk && frames > 0
-            || self.cell.scenario.traffic.batch.is_some() && forward.unread > 0;
-        if arrivals::longest(&self.cell.scenario, &self.cell.scenario.traffic) + headers > longest {
-            Some("messages are larger than the path's MTU: fragments are not followed")
-        } else if forward.in_flight > 0 {
-            Some("packets were still under way when the counters were read")
-        } else if self.own.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
-            Some("copies and drops of the emulator are counted together with those of the load")
-        } else if joined {
-            Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
-        } else {
-            None
-        }
-    }
-
-    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
-    fn host_drops(&self) -> Option<u64> {
-        let Measured { topology, receiver_hosts, load, .. } = self.measured;
-        let receiver = topology.traffic.receivers[self.receiver];
-        let ends_here = |load: &Flow| load.sender == receiver || load.receivers.contains(&receiver);
-        let datagrams = self.cell.scenario.load.as_ref().is_some_and(|load| load.transport != Transport::Tcp);
-        let shared = load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here);
-        (!shared).then(|| udp_lost(&receiver_hosts[self.receiver]))
     }
 
     /// Datagrams dropped at the receiver's socket; those of iperf3's socket are those of its host.
@@ -375,10 +306,7 @@ impl PathAccount<'_> {
                  processors"
             ));
         }
-        remarks.extend(self.kernel_drops().iter().map(|KernelDrop { node, cause, packets }| {
-            let node = &self.measured.topology.nodes[*node];
-            format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.name())
-        }));
+        remarks.extend(self.what_kernels_did());
         if self.measured.traffic.stopped() {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }

@@ -212,6 +212,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         return Err(error);
     }
     rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
+    if let Some(error) = results.unwritten {
+        return Err(error);
+    }
     Ok(Summary {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),

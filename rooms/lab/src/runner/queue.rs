@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_kernel::contention::Observer;
-use weir_report::record::Record;
+use weir_report::record::{MESSAGES_LACK, Record};
 use weir_report::store::{Store, StoreError};
 use weir_service::output::complain;
 
@@ -56,6 +56,8 @@ pub(super) struct Results {
     pub(super) records: Vec<Record>,
     /// Why the run was stopped.
     pub(super) error: Option<anyhow::Error>,
+    /// The first file of messages that could not be written: the run went on.
+    pub(super) unwritten: Option<anyhow::Error>,
 }
 
 #[derive(Clone, Copy)]
@@ -199,7 +201,10 @@ impl Worker<'_, '_> {
             let outcome = self.run_job(job);
             drop(pass);
             let (results, store) = &mut *lock(results);
-            let outcome = outcome.and_then(|records| {
+            let outcome = outcome.and_then(|(records, unwritten)| {
+                if let Some(error) = unwritten {
+                    results.unwritten.get_or_insert(error.into());
+                }
                 let mut stored = Ok(());
                 for record in records {
                     if self.queue.keeps {
@@ -220,7 +225,8 @@ impl Worker<'_, '_> {
         }
     }
 
-    fn run_job(&mut self, job: Job<'_>) -> Result<Vec<Record>> {
+    /// Runs a cell: what was measured, and which file of messages could not be written.
+    fn run_job(&mut self, job: Job<'_>) -> Result<(Vec<Record>, Option<StoreError>)> {
         let (cell, run) = (job.cell, &job.cell.scenario.run);
         let seed = run.seed.wrapping_add(u64::from(job.repeat - 1).wrapping_mul(REPEAT_STRIDE));
         let interval = endpoints::interval(&cell.scenario.traffic);
@@ -241,10 +247,16 @@ impl Worker<'_, '_> {
         self.meet_before_traffic();
         let measured = prepared.and_then(|prepared| prepared.run(stagger, self.machine));
         let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
-        if let Some(dir) = self.queue.extras.messages.as_ref().filter(|_| run.messages != MessageFiles::Off) {
-            messages::write(dir, cell, job.repeat, measured)?;
+        let dir = self.queue.extras.messages.as_ref().filter(|_| run.messages != MessageFiles::Off);
+        // What was measured is kept without it.
+        let unwritten = dir.and_then(|dir| messages::write(dir, cell, job.repeat, measured).err());
+        let unwritten = unwritten.map(StoreError::outside_the_lab);
+        let mut records = account::records(cell, job.repeat, measured);
+        if let Some(error) = &unwritten {
+            let remark = format!("{MESSAGES_LACK} all messages, and is not there: {error}");
+            records.iter_mut().for_each(|record| record.remarks.push(remark.clone()));
         }
-        Ok(account::records(cell, job.repeat, measured))
+        Ok((records, unwritten))
     }
 
     fn meet_before_traffic(&mut self) {

@@ -116,7 +116,10 @@ impl<A: Analysis> Collector<A> {
         self.collected(started, ended)
     }
 
-    fn collected(self, started: Nanos, ended: Ended) -> Collected<A> {
+    fn collected(mut self, started: Nanos, ended: Ended) -> Collected<A> {
+        let drops = self.drops();
+        self.take_the_rest(ended);
+        let late_drops = self.drops().zip(drops).map_or(0, |(all, before)| all.wrapping_sub(before).into());
         let Intake { mut analysis, arrivals, foreign, peer, errors, .. } = self.intake;
         analysis.look(now());
         let report = ReceiveReport {
@@ -131,7 +134,8 @@ impl<A: Analysis> Collector<A> {
             Endpoint::Datagrams { socket, .. } => {
                 let buffer = socket.granted().receive_buffer;
                 ReceiveReport {
-                    socket_drops: socket.memory().ok().map(|memory| memory.drops.into()),
+                    socket_drops: drops.map(u64::from),
+                    late_drops,
                     receive_buffer: Some(buffer.granted),
                     receive_buffer_limit: buffer.limit,
                     ..report
@@ -144,6 +148,22 @@ impl<A: Analysis> Collector<A> {
             },
         };
         Collected { report, arrivals, peer, analysis }
+    }
+}
+
+impl<A: Analysis> Collector<A> {
+    /// Takes what has come by now, and has the kernel drop, and count, what still comes: whatever waited when the socket
+    /// is closed would be in nobody's count.
+    fn take_the_rest(&mut self, ended: Ended) {
+        let Endpoint::Datagrams { socket, .. } = &self.endpoint else { return };
+        let _ = socket.close_intake_for_good();
+        while ended != Ended::Failed && matches!(self.endpoint.take(&mut self.intake), Taken::More) {}
+    }
+
+    /// Datagrams dropped at the socket so far.
+    fn drops(&self) -> Option<u32> {
+        let Endpoint::Datagrams { socket, .. } = &self.endpoint else { return None };
+        socket.memory().ok().map(|memory| memory.drops)
     }
 }
 

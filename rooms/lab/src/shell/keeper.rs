@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::errno::Errno;
-use weir_emulator::model::Way;
+use weir_emulator::model::{Plan, Way};
 use weir_kernel::namespaces::user;
 use weir_kernel::rendezvous::{Answer, Rendezvous};
 use weir_kernel::sysctl;
@@ -16,7 +16,8 @@ use weir_service::clock;
 use weir_service::output::in_one_line;
 use weir_service::stop::Stop;
 
-use super::{Change, Ledger, READY, Request, Said, fingerprint, ledger, place};
+use super::{Change, Ledger, READY, Refusal, Request, Said, fingerprint, ledger, place};
+use crate::account;
 use crate::cell::Testbed;
 use crate::network::Network;
 use crate::runner;
@@ -192,14 +193,21 @@ impl<'a> Keeper<'a> {
 
     fn answer(&mut self, request: &str) -> Answer {
         let mut descriptors = Vec::new();
-        let said = match serde_json::from_str(request) {
-            Ok(Request::Enter { fingerprint, host }) => self.enter(fingerprint, &host, &mut descriptors),
-            Ok(Request::Set { set }) => self.set(&set),
-            Ok(Request::StartSteps) => self.start_steps(),
-            Ok(Request::Ledger) => self.ledger(),
-            Err(_) => Err(anyhow::anyhow!("it is kept by another version of weir: leave the shells that use it first")),
+        let said: Result<Said, Refusal> = match serde_json::from_str(request) {
+            Ok(Request::Enter { fingerprint, host }) => {
+                self.enter(fingerprint, &host, &mut descriptors).map_err(Refusal::from)
+            }
+            Ok(Request::Set { set }) => match self.lay_out(&set) {
+                Ok(laid) => self.take_all(laid, &set).map_err(Refusal::from),
+                Err(mistake) => Err(Refusal { is_mistake: true, ..mistake.into() }),
+            },
+            Ok(Request::StartSteps) => self.start_steps().map_err(Refusal::from),
+            Ok(Request::Ledger) => self.ledger().map_err(Refusal::from),
+            Err(_) => {
+                let other = anyhow!("it is kept by another version of weir: leave the shells that use it first");
+                Err(other.into())
+            }
         };
-        let said: Result<Said, String> = said.map_err(|error| in_one_line(&error));
         let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
         Answer { text, descriptors }
     }
@@ -217,8 +225,8 @@ impl<'a> Keeper<'a> {
         Ok(Said::Entered(self.refused.clone()))
     }
 
-    /// Lays the document out anew with each of these keys, and then hands the links what differs: all, or nothing.
-    fn set(&mut self, set: &[(String, String)]) -> Result<Said> {
+    /// Lays the document out anew with each of these keys.
+    fn lay_out(&self, set: &[(String, String)]) -> Result<Vec<Laid>> {
         let mut all: Vec<Laid> = Vec::new();
         for (key, value) in set {
             let laid = match all.last() {
@@ -227,6 +235,11 @@ impl<'a> Keeper<'a> {
             };
             all.push(laid?);
         }
+        Ok(all)
+    }
+
+    /// Hands the links what differs: all, or nothing.
+    fn take_all(&mut self, all: Vec<Laid>, set: &[(String, String)]) -> Result<Said> {
         let mut said = Vec::new();
         for (laid, (key, value)) in all.into_iter().zip(set) {
             said.push(self.take(laid, key, value)?);
@@ -239,13 +252,18 @@ impl<'a> Keeper<'a> {
         let Laid { sweep, topology, by_hand } = laid;
         let before = sweep::lookup(&self.sweep.document, key).map(sweep::as_written);
         let now = sweep::lookup(&sweep.document, key).map_or_else(|| value.to_owned(), sweep::as_written);
-        let mut changed = 0;
+        let passed = self.steps_from.map(|from| from.elapsed());
+        let (mut changed, mut held) = (0, String::new());
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
             for way in [Way::Forward, Way::Backward] {
                 let plan = &new.impairments[way as usize];
-                if *plan != old.impairments[way as usize] {
+                let before = &old.impairments[way as usize];
+                if plan != before {
                     self.network.change_plan(index, way, plan.clone())?;
                     changed += 1;
+                    if let Some(step) = passed.and_then(|passed| held_by(before, plan, passed)) {
+                        held += &format!("; in {} {} {step}", new.name, account::arrow(way));
+                    }
                 }
             }
         }
@@ -258,7 +276,7 @@ impl<'a> Keeper<'a> {
         (self.sweep, self.topology, self.by_hand) = (sweep, topology, by_hand);
         let before = before.map(|before| format!(", was {before}")).unwrap_or_default();
         let ways = if changed == 1 { "1 direction".to_owned() } else { format!("{changed} directions") };
-        Ok(format!("{key} = {now}{before}: {ways} of links changed, {at_s:.3} s after the network came up"))
+        Ok(format!("{key} = {now}{before}: {ways} of links changed, {at_s:.3} s after the network came up{held}"))
     }
 
     fn start_steps(&mut self) -> Result<Said> {
@@ -297,12 +315,44 @@ impl<'a> Keeper<'a> {
     }
 }
 
+/// Which step keeps a change of a plan from having any effect at the moment, so long after time 0, and until when; `None`: none does.
+fn held_by(before: &Plan, after: &Plan, passed: Duration) -> Option<String> {
+    let (was, is) = (before.at(passed), after.at(passed));
+    let step = is.step.filter(|_| was.impairments == is.impairments)?;
+    let since = after.steps[step].after.as_secs_f64();
+    let until = is.until.map(|until| {
+        let left = until.saturating_sub(passed);
+        format!("for {:.3} s more, until {:.3} s", left.as_secs_f64(), until.as_secs_f64())
+    });
+    let until = until.unwrap_or_else(|| "for good".into());
+    Some(format!("nothing is different yet: steps[{step}] (at {since:.3} s) sets this, and holds {until}"))
+}
+
 /// Changes by hand that the ledger keeps; older ones are counted.
 const MOST_CHANGES: usize = 1000;
 
 #[cfg(test)]
 mod tests {
+    use weir_emulator::model::{Impairments, Loss, Step};
+
     use super::*;
+
+    #[test]
+    fn what_a_step_sets_stays_until_the_next_one() {
+        let lossy = |loss| Impairments { loss: Loss::Bernoulli(loss), ..Impairments::default() };
+        let step = |seconds, loss| Step { after: Duration::from_secs(seconds), impairments: lossy(loss) };
+        // From 2 to 5 s the step's own loss holds, behind that what the plan begins with.
+        let plan = |loss| Plan { first: lossy(loss), steps: vec![step(2, 1.0), step(5, loss)], repeat: None };
+        let held = |millis| held_by(&plan(0.0), &plan(0.3), Duration::from_millis(millis));
+        assert_eq!((held(1000), held(5000)), (None, None));
+        assert_eq!(
+            held(3500).unwrap(),
+            "nothing is different yet: steps[0] (at 2.000 s) sets this, and holds for 1.500 s more, until 5.000 s"
+        );
+        let last = |loss| Plan { first: lossy(loss), steps: vec![step(2, 1.0)], repeat: None };
+        let held = held_by(&last(0.0), &last(0.3), Duration::from_secs(3)).unwrap();
+        assert!(held.ends_with("steps[0] (at 2.000 s) sets this, and holds for good"), "{held}");
+    }
 
     #[test]
     fn whoever_comes_later_is_told_what_to_give() {

@@ -12,6 +12,7 @@
 mod keeper;
 mod ledger;
 
+use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -19,12 +20,12 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::namespaces::{NetNs, user};
 use weir_kernel::rendezvous::{self, Lease, Reply};
-use weir_service::output::complain;
+use weir_service::output::{complain, in_one_line};
 use weir_service::signals;
 
 pub use self::keeper::keep;
@@ -44,7 +45,29 @@ enum Request {
     Ledger,
 }
 
-/// What a keeper says, as JSON; what it refuses is an error in words.
+/// What a keeper does not do, as JSON.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    words: String,
+    /// Whether what was asked for makes no sense; otherwise it could not be done.
+    pub is_mistake: bool,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.words)
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl From<anyhow::Error> for Refusal {
+    fn from(error: anyhow::Error) -> Self {
+        Refusal { words: in_one_line(&error), is_mistake: false }
+    }
+}
+
+/// What a keeper says, as JSON, unless it is a [`Refusal`].
 #[derive(Debug, Serialize, Deserialize)]
 enum Said {
     /// The host's descriptors come with it; lines for the user.
@@ -150,9 +173,9 @@ fn ask_running(name: &str, request: &Request) -> Result<Said> {
 fn ask(name: &str, request: &Request) -> Result<Option<(Said, Vec<OwnedFd>, Lease)>> {
     let Some(reply) = rendezvous::ask(&place(name)?, &serde_json::to_string(request)?)? else { return Ok(None) };
     let Reply { text, descriptors, lease } = reply;
-    let said: Result<Said, String> = serde_json::from_str(&text)
+    let said: Result<Said, Refusal> = serde_json::from_str(&text)
         .context("the network that is up is kept by another version of weir: leave the shells that use it first")?;
-    Ok(Some((said.map_err(|refusal| anyhow!(refusal))?, descriptors, lease)))
+    Ok(Some((said?, descriptors, lease)))
 }
 
 /// The keeper's standard input: open, the keeper stays.

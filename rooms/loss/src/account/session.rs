@@ -128,6 +128,8 @@ struct ReceivedReport {
     unlisted_announcements: u64,
     #[serde(default)]
     evicted_messages: u64,
+    #[serde(default)]
+    not_allowed: u64,
 }
 
 #[derive(Deserialize)]
@@ -163,6 +165,7 @@ impl From<ReceivedReport> for ReceivedSession {
             report.unlisted,
             report.unlisted_announcements,
             report.evicted_messages,
+            report.not_allowed,
         ]);
         ReceivedSession {
             received: datagrams.fold(0, u64::saturating_add),

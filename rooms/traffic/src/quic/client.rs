@@ -37,6 +37,8 @@ pub(crate) struct Client {
     any_peer: bool,
     connected: Option<Connected>,
     blocked: Nanos,
+    /// Bytes that quinn kept for datagrams that had not left when the connection was closed.
+    left_behind: usize,
 }
 
 #[derive(Debug)]
@@ -44,6 +46,8 @@ struct Connected {
     connection: Connection,
     /// `None`: datagrams.
     stream: Option<SendStream>,
+    /// What quinn has room for when no datagram waits: a little less than it was given.
+    room: usize,
     endpoint: Endpoint,
     // Last: the others belong to it.
     reactor: Reactor,
@@ -130,7 +134,7 @@ impl Client {
         let datagrams = settings.transport == Transport::QuicDatagram;
         let origin = Origin::open(settings, tls::Identity::of_process()?)?;
         let (send_buffer, any_peer) = (send_buffer(settings), settings.quic.any_peer);
-        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0 })
+        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0, left_behind: 0 })
     }
 
     /// Its own address; unspecified if no route leads to the peer.
@@ -146,6 +150,11 @@ impl Client {
     /// quinn's counters; `None`: never connected.
     pub(crate) fn stats(&self) -> Option<ConnectionStats> {
         self.connected.as_ref().map(|connected| connected.connection.stats())
+    }
+
+    /// Bytes that quinn still kept for datagrams when the drain was over.
+    pub(crate) fn left_behind(&self) -> u64 {
+        self.left_behind as u64
     }
 
     /// Time spent waiting for quinn to take what was to be sent.
@@ -171,7 +180,8 @@ impl Client {
         if datagrams {
             fits(longest, connection.max_datagram_size()).map_err(io::Error::other)?;
         }
-        self.connected = Some(Connected { connection, stream, endpoint, reactor });
+        let room = connection.datagram_send_buffer_space();
+        self.connected = Some(Connected { connection, stream, room, endpoint, reactor });
         Ok(())
     }
 
@@ -215,8 +225,9 @@ impl Client {
     ///
     /// A stream has arrived when the peer has acknowledged its end; what datagrams have arrived only `exchange` knows.
     pub(crate) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) -> Option<String> {
-        let (any_peer, room) = (self.any_peer, self.send_buffer);
-        let Connected { connection, stream, endpoint, reactor } = self.connected.as_mut()?;
+        let any_peer = self.any_peer;
+        let Connected { connection, stream, room, endpoint, reactor } = self.connected.as_mut()?;
+        let room = *room;
         let finished = stream.as_mut().map(|stream| {
             // A stream that is finished or gone has nothing left to say.
             let _ = stream.finish();
@@ -247,6 +258,8 @@ impl Client {
                 Waited::Not => {}
             }
         };
+        self.left_behind =
+            if self.datagrams { room.saturating_sub(connection.datagram_send_buffer_space()) } else { 0 };
         connection.close(DONE, b"");
         endpoint.close(DONE, b"");
         for _ in 0..LAST_TURNS {

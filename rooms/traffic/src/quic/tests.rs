@@ -90,6 +90,21 @@ fn datagrams_faster_than_the_path_wait_for_quinn() {
     assert!([200, 200, 1_000, 5_000, 30_000].into_iter().any(|window_ms| delivered(window_ms) > 100));
 }
 
+/// quinn has less room for datagrams than it was given, also when none waits.
+#[test]
+fn datagrams_that_have_left_end_the_drain() {
+    let settings = SenderSettings {
+        drain: Duration::from_secs(600),
+        quic: QuicSettings { any_peer: true, ..QuicSettings::default() },
+        announce: true,
+        ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
+    };
+    let begin = now();
+    let (sent, _) = run(settings);
+    assert_eq!((&sent.errors, sent.left_behind), (&vec![], 0));
+    assert!(sent.sent > 0 && now() - begin < nanos(Duration::from_secs(300)));
+}
+
 #[test]
 fn the_engine_adds_little_delay() {
     for transport in [Transport::Quic, Transport::QuicDatagram] {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
 use weir_service::clock::{self, Nanos, now};
-use weir_wire::control::{CONTROL_LEN, Control};
+use weir_wire::control::{CONTROL_LEN, Control, Says};
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
@@ -54,11 +54,17 @@ pub(crate) fn receive(
             Read::Failed => break Ended::Failed,
         }
     };
-    let socket_drops = socket.memory().ok().map(|memory| memory.drops.into());
+    let socket_drops = drops(socket);
+    // Both ends of a talk have told each other by now what they received.
+    if talk.is_none() && ended != Ended::Failed {
+        take_the_rest(socket, &mut inbox, &mut sessions, &mut errors);
+    }
+    let late_drops = drops(socket).zip(socket_drops).map(|(all, before)| all.wrapping_sub(before));
     let buffer = socket.granted().receive_buffer;
     let mut report = ReceiveReport {
         ended,
-        socket_drops,
+        socket_drops: socket_drops.map(u64::from),
+        late_drops: late_drops.map_or(0, u64::from),
         receive_buffer: Some(buffer.granted),
         receive_buffer_limit: buffer.limit,
         errors: errors.into_counts(),
@@ -68,6 +74,18 @@ pub(crate) fn receive(
         talk.finish(&mut report);
     }
     report
+}
+
+/// Takes what has come by now, and has the kernel drop what still comes, which it counts: whatever waited in the queue when
+/// the socket is closed would be in nobody's count.
+fn take_the_rest(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) {
+    // Where the kernel does not tell when its deliveries are over, one may still be left.
+    let _ = socket.close_intake_for_good();
+    while let Read::Some = take(socket, inbox, sessions, &mut None, errors) {}
+}
+
+fn drops(socket: &Socket) -> Option<u32> {
+    socket.memory().ok().map(|memory| memory.drops)
 }
 
 enum Read {
@@ -108,6 +126,9 @@ fn take(
                     (Some(control), Some(talk)) if !message.to_all => {
                         talk.hear(&control, Origin { peer: message.source, local: message.local }, sessions, at);
                     }
+                    (Some(Control { says: Says::Ask(_), session, .. }), None) if !sessions.are_foreign(session) => {
+                        sessions.count_not_allowed(message.source);
+                    }
                     _ => sessions.count_foreign(),
                 },
             }
@@ -128,3 +149,6 @@ fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
 
 /// Datagrams between two looks at the clock's other duties.
 const BATCH: usize = 64;
+
+#[cfg(test)]
+mod tests;

@@ -260,7 +260,7 @@ impl<'a> Streams<'a> {
                     let (silent_since, flow, refused) =
                         (&mut stream.silent_since, &mut stream.flow, &mut stream.refused);
                     let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
-                    let mut ours = true;
+                    let (mut ours, mut asked) = (true, false);
                     let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
                         Frame::Message(probe, length) => {
                             *silent_since = None;
@@ -283,12 +283,18 @@ impl<'a> Streams<'a> {
                                     Err(_) => ours = false,
                                 }
                             }
+                            (Says::Ask(_), None) if !sessions.are_foreign(control.session) => {
+                                (ours, asked) = (false, true);
+                            }
                             (Says::Account(account), _) if let Some(flow) = flow => flow.told(account),
                             _ => ours = false,
                         },
                     });
                     if fed.is_err() || !ours {
-                        self.sessions.count_foreign();
+                        match asked {
+                            true => self.sessions.count_not_allowed(peer),
+                            false => self.sessions.count_foreign(),
+                        }
                         self.forget(place);
                         return;
                     }

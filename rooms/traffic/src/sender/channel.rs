@@ -163,6 +163,11 @@ impl Channel {
         }
     }
 
+    /// QUIC: bytes that it kept for datagrams that had not left when the drain was over.
+    pub(super) fn left_behind(&self) -> u64 {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.left_behind() } else { 0 }
+    }
+
     /// Time spent waiting for the send buffer.
     pub(super) fn blocked(&self) -> Duration {
         match &self.outlet {

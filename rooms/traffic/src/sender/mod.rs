@@ -328,6 +328,7 @@ impl Run<'_> {
         self.channel.drain(self.exchange, deadline, self.stop);
         self.report.tcp_after_drain = self.channel.tcp_info();
         self.report.lost_packets = self.channel.lost_packets();
+        self.report.left_behind = self.channel.left_behind();
     }
 
     /// Makes room for the send times, so that none is allocated while sending.

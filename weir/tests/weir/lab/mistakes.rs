@@ -218,6 +218,29 @@ fn a_full_disk_keeps_what_was_measured() {
     assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + 8);
 }
 
+/// There is room for the messages of one cell of eight: the others are measured all the same.
+#[test]
+fn a_full_disk_for_messages_costs_no_measurement() {
+    if !user_namespaces(None) {
+        return;
+    }
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("result/messages")).unwrap();
+    let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
+    let script = format!(
+        "mount -t tmpfs -o size=4k none result/messages && exec {} lab run telemetry --out result --messages {set}",
+        env!("CARGO_BIN_EXE_weir")
+    );
+    let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
+    let line = line(&ended, 1);
+    assert!(line.contains(" result/messages/") && line.contains(".csv: No space left on device"), "{line}");
+    assert!(!line.contains("resume"), "what lacks is no cell: {line}");
+    let cells = fs::read_to_string(lab.path("result/cells.jsonl")).unwrap();
+    assert_eq!(cells.lines().count(), 8, "{line}");
+    assert!(cells.contains("the file of messages lacks all messages"), "{cells}");
+    assert_eq!(fs::read_to_string(lab.path("result/results.csv")).unwrap().lines().count(), 1 + 8);
+}
+
 #[test]
 fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
     let list = |stdout: std::process::Stdio| {

@@ -85,6 +85,74 @@ fn the_account_names_the_kernel_that_drops() {
     assert_eq!((free.count("kernel_drops"), free.count("delivered")), (0, 100), "{free:?}");
 }
 
+/// What is sent again, or is one of several messages in a packet, has a place all the same.
+#[test]
+fn a_firewall_that_drops_packets_of_connections_is_named() {
+    if program("nft").is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let setup = |what: &str, nth: u32| {
+        format!(
+            "[\"nft add table inet t\", \"nft add chain inet t c '{{ type filter hook input priority 0; }}'\", \
+             \"nft add rule inet t c {what} dport 5000 numgen inc mod {} {nth} drop\"]",
+            nth + 1
+        )
+    };
+    // The first packets make the connection.
+    let mut text = ROUTED.to_owned();
+    for (name, transport, setup) in [
+        ("tcp", "tcp", setup("tcp", 4)),
+        ("quic", "quic", setup("udp", 9)),
+        ("datagrams", "quic-datagram", setup("udp", 9)),
+    ] {
+        writeln!(text, "[[cells]]\nname = \"{name}\"\nset.\"traffic.transport\" = \"{transport}\"").unwrap();
+        writeln!(text, "set.\"hosts.b.setup\" = {setup}").unwrap();
+    }
+    let run = run(&lab, &text, &[]);
+    for cell in ["tcp", "quic", "datagrams"] {
+        let (row, record) = (run.row(cell), run.record(cell));
+        let drops = row.count("kernel_drops");
+        assert!(drops > 0 && row.count("unexplained") == 0, "{cell}: {row:?} {}", record["remarks"]);
+        let ledger = record["ledger"].as_array().unwrap();
+        let told = ledger.iter().filter(|entry| entry["place"] == "host b" && entry["unit"] == "packets");
+        assert_eq!(told.map(|entry| entry["count"].as_i64().unwrap()).sum::<i64>(), drops, "{cell}");
+        let said = format!("{drops} packets ended on host `b`: firewall");
+        let remarks = record["remarks"].to_string();
+        assert!(remarks.contains(&said), "{cell}: {remarks}");
+        if cell == "datagrams" {
+            let lost = row.count("sent") - row.count("delivered");
+            assert!(lost > 0 && remarks.contains(&format!("{lost} messages were lost in all")), "{row:?} {remarks}");
+        }
+    }
+    // Where nothing is dropped nothing is said.
+    let set = ["traffic.transport=quic-datagram,tcp", "run.duration=300ms"];
+    std::fs::write(lab.path("free.toml"), ROUTED).unwrap();
+    let free = lab.run("free.toml", "free", &set).good();
+    for row in free.rows() {
+        assert_eq!((row.count("kernel_drops"), row.count("unexplained")), (0, 0), "{row:?}");
+        assert_eq!(row.count("delivered"), row.count("sent"), "{row:?}");
+    }
+}
+
+/// The last copies may come when the receiver, which has all messages, has ended.
+#[test]
+fn copies_that_a_host_makes_are_copies() {
+    if program("nft").is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let setup = "[\"nft add table ip t\", \"nft add chain ip t c '{ type filter hook output priority 0; }'\", \
+                 \"nft add rule ip t c udp dport 5000 dup to 10.0.1.1\"]";
+    let run = run(&lab, &format!("{ROUTED}[[cells]]\nname = \"twice\"\nset.\"hosts.a.setup\" = {setup}\n"), &[]);
+    let (row, record) = (run.row("twice"), run.record("twice"));
+    assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (100, 100, 0), "{row:?}");
+    let ledger = record["ledger"].as_array().unwrap();
+    let told = ledger.iter().find(|entry| entry["name"] == "copies that no link made");
+    assert_eq!(told.map(|entry| entry["count"].as_i64().unwrap()), Some(100), "{}", record["remarks"]);
+    assert!(record["remarks"].to_string().contains("more arrived than was sent: 100 copies"), "{}", record["remarks"]);
+}
+
 /// A packet's TTL of 64 would end on the way.
 #[test]
 fn a_way_may_be_longer_than_a_ttl() {

@@ -69,7 +69,7 @@ struct Announcing {
     incomplete: usize,
     /// Those that have, or had when they gave way.
     ended: u64,
-    /// Those of which nothing but an end of nothing has come, likewise.
+    /// Those of which nothing but an end has come, likewise.
     empty: u64,
     /// When the last one did, and the last stranger.
     last: Nanos,
@@ -214,12 +214,21 @@ impl<'a> Sessions<'a> {
         self.report.foreign += 1;
     }
 
+    /// Counts a request for messages where none is granted, ever.
+    pub(crate) fn count_not_allowed(&mut self, peer: SocketAddr) {
+        self.report.not_allowed += 1;
+        let askers = &mut self.report.not_allowed_to;
+        if askers.len() < MOST_ASKERS && !askers.contains(&peer) {
+            askers.push(peer);
+        }
+    }
+
     /// Messages of all sessions, without duplicates.
     pub(super) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// When the last message came, or, as long as no flow was granted, a request that was refused. An end of nothing, which
+    /// When the last message came, or, as long as no flow was granted, a request that was refused. An end alone, which
     /// anybody can send, is no message.
     pub(crate) fn last_arrival(&self) -> Option<Nanos> {
         self.last_arrival.max(self.last_refused.filter(|_| self.reverse == 0))
@@ -230,7 +239,7 @@ impl<'a> Sessions<'a> {
         self.senders_seen().max(self.reverse)
     }
 
-    /// Sessions so far of which more than an end of nothing has come.
+    /// Sessions so far of which more than an end has come.
     fn senders_seen(&self) -> u64 {
         (self.list.len() as u64 + self.report.evicted).saturating_sub(self.announcing.empty)
     }
@@ -404,6 +413,9 @@ impl Announcing {
 /// Sessions that remember as many numbers as one may, 128 KiB each, and delays to three digits. Further ones remember
 /// [`SHORT_SPAN`], and delays to two digits: where there are many senders, none of them is fast.
 const OF_LONG_MEMORY: usize = 64;
+
+/// Addresses that are told of those that asked for messages in vain.
+const MOST_ASKERS: usize = 8;
 
 /// 4 KiB.
 const SHORT_SPAN: u64 = 1 << 15;

@@ -88,9 +88,11 @@ impl Session {
         delivered + duplicates + stale
     }
 
-    /// Whether all that came of it is an announced end of nothing: anybody can send that, and no sender that has sent does.
+    /// Whether all that came of it is an announced end: of nothing, which anybody can send, or of messages of which none
+    /// came. That proves no sender.
     pub(super) fn is_empty(&self) -> bool {
-        self.unproven && self.report.announced == Some(0) && self.report.numbers.end() == 0
+        let claims = self.report.announced.is_some_and(|announced| self.unproven || announced > 0);
+        claims && self.report.numbers.end() == 0
     }
 
     /// Whether it may be an accident or a forgery, of which nobody waits for more.
@@ -126,7 +128,7 @@ impl Session {
         match self.progress() {
             Progress::Open => false,
             Progress::Incomplete => at.saturating_sub(self.announced_at) >= GRACE,
-            Progress::Complete => true,
+            Progress::Complete => !self.is_empty() || at.saturating_sub(self.announced_at) >= GRACE,
         }
     }
 

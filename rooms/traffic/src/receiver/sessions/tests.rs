@@ -9,7 +9,7 @@ use weir_service::clock;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use super::Sessions;
-use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings};
+use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings, Transport};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -210,6 +210,29 @@ fn a_forged_end_of_nothing_ends_nothing() {
         assert_eq!((sessions.seen(), sessions.end(grace, idle, 5 * SECOND)), (1, Some(4 * SECOND)));
     });
     assert_eq!(report.total().delivered, 1);
+}
+
+/// Nor does one that claims messages of which none came, over any transport; with the first of them it is one.
+#[test]
+fn an_end_alone_ends_nothing() {
+    for transport in [Transport::Udp, Transport::Tcp] {
+        let exchange = Exchange::new(Duration::ZERO).unwrap();
+        let settings = ReceiverSettings { transport, ..ReceiverSettings::new(peer(0)) };
+        let mut sessions = Sessions::new(&settings, &exchange);
+        let (grace, idle) = (SECOND, Some(10 * SECOND));
+        for claimed in [1, 100] {
+            sessions.count(&probe(Kind::End, 3, claimed, SECOND, 77), 40, peer(50 + claimed), SECOND);
+        }
+        assert_eq!((sessions.seen(), sessions.last_arrival()), (0, None), "{transport}");
+        assert_eq!(sessions.end(grace, idle, 30 * SECOND), None);
+        // One that was overtaken by its end.
+        sessions.count(&probe(Kind::Message, 3, 0, SECOND - 1, 77), 40, peer(51), 2 * SECOND);
+        assert_eq!((sessions.seen(), sessions.end(grace, idle, 3 * SECOND)), (1, Some(2 * SECOND)));
+        assert!(sessions.all_announced());
+        let report = sessions.into_report();
+        let told: Vec<_> = report.sessions.iter().map(|s| (s.announced, s.delivered)).collect();
+        assert_eq!(told, [(Some(1), 1), (Some(100), 0)]);
+    }
 }
 
 #[test]
