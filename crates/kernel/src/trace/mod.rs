@@ -206,7 +206,8 @@ pub struct SourceArrivals {
 /// lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Datagrams dropped.
+    /// Datagrams dropped. Before Linux 5.14 also one for each drop that [`Tracer::make_room`] took out of its map, for one more
+    /// may have come meanwhile.
     pub drops: u64,
     /// Datagrams dropped of which only place and reason are known, those of [`Trace::drops_by_place`].
     pub ports: u64,

@@ -96,7 +96,7 @@ impl Totals {
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
-                drops: tally(|tallies| tallies.drops, &["drop"]),
+                drops: tally(|tallies| tallies.drops, &["drop"]) + self.room.in_two_steps(),
                 ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
                 queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
                 sockets: self.crowded_out,
@@ -154,12 +154,8 @@ impl Totals {
     pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
         for map in room::DROPS {
             let drops = counted_in_hash::<DropKey>(programs, map)?;
-            for (key, counts) in self.room.crowding(map, drops) {
-                room::remove_drop(programs, map, &key)?;
-                for (key, counts) in self.unread.forget(key, counts) {
-                    self.room.keep(key, counts);
-                }
-            }
+            let crowding = self.room.crowding(map, drops);
+            self.take_out(programs, map, &crowding)?;
         }
         self.room.settle(open);
         // What was lost when they were closed has been read since.
@@ -167,6 +163,17 @@ impl Totals {
         self.unread.close(&closed);
         self.room.remove_sockets(programs, closed)?;
         self.closing = self.known.keys().copied().filter(|cookie| !open(*cookie)).collect();
+        Ok(())
+    }
+
+    /// Keeps drops here instead of in their map.
+    fn take_out(&mut self, programs: &mut Programs, map: &str, keys: &[DropKey]) -> Result<(), Error> {
+        for key in keys {
+            let Some(counts) = self.room.take(programs, map, key)? else { continue };
+            for (key, counts) in self.unread.forget(*key, counts) {
+                self.room.keep(key, counts);
+            }
+        }
         Ok(())
     }
 
@@ -429,7 +436,7 @@ fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Co
     map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
 }
 
-fn sum(values: &[Counts]) -> Counts {
+pub(super) fn sum(values: &[Counts]) -> Counts {
     let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
     values.iter().fold(NONE, add)
 }
@@ -452,4 +459,59 @@ pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
 pub(super) fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use aya::maps::PerCpuValues;
+
+    use super::super::{Extras, Filter};
+    use super::*;
+
+    /// What the kernel counts between a reading and its consequence, as in a storm of drops.
+    #[test]
+    fn what_comes_while_room_is_made_is_counted() {
+        let types = Types::read(Path::new(super::super::BTF)).unwrap();
+        // Of no namespace that there is: what is counted is what we put there.
+        let nothing = Filter { ports: Vec::new(), namespaces: vec![1] };
+        let mut programs = match Programs::load(&types, Detail::Drops, &nothing, &Extras::default()) {
+            Ok(programs) => programs,
+            Err(error) => return weir_testbed::skip(error),
+        };
+        let key = DropKey {
+            location: 1,
+            cookie: 0,
+            namespace: 1,
+            interface: 1,
+            reason: 2,
+            port: 5000,
+            from_port: 6,
+            outgoing: 0,
+            unused: 0,
+        };
+        let count = |programs: &mut Programs, first: u64| {
+            let mut counts = vec![NONE; aya::util::nr_cpus().unwrap()];
+            counts[0] = Counts { first, second: first };
+            let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut("drops").unwrap()).unwrap();
+            drops.insert(key, PerCpuValues::try_from(counts).unwrap(), 0).unwrap();
+        };
+        let mut totals = Totals::new(&types);
+        let mut told = |programs: &mut Programs, take_out: bool| {
+            if take_out {
+                totals.take_out(programs, "drops", &[key]).unwrap();
+            }
+            let drops = totals.read(programs).unwrap().drops;
+            drops.iter().filter(|drop| drop.namespace == key.namespace).map(|drop| drop.datagrams).sum::<u64>()
+        };
+        count(&mut programs, 3);
+        assert_eq!(told(&mut programs, false), 3);
+        count(&mut programs, 5);
+        assert_eq!(told(&mut programs, true), 5);
+        // Nothing of it is there any more, and it begins anew.
+        assert_eq!(told(&mut programs, true), 5);
+        count(&mut programs, 2);
+        assert_eq!(told(&mut programs, false), 7);
+    }
 }
