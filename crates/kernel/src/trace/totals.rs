@@ -8,13 +8,13 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::extras::address;
 use super::features::Types;
+use super::fragments::Fragments;
 use super::programs::{Programs, refusal};
 use super::room::{self, Removed, Room};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, FragmentKey, Fragmented, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime,
-    SourceKey, Tallies, Waiting,
+    Counts, DropKey, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime, SourceKey, Tallies,
 };
 use super::unread::Unread;
 use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
@@ -28,14 +28,12 @@ pub(super) struct Totals {
     /// Each socket when it was read last: times never go back.
     known: HashMap<u64, (SocketValue, SocketTrace)>,
     room: Room,
+    fragments: Fragments,
     /// Sockets that were found closed, and have a state.
     closing: HashSet<u64>,
     /// Sockets whose state gave way to others'.
     crowded_out: u64,
 }
-
-/// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
-const REASSEMBLY_NS: u64 = 30_000_000_000;
 
 /// A stall counts from here on, nanoseconds.
 const STALL_NS: u64 = 1_000_000;
@@ -54,6 +52,7 @@ impl Totals {
             unread: Unread::default(),
             known: HashMap::new(),
             room: Room::default(),
+            fragments: Fragments::default(),
             closing: HashSet::new(),
             crowded_out: 0,
         }
@@ -77,6 +76,7 @@ impl Totals {
             // Followed sockets are known: these may be others'.
             unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
         }
+        let reassembling = self.fragments.read(programs, drops.iter().chain(&unnamed))?;
         let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
@@ -92,7 +92,9 @@ impl Totals {
                 .iter()
                 .map(|time| time.total)
                 .collect(),
-            reassembling: reassembling(programs)?,
+            reassembling,
+            came_in_part: self.fragments.came_in_part(),
+            begun_before: self.fragments.begun_before(),
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
@@ -389,25 +391,6 @@ fn sends(programs: &Programs) -> Result<Vec<Sends>, Error> {
     Ok(counted(programs, "sends")?.into_iter().map(sends).collect())
 }
 
-/// Those that wait and of which no piece is known to be lost: the others are counted as drops already.
-fn reassembling(programs: &Programs) -> Result<u64, Error> {
-    let waiting = KernelMap::<_, FragmentKey, Waiting>::try_from(programs.map("waiting")?).map_err(unreadable)?;
-    let known = KernelMap::<_, FragmentKey, Fragmented>::try_from(programs.map("fragmented")?).map_err(unreadable)?;
-    let now = now();
-    let mut count = 0;
-    for entry in &waiting {
-        let (key, value) = entry.map_err(unreadable)?;
-        let of = |namespace| known.get(&FragmentKey { namespace, ..key }, 0).ok();
-        let lost = [of(0), of(key.namespace)].iter().flatten().any(|known| known.lost != 0);
-        let port = if value.port != 0 { value.port } else { of(0).map_or(0, |known| known.port) };
-        let followed = port == 0 || programs.follows_port(port);
-        if !lost && followed && now.saturating_sub(value.since) < REASSEMBLY_NS {
-            count += 1;
-        }
-    }
-    Ok(count)
-}
-
 /// Counts of all processors together, those in slots and those in the hash map.
 fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
     let mut all: HashMap<K, Counts> = HashMap::new();
@@ -449,7 +432,7 @@ fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
 }
 
 /// More keys than the kernel lists of the largest map, where none is removed meanwhile.
-const MOST_KEYS: usize = 1 << 17;
+pub(super) const MOST_KEYS: usize = 1 << 17;
 
 pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
     refusal("read what was traced", &error.into())
