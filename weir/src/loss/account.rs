@@ -3,15 +3,17 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::File;
-use std::io::{IsTerminal, Write, stderr};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write, stderr};
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use nix::errno::Errno;
+use nix::fcntl::OFlag;
 use weir_kernel::namespaces::attended::Attended;
 use weir_kernel::trace::{Extras, Prefixes, Trace};
 use weir_loss::account::book::Account as Book;
@@ -259,7 +261,19 @@ struct NewFile<'a> {
 
 impl NewFile<'_> {
     fn create(path: &Path) -> Result<NewFile<'_>> {
-        let file = File::create(path).with_context(|| format!("write {}", path.display()))?;
+        // Whoever may write in the folder could lead root elsewhere; below /dev (/dev/stderr) only root makes links.
+        let flags = if path.starts_with("/dev") { OFlag::empty() } else { OFlag::O_NOFOLLOW };
+        let file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .custom_flags(flags.bits())
+            .open(path)
+            .map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::ELOOP) => io::Error::other("a link, which is not followed (give the file itself)"),
+                _ => error,
+            })
+            .with_context(|| format!("write {}", path.display()))?;
         Ok(NewFile { path, file })
     }
 
@@ -308,6 +322,20 @@ mod tests {
     fn account(arguments: &str) -> Result<Account, String> {
         let words = std::iter::once("account").chain(arguments.split_whitespace());
         Command::try_parse_from(words).map(|command| command.account).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn no_link_leads_what_is_written_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::fs::write(&file, "somebody's").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let refused = NewFile::create(&link).err().map(|error| format!("{error:#}"));
+        let why = format!("write {}: a link, which is not followed (give the file itself)", link.display());
+        assert_eq!((refused, std::fs::read_to_string(&file).unwrap()), (Some(why), "somebody's".to_owned()));
+        NewFile::create(&file).unwrap().write(b"ours").unwrap();
+        assert_eq!(std::fs::read_to_string(&file).unwrap(), "ours");
+        assert!(NewFile::create(Path::new("/dev/stderr")).is_ok());
     }
 
     #[test]

@@ -7,6 +7,7 @@
 pub(crate) mod btf;
 mod extras;
 mod features;
+mod fragments;
 pub mod packets;
 mod programs;
 mod room;
@@ -170,6 +171,12 @@ pub struct Trace {
     pub receive_softirq_ns: Vec<u64>,
     /// Datagrams whose fragments wait to be joined now.
     pub reassembling: u64,
+    /// Datagrams among `arrivals` of which a later fragment was lost on the way to that namespace: they are among `drops`, and
+    /// never came whole.
+    pub came_in_part: Vec<FragmentCount>,
+    /// Datagrams of which a fragment is among `drops` and none has passed an interface since the trace began, where fragments
+    /// were given up: they waited for their others before. Namespace 0: any; port 0: not known.
+    pub begun_before: Vec<FragmentCount>,
     /// What came from whom, and what of it was lost ([`Extras::by_source`]).
     pub by_source: BySource,
     /// Cookies of sockets that descendants of this process have used ([`Extras::descendants`]).
@@ -206,7 +213,8 @@ pub struct SourceArrivals {
 /// lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Datagrams dropped.
+    /// Datagrams dropped. Before Linux 5.14 also one for each drop that [`Tracer::make_room`] took out of its map, for one more
+    /// may have come meanwhile.
     pub drops: u64,
     /// Datagrams dropped of which only place and reason are known, those of [`Trace::drops_by_place`].
     pub ports: u64,
@@ -314,6 +322,17 @@ pub struct InterfaceCount {
     pub datagrams: u64,
     /// Their bytes, headers of UDP not counted.
     pub bytes: u64,
+}
+
+/// Datagrams in fragments.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentCount {
+    /// The network namespace's inode number.
+    pub namespace: u32,
+    /// Destination port.
+    pub port: u16,
+    /// Datagrams.
+    pub datagrams: u64,
 }
 
 /// Calls of one socket that send.

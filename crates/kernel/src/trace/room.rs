@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use aya::maps::{Array, HashMap as KernelMap, MapError, PerCpuHashMap};
 
 use super::programs::{Programs, refusal};
-use super::sys::{Counts, DropKey, SocketValue};
+use super::sys::{self, Counts, DropKey, SocketValue};
+use super::totals::sum;
 use crate::Error;
 
 /// The maps of drops by port.
@@ -30,6 +31,8 @@ pub(super) struct Room {
     by_place: HashMap<DropKey, Removed>,
     /// Sockets removed from the hash map.
     removed_sockets: u64,
+    /// Drops that were taken out of their map in two steps.
+    in_two_steps: u64,
 }
 
 /// Datagrams, and how many of these were told by port before.
@@ -52,9 +55,14 @@ impl Room {
         self.removed_sockets
     }
 
+    /// Drops of which one more may have come than is told: the kernel could not take them out of their map at once.
+    pub(super) fn in_two_steps(&self) -> u64 {
+        self.in_two_steps
+    }
+
     /// Which of these drops are to leave their map: none where there is room, else those that have not changed since the
-    /// call before. What changes between this reading and its removal is lost.
-    pub(super) fn crowding(&mut self, map: &'static str, drops: Vec<(DropKey, Counts)>) -> Vec<(DropKey, Counts)> {
+    /// call before.
+    pub(super) fn crowding(&mut self, map: &'static str, drops: Vec<(DropKey, Counts)>) -> Vec<DropKey> {
         let before = self.before.remove(map).unwrap_or_default();
         let most = CROWDED.iter().find(|(name, _)| *name == map).map_or(0, |(_, most)| *most);
         if drops.len() <= most {
@@ -63,7 +71,24 @@ impl Room {
         let (still, moving): (Vec<_>, Vec<_>) =
             drops.into_iter().partition(|(key, counts)| before.get(key) == Some(counts));
         self.before.insert(map, moving.into_iter().collect());
-        still
+        still.into_iter().map(|(key, _)| key).collect()
+    }
+
+    /// Takes all that was counted of a drop out of its map; `None`: it is not there. What comes while the maps are looked
+    /// at is in it, or is counted under the same key anew.
+    pub(super) fn take(&mut self, programs: &mut Programs, map: &str, key: &DropKey) -> Result<Option<Counts>, Error> {
+        match sys::take(programs.map(map)?, key) {
+            Ok(values) => return Ok(Some(sum(&values))),
+            Err(error) if error.raw_os_error() == Some(libc::ENOENT) => return Ok(None),
+            Err(error) if error.raw_os_error() == Some(ENOTSUPP) => {}
+            Err(error) => return Err(refusal(MAKE_ROOM, &error)),
+        }
+        // What comes between the two steps is lost, and nobody knows whether anything did.
+        let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut(map)?).map_err(unchangeable)?;
+        let Ok(values) = drops.get(key, 0) else { return Ok(None) };
+        let counts = sum(&values);
+        self.in_two_steps += u64::from(was_there(drops.remove(key))?);
+        Ok(Some(counts))
     }
 
     /// Keeps drops that have left.
@@ -127,11 +152,6 @@ fn remove_slot(programs: &mut Programs, cookie: u64) -> Result<bool, Error> {
     Ok(true)
 }
 
-pub(super) fn remove_drop(programs: &mut Programs, map: &str, key: &DropKey) -> Result<(), Error> {
-    let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut(map)?).map_err(unchangeable)?;
-    was_there(drops.remove(key)).map(drop)
-}
-
 fn was_there(removed: Result<(), MapError>) -> Result<bool, Error> {
     match removed {
         Ok(()) => Ok(true),
@@ -142,8 +162,13 @@ fn was_there(removed: Result<(), MapError>) -> Result<bool, Error> {
 }
 
 fn unchangeable(error: impl Into<MapError>) -> Error {
-    refusal("make room for what is traced", &error.into())
+    refusal(MAKE_ROOM, &error.into())
 }
+
+const MAKE_ROOM: &str = "make room for what is traced";
+
+/// The kernel's own number (include/linux/errno.h), of a map whose keys cannot be taken before 5.14.
+const ENOTSUPP: i32 = 524;
 
 const NONE: Counts = Counts { first: 0, second: 0 };
 

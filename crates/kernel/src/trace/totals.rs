@@ -8,13 +8,13 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::extras::address;
 use super::features::Types;
+use super::fragments::Fragments;
 use super::programs::{Programs, refusal};
 use super::room::{self, Removed, Room};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, FragmentKey, Fragmented, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime,
-    SourceKey, Tallies, Waiting,
+    Counts, DropKey, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime, SourceKey, Tallies,
 };
 use super::unread::Unread;
 use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
@@ -28,14 +28,12 @@ pub(super) struct Totals {
     /// Each socket when it was read last: times never go back.
     known: HashMap<u64, (SocketValue, SocketTrace)>,
     room: Room,
+    fragments: Fragments,
     /// Sockets that were found closed, and have a state.
     closing: HashSet<u64>,
     /// Sockets whose state gave way to others'.
     crowded_out: u64,
 }
-
-/// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
-const REASSEMBLY_NS: u64 = 30_000_000_000;
 
 /// A stall counts from here on, nanoseconds.
 const STALL_NS: u64 = 1_000_000;
@@ -54,6 +52,7 @@ impl Totals {
             unread: Unread::default(),
             known: HashMap::new(),
             room: Room::default(),
+            fragments: Fragments::default(),
             closing: HashSet::new(),
             crowded_out: 0,
         }
@@ -77,6 +76,7 @@ impl Totals {
             // Followed sockets are known: these may be others'.
             unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
         }
+        let reassembling = self.fragments.read(programs, drops.iter().chain(&unnamed))?;
         let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
@@ -92,11 +92,13 @@ impl Totals {
                 .iter()
                 .map(|time| time.total)
                 .collect(),
-            reassembling: reassembling(programs)?,
+            reassembling,
+            came_in_part: self.fragments.came_in_part(),
+            begun_before: self.fragments.begun_before(),
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
-                drops: tally(|tallies| tallies.drops, &["drop"]),
+                drops: tally(|tallies| tallies.drops, &["drop"]) + self.room.in_two_steps(),
                 ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
                 queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
                 sockets: self.crowded_out,
@@ -154,12 +156,8 @@ impl Totals {
     pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
         for map in room::DROPS {
             let drops = counted_in_hash::<DropKey>(programs, map)?;
-            for (key, counts) in self.room.crowding(map, drops) {
-                room::remove_drop(programs, map, &key)?;
-                for (key, counts) in self.unread.forget(key, counts) {
-                    self.room.keep(key, counts);
-                }
-            }
+            let crowding = self.room.crowding(map, drops);
+            self.take_out(programs, map, &crowding)?;
         }
         self.room.settle(open);
         // What was lost when they were closed has been read since.
@@ -167,6 +165,17 @@ impl Totals {
         self.unread.close(&closed);
         self.room.remove_sockets(programs, closed)?;
         self.closing = self.known.keys().copied().filter(|cookie| !open(*cookie)).collect();
+        Ok(())
+    }
+
+    /// Keeps drops here instead of in their map.
+    fn take_out(&mut self, programs: &mut Programs, map: &str, keys: &[DropKey]) -> Result<(), Error> {
+        for key in keys {
+            let Some(counts) = self.room.take(programs, map, key)? else { continue };
+            for (key, counts) in self.unread.forget(*key, counts) {
+                self.room.keep(key, counts);
+            }
+        }
         Ok(())
     }
 
@@ -382,25 +391,6 @@ fn sends(programs: &Programs) -> Result<Vec<Sends>, Error> {
     Ok(counted(programs, "sends")?.into_iter().map(sends).collect())
 }
 
-/// Those that wait and of which no piece is known to be lost: the others are counted as drops already.
-fn reassembling(programs: &Programs) -> Result<u64, Error> {
-    let waiting = KernelMap::<_, FragmentKey, Waiting>::try_from(programs.map("waiting")?).map_err(unreadable)?;
-    let known = KernelMap::<_, FragmentKey, Fragmented>::try_from(programs.map("fragmented")?).map_err(unreadable)?;
-    let now = now();
-    let mut count = 0;
-    for entry in &waiting {
-        let (key, value) = entry.map_err(unreadable)?;
-        let of = |namespace| known.get(&FragmentKey { namespace, ..key }, 0).ok();
-        let lost = [of(0), of(key.namespace)].iter().flatten().any(|known| known.lost != 0);
-        let port = if value.port != 0 { value.port } else { of(0).map_or(0, |known| known.port) };
-        let followed = port == 0 || programs.follows_port(port);
-        if !lost && followed && now.saturating_sub(value.since) < REASSEMBLY_NS {
-            count += 1;
-        }
-    }
-    Ok(count)
-}
-
 /// Counts of all processors together, those in slots and those in the hash map.
 fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
     let mut all: HashMap<K, Counts> = HashMap::new();
@@ -429,7 +419,7 @@ fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Co
     map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
 }
 
-fn sum(values: &[Counts]) -> Counts {
+pub(super) fn sum(values: &[Counts]) -> Counts {
     let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
     values.iter().fold(NONE, add)
 }
@@ -442,7 +432,7 @@ fn per_cpu<V: Pod>(map: &Map) -> Result<Vec<V>, Error> {
 }
 
 /// More keys than the kernel lists of the largest map, where none is removed meanwhile.
-const MOST_KEYS: usize = 1 << 17;
+pub(super) const MOST_KEYS: usize = 1 << 17;
 
 pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
     refusal("read what was traced", &error.into())
@@ -452,4 +442,59 @@ pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
 pub(super) fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use aya::maps::PerCpuValues;
+
+    use super::super::{Extras, Filter};
+    use super::*;
+
+    /// What the kernel counts between a reading and its consequence, as in a storm of drops.
+    #[test]
+    fn what_comes_while_room_is_made_is_counted() {
+        let types = Types::read(Path::new(super::super::BTF)).unwrap();
+        // Of no namespace that there is: what is counted is what we put there.
+        let nothing = Filter { ports: Vec::new(), namespaces: vec![1] };
+        let mut programs = match Programs::load(&types, Detail::Drops, &nothing, &Extras::default()) {
+            Ok(programs) => programs,
+            Err(error) => return weir_testbed::skip(error),
+        };
+        let key = DropKey {
+            location: 1,
+            cookie: 0,
+            namespace: 1,
+            interface: 1,
+            reason: 2,
+            port: 5000,
+            from_port: 6,
+            outgoing: 0,
+            unused: 0,
+        };
+        let count = |programs: &mut Programs, first: u64| {
+            let mut counts = vec![NONE; aya::util::nr_cpus().unwrap()];
+            counts[0] = Counts { first, second: first };
+            let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut("drops").unwrap()).unwrap();
+            drops.insert(key, PerCpuValues::try_from(counts).unwrap(), 0).unwrap();
+        };
+        let mut totals = Totals::new(&types);
+        let mut told = |programs: &mut Programs, take_out: bool| {
+            if take_out {
+                totals.take_out(programs, "drops", &[key]).unwrap();
+            }
+            let drops = totals.read(programs).unwrap().drops;
+            drops.iter().filter(|drop| drop.namespace == key.namespace).map(|drop| drop.datagrams).sum::<u64>()
+        };
+        count(&mut programs, 3);
+        assert_eq!(told(&mut programs, false), 3);
+        count(&mut programs, 5);
+        assert_eq!(told(&mut programs, true), 5);
+        // Nothing of it is there any more, and it begins anew.
+        assert_eq!(told(&mut programs, true), 5);
+        count(&mut programs, 2);
+        assert_eq!(told(&mut programs, false), 7);
+    }
 }

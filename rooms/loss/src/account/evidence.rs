@@ -5,7 +5,9 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
+use weir_kernel::trace::{
+    BySource, Detail, Drop, FragmentCount, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace,
+};
 
 use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
@@ -36,6 +38,8 @@ pub(super) struct Evidence {
     pub(super) several_ports: bool,
     /// Why what was sent to the port is not what was sent to the receiver, if it is not.
     pub(super) partial: Option<Partial>,
+    /// Datagrams whose fragments waited before the account and were given up since: they are not in `trace`.
+    pub(super) begun_before: u64,
 }
 
 /// One namespace.
@@ -51,6 +55,8 @@ pub(super) struct NamespaceEvidence {
     pub(super) queued: u64,
     /// Next hops whose address is being asked for.
     pub(super) incomplete: u64,
+    /// Datagrams whose fragments waited for their others when the account began, of all protocols.
+    pub(super) waited: u64,
     /// Losses that its counters tell, of all ports, and those that all namespaces share.
     pub(super) losses: Vec<Loss>,
 }
@@ -130,6 +136,8 @@ pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
             .collect(),
         reassembling: later.reassembling,
+        came_in_part: fragments(&later.came_in_part, &earlier.came_in_part),
+        begun_before: fragments(&later.begun_before, &earlier.begun_before),
         by_source: by_source(&later.by_source, &earlier.by_source),
         used_by_descendants: later.used_by_descendants.clone(),
         // They belong to no port: what was missed tells how many they are.
@@ -161,6 +169,15 @@ fn drop_less(drop: &Drop, before: &Drop) -> Drop {
         buffers: drop.buffers.saturating_sub(before.buffers),
         ..drop.clone()
     }
+}
+
+fn fragments(later: &[FragmentCount], earlier: &[FragmentCount]) -> Vec<FragmentCount> {
+    subtract(
+        later,
+        earlier,
+        |count| (count.namespace, count.port),
+        |count, before| FragmentCount { datagrams: count.datagrams.saturating_sub(before.datagrams), ..*count },
+    )
 }
 
 fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec<InterfaceCount> {

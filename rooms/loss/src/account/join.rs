@@ -14,7 +14,25 @@ use crate::places::{Place, Stage};
 /// # Errors
 /// If a file cannot be read, or is no account, or one of another version.
 pub fn files(sender: &Path, receiver: &Path) -> Result<Account> {
-    Ok(join(read(sender)?, read(receiver)?))
+    let accounts = (read(sender)?, read(receiver)?);
+    ensure!(
+        !are_swapped(&accounts.0, &accounts.1),
+        "--join: {} is the receiver's account and {} the sender's: the sender's goes first",
+        sender.display(),
+        receiver.display()
+    );
+    Ok(join(accounts.0, accounts.1))
+}
+
+/// Whether what was given as the sender's account knows who received and not what was sent, and the other one the reverse.
+fn are_swapped(sender: &Account, receiver: &Account) -> bool {
+    let is_receivers = |ledger: &Ledger| ledger.receiver.is_some() && ledger.sent.is_none();
+    let is_senders = |ledger: &Ledger| ledger.receiver.is_none() && ledger.sent.is_some();
+    sender
+        .ledgers
+        .iter()
+        .filter(|ledger| is_receivers(ledger))
+        .any(|receiving| receiver.ledgers.iter().any(|sending| sending.port == receiving.port && is_senders(sending)))
 }
 
 fn read(path: &Path) -> Result<Account> {
@@ -168,6 +186,25 @@ mod tests {
         let places: Vec<_> = ledger.places.iter().map(|entry| (entry.place, entry.datagrams)).collect();
         assert_eq!(places, [(Place::NoRoute, 5), (Place::Network, 15)]);
         assert_eq!((ledger.sent, ledger.received, ledger.unexplained), (Some(100), Some(80), Some(0)));
+    }
+
+    #[test]
+    fn accounts_in_the_wrong_order_are_refused_with_the_right_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, ledger: Ledger| {
+            let account = Account { version: VERSION, ledgers: vec![ledger], ..Account::default() };
+            let path = folder.path().join(name);
+            fs::write(&path, serde_json::to_string(&account).unwrap()).unwrap();
+            path
+        };
+        let sender = write("a", Ledger { sent: Some(100), departed: Some(95), ..ledger(5000) });
+        let receiver = crate::account::book::Receiver::default();
+        let receiving = Ledger { receiver: Some(receiver), arrived: Some(80), received: Some(80), ..ledger(5000) };
+        let receiver = write("b", receiving);
+        assert_eq!(files(&sender, &receiver).unwrap().ledgers[0].sent, Some(100));
+        let (a, b) = (sender.display(), receiver.display());
+        let expected = format!("--join: {b} is the receiver's account and {a} the sender's: the sender's goes first");
+        assert_eq!(files(&receiver, &sender).unwrap_err().to_string(), expected);
     }
 
     #[test]

@@ -54,6 +54,21 @@ impl Tally {
         *loss.parts.entry((reason.to_owned(), function.to_owned(), namespace)).or_default() += datagrams;
     }
 
+    /// Takes back so many of a place, of the largest parts first.
+    pub(super) fn take(&mut self, place: Place, datagrams: u64) {
+        let Some(loss) = self.0.get_mut(&place) else { return };
+        let mut left = datagrams.min(loss.datagrams);
+        loss.datagrams -= left;
+        loss.buffers -= left.min(loss.buffers);
+        let mut parts: Vec<&mut u64> = loss.parts.values_mut().collect();
+        parts.sort_unstable();
+        for part in parts.into_iter().rev() {
+            let share = left.min(*part);
+            (*part, left) = (*part - share, left - share);
+        }
+        loss.parts.retain(|_, part| *part > 0);
+    }
+
     /// Says which source is believed at a place, and why.
     pub(super) fn believe(&mut self, place: Place, belief: Belief) {
         if let Some(loss) = self.0.get_mut(&place) {

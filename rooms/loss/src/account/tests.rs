@@ -461,6 +461,8 @@ prop_compose! {
         Trace {
             drops, unnamed: vec![], drops_by_place, arrivals, departures, sends, sockets, receive_softirq_ns, reassembling, by_source: Default::default(),
             used_by_descendants: Default::default(),
+            came_in_part: vec![],
+            begun_before: vec![],
             missed,
         }
     }

@@ -12,6 +12,7 @@ use super::journal::Closed;
 use super::load::{Load, Need};
 use super::setting::WantedBuffer;
 use super::trial::Outcome;
+use crate::places::Place;
 
 /// The result of a check.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -112,8 +113,10 @@ impl fmt::Display for Report {
             if lost.somewhere {
                 let ports = ports.unwrap_or_else(|| "unknown ports".to_owned());
                 writeln!(f, "to {ports}, {}, in some namespace of this machine", lost.place.row().title)?;
-            } else {
+            } else if lost.place == Place::PortClosed {
                 writeln!(f, "came to {}, where nobody receives", ports.unwrap_or_default())?;
+            } else {
+                writeln!(f, "to {}: {}", ports.unwrap_or_default(), lost.place.row().title)?;
             }
         }
         for (index, finding) in self.findings.iter().enumerate() {
@@ -279,7 +282,6 @@ mod tests {
     use crate::check::facts;
     use crate::check::setting::Setting;
     use crate::check::trial::Lost;
-    use crate::places::Place;
 
     fn report() -> Report {
         let load =
@@ -308,10 +310,13 @@ mod tests {
         // What came up while changes were made is told all the same.
         report.remaining = Some(vec![]);
         assert_eq!(report.to_string().lines().count(), 1);
-        let stray = facts::Lost { datagrams: 1, ports: vec![9], stray: true, ..facts::Lost::default() };
-        report.facts.losses = vec![stray];
-        let told = "nothing that was asked for: 1 datagram came to port 9, where nobody receives";
-        assert_eq!(report.to_string().lines().nth(1), Some(told));
+        let stray = |place| facts::Lost { place, datagrams: 1, ports: vec![9], stray: true, ..facts::Lost::default() };
+        report.facts.losses = vec![stray(Place::PortClosed), stray(Place::Firewall)];
+        let told = [
+            "nothing that was asked for: 1 datagram came to port 9, where nobody receives",
+            "nothing that was asked for: 1 datagram to port 9: firewall, receiving",
+        ];
+        assert_eq!(report.to_string().lines().skip(1).collect::<Vec<_>>(), told);
     }
 
     #[test]

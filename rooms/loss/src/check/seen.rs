@@ -12,7 +12,7 @@ use weir_kernel::sockets::{Owner, Sockets, owners};
 use weir_kernel::trace::{SocketTrace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
-use super::facts::Scope;
+use super::facts::{Scope, came_to};
 use super::load::{Load, Stated};
 use crate::advice::{self, Advice};
 
@@ -63,7 +63,11 @@ pub(super) fn look(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &Stat
         }
     }
     let worst = found.into_iter().max_by_key(|(_, _, lost, traced)| (*lost, traced.enqueued));
-    Ok(worst.map(|(address, process, lost, traced)| Seen { lost, ..seen(address, process, &traced, took, stated) }))
+    let inode = ns.inode()?;
+    Ok(worst.map(|(address, process, lost, traced)| {
+        let came = came_to(&trace, traced.cookie, inode);
+        Seen { lost, ..seen(address, process, &traced, came, took, stated) }
+    }))
 }
 
 /// The load of the port to which most came, where nothing came to a socket; [`NOTHING`]: nothing came at all.
@@ -94,14 +98,26 @@ pub(super) fn arrived(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &S
 pub(super) const NOTHING: Load =
     Load { rate: Frequency { micro_hertz: 1_000_000 }, payload: Size { bytes: 0 }, stall: Span { nanos: 0 } };
 
-fn seen(address: SocketAddr, process: Option<String>, traced: &SocketTrace, took: Duration, stated: &Stated) -> Seen {
+/// `came`: datagrams and bytes that came to its port, where it is the only one there.
+fn seen(
+    address: SocketAddr,
+    process: Option<String>,
+    traced: &SocketTrace,
+    came: Option<(u64, u64)>,
+    took: Duration,
+    stated: &Stated,
+) -> Seen {
     let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     let datagrams = traced.enqueued + traced.dropped;
     let mean = datagrams as f64 / took.as_secs_f64();
     let per_s = advice.as_ref().map_or(mean, |advice| advice.arrive_per_s.max(mean));
+    let read = advice::mean(traced.read_bytes, traced.reads);
+    // What its program cuts off has come all the same. Joined ones are read as one.
+    let came = came.filter(|_| traced.read_datagrams == Some(traced.reads));
+    let payload = came.map_or(read, |(datagrams, bytes)| advice::mean(bytes, datagrams).max(read));
     let load = Load {
         rate: stated.rate.unwrap_or(Frequency { micro_hertz: (per_s.ceil() * 1e6) as u64 }),
-        payload: stated.payload.unwrap_or(Size { bytes: advice::mean(traced.read_bytes, traced.reads) }),
+        payload: stated.payload.unwrap_or(Size { bytes: payload }),
         stall: stated.stall.unwrap_or(Span { nanos: traced.longest_stall_ns.next_multiple_of(100_000) }),
     };
     let (cookie, took_s) = (traced.cookie, took.as_secs_f64());
@@ -110,3 +126,28 @@ fn seen(address: SocketAddr, process: Option<String>, traced: &SocketTrace, took
 
 /// Stalls of a collection or a flush come within some seconds.
 const LOOK: Duration = Duration::from_secs(3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_load_has_the_payload_that_came_not_what_was_left_of_it() {
+        let traced = SocketTrace {
+            reads: 10,
+            read_bytes: 500,
+            read_datagrams: Some(10),
+            enqueued: 10,
+            port: 5000,
+            ..SocketTrace::default()
+        };
+        let payload = |traced: &SocketTrace, came| {
+            let address = "127.0.0.1:5000".parse().unwrap();
+            seen(address, None, traced, came, LOOK, &Stated::default()).load.payload.bytes
+        };
+        assert_eq!(payload(&traced, Some((10, 1000))), 100);
+        assert_eq!(payload(&traced, None), 50);
+        let joined = SocketTrace { read_datagrams: Some(100), ..traced };
+        assert_eq!(payload(&joined, Some((100, 500))), 50);
+    }
+}

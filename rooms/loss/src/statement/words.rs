@@ -109,6 +109,16 @@ impl fmt::Display for Explanation {
                 "{datagrams} more were read than came to this port: does a DNAT or redirect rule give it those of another? `nft \
                  list ruleset`; then follow that one, too"
             ),
+            Self::CompleteSince(datagrams) => write!(
+                f,
+                "{datagrams} more were read than came to this port: as many fragments waited for their others when the account \
+                 began, and may have been completed since"
+            ),
+            Self::BegunBefore(datagrams) => write!(
+                f,
+                "{datagrams} whose fragments waited for their others when the account began were given up since: they are not \
+                 in it"
+            ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
             Self::Upstream(datagrams, place) => {
                 write!(f, "{datagrams} more were dropped before they came here: {}", place.row().title)

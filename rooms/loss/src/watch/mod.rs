@@ -32,9 +32,11 @@ use weir_kernel::limits::ensure_file_descriptors;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_kernel::trace::Filter;
+use weir_service::output::complain;
 use weir_service::privileges::Needs;
 use weir_service::screen::is_terminal;
 use weir_service::{Launch, Setup, output};
+use weir_units::format::shown;
 
 use crate::metrics::Books;
 use attach::Attached;
@@ -60,6 +62,10 @@ pub struct Options {
 /// One line: a namespace is not there or may not be entered, the admin address is taken, standard output fails.
 pub fn run(settings: &WatchOptions, options: Options) -> Result<()> {
     let Options { json, duration, launch } = options;
+    if let Some(process) = settings.process.as_ref().filter(|process| !process.runs()) {
+        let process = process.to_string();
+        complain!("weir: process {}: there is no such process (yet): it is waited for", shown(&process));
+    }
     let capabilities = privileges::needed(settings);
     // A process that is confined may not look at those of others.
     let mut service = Setup::new(launch)?.start(Needs { capabilities, is_unconfined: true, ..Needs::default() })?;

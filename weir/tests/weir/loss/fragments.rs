@@ -65,3 +65,48 @@ fn a_fragment_dropped_by_the_firewall() {
     let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }
+
+/// They wait when the account begins, and are given up while it goes on.
+#[test]
+fn what_was_begun_before_the_account_is_no_loss_of_it() {
+    for which in ["ip frag-off & 0x3fff == 0x2000", "ip frag-off & 0x3fff > 0x2000"] {
+        while !given_up_since(which) {}
+    }
+}
+
+/// `false`: they were given up before the account had begun, for the machine stood still.
+fn given_up_since(which: &str) -> bool {
+    let Some(mut scene) = Scene::set() else { return true };
+    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "6")]);
+    let (kept, lost) = (scene.seed.number(5..20), scene.seed.number(5..20));
+    let reader = Reader::start(scene.listen());
+    let [plain, marked] = [scene.source(), scene.source()];
+    socket2::SockRef::from(&marked).set_tos_v4(0x20).unwrap();
+    let rule = format!(
+        "add table netdev t; add chain netdev t in {{ type filter hook ingress device sender priority 0; }}; \
+         add rule netdev t in ip dscp 8 {which} counter drop"
+    );
+    scene.nft_on_switch(&rule);
+    let before = scene.receiver.counters();
+    let given_up = || grown(&scene.receiver, &before, "Ip", "ReasmFails");
+    for _ in 0..lost {
+        marked.send_to(&[0; 4000], scene.to()).unwrap();
+    }
+    // Each has two fragments left.
+    await_that("the fragments to wait", || grown(&scene.receiver, &before, "Ip", "ReasmReqds") == 2 * lost);
+    let following = scene.follow();
+    if given_up() > 0 {
+        return false;
+    }
+    for _ in 0..kept {
+        plain.send_to(&[0; 4000], scene.to()).unwrap();
+    }
+    reader.await_count(kept);
+    await_that("the rest to be given up", || given_up() >= lost);
+    let account = following.end().traced();
+    let ledger = account.of(scene.port);
+    ledger.closes(kept, kept, &[]);
+    let said = ledger.0["explanation"].to_string();
+    assert!(said.contains(&format!("{lost} whose fragments waited for their others")), "{said}");
+    true
+}

@@ -118,6 +118,25 @@ fn names_of_nothing_are_refused_in_one_line() {
     }
 }
 
+/// It may come: said once, and waited for.
+#[test]
+fn a_watch_of_a_process_that_is_not_there_says_so() {
+    for process in ["no-such-process", "4194303"] {
+        for flags in [&["--json"][..], &[]] {
+            let command = ["loss", "watch", "--trace", "off", "--duration", "300ms", "--process", process];
+            let output = Command::new(WEIR).args(command).args(flags).output().unwrap();
+            let stderr = String::from_utf8(output.stderr).unwrap();
+            assert_eq!(output.status.code(), Some(0), "{stderr}");
+            let said = format!("weir: process {process}: there is no such process (yet): it is waited for");
+            assert_eq!(stderr.lines().filter(|line| *line == said).count(), 1, "{stderr}");
+        }
+    }
+    let own = std::process::id().to_string();
+    let command = ["loss", "watch", "--trace", "off", "--duration", "300ms", "--process", &own];
+    let output = Command::new(WEIR).args(command).output().unwrap();
+    assert!(!String::from_utf8_lossy(&output.stderr).contains("no such process"), "{output:?}");
+}
+
 #[test]
 fn a_process_that_has_no_socket() {
     let mut idle = Command::new("sleep").arg("600").spawn().unwrap();

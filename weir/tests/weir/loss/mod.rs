@@ -17,6 +17,7 @@ mod mix;
 mod multicast;
 mod names;
 mod ongoing;
+mod readers;
 mod receiving;
 mod redirected;
 mod samples;

@@ -99,6 +99,35 @@ fn firewall_of_a_router_between() {
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
 }
 
+/// Of three fragments the second: the others go on, and the first of them tells the receiver's namespace of a datagram that never
+/// comes whole.
+#[test]
+fn a_later_fragment_dropped_by_a_router_between() {
+    let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
+    let (from, to) = scene.lead_over(&router, "10.1.0.1", "10.2.0.1");
+    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
+    let rule = "add table ip t; add chain ip t f { type filter hook forward priority 0; }; \
+                add rule ip t f ip dscp 8 ip frag-off & 0x3fff > 0x2000 counter drop";
+    scene.nft(&router, rule);
+    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
+    let [plain, marked] = [0; 2].map(|_| scene.sender.run(|| UdpSocket::bind(from)).unwrap());
+    socket2::SockRef::from(&marked).set_tos_v4(0x20).unwrap();
+    let before = scene.receiver.counters();
+    let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
+    (scene.kept, scene.lost) = (scene.kept.min(20), scene.lost.min(20));
+    for lost in scene.order() {
+        let size = scene.seed.size(3000..4400);
+        if lost { &marked } else { &plain }.send_to(&vec![0; size], to).unwrap();
+    }
+    reader.await_count(scene.kept);
+    await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= scene.lost);
+    assert_eq!(scene.matched(&router), scene.lost);
+    let account = following.end().traced();
+    let ledger = account.of(scene.port);
+    ledger.closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    assert_eq!(ledger.0["arrived"].as_u64(), Some(scene.kept), "{:#}", ledger.0);
+}
+
 impl Scene {
     /// Both hosts are on the one switch, but these addresses of theirs, which they have from now on, only on the way over the
     /// router: from which to which is sent.

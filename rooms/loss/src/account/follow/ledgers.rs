@@ -21,6 +21,7 @@ impl Following {
             udp_sockets: sockets_of(namespace.inode),
             queued: namespace.queued,
             incomplete: namespace.incomplete,
+            waited: namespace.waited,
             counters: namespace.risen(),
         };
         self.namespaces.iter().map(evidence).collect()
@@ -112,6 +113,7 @@ impl Following {
             group: self.filter.groups.first().copied(),
             several_ports: ports.len() + left_out > 1 || self.filter.is_everything(),
             partial: None,
+            begun_before: 0,
             took: self.took,
             sent: None,
             received: None,

@@ -210,6 +210,7 @@ impl Following {
         for _ in 0..TRIES {
             let first = self.tracing.read();
             self.read_counters();
+            self.namespaces.iter_mut().for_each(Namespace::read_waiting);
             self.sockets.clear();
             self.reading = 0;
             self.poll_sockets(&first);

@@ -1,6 +1,7 @@
 //! Closes the ledger of one receiver: a pure function of what was counted. What was `sent`, which `drops` are its own, what
 //! was `received`; then the `rest`.
 
+mod begun;
 mod drops;
 mod received;
 mod rest;
@@ -34,7 +35,8 @@ pub(super) struct Endpoints<'a> {
 
 /// Closes one ledger.
 pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
-    LedgerBuilder::new(evidence, endpoints).build()
+    let without = begun::left_out(evidence, endpoints.port);
+    LedgerBuilder::new(without.as_ref().unwrap_or(evidence), endpoints).build()
 }
 
 struct LedgerBuilder<'a> {
@@ -49,6 +51,8 @@ struct LedgerBuilder<'a> {
     pending: Vec<Pending>,
     unknown: Vec<Unknown>,
     explanation: Vec<Explanation>,
+    /// Datagrams that were begun before the account, and are left out.
+    begun_before: u64,
 }
 
 impl<'a> LedgerBuilder<'a> {
@@ -68,6 +72,7 @@ impl<'a> LedgerBuilder<'a> {
             pending: Vec::new(),
             unknown: Vec::new(),
             explanation: Vec::new(),
+            begun_before: evidence.begun_before,
         };
         builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
         builder
@@ -114,6 +119,7 @@ impl<'a> LedgerBuilder<'a> {
         let mut sent = sent;
         if let (Some(base), Some(received), true) = (base, received, pending_known) {
             let mut rest = signed(base) - signed(received) - signed(self.places.total()) - signed(self.pending_total());
+            rest += self.take_begun_before(rest);
             rest -= self.add_hardware(rest, departed, arrived);
             rest -= self.add_undecided(rest, sent.is_some());
             rest -= self.add_untold(rest);

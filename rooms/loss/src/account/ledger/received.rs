@@ -72,7 +72,16 @@ impl LedgerBuilder<'_> {
                 && !drop.outgoing
                 && Place::of_drop(&drop.reason, &drop.function, false) == Place::Backlog
         });
-        Some(self.arrivals(home) + backlog.map(|drop| drop.datagrams).sum::<u64>())
+        // Of some the first fragment came, by which a datagram counts, and another had been lost before.
+        let came = self.arrivals(home).saturating_sub(self.came_in_part(home));
+        Some(came + backlog.map(|drop| drop.datagrams).sum::<u64>())
+    }
+
+    /// Datagrams that came to a namespace without a fragment that was lost on the way: they are at a place before it.
+    pub(super) fn came_in_part(&self, namespace: u32) -> u64 {
+        let counts = self.evidence.trace.came_in_part.iter();
+        let of = counts.filter(|count| count.namespace == namespace && count.port == self.endpoints.port);
+        of.map(|count| count.datagrams).sum()
     }
 
     /// What was read, waits or was dropped behind arrival has arrived, if it was not counted so yet: the totals were not

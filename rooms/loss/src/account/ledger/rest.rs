@@ -77,7 +77,13 @@ impl<'a> LedgerBuilder<'a> {
     /// Between which two points the unexplained ones vanished.
     pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
         if rest < 0 && sent.is_none() && arrived.is_some() {
-            self.explanation.push(Explanation::ReadMore(rest.unsigned_abs()));
+            let more = rest.unsigned_abs();
+            let may_have_begun = more <= self.may_have_begun();
+            self.explanation.push(if may_have_begun {
+                Explanation::CompleteSince(more)
+            } else {
+                Explanation::ReadMore(more)
+            });
         }
         let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
             return;
@@ -102,6 +108,10 @@ impl<'a> LedgerBuilder<'a> {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return 0 };
+        // Of what came in part the bytes are counted that did not come.
+        if self.came_in_part(home) > 0 {
+            return 0;
+        }
         let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
         let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
         let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
@@ -126,6 +136,9 @@ impl<'a> LedgerBuilder<'a> {
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
         if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed.total() > 0 {
+            return;
+        }
+        if self.came_in_part(home) > 0 {
             return;
         }
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
@@ -160,6 +173,7 @@ impl<'a> LedgerBuilder<'a> {
         if self.evidence.trace.missed.total() > 0 {
             self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
         }
+        self.explain_begun_before();
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }

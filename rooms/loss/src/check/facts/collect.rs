@@ -9,12 +9,12 @@ use anyhow::Result;
 use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
-use weir_kernel::trace::{Detail, Drop, Trace, Tracer};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
 
 use super::interfaces::Inspection;
-use super::receivers::{find_receivers, losing, others, watch, weigh};
-use super::{Counted, Facts, Receiver, Softnet, Sysctls, Tracking, Truesize, losses as lost};
+use super::receivers::{Watched, find_receivers, losing, others, watch, weigh};
+use super::{Counted, Facts, Receiver, Softnet, Sysctls, Tracking, Truesize, cut, losses as lost};
 use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -84,6 +84,9 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         let all = receivers.iter_mut().map(|watched| &mut watched.fact).chain(&mut losing);
         all.for_each(|receiver| receiver.hangs = hangs(receiver, trace, *detail));
     }
+    if let Some(tracing) = &mut tracing {
+        tracing.find_cut(&mut receivers, ns.inode()?);
+    }
     let losses = Losses::between(&before.reading, &after.reading);
     let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
     let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
@@ -141,22 +144,59 @@ fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
 struct Tracing<'a> {
     tracer: &'a mut Tracer,
     before: Trace,
+    /// What had come a little earlier: where something came meanwhile, it is not among these.
+    came_before: Vec<InterfaceCount>,
 }
 
 impl<'a> Tracing<'a> {
     /// What is not traced is `unseen`: drops of firewalls, failed calls and others that no counter tells.
     fn begin(tracer: Result<&'a mut Tracer, String>, unseen: &mut Vec<String>) -> Option<Tracing<'a>> {
         let begun = tracer.and_then(|tracer| {
+            let mut earlier = tracer.read().map_err(|error| error.to_string())?;
+            for _ in 0..TRIES {
+                let before = tracer.read().map_err(|error| error.to_string())?;
+                let came_before = std::mem::replace(&mut earlier, before).arrivals;
+                if came(&came_before) == came(&earlier.arrivals) {
+                    return Ok(Tracing { tracer, before: earlier, came_before });
+                }
+            }
+            // It goes on all the time.
             let before = tracer.read().map_err(|error| error.to_string())?;
-            Ok(Tracing { tracer, before })
+            Ok(Tracing { tracer, before, came_before: earlier.arrivals })
         });
         begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok()
+    }
+
+    /// Finds what readers cut off. Each reading meets other datagrams under way.
+    fn find_cut(&mut self, receivers: &mut [Watched], namespace: u32) {
+        let before = Trace { arrivals: self.came_before.clone(), ..self.before.clone() };
+        for _ in 0..TRIES {
+            let Ok(trace) = self.tracer.read() else { return };
+            let trace = difference(&trace, &before);
+            let mut is_open = false;
+            for receiver in receivers.iter_mut().map(|watched| &mut watched.fact) {
+                let found = cut::at_least(&trace, receiver.cookie, namespace);
+                receiver.cut = receiver.cut.max(found.unwrap_or(0));
+                is_open |= found.is_some() && receiver.cut == 0;
+            }
+            if !is_open {
+                return;
+            }
+        }
     }
 
     fn end(&mut self, unseen: &mut Vec<String>) -> Option<(Trace, Detail)> {
         let trace = self.tracer.read().map_err(|error| unseen.push(format!("{WITHOUT_COUNTER} ({error})"))).ok()?;
         Some((difference(&trace, &self.before), self.tracer.detail()))
     }
+}
+
+/// Readings in search of one that leaves no doubt, for nothing moves.
+const TRIES: usize = 10;
+
+/// Datagrams that came.
+fn came(arrivals: &[InterfaceCount]) -> u64 {
+    arrivals.iter().map(|count| count.datagrams).sum()
 }
 
 const WITHOUT_COUNTER: &str = "losses that leave no counter, as those of firewalls";

@@ -27,7 +27,8 @@ pub struct Lost {
     pub ports: Vec<u16>,
     /// The socket at which they were lost.
     pub cookie: Option<u64>,
-    /// Whether they came to other ports than those of the receivers that were asked for: nobody's loss who was asked for.
+    /// Whether they went to other ports than those of the receivers that were asked for, and were lost for that: nobody's loss
+    /// who was asked for.
     pub stray: bool,
     /// Whether nobody knows in which namespace: their socket was closed, and their queue does not tell.
     pub somewhere: bool,
@@ -73,7 +74,7 @@ fn dropped(
     own: &BTreeMap<u64, u64>,
     asked_for: &BTreeSet<u16>,
 ) -> Vec<Lost> {
-    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool, bool);
+    type Key<'a> = (Place, &'a str, &'a str, Option<u64>, bool, bool, bool);
     let mut all: BTreeMap<Key<'_>, BTreeMap<u16, u64>> = BTreeMap::new();
     // Who found them damaged is not told: as many as this namespace's sockets count.
     let checksums =
@@ -94,12 +95,12 @@ fn dropped(
         let at_socket = drop.cookie != 0 && !drop.outgoing && own.contains_key(&drop.cookie);
         let others = !asked_for.is_empty() && !asked_for.contains(&drop.port);
         // Port 0 is not known.
-        let is_stray = others && (somewhere || place == Place::PortClosed && drop.port != 0);
+        let is_stray = others && (somewhere || is_chosen_by_port(place) && drop.port != 0);
         let cookie = at_socket.then_some(drop.cookie);
-        let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, is_stray, somewhere);
+        let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, others, is_stray, somewhere);
         *all.entry(key).or_default().entry(drop.port).or_default() += datagrams;
     }
-    let lost = |((place, reason, function, cookie, stray, somewhere), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
+    let lost = |((place, reason, function, cookie, _, stray, somewhere), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
         place,
         datagrams: ports.values().sum(),
         source: "kfree_skb".to_owned(),
@@ -111,6 +112,21 @@ fn dropped(
         somewhere,
     };
     all.into_iter().map(lost).filter(|lost| lost.datagrams > 0).collect()
+}
+
+/// Whether what is lost there is chosen by where it goes: what is lost to one port says nothing of another. What all share (a
+/// queue, memory) loses anybody's.
+fn is_chosen_by_port(place: Place) -> bool {
+    matches!(
+        place,
+        Place::PortClosed
+            | Place::Firewall
+            | Place::FirewallOut
+            | Place::IngressFilter
+            | Place::Xdp
+            | Place::NotJoined
+            | Place::NoMatchingSocket
+    )
 }
 
 /// Calls that failed, but for those that tell of a drop.
@@ -246,7 +262,29 @@ mod tests {
         };
         assert_eq!(told(&[]), [(Place::PortClosed, 57, false), (Place::Firewall, 3, false)]);
         let (stray, own) = ((Place::PortClosed, 50, true), (Place::PortClosed, 7, false));
-        assert_eq!(told(&[5000]), [stray, own, (Place::Firewall, 3, false)]);
+        assert_eq!(told(&[5000]), [stray, own, (Place::Firewall, 3, true)]);
+    }
+
+    #[test]
+    fn what_is_lost_to_other_ports_is_not_told_as_of_the_port_that_was_asked_for() {
+        let trace = Trace {
+            drops: vec![
+                drop("NETFILTER_DROP", "nft_do_chain", HERE, 0, 5000, 7),
+                drop("NETFILTER_DROP", "nft_do_chain", HERE, 0, 9, 50),
+                drop("CPU_BACKLOG", "enqueue_to_backlog", HERE, 0, 9, 3),
+            ],
+            ..Trace::default()
+        };
+        let trace = Some((&trace, Detail::Everything));
+        let told = |asked_for: &[u16]| -> Vec<(Place, u64, Vec<u16>, bool)> {
+            let losses = losses(trace, HERE, &[], &BTreeMap::new(), &asked_for.iter().copied().collect());
+            losses.into_iter().map(|lost| (lost.place, lost.datagrams, lost.ports, lost.stray)).collect()
+        };
+        // The backlog is everybody's.
+        let backlog = || (Place::Backlog, 3, vec![9], false);
+        assert_eq!(told(&[]), [(Place::Firewall, 57, vec![9, 5000], false), backlog()]);
+        let (others, own) = ((Place::Firewall, 50, vec![9], true), (Place::Firewall, 7, vec![5000], false));
+        assert_eq!(told(&[5000]), [others, own, backlog()]);
     }
 
     /// Short-lived sockets, of which neither socket nor namespace is known.

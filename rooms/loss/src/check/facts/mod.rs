@@ -2,6 +2,7 @@
 //! of it. `None` is unknown, and nothing is found wrong with it.
 
 mod collect;
+mod cut;
 mod interfaces;
 mod losses;
 mod receivers;
@@ -13,6 +14,7 @@ use serde::Serialize;
 use super::seen::Seen;
 
 pub use collect::{Look, Scope, collect};
+pub(super) use cut::came_to;
 pub use losses::Lost;
 
 /// All facts, as they were during one short look.
@@ -129,6 +131,9 @@ pub struct Receiver {
     pub drops: Counted,
     /// Whether datagrams waited and nothing was read in all the time that we looked; only where it was traced.
     pub hangs: bool,
+    /// Bytes that its program cut off since we look, at least: its buffer is smaller than what comes. Only where everything is
+    /// traced.
+    pub cut: u64,
     /// Whether it takes datagrams joined (UDP_GRO); `None`: not to be seen.
     pub joins: Option<bool>,
 }

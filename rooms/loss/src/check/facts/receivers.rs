@@ -54,6 +54,7 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
             level: 0,
             drops: Counted { total: socket.memory.drops.into(), recent: 0 },
             hangs: false,
+            cut: 0,
             joins: owner.and_then(|owner| {
                 let socket = borrow(owner.pid, owner.fd).ok()?;
                 getsockopt(&socket, sockopt::UdpGroSegment).ok()
@@ -95,6 +96,7 @@ pub(super) fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Resul
             level: socket.memory.rmem_alloc.into(),
             drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
             hangs: false,
+            cut: 0,
             joins: None,
         }
     };

@@ -18,7 +18,17 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(default_buffer(case));
     }
     findings.extend(all_sockets(case));
+    findings.extend(case.facts.receivers.iter().filter(|receiver| receiver.cut > 0).map(cutting));
     findings
+}
+
+/// The program's buffer is smaller than what comes.
+fn cutting(receiver: &Receiver) -> Finding {
+    let what = format!("{} reads datagrams into too small a buffer: they are cut off", receiver.who());
+    Finding::advised("truncated", Place::Truncated, what, Place::Truncated.row().remedy.to_owned())
+        .with("eBPF", format!("at least {} B of the datagrams that it read were not given to it", number(receiver.cut)))
+        .need("a buffer in the program that holds the longest datagram")
+        .cost("a change of the program")
 }
 
 /// The buffer of a socket that is followed.

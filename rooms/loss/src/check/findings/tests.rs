@@ -82,6 +82,7 @@ fn receiver(buffer: u64) -> Receiver {
         level: buffer / 2,
         drops: counted(20, 3),
         hangs: false,
+        cut: 0,
         joins: Some(false),
     }
 }
@@ -104,6 +105,13 @@ fn no_buffer_is_advised_to_a_reader_that_hangs() {
     // It may stall for as long as that.
     let found = findings(|facts| (facts.receivers, facts.watched_s) = (vec![hanging()], 0.01));
     assert_eq!(found[0].name, "receive_buffer");
+}
+
+#[test]
+fn a_reader_that_cuts_off_is_told_how_much() {
+    let found = findings(|facts| facts.receivers = vec![Receiver { cut: 1000, ..receiver(8 << 20) }]);
+    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["truncated"]);
+    assert!(found[0].evidence[0].value.starts_with("at least 1000 B"), "{found:?}");
 }
 
 #[test]

@@ -1,0 +1,149 @@
+//! `weir loss check` of receivers with a reader that is too slow, hangs, or takes less than comes.
+
+use std::net::UdpSocket;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use weir_kernel::links::Netlink;
+use weir_kernel::namespaces::NetNs;
+
+use super::check::{Machine, OF_THE_MACHINE, check, held, json, names, run};
+
+/// The commonest fault: a handler that takes half a millisecond, at 5,000 datagrams a second.
+#[test]
+fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let to = socket.local_addr().unwrap();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                if socket.recv(&mut [0; 200]).is_ok() {
+                    thread::sleep(Duration::from_micros(500));
+                }
+            }
+        });
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                for _ in 0..5 {
+                    source.send_to(&[7; 100], to).unwrap();
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        // It is found by its port, and among all; and a load that is no matter is no all-clear.
+        let port = to.port().to_string();
+        for flags in [&["--port", &port][..], &[]] {
+            let (status, report) = json(&mut check("", &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!(status, Some(3), "{report}");
+            assert!(names(&report["findings"]).contains(&"reader"), "{report}");
+            let seen = &report["facts"]["seen"];
+            assert_eq!(
+                (&seen["address"], &seen["load"]["payload"]),
+                (&to.to_string().into(), &report["load"]["payload"])
+            );
+            assert!(seen["advice"]["receive_buffer"].is_null() && seen["lost"].as_u64() > Some(0), "{seen}");
+        }
+        let little = "--rate 10/s --payload 64B --stall 1ms";
+        for flags in [&["--port", &port][..], &[]] {
+            let (status, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!((status, names(&report["findings"]).contains(&"losing")), (Some(3), true), "{report}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    let little =
+        |flags: &[&str]| check("--rate 10/s --payload 64B --stall 1ms", &[flags, &["--netns", &held(&ns)]].concat());
+    let (status, report) = json(&mut little(&["--json"]));
+    let found = names(&report["findings"]);
+    assert!(found.iter().all(|name| OF_THE_MACHINE.contains(name)), "{report}");
+    assert_eq!(status, Some(if found.is_empty() { 0 } else { 3 }));
+    let (_, words, _) = run(&mut little(&[]));
+    assert!(words.contains(&format!("{to} (")) && words.contains(&format!(", pid {})", std::process::id())), "{words}");
+    assert!(words.contains("datagrams since it was opened, none in the "), "{words}");
+}
+
+/// It reads 50 bytes of 10,000: the call says so to nobody but itself.
+#[test]
+fn a_reader_that_cuts_off_what_it_reads_is_found() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let to = socket.local_addr().unwrap();
+    let port = to.port().to_string();
+    socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    let checked = |buffer: usize, load: &str| {
+        let over = AtomicBool::new(false);
+        thread::scope(|scope| {
+            // One at a time: what came has been read, but for one.
+            scope.spawn(|| {
+                let mut buffer = vec![0; buffer];
+                while !over.load(Ordering::Relaxed) {
+                    source.send_to(&[7; 10_000], to).unwrap();
+                    let _ = socket.recv(&mut buffer);
+                    thread::sleep(Duration::from_millis(2));
+                }
+            });
+            let report = json(&mut check(load, &["--port", &port, "--json", "--netns", &held(&ns)]));
+            over.store(true, Ordering::Relaxed);
+            report
+        })
+    };
+    let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+    let (status, report) = checked(50, little);
+    assert_eq!((status, names(&report["findings"]).contains(&"truncated")), (Some(3), true), "{report}");
+    assert!(report["facts"]["receivers"][0]["cut"].as_u64() > Some(0), "{report}");
+    let (_, report) = checked(10_000, little);
+    assert!(!names(&report["findings"]).contains(&"truncated"), "{report}");
+    // The load is what came.
+    let [cut, whole] = [50, 10_000].map(|buffer| checked(buffer, "--interface lo").1);
+    assert_eq!(cut["facts"]["seen"]["load"]["payload"], whole["facts"]["seen"]["load"]["payload"], "{cut}");
+    assert!(names(&cut["findings"]).contains(&"truncated"), "{cut}");
+}
+
+/// Its queue is full when the check begins, and nothing of it is read while datagrams come.
+#[test]
+fn a_reader_that_hangs_is_found_while_it_hangs() {
+    let Some(_machine) = Machine::take() else { return };
+    let ns = NetNs::create().unwrap();
+    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
+    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
+    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let to = socket.local_addr().unwrap();
+    let dropped = || {
+        let listed = weir_kernel::counters::sockets(&ns).unwrap();
+        listed.iter().find(|one| one.local == to).map_or(0, |one| one.memory.drops)
+    };
+    while dropped() == 0 {
+        source.send_to(&[7; 1000], to).unwrap();
+    }
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !over.load(Ordering::Relaxed) {
+                source.send_to(&[7; 1000], to).unwrap();
+                thread::sleep(Duration::from_millis(2));
+            }
+        });
+        let (port, little) = (to.port().to_string(), "--rate 10/s --payload 64B --stall 1ms --interface lo");
+        // By its port and among all; and with a load that is seen, of which nothing comes to the socket.
+        for (load, flags) in [(little, &["--port", &port][..]), (little, &[]), ("", &["--port", &port])] {
+            let (status, report) = json(&mut check(load, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            assert_eq!(status, Some(3), "{report}");
+            let findings = report["findings"].as_array().unwrap();
+            let reader = findings.iter().find(|finding| finding["name"] == "reader");
+            let what = reader.map(|finding| finding["what"].to_string()).unwrap_or_default();
+            assert!(what.contains(&to.to_string()) && what.contains("reads nothing: no buffer helps"), "{report}");
+            assert!(!names(&report["findings"]).contains(&"receive_buffer"), "{report}");
+        }
+        over.store(true, Ordering::Relaxed);
+    });
+    drop(socket);
+}
