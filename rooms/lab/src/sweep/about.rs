@@ -1,12 +1,15 @@
 //! What published values and claims are about, where somebody else made a further axis.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 use weir_report::columns::NOTHING;
+use weir_service::config::Step;
 
 use super::axes::Axis;
-use super::cells::combined;
-use super::keys::{as_written, lookup};
+use super::cells::{combined, firsts, scenario};
+use super::document::unquoted;
+use super::keys::{as_written, lookup, set};
+use super::overrides::check_links;
 use super::written::Written;
 use crate::scenario::Scenario;
 
@@ -31,6 +34,22 @@ pub(super) fn say_about(written: &Written, document: &mut Table, axes: &[Axis], 
     }
 }
 
+/// Refuses an entry of `[about]` that is no key of a scenario, or no value of it.
+pub(super) fn check_about(written: &Written, document: &Table, axes: &[Axis]) -> Result<()> {
+    for (key, value) in document.get("about").and_then(Value::as_table).into_iter().flatten() {
+        let place = || written.place(&[Step::Key("about"), Step::Key(key)]);
+        let is_axis = axes.iter().any(|axis| axis.key == *key);
+        if let Some(advice) = unquoted(key, value).filter(|_| !is_axis) {
+            bail!("{}: about: {advice}", place());
+        }
+        let mut document = firsts(document, axes)?;
+        check_links(&|_| format!("{}: about", place()), &document, &[key])?;
+        set(&mut document, key, value.clone()).with_context(|| format!("{}: about: `{key}`", place()))?;
+        scenario(&|_| place(), "about", document)?;
+    }
+    Ok(())
+}
+
 /// The axes on which a scenario has another value than it says that published values are about.
 pub(super) fn elsewhere(scenario: &Scenario, axes: &[(String, String)]) -> Result<Vec<String>> {
     if scenario.about.is_empty() {
@@ -48,7 +67,23 @@ pub(super) fn elsewhere(scenario: &Scenario, axes: &[(String, String)]) -> Resul
 #[cfg(test)]
 mod tests {
     use crate::sweep::Sweep;
-    use crate::sweep::tests::DOCUMENT;
+    use crate::sweep::tests::{DOCUMENT, error};
+
+    #[test]
+    fn what_is_no_key_of_a_scenario_is_refused() {
+        let about = |entry: &str| error(&format!("{DOCUMENT}[about]\n\"tcp.nodelay\" = true\n{entry}\n"), &[]);
+        let line = DOCUMENT.lines().count() + 3;
+        for (entry, told) in [
+            ("\"path.lsos\" = \"3%\"", "about: path.lsos: unknown key `lsos`, did you mean `loss`?"),
+            ("losses = \"3%\"", "about: losses: unknown key `losses`"),
+            ("\"path.loss\" = \"3\"", "about: path.loss: `3`: a share needs a unit, e.g. 3%"),
+            ("path.loss = \"3%\"", "about: `path` is a table: a key of it is written in quotes, \"path.loss\" = ..."),
+            ("\"links.k.loss\" = \"3%\"", "about: links.k.loss: there is no link `k` (there are l)"),
+        ] {
+            let error = about(entry);
+            assert!(error.starts_with(&format!("two.toml:{line}: {told}")), "{error}");
+        }
+    }
 
     #[test]
     fn published_values_are_about_what_the_scenario_had() {

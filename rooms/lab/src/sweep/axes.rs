@@ -6,6 +6,7 @@ use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
 use weir_service::config::Step;
 
+use super::document::unquoted;
 use super::keys::as_written;
 use super::written::Written;
 
@@ -46,12 +47,18 @@ pub(super) fn take_axes(written: &Written, document: &mut Table) -> Result<Vec<A
     axes.into_iter().map(of).collect()
 }
 
+const FORM: &str = "{ from, to, step }";
+
 /// The values of an axis as the document writes them.
 fn values(key: &str, written: Value) -> Result<Vec<Value>> {
     let values = match written {
         Value::Array(values) => values,
+        Value::Table(table) if !["from", "to", "step"].iter().any(|end| table.contains_key(*end)) => {
+            let written = Value::Table(table);
+            bail!(unquoted(key, &written).unwrap_or_else(|| format!("\"{key}\": expected a list of values, or {FORM}")))
+        }
         Value::Table(range) => steps(&range).with_context(|| format!("\"{key}\""))?,
-        _ => bail!("\"{key}\": expected a list of values, or {{ from, to, step }}"),
+        _ => bail!("\"{key}\": expected a list of values, or {FORM}"),
     };
     if values.is_empty() {
         bail!("\"{key}\" is empty: give it at least one value, or remove it");

@@ -1,6 +1,6 @@
 //! The scenario of each cell.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_path_to_error::Segment;
 use toml::Table;
 use weir_report::columns::NOTHING;
@@ -8,7 +8,10 @@ use weir_service::config::{Step, one_line};
 
 use super::about::elsewhere;
 use super::axes::Axis;
+use super::document::unquoted;
 use super::keys::{as_written, set};
+use super::overrides::check_links;
+use super::pace;
 use super::written::Written;
 use crate::scenario::{ExtraCell, Scenario};
 use crate::topology::Topology;
@@ -47,7 +50,8 @@ pub(super) fn combined(written: &Written, document: &Table, axes: &[Axis], value
         [] => "single".to_owned(),
         chosen => chosen.iter().map(|(_, value)| value.as_str()).collect::<Vec<_>>().join("/"),
     };
-    let scenario = scenario(&|path| written.place(path), &named(&chosen), document)?;
+    let whose = format!("cell {}", named(&chosen));
+    let scenario = scenario(&|path| written.place(path), &whose, document)?;
     for (key, value) in &mut chosen {
         if !scenario.uses(key) {
             *value = NOTHING.to_owned();
@@ -57,24 +61,53 @@ pub(super) fn combined(written: &Written, document: &Table, axes: &[Axis], value
     Ok(Cell { name: named(&chosen), axes: chosen, elsewhere, scenario })
 }
 
-/// A cell of its own: what it does not set has the first value of its axis.
+/// A cell of its own, the entry `index` of `[[cells]]`: what it does not set has the first value of its axis.
 pub(super) fn extra_cell(
-    place: &dyn Fn() -> String,
+    written: &Written,
+    index: usize,
     document: &Table,
     axes: &[Axis],
     extra: ExtraCell,
 ) -> Result<Cell> {
-    let mut document = document.clone();
-    let firsts = axes.iter().map(|axis| (axis.key.clone(), axis.values[0].clone()));
-    for (key, value) in firsts.chain(extra.set) {
-        set(&mut document, &key, value).with_context(|| format!("{}: cell {}: `{key}`", place(), extra.name))?;
+    let ExtraCell { name, set: own } = extra;
+    if name.trim().is_empty() || name.chars().any(char::is_control) {
+        let place = written.place(&[Step::Key("cells"), Step::Index(index), Step::Key("name")]);
+        bail!(
+            "{place}: cells: name: {name:?}: it names the cell in tables and files: not empty, without control characters"
+        );
     }
-    let scenario = scenario(&|_| place(), &extra.name, document)?;
-    Ok(Cell { name: extra.name, axes: Vec::new(), elsewhere: Vec::new(), scenario })
+    let place_of = |key: &str| written.place_in_cell_of(index, &own, key);
+    let mut document = firsts(document, axes)?;
+    check_links(
+        &|key| format!("{}: cell {name}", place_of(key)),
+        &document,
+        &own.keys().map(String::as_str).collect::<Vec<_>>(),
+    )?;
+    for (key, value) in &own {
+        set(&mut document, key, value.clone()).with_context(|| format!("{}: cell {name}: `{key}`", place_of(key)))?;
+    }
+    pace::replace(&mut document, &mut Vec::new(), &|key| own.contains_key(key));
+    let whose = format!("cell {name}");
+    let scenario = scenario(&|path| written.place_in_cell(index, &own, path), &whose, document).map_err(|error| {
+        let said = format!("{error:#}");
+        let mut replaced = own.iter().filter(|(key, _)| said.contains(&format!(": {key}: ")));
+        match replaced.find_map(|(key, value)| unquoted(key, value)) {
+            Some(advice) => anyhow!("{said} ({advice})"),
+            None => error,
+        }
+    })?;
+    Ok(Cell { name, axes: Vec::new(), elsewhere: Vec::new(), scenario })
 }
 
-/// A cell's scenario; `place` tells where the file has what is wrong in it.
-fn scenario(place: &dyn Fn(&[Step<'_>]) -> String, cell: &str, document: Table) -> Result<Scenario> {
+/// The document with the first value of each axis.
+pub(super) fn firsts(document: &Table, axes: &[Axis]) -> Result<Table> {
+    let mut document = document.clone();
+    axes.iter().try_for_each(|axis| set(&mut document, &axis.key, axis.values[0].clone()))?;
+    Ok(document)
+}
+
+/// A scenario of which all is decided; `place` tells where the file has what is wrong in it, `whose` names it.
+pub(super) fn scenario(place: &dyn Fn(&[Step<'_>]) -> String, whose: &str, document: Table) -> Result<Scenario> {
     serde_path_to_error::deserialize(document).map_err(|error| {
         let steps = error.path().iter().map_while(|segment| match segment {
             Segment::Seq { index } => Some(Step::Index(*index)),
@@ -84,7 +117,7 @@ fn scenario(place: &dyn Fn(&[Step<'_>]) -> String, cell: &str, document: Table) 
         let place = place(&steps.collect::<Vec<_>>());
         let (key, error) = (error.path().to_string(), error.into_inner());
         let at = if key == "." { String::new() } else { format!("{key}: ") };
-        anyhow!("{place}: cell {cell}: {at}{}", one_line(&error))
+        anyhow!("{place}: {whose}: {at}{}", one_line(&error))
     })
 }
 

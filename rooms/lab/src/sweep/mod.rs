@@ -6,26 +6,30 @@
 mod about;
 mod axes;
 mod cells;
+mod document;
+mod doubts;
 mod keys;
 mod overrides;
+pub(crate) mod pace;
 mod written;
 
 use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
+use weir_report::columns;
 pub use weir_report::columns::NOTHING;
-use weir_report::{asserts, columns};
+use weir_report::mistakes::{Asked, Place};
 use weir_service::config::{Step, explain};
 
-use self::about::say_about;
+use self::about::{check_about, say_about};
 pub use self::axes::Axis;
 use self::axes::{combinations, take_axes};
 pub use self::cells::Cell;
 use self::cells::{combined, extra_cell};
 pub(crate) use self::keys::{as_written, lookup};
 use self::overrides::{apply, check_links};
-use self::written::{Written, check_keys};
+use self::written::Written;
 use crate::cell;
 use crate::scenario::Scenario;
 use crate::topology::Topology;
@@ -48,7 +52,7 @@ impl Sweep {
     /// document in errors.
     pub fn new(origin: &str, text: &str, overrides: &[(String, String)]) -> Result<Sweep> {
         let mut document: Table = text.parse().map_err(|error| explain(origin, text, &error))?;
-        check_keys(origin, text)?;
+        document::check(origin, text, &document)?;
         let overridden = overrides.iter().map(|(key, _)| key.clone()).collect();
         let mut written = Written { origin: origin.to_owned(), text: text.to_owned(), axes: Vec::new(), overridden };
         let mut axes = take_axes(&written, &mut document)?;
@@ -58,53 +62,39 @@ impl Sweep {
         for (key, value) in overrides {
             apply(&mut document, &mut axes, key, value).with_context(|| format!("--set {key}={value}"))?;
         }
-        check_links(&written, &document, &axes, overrides)?;
+        pace::replace(&mut document, &mut axes, &|key| overrides.iter().any(|(set, _)| set == key));
+        let set: Vec<&str> =
+            overrides.iter().map(|(key, _)| key).chain(axes.iter().map(|axis| &axis.key)).map(String::as_str).collect();
+        check_links(&|key| written.place_of(key), &document, &set)?;
         say_about(&written, &mut document, &axes, &before);
         let count = axes.iter().try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
         if count.is_none_or(|count| count > MOST_CELLS) {
             let place = written.place(&[Step::Key("axes")]);
             bail!("{place}: axes: they make more than {MOST_CELLS} cells: give them fewer values");
         }
-        let mut cells: Vec<Cell> = Vec::new();
-        let mut spared = BTreeSet::new();
-        for values in combinations(&axes) {
-            let cell = combined(&written, &document, &axes, values)?;
-            // Of cells that differ only in what they have no use for the first one runs.
-            if !cell.axes.iter().any(|(_, value)| value == NOTHING) || spared.insert(cell.name.clone()) {
-                cells.push(cell);
-            }
-        }
-        // Records, and what a resumed run lacks, are told apart by it.
-        let mut names = BTreeSet::new();
-        if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
-            let place = match axes.iter().find(|axis| axis.has_twice()) {
-                Some(axis) => written.place_of(&axis.key),
-                None => written.place(&[Step::Key("axes")]),
-            };
-            bail!("{place}: axes: there are two cells `{}`: give each value once", twice.name);
-        }
+        let mut cells = combined_cells(&written, &document, &axes)?;
+        pace::check(&written, &document, &axes, &cells)?;
+        check_about(&written, &document, &axes)?;
+        let swept = cells.len();
         for (index, extra) in cells[0].scenario.cells.clone().into_iter().enumerate() {
-            let place = || written.place(&[Step::Key("cells"), Step::Index(index)]);
             if cells.iter().any(|cell| cell.name == extra.name) {
-                bail!("{}: cells: there is a cell `{}` already", place(), extra.name);
+                let place = written.place(&[Step::Key("cells"), Step::Index(index)]);
+                bail!("{place}: cells: there is a cell `{}` already", extra.name);
             }
-            cells.push(extra_cell(&place, &document, &axes, extra)?);
+            cells.push(extra_cell(&written, index, &document, &axes, extra)?);
         }
-        traces::read(origin, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
+        let extra = cells[0].scenario.cells.clone();
+        let place = |index: usize, key: &str| match index.checked_sub(swept) {
+            Some(index) => written.place_in_cell_of(index, &extra[index].set, key),
+            None => written.place_of(key),
+        };
+        traces::read(origin, &place, &mut document, cells.iter_mut().map(|cell| &mut cell.scenario))?;
         cells.iter_mut().for_each(|cell| cell.scenario.bound_queues());
         if !axes.is_empty() {
             let table = axes.iter().map(|axis| (axis.key.clone(), Value::Array(axis.values.clone()))).collect();
             document.insert("axes".into(), Value::Table(table));
         }
-        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
-        let first = &cells[0].scenario;
-        let checked = asserts::validate(&first.asserts, &keys)
-            .and_then(|()| asserts::validate_shown(&first.charts, &first.claims, &keys));
-        checked.map_err(|mistake| {
-            let entry = [Step::Key(mistake.list), Step::Index(mistake.index)];
-            let path: Vec<Step<'_>> = entry.into_iter().chain(mistake.keys.iter().map(|key| Step::Key(key))).collect();
-            anyhow!("{}: {}", written.place(&path), mistake.said)
-        })?;
+        check_asked(&written, &cells[0].scenario, &axes)?;
         Ok(Sweep { document, axes, cells, written })
     }
 
@@ -129,10 +119,12 @@ impl Sweep {
         let said = format!("{error:#}");
         let context = format!("{}, cell {}: ", cell.scenario.name, cell.name);
         let about = said.strip_prefix(&context).unwrap_or(&said);
-        let is_key = |word: &&str| word.chars().all(|c| c.is_alphanumeric() || "._-".contains(c));
-        let path: Vec<Step<'_>> =
-            about.split(": ").take_while(is_key).flat_map(|keys| keys.split('.')).map(Step::Key).collect();
-        anyhow!("{}: {said}", self.written.place(&path))
+        let place = match self.scenario().cells.iter().enumerate().find(|(_, extra)| extra.name == cell.name) {
+            // What the combinations can run with is right.
+            Some((index, extra)) => self.written.place_in_cell_of(index, &extra.set, about),
+            None => self.written.place_of_message(about),
+        };
+        anyhow!("{place}: {said}")
     }
 
     /// The scenario of the first cell: all that no axis changes.
@@ -140,6 +132,44 @@ impl Sweep {
         // No axis is empty, so that there is a combination.
         &self.cells[0].scenario
     }
+}
+
+/// A cell for each combination.
+fn combined_cells(written: &Written, document: &Table, axes: &[Axis]) -> Result<Vec<Cell>> {
+    let mut cells: Vec<Cell> = Vec::new();
+    let mut spared = BTreeSet::new();
+    for values in combinations(axes) {
+        let cell = combined(written, document, axes, values)?;
+        // Of cells that differ only in what they have no use for the first one runs.
+        if !cell.axes.iter().any(|(_, value)| value == NOTHING) || spared.insert(cell.name.clone()) {
+            cells.push(cell);
+        }
+    }
+    // Records, and what a resumed run lacks, are told apart by it.
+    let mut names = BTreeSet::new();
+    if let Some(twice) = cells.iter().find(|cell| !names.insert(&cell.name)) {
+        let place = match axes.iter().find(|axis| axis.has_twice()) {
+            Some(axis) => written.place_of(&axis.key),
+            None => written.place(&[Step::Key("axes")]),
+        };
+        bail!("{place}: axes: there are two cells `{}`: give each value once", twice.name);
+    }
+    Ok(cells)
+}
+
+/// Refuses what the report of a run could not do.
+fn check_asked(written: &Written, scenario: &Scenario, axes: &[Axis]) -> Result<()> {
+    let axes: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
+    let Scenario { charts, published, claims, asserts, .. } = scenario;
+    let asked = Asked { charts, published: published.as_ref(), claims, asserts, axes: &axes };
+    asked.check().map_err(|mistake| {
+        let step = |place| match place {
+            &Place::Index(index) => Step::Index(index),
+            Place::Key(key) => Step::Key(key.as_str()),
+        };
+        let path: Vec<Step<'_>> = mistake.path.iter().map(step).collect();
+        anyhow!("{}: {}", written.place(&path), mistake.said)
+    })
 }
 
 /// Nobody runs more, and laying them out takes gigabytes.
@@ -205,6 +235,52 @@ interval = "10ms"
         assert!(mistake.starts_with(&place), "{mistake}");
         let mistake = wrong("port", "port", &[("traffic.to", "c")]);
         assert!(mistake.starts_with("two.toml: two, cell 0%/udp: traffic.to: there is no host"), "{mistake}");
+    }
+
+    #[test]
+    fn what_cannot_run_has_the_line_of_its_way_and_of_its_cell() {
+        let ends = "ends = [\"a\", \"b\"]\n";
+        let said = |link: &str, cells: &str| {
+            let document = DOCUMENT.replace(ends, &format!("{ends}{link}")) + cells;
+            let sweep = Sweep::new("two.toml", &document, &[]);
+            format!("{:#}", sweep.and_then(|sweep| sweep.check()).unwrap_err())
+        };
+        // Line 15 is the first one of the link's own, line 23 what comes behind the whole.
+        let steps = "[links.l.backward]\ndelay = \"1ms\"\nsteps = [\n{ at = \"5s\" },\n{ at = \"3s\" },\n]\n";
+        for (link, line, told) in [
+            ("[links.l.forward]\ndelay = \"1ms\"\nqueue = 3\n", 17, "links.l.forward: `queue` needs a `rate`"),
+            (
+                "[links.l.forward]\ndelay = \"1ms\"\n[links.l.backward]\nburst = \"3kB\"\n",
+                18,
+                "links.l.backward: `burst` needs",
+            ),
+            ("delay = \"1ms\"\nqueue = 3\n", 16, "links.l.forward: `queue` needs a `rate`"),
+            ("[links.l.backward]\ndelay = \"1ms\"\nrate = \"0bit\"\n", 17, "links.l.backward: rate of 0 bit/s"),
+            (
+                "[links.l.backward]\nvariation = { order = \"keep\" }\n",
+                16,
+                "links.l.backward: variation: give exactly one",
+            ),
+            (steps, 19, "links.l.backward: steps[1] at 3s: must come after 5s"),
+        ] {
+            let said = said(link, "");
+            assert!(said.starts_with(&format!("two.toml:{line}: two, cell 0%/udp: {told}")), "{line} {said}");
+        }
+        let cell = |set: &str| format!("[[cells]]\nname = \"own\"\n\n[cells.set]\n\"tcp.nodelay\" = true\n{set}\n");
+        for (set, line, told) in [
+            ("\"path.loss\" = \"3\"", 28, "cell own: path.loss: `3`: a share needs a unit"),
+            ("\"path.lsos\" = \"3%\"", 28, "cell own: path.lsos: unknown key `lsos`"),
+            ("\"links.k.loss\" = \"3%\"", 28, "cell own: links.k.loss: there is no link `k`"),
+            ("\"traffic.to\" = \"c\"", 28, "two, cell own: traffic.to: there is no host"),
+            ("\"links.l.delay\" = \"1ms\"\n\"links.l.queue\" = 3", 29, "two, cell own: links.l.forward: `queue` needs"),
+            ("\"links.l.forward.trace\" = \"none.trace\"", 28, "links.l.forward.trace: read trace"),
+        ] {
+            let said = said("", &cell(set));
+            assert!(said.starts_with(&format!("two.toml:{line}: {told}")), "{line} {said}");
+        }
+        let whole = said("", "[[cells]]\nname = \"own\"\nset = { traffic.transport = \"tcp\" }\n");
+        let told = "cell own: traffic: missing field `from` (`traffic` is a table: a key of it is written in quotes, \"traffic.transport\" = ...)";
+        assert_eq!(whole, format!("two.toml:25: {told}"));
     }
 
     #[test]
@@ -278,6 +354,36 @@ at_least = 1
                 "assert 1: no column `snt`",
             ),
             ("[[assert]]\ncolumn = \"sent\"", "[[assert]]", "[[assert]]", "missing field `column`"),
+            (
+                "\"path.loss\" =",
+                "path.loss =",
+                "path.loss =",
+                "axes: `path` is a table: a key of it is written in quotes",
+            ),
+            (
+                "text = \"All\"",
+                "text = \"All\"\nconfidence = 1.5",
+                "confidence =",
+                "claim \"All\": confidence 1.5: a number",
+            ),
+            (
+                "[[charts]]",
+                "[[cells]]\nname = \" \"\n[[charts]]",
+                "name = \" \"",
+                "cells: name: \" \": it names the cell",
+            ),
+            (
+                "[[charts]]",
+                "[published]\nsource = \"s\"\npoints = [\n{ losspct = 3 },\n]\n[[charts]]",
+                "{ losspct",
+                "published.points[0]: no column `losspct`, did you mean `loss_pct`?",
+            ),
+            (
+                "[[charts]]",
+                "[about]\n\"path.lsos\" = \"3%\"\n[[charts]]",
+                "\"path.lsos\"",
+                "about: path.lsos: unknown key `lsos`, did you mean `loss`?",
+            ),
         ] {
             let wrong = document.replacen(from, to, 1);
             assert_ne!(wrong, document, "{from}");

@@ -6,25 +6,18 @@ use weir_service::config::did_you_mean;
 
 use super::axes::{Axis, steps};
 use super::keys::set;
-use super::written::Written;
 
-/// Refuses a key of a link that there is not: set, it would make one without ends.
-pub(super) fn check_links(
-    written: &Written,
-    document: &Table,
-    axes: &[Axis],
-    overrides: &[(String, String)],
-) -> Result<()> {
+/// Refuses keys of a link that there is not: set, they would make one without ends. `place` says where each is set.
+pub(super) fn check_links(place: &dyn Fn(&str) -> String, document: &Table, keys: &[&str]) -> Result<()> {
     let links = document.get("links").and_then(Value::as_table);
     let known =
         || links.into_iter().flatten().filter(|(_, link)| link.get("ends").is_some()).map(|(name, _)| name.as_str());
-    let keys = overrides.iter().map(|(key, _)| key).chain(axes.iter().map(|axis| &axis.key));
     for key in keys {
         let Some((name, _)) = key.strip_prefix("links.").and_then(|rest| rest.split_once('.')) else { continue };
-        let made = format!("links.{name}.ends");
-        if known().all(|known| known != name) && axes.iter().all(|axis| axis.key != made) {
+        let making = [format!("links.{name}"), format!("links.{name}.ends")];
+        if known().all(|known| known != name) && keys.iter().all(|key| making.iter().all(|making| making != key)) {
             let all = known().collect::<Vec<_>>().join(", ");
-            let (place, near) = (written.place_of(key), did_you_mean(name, known()));
+            let (place, near) = (place(key), did_you_mean(name, known()));
             bail!("{place}: {key}: there is no link `{name}` (there are {all}){near}");
         }
     }
