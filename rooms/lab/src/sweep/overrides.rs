@@ -1,6 +1,6 @@
 //! `--set KEY=VALUE`: keys of the document that are replaced before it is laid out.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use toml::{Table, Value};
 use weir_service::config::did_you_mean;
 
