@@ -1,6 +1,6 @@
 //! Whether a document is a scenario, as it is written: what is wrong is told with its line and its key.
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use toml::{Table, Value};
 use weir_service::config::{Document, Step};
 
@@ -28,6 +28,13 @@ pub(super) fn check(origin: &str, text: &str, table: &Table) -> Result<()> {
         Ok(_) => Ok(()),
         // A key that only an axis gives a value is missing here, and present in every cell.
         Err(error) if error.message().starts_with("missing field") => Ok(()),
+        // Of one of several words: whoever reads it knows neither those nor the key.
+        Err(error) if error.message().starts_with("wanted string") => {
+            let before = error.span().and_then(|span| text.get(..span.start)).unwrap_or_default();
+            let (line, last) = (before.matches('\n').count() + 1, before.lines().last().unwrap_or_default());
+            let key = last.rsplit(['{', ',']).next().unwrap_or_default().trim_end_matches([' ', '=']).trim_start();
+            bail!("{origin}:{line}: {key}: write a word in quotes (docs/lab.md has those of each key)")
+        }
         // Once more, for an error that names its key.
         Err(_) => written.read::<Scenario>().map(drop),
     }
@@ -94,6 +101,8 @@ mod tests {
         let stall = wrong("[traffic]", "[receive]\nstall = \"40ms\"\n[traffic]");
         let told = "receive.stall: invalid type: string \"40ms\", expected a table, e.g. { every = \"200ms\", length = \"40ms\" }";
         assert!(stall.ends_with(told), "{stall}");
+        let word = wrong("[traffic]", "[run]\nmessages = true\n[traffic]");
+        assert_eq!(word, "two.toml:17: messages: write a word in quotes (docs/lab.md has those of each key)");
         let port = wrong("port = 9", "port = 99999");
         let told = "traffic.port: invalid value: integer `99999`, expected a whole number from 0 to 65535";
         assert!(port.ends_with(told), "{port}");
