@@ -233,12 +233,14 @@ impl Run {
         set.extend(self.messages.map(|format| ("run.messages".to_owned(), format.name().to_owned())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
         let sweep = self.document.sweep(&set);
+        let doubts = sweep.as_ref().map(Sweep::doubts).unwrap_or_default();
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
         let plan = match self.pcap {
             Some(cell) => plan.and_then(|plan| plan.capture(cell, self.snap)),
             None => plan,
         };
         let plan = usage(plan)?;
+        scenario::tell(&doubts);
         run(&if self.json { plan.as_json() } else { plan }, self.strict)
     }
 }

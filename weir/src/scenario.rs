@@ -9,7 +9,8 @@ use clap::Args;
 use weir_lab::effective;
 use weir_lab::scenario::Scenario;
 use weir_lab::sweep::Sweep;
-use weir_service::output::{print, say};
+use weir_service::output::{complain, print, say};
+use weir_units::format::shown;
 
 use crate::{Outcome, usage};
 
@@ -61,10 +62,18 @@ pub(super) fn show(name: &str) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
+/// Says what of a scenario has no effect.
+pub(super) fn tell(doubts: &[String]) {
+    for doubt in doubts {
+        complain!("weir: {}", shown(doubt));
+    }
+}
+
 /// `weir lab check`: says what `run` would say, and what it would run.
 pub(super) fn check(sweep: Result<Sweep>) -> Result<Outcome> {
     let sweep = usage(sweep)?;
     usage(sweep.check())?;
+    tell(&sweep.doubts());
     let cells = sweep.cells.len();
     let what = if sweep.axes.is_empty() { "" } else { ", each with its own values of [axes]" };
     let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells{what}") };

@@ -10,8 +10,7 @@ use weir_units::format;
 
 use crate::cells::{self, Cell};
 use crate::claims::{self, Evidence, Interval, Lack};
-use crate::columns;
-use crate::record::{Assert, Chart, Claim, IntervalUse, Manifest, Record, Value};
+use crate::record::{Assert, Claim, IntervalUse, Manifest, Record, Value};
 
 /// An assertion and what became of it.
 #[derive(Clone, Debug, Serialize)]
@@ -88,128 +87,6 @@ pub fn check(manifest: &Manifest, records: &[Record]) -> Vec<Checked> {
         _ => checked,
     };
     manifest.asserts.iter().map(|assert| completed(check_one(assert, &cells))).collect()
-}
-
-/// What is wrong in what a scenario asks of the report of its runs, in one line.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// The scenario's list: `assert`, `charts` or `claims`.
-    pub list: &'static str,
-    /// The place in it, from 0.
-    pub index: usize,
-    /// The key in that, and the keys below it; empty: it is about the whole.
-    pub keys: Vec<String>,
-    /// Of which, and what.
-    pub said: String,
-}
-
-/// Keys that are wrong in a table, and what is wrong about them.
-type Wrong = (Vec<String>, String);
-
-/// Refuses assertions that could never hold. `axes` are the keys of the sweep.
-///
-/// # Errors
-/// The first mistake: an unknown column with the nearest name, or bounds that nothing lies within.
-pub fn validate(asserts: &[Assert], axes: &[&str]) -> Result<(), Mistake> {
-    for (index, assert) in asserts.iter().enumerate() {
-        validate_one(assert, axes).map_err(|(keys, wrong)| {
-            let said = match &assert.name {
-                Some(name) => format!("assert `{name}`: {wrong}"),
-                None => format!("assert {}: {wrong}", index + 1),
-            };
-            Mistake { list: "assert", index, keys, said }
-        })?;
-    }
-    Ok(())
-}
-
-/// Refuses charts that cannot be drawn, and charts and claims over columns that there are not.
-///
-/// # Errors
-/// The first mistake, with the nearest name.
-pub fn validate_shown(charts: &[Chart], claims: &[Claim], axes: &[&str]) -> Result<(), Mistake> {
-    for (index, chart) in charts.iter().enumerate() {
-        validate_chart(chart, axes).map_err(|(keys, wrong)| {
-            let said = format!("chart {}: {wrong}", chart.name);
-            Mistake { list: "charts", index, keys, said }
-        })?;
-    }
-    for (index, claim) in claims.iter().enumerate() {
-        check_column(&claim.column)
-            .and_then(|()| check_selections(&claim.selection, claim.relative_to.as_ref(), axes))
-            .and_then(|()| check_bounds(claim.at_least, claim.at_most))
-            .map_err(|(keys, wrong)| {
-                let said = format!("claim \"{}\": {wrong}", claim.text);
-                Mistake { list: "claims", index, keys, said }
-            })?;
-    }
-    Ok(())
-}
-
-fn validate_chart(chart: &Chart, axes: &[&str]) -> Result<(), Wrong> {
-    if let Some(problem) = chart.problem() {
-        return Err((Vec::new(), problem));
-    }
-    let columns = [("x", &chart.x), ("y", &chart.y), ("series", &chart.series), ("value", &chart.value)];
-    let columns = columns.into_iter().chain(chart.beside.keys().map(|column| ("beside", column)));
-    for (key, column) in columns.filter(|(_, column)| !column.is_empty()) {
-        check_selected(column, axes).map_err(|wrong| about(key, format!("{key}: {wrong}")))?;
-    }
-    check_selections(&chart.selection, None, axes)
-}
-
-fn about(key: &str, wrong: String) -> Wrong {
-    (vec![key.to_owned()], wrong)
-}
-
-fn check_column(column: &str) -> Result<(), Wrong> {
-    columns::check(column, &[]).map_err(|wrong| about("column", wrong))
-}
-
-/// Whatever is measured lies neither below nor above what is no number.
-fn check_bounds(low: Option<f64>, high: Option<f64>) -> Result<(), Wrong> {
-    for (key, bound) in [("at_least", low), ("at_most", high)] {
-        if let Some(odd) = bound.filter(|bound| !bound.is_finite()) {
-            return Err(about(key, format!("bound {odd}: a number")));
-        }
-    }
-    Ok(())
-}
-
-fn check_selections(
-    selection: &BTreeMap<String, Value>,
-    relative_to: Option<&BTreeMap<String, Value>>,
-    axes: &[&str],
-) -> Result<(), Wrong> {
-    for (table, selection) in [("where", Some(selection)), ("relative_to", relative_to)] {
-        for key in selection.into_iter().flat_map(BTreeMap::keys) {
-            check_selected(key, axes)
-                .map_err(|wrong| (vec![table.to_owned(), key.clone()], format!("{table}: {wrong}")))?;
-        }
-    }
-    Ok(())
-}
-
-/// A column or an axis. A scenario key that is an axis elsewhere, or was one before `--set`, selects nothing here.
-fn check_selected(key: &str, axes: &[&str]) -> Result<(), String> {
-    if key.contains('.') { Ok(()) } else { columns::check(key, axes) }
-}
-
-fn validate_one(assert: &Assert, axes: &[&str]) -> Result<(), Wrong> {
-    check_column(&assert.column)?;
-    check_selections(&assert.selection, assert.relative_to.as_ref(), axes)?;
-    check_bounds(assert.at_least, assert.at_most)?;
-    match (assert.at_least, assert.at_most) {
-        (None, None) => return Err((Vec::new(), "needs a bound: `at_least`, `at_most` or both".into())),
-        (Some(low), Some(high)) if low > high => {
-            return Err(about("at_least", format!("nothing is at least {low} and at most {high}")));
-        }
-        _ => {}
-    }
-    if !(assert.confidence > 0.0 && assert.confidence < 1.0) {
-        return Err(about("confidence", format!("confidence {}: a number between 0 and 1", assert.confidence)));
-    }
-    Ok(())
 }
 
 fn check_one(assert: &Assert, cells: &[Cell<'_>]) -> Checked {
@@ -402,60 +279,5 @@ mod tests {
         assert_eq!(first.name, "msgs_per_s ≤ 0.25 of that where transport = udp where loss_pct = 20, transport = tcp");
         let named = checked(Assert { name: Some("TCP collapses".into()), ..relative });
         assert_eq!(named.name, "TCP collapses");
-    }
-
-    #[test]
-    fn mistakes_are_told_in_one_line() {
-        let mistake = |assert| validate(&[assert], &["path.loss", "size"]).unwrap_err().said;
-        let good = assert_of(
-            "connect_ms",
-            None,
-            Some(1.0),
-            &[("size", Value::Number(1.0)), ("path.loss", udp(1.0)[1].1.clone())],
-        );
-        validate(std::slice::from_ref(&good), &["path.loss", "size"]).unwrap();
-        assert_eq!(
-            mistake(Assert { column: "mbit_per_sec".into(), ..good.clone() }),
-            "assert 1: no column `mbit_per_sec`, did you mean `mbit_per_s`?"
-        );
-        assert_eq!(
-            mistake(Assert { name: Some("fast".into()), at_most: None, ..good.clone() }),
-            "assert `fast`: needs a bound: `at_least`, `at_most` or both"
-        );
-        assert_eq!(
-            mistake(Assert { at_least: Some(2.0), ..good.clone() }),
-            "assert 1: nothing is at least 2 and at most 1"
-        );
-        assert_eq!(
-            mistake(assert_of("sent", Some(1.0), None, &[("transprot", Value::Number(1.0))])),
-            "assert 1: where: no column `transprot`, did you mean `transport`?"
-        );
-        assert_eq!(mistake(Assert { at_most: Some(f64::NAN), ..good.clone() }), "assert 1: bound NaN: a number");
-        assert_eq!(
-            mistake(Assert { confidence: 95.0, ..good.clone() }),
-            "assert 1: confidence 95: a number between 0 and 1"
-        );
-        // And where.
-        let other = Assert { relative_to: Some([("loss".into(), Value::Number(1.0))].into()), ..good.clone() };
-        let found = validate(&[good, other], &["path.loss", "size"]).unwrap_err();
-        assert_eq!((found.list, found.index, found.keys.join(".").as_str()), ("assert", 1, "relative_to.loss"));
-    }
-
-    #[test]
-    fn charts_and_claims_over_unknown_columns_are_refused() {
-        let Manifest { charts, claims, .. } = fixture::manifest();
-        let axes = ["path.loss", "traffic.transport"];
-        validate_shown(&charts, &claims, &axes).unwrap();
-        let chart = Chart { y: "delay_meen_us".into(), ..charts[0].clone() };
-        let mistake = validate_shown(&[chart], &[], &axes).unwrap_err().said;
-        assert_eq!(
-            mistake,
-            format!("chart {}: y: no column `delay_meen_us`, did you mean `delay_mean_us`?", charts[0].name)
-        );
-        let claim = Claim { column: "msgs_pers".into(), ..claims[0].clone() };
-        let mistake = validate_shown(&[], &[claim], &axes).unwrap_err().said;
-        assert!(mistake.ends_with("no column `msgs_pers`, did you mean `msgs_per_s`?"), "{mistake}");
-        let claim = Claim { at_least: Some(f64::NAN), ..claims[0].clone() };
-        assert!(validate_shown(&[], &[claim], &axes).unwrap_err().said.ends_with("bound NaN: a number"));
     }
 }

@@ -6,7 +6,7 @@
 //!
 //! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
 //! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a
-//! scenario demands, [`headline`] answers in a few sentences, and [`summary`] tells the rest. [`compare`] holds two runs against one another.
+//! scenario demands ([`mistakes`] refuses what of that makes no sense), [`headline`] answers in a few sentences, and [`summary`] tells the rest. [`compare`] holds two runs against one another.
 //!
 //! [`measured`]: cells::Cell::measured
 
@@ -35,6 +35,7 @@ pub mod html;
 pub mod json;
 pub mod junit;
 pub mod messages;
+pub mod mistakes;
 pub mod monotony;
 pub mod opening;
 pub mod oracle;

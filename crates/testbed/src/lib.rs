@@ -17,6 +17,7 @@ pub mod network;
 pub mod random;
 #[cfg(feature = "network")]
 pub mod standstills;
+mod sys;
 
 /// The machine, until this is dropped. Who takes a second turn waits for ever.
 #[derive(Debug)]

@@ -1,9 +1,10 @@
 //! A scenario as it runs, every default written out: again a scenario, which runs the same.
 
 use anyhow::{Context, Result};
-use toml::Table;
+use toml::{Table, Value};
 
-use crate::sweep::Sweep;
+use crate::sweep::pace::INTERVAL;
+use crate::sweep::{Sweep, lookup};
 
 /// The document of a sweep as TOML: what its first cell has, defaults and overrides included, then its axes, which every
 /// cell sets anew, and its cells of their own. What has no value (`rate` of a link without a shaper) is absent.
@@ -18,6 +19,15 @@ pub fn document(sweep: &Sweep) -> Result<String> {
             Some(value) => document.insert(key.to_owned(), value.clone()),
             None => document.remove(key),
         };
+    }
+    // A default that means nothing beside a rate, and would be taken for a second word about the same.
+    let says_interval =
+        lookup(&sweep.document, INTERVAL).is_some() || sweep.axes.iter().any(|axis| axis.key == INTERVAL);
+    if !says_interval
+        && let Some(traffic) = document.get_mut("traffic").and_then(Value::as_table_mut)
+        && traffic.contains_key("rate")
+    {
+        traffic.remove("interval");
     }
     toml::to_string_pretty(&document).context("write the scenario")
 }
@@ -102,6 +112,8 @@ mod tests {
         ("receive.stall", "{ every = \"200ms\", length = \"40ms\" }"),
         ("tcp.buffer", "4MiB"),
         ("traffic.batch", "64"),
+        ("traffic.rate", "1mbit"),
+        ("traffic.interval", "2ms"),
         ("traffic.address", "\"239.1.1.1\""),
         ("traffic.transport", "quic-datagram"),
         ("links.LINK.direct", "true"),

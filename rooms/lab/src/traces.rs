@@ -17,21 +17,23 @@ pub type Traces = BTreeMap<PathBuf, Arc<Trace>>;
 /// The datagrams of a capture; none: there is no capture.
 pub type Replayed = Arc<[Due]>;
 
-/// Reads the traces of a sweep's scenarios, each once. Relative paths start at the scenario's `directory`, or else at
+/// Reads the traces of a sweep's scenarios, each once; `place` says where the file names one, given the index of the scenario
+/// and the key. Relative paths start at the scenario's `directory`, or else at
 /// that of `origin`, the file that the document comes from; the document is told, so that it means the same elsewhere.
 ///
 /// # Errors
 /// A file that cannot be read or is no trace: one line with key, file and line.
 pub fn read<'a>(
     origin: &str,
+    place: &dyn Fn(usize, &str) -> String,
     document: &mut Table,
     scenarios: impl IntoIterator<Item = &'a mut Scenario>,
 ) -> Result<()> {
     let mut known = Traces::new();
     let mut captures: BTreeMap<PathBuf, Replayed> = BTreeMap::new();
-    for scenario in scenarios {
+    for (index, scenario) in scenarios.into_iter().enumerate() {
         for (key, path) in paths(scenario) {
-            let context = || format!("{origin}: {key}");
+            let context = || format!("{}: {key}", place(index, &key));
             let directory = directory(origin, scenario).with_context(context)?;
             let file = directory.join(&path);
             let trace = match known.get(&file) {
@@ -43,7 +45,7 @@ pub fn read<'a>(
             document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
         }
         if let Some(path) = scenario.traffic.replay.clone() {
-            let context = || format!("{origin}: traffic.replay");
+            let context = || format!("{}: traffic.replay", place(index, "traffic.replay"));
             let directory = directory(origin, scenario).with_context(context)?;
             let file = directory.join(path);
             scenario.replayed = match captures.get(&file) {
@@ -185,10 +187,10 @@ payload = "100B"
         assert_eq!(
             errors,
             [
-                "DIR/cellular.toml: links.air.backward.steps[0].trace: trace DIR/outage.trace: line 2: \"12.5x\" is not a time in \
+                "DIR/cellular.toml:11: links.air.backward.steps[0].trace: trace DIR/outage.trace: line 2: \"12.5x\" is not a time in \
                  whole milliseconds",
-                "DIR/cellular.toml: links.air.forward.trace: read trace DIR/lte.trace: No such file or directory (os error 2)",
-                "DIR/cellular.toml: links.air.forward.trace: read trace DIR/lte.trace: stream did not contain valid UTF-8",
+                "DIR/cellular.toml:8: links.air.forward.trace: read trace DIR/lte.trace: No such file or directory (os error 2)",
+                "DIR/cellular.toml:8: links.air.forward.trace: read trace DIR/lte.trace: stream did not contain valid UTF-8",
             ]
         );
     }

@@ -46,8 +46,7 @@ impl Going {
 
     /// One that has said a line that begins so.
     fn start(program: &[&str], says: &str) -> Going {
-        // Whoever runs these tests may ignore signals (`nohup`), and what is ignored is inherited.
-        let mut going = Going::spawn(Command::new("env").arg("--default-signal=HUP,INT,TERM").args(program));
+        let mut going = Going::spawn(Command::new(program[0]).args(&program[1..]));
         while going.line.is_empty() || !going.line.starts_with(says) {
             going.line.clear();
             assert!(going.stderr.read_line(&mut going.line).unwrap() > 0, "{program:?} never said {says:?}");
@@ -87,20 +86,8 @@ fn a_sender_tells_what_it_sent() {
     for signal in SIGNALS {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = receiver.local_addr().unwrap().to_string();
-        // As in `start`.
-        let mut command = Command::new("env");
-        command.args([
-            "--default-signal=HUP,INT,TERM",
-            WEIR,
-            "send",
-            "--to",
-            &to,
-            "--duration",
-            "1h",
-            "--interval",
-            "1h",
-            "--json",
-        ]);
+        let mut command = Command::new(WEIR);
+        command.args(["send", "--to", &to, "--duration", "1h", "--interval", "1h", "--json"]);
         let sender = Going::spawn(&mut command);
         receiver.recv(&mut [0; 2000]).unwrap();
         signal_twice(&sender.child, signal);
@@ -130,9 +117,7 @@ fn a_watch_ends_with_a_last_line() {
 
 #[test]
 fn a_watch_that_prints_lines_prints_its_ledger_when_asked() {
-    let mut watch = Going::spawn(
-        Command::new("env").args(["--default-signal=TERM", WEIR]).args(["loss", "watch", "--trace", "off", "-v"]),
-    );
+    let mut watch = Going::spawn(Command::new(WEIR).args(["loss", "watch", "--trace", "off", "-v"]));
     let mut stdout = BufReader::new(watch.child.stdout.take().unwrap());
     let mut line = String::new();
     stdout.read_line(&mut line).unwrap();
@@ -147,6 +132,28 @@ fn a_watch_that_prints_lines_prints_its_ledger_when_asked() {
     kill(id, Signal::SIGTERM).unwrap();
     stdout.read_to_string(&mut line).unwrap();
     assert!(watch.child.wait().unwrap().success());
+}
+
+/// Whoever runs the tests may ignore signals (`nohup`, a shell's `&`), which what they start inherits: not here, see
+/// crates/testbed/src/sys.rs. The one who ignores them is this test in another process.
+#[test]
+fn what_a_test_starts_ignores_no_signal() {
+    const NAME: &str = "endings::what_a_test_starts_ignores_no_signal";
+    if std::env::var_os("WEIR_TEST_ROLE").is_some() {
+        let status = Command::new("cat").arg("/proc/self/status").output().unwrap().stdout;
+        let status = String::from_utf8(status).unwrap();
+        let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap();
+        let ignored = u64::from_str_radix(ignored.trim(), 16).unwrap();
+        for signal in SIGNALS.into_iter().chain([Signal::SIGQUIT]) {
+            assert_eq!(ignored >> (signal as i32 - 1) & 1, 0, "{signal} is ignored");
+        }
+        return;
+    }
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP INT QUIT TERM; exec \"$0\" \"$@\""]).arg(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", NAME]).env("WEIR_TEST_ROLE", "ignoring").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
 #[test]

@@ -54,6 +54,11 @@ pub(super) fn check(name: &str, axes: &[&str]) -> Result<(), String> {
     if known().any(|known| known == name) { Ok(()) } else { Err(unknown(name, known())) }
 }
 
+/// Whether it is a column of words.
+pub fn is_text(name: &str) -> bool {
+    table::place(name).is_some_and(|index| matches!(fields(&Row::default())[index], Field::Text(_)))
+}
+
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
     let added = records.first().map(|record| record.extra.names()).unwrap_or_default();
@@ -182,6 +187,13 @@ mod tests {
             last = at;
         }
         assert_eq!(serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(), COLUMNS.len());
+    }
+
+    #[test]
+    fn columns_of_words_are_known() {
+        let words: Vec<_> =
+            COLUMNS.iter().chain(&ADDED).map(|column| column.name).filter(|name| is_text(name)).collect();
+        assert_eq!(words, ["scenario", "cell", "transport"]);
     }
 
     #[test]

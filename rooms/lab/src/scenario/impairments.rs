@@ -58,7 +58,7 @@ pub struct DropList {
 
 /// Delay variation: exactly one distribution, and whether it may reorder.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a distribution, e.g. { uniform = \"2ms\" }")]
 pub struct Variation {
     /// Evenly between 0 and this.
     pub uniform: Option<Span>,
@@ -98,7 +98,7 @@ pub enum Queue {
 
 /// Holding packets back.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, e.g. { probability = \"1%\", by = \"3ms\" }")]
 pub struct Reorder {
     /// Share of packets.
     pub probability: Share,

@@ -78,7 +78,7 @@ pub enum Arrivals {
 
 /// Sending by turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, e.g. { on = \"100ms\", off = \"900ms\" }")]
 pub struct OnOff {
     /// For so long messages are sent.
     pub on: Span,
@@ -151,7 +151,7 @@ pub struct ReceiveBuffer(pub Option<Size>);
 
 /// `{ every = "200ms", length = "40ms" }`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a table, e.g. { every = \"200ms\", length = \"40ms\" }")]
 pub struct ReaderStall {
     /// From the beginning of one to that of the next.
     pub every: Span,

@@ -127,9 +127,7 @@ impl Topology {
         let links = scenario
             .links
             .iter()
-            .map(|(name, link)| {
-                check_link(&nodes, &scenario.traces, name, link).with_context(|| format!("links.{name}"))
-            })
+            .map(|(name, link)| check_link(&nodes, &scenario.traces, name, link))
             .collect::<Result<Vec<_>>>()?;
         check::attach(scenario, &mut nodes, &links)?;
         let aside = flow::control_link(&scenario.traffic, &nodes, &links)?;
@@ -155,8 +153,8 @@ impl Topology {
         );
         spread::spread(&mut topology, scenario, by_hand)?;
         for link in &mut topology.links {
-            for impairments in &mut link.impairments {
-                impairments.validate().with_context(|| format!("links.{}", link.name))?;
+            for (way, impairments) in WAYS.into_iter().zip(&mut link.impairments) {
+                impairments.validate().with_context(|| format!("links.{}.{way}", link.name))?;
                 ensure!(
                     !link.direct || *impairments == Plan::default(),
                     "links.{}: a direct link does nothing to packets: remove `direct` or what it is to do to them",
@@ -320,20 +318,27 @@ impl fmt::Display for Kind {
 }
 
 fn check_link(nodes: &[Node], traces: &Traces, name: &str, link: &scenario::Link) -> Result<Link> {
-    check::check_name(name)?;
-    let [a, b] = &link.ends;
-    let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
-    ensure!(ends[0] != ends[1], "both ends are `{a}`");
-    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
+    let ends = checked_ends(nodes, name, link).with_context(|| format!("links.{name}"))?;
     let [forward, backward] = link.directions();
+    let plan =
+        |way: &str, direction| impairments::plan(direction, traces).with_context(|| format!("links.{name}.{way}"));
     Ok(Link {
         name: name.to_owned(),
         ends,
         mtu: link.mtu,
         direct: link.direct,
-        impairments: [
-            impairments::plan(&forward, traces).context("forward")?,
-            impairments::plan(&backward, traces).context("backward")?,
-        ],
+        impairments: [plan(WAYS[0], &forward)?, plan(WAYS[1], &backward)?],
     })
 }
+
+fn checked_ends(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<[usize; 2]> {
+    check::check_name(name)?;
+    let [a, b] = &link.ends;
+    let ends = [index_of(nodes, a)?, index_of(nodes, b)?];
+    ensure!(ends[0] != ends[1], "both ends are `{a}`");
+    ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
+    Ok(ends)
+}
+
+/// The keys of a link's directions.
+const WAYS: [&str; 2] = ["forward", "backward"];

@@ -21,7 +21,7 @@ fn line(ended: &Ended, status: i32) -> &str {
 #[test]
 fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
     let lab = Lab::new();
-    let cases: [(&str, &str, &str); 10] = [
+    let cases: [(&str, &str, &str); 14] = [
         (
             "[path]",
             "[hosts.\"a\\u001bb\"]\naddresses = [\"10.0.0.9/24\"]\n[links.odd]\nends = [\"a\\u001bb\", \"s1\"]\n[path]",
@@ -56,6 +56,22 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         ),
         ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. 1000B"),
         ("[axes]", "[axes", "mistake.toml:{line}: "),
+        (
+            "interval = \"10ms\"",
+            "rate = \"1mbit\"\ninterval = \"10ms\"",
+            "mistake.toml:{line}: traffic.interval: traffic.rate says how often messages are sent, too: keep one of them",
+        ),
+        (
+            "[links.downlink]",
+            "[links.uplink.forward]\ndelay = \"1ms\"\nqueue = 5\n[links.downlink]",
+            "links.uplink.forward: `queue` needs a `rate` or a `trace`",
+        ),
+        (
+            "at_most = 200\n",
+            "at_most = 200\nconfidence = 1.5\n",
+            "mistake.toml:{line}: claim \"UDP's mean delay stays at 160 us whatever the loss.\": confidence 1.5: a number between 0 and 1",
+        ),
+        ("name = \"delay-max\"", "name = \"delay-mean\"", "chart delay-mean: name: a chart before it has the same"),
     ];
     for (from, to, message) in cases {
         let scenario = lab.telemetry("mistake", &[(from, to)]);
@@ -71,6 +87,26 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
         assert_eq!(super::ended(&mut weir(&["lab", "shell", &scenario, "receiver", "true"])).stderr, ended.stderr);
     }
+}
+
+#[test]
+fn what_a_scenario_says_without_effect_is_a_line_before_it_runs() {
+    let lab = Lab::new();
+    let odd = "\n[[assert]]\ncolumn = \"sent\"\nat_least = 1\nwhere = { loss_pct = 33 }\n";
+    let scenario =
+        lab.telemetry("odd", &[("[axes]\n\"path.loss\" = { from = \"0%\", to = \"20%\", step = \"1%\" }", "[axes]")]);
+    let text = fs::read_to_string(&scenario).unwrap();
+    // Claims about other losses than 0 have no cell any more.
+    let claims = text.find("[[claims]]").unwrap();
+    fs::write(&scenario, format!("{}{odd}", &text[..claims])).unwrap();
+    let line = fs::read_to_string(&scenario).unwrap().lines().count();
+    let check = ended(&mut weir(&["lab", "check", &scenario]));
+    let told =
+        format!("weir: {scenario}:{line}: assert 1: where: no cell has loss_pct = 33 (there are 0): it will fail\n");
+    assert_eq!((check.status, check.stderr), (Some(0), told));
+    // Whoever sets something leaves parts out on purpose.
+    let set = ended(&mut weir(&["lab", "check", &scenario, "--set", "run.duration=1s"]));
+    assert_eq!((set.status, &*set.stderr), (Some(0), ""));
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! Both ends of traffic between hosts of a network that is up: opened before it starts, run for its window, reported.
 
-use std::net::{IpAddr, SocketAddr};
+mod settings;
+
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
@@ -8,22 +10,23 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use ipnet::IpNet;
 use nix::poll::{PollFd, PollFlags};
-use weir_dgram::Membership;
 use weir_kernel::scheduling;
 use weir_service::clock::{self, Nanos};
 use weir_service::stop::Stop;
-use weir_traffic::bulk::{self, BulkReport, BulkSettings};
+use weir_traffic::bulk::{self, BulkReport};
 use weir_traffic::{
-    Exchange, Gauge, Pacing, QuicSettings, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
-    SenderSettings, Stall, TcpSettings, Transport, Until, check_congestion, longest_datagram,
+    Exchange, Gauge, QuicSettings, ReceiveReport, Receiver, SendReport, Sender, Transport, Until, check_congestion,
+    longest_datagram,
 };
 
+pub(crate) use self::settings::interval;
+use self::settings::{MOST_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
 use crate::arrivals::{self, Due, Planned};
-use crate::iperf3::{self, Iperf3Settings};
+use crate::iperf3;
 use crate::monitor::{self, Feed};
-use crate::network::{DATA_PORTS, Network};
+use crate::network::Network;
 use crate::protect::{self, Defence};
-use crate::scenario::{Engine, MessageFiles, Mode, Scenario, Traffic};
+use crate::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::sflow::{self, Analyser, Collector, Export, Judgement};
 use crate::topology::{Flow, Topology};
 
@@ -381,137 +384,5 @@ pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-fn sender_settings(
-    scenario: &Scenario,
-    traffic: &Traffic,
-    to: SocketAddr,
-    session: u16,
-    interface: &str,
-) -> SenderSettings {
-    let group = to.ip().is_multicast();
-    let bulk = traffic.mode == Mode::Bulk;
-    let duration = scenario.run.duration.duration() + if bulk { traffic.warmup.duration() } else { Duration::ZERO };
-    SenderSettings {
-        transport: traffic.transport,
-        payload_bytes: arrivals::longest(scenario, traffic) as usize,
-        interval: interval(traffic),
-        pacing: if bulk { Pacing::Schedule } else { traffic.pacing },
-        quantum: match traffic.batch {
-            Some(batch) if !bulk => QUANTUM.min(interval(traffic) * u32::try_from(batch.get()).unwrap_or(1)),
-            _ if bulk => QUANTUM,
-            _ => Duration::ZERO,
-        },
-        batch: traffic.batch,
-        duration,
-        // All of a schedule, so that a rerun does not have fewer; but not for ever.
-        overtime: duration,
-        drain: scenario.run.drain.duration(),
-        session,
-        tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
-        quic: QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() },
-        connect_timeout: scenario.tcp.connect_timeout.duration(),
-        keep_send_times: traffic.transport != Transport::Udp,
-        keep_departures: scenario.run.messages != MessageFiles::Off,
-        ttl: group.then_some(MULTICAST_TTL),
-        interface: group.then(|| interface.to_owned()),
-        ..SenderSettings::new(to)
-    }
-}
-
-/// Time between two messages; what the rate makes of it, where there is one.
-pub(super) fn interval(traffic: &Traffic) -> Duration {
-    match (traffic.mode, traffic.rate) {
-        (Mode::Bulk | Mode::Messages, Some(rate)) => {
-            let nanos = u128::from(traffic.payload.bytes) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second.max(1));
-            Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
-        }
-        _ => traffic.interval.duration(),
-    }
-}
-
-fn receiver_settings(
-    scenario: &Scenario,
-    traffic: &Traffic,
-    to: SocketAddr,
-    session: u16,
-    interface: &str,
-) -> ReceiverSettings {
-    let group: Option<IpAddr> = Some(to.ip()).filter(IpAddr::is_multicast);
-    ReceiverSettings {
-        transport: traffic.transport,
-        session: Some(session),
-        groups: group
-            .map(|group| Membership { group, source: None, interface: Some(interface.to_owned()) })
-            .into_iter()
-            .collect(),
-        receive_buffer: match scenario.receive.buffer.0 {
-            Some(size) => Some(usize::try_from(size.bytes).unwrap_or(usize::MAX)),
-            None => (traffic.mode == Mode::Bulk).then_some(BULK_BUFFER),
-        },
-        stall: scenario
-            .receive
-            .stall
-            .map(|stall| Stall { every: stall.every.duration(), length: stall.length.duration() }),
-        // Nothing longer comes: datagrams are not joined.
-        longest: ReceiverSettings::new(to).longest.min(arrivals::longest(scenario, traffic) as usize),
-        keep_flights: flights(scenario, traffic),
-        ..ReceiverSettings::new(to)
-    }
-}
-
-/// How many messages are looked at one by one: all that will be sent, as far as memory allows.
-fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
-    let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
-    let window = scenario.run.duration.duration() + warmup;
-    let sent = window.as_nanos() / interval(traffic).as_nanos().max(1);
-    usize::try_from(sent).unwrap_or(MOST_FLIGHTS).saturating_add(1).min(MOST_FLIGHTS)
-}
-
-fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> BulkSettings {
-    BulkSettings {
-        transport: traffic.transport,
-        streams: traffic.streams,
-        congestion: Some(match traffic.transport {
-            Transport::Quic => scenario.quic.congestion.clone(),
-            _ => scenario.tcp.congestion.clone(),
-        }),
-        nodelay: scenario.tcp.nodelay,
-        block_bytes: traffic.payload.bytes as usize,
-        duration: scenario.run.duration.duration(),
-        warmup: traffic.warmup.duration(),
-        batch: scenario.run.sample.duration(),
-        connect_timeout: scenario.tcp.connect_timeout.duration(),
-        ..BulkSettings::new(to)
-    }
-}
-
-fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> Iperf3Settings {
-    Iperf3Settings {
-        server: to,
-        transport: traffic.transport,
-        streams: traffic.streams,
-        congestion: (traffic.transport == Transport::Tcp).then(|| scenario.tcp.congestion.clone()),
-        duration: scenario.run.duration.duration(),
-        warmup: traffic.warmup.duration(),
-        payload: traffic.payload.bytes,
-        rate: traffic.rate.map(|rate| rate.bits_per_second),
-        interval: scenario.run.sample.duration(),
-        data_port: traffic.control.is_some().then_some(*DATA_PORTS.start()),
-        connect_timeout: scenario.tcp.connect_timeout.duration(),
-    }
-}
-
 /// Only a load may have no streams: then there is none.
 pub const LOAD: &str = "load";
-
-/// Bulk datagrams that are due within this time leave together.
-const QUANTUM: Duration = Duration::from_micros(200);
-
-/// Messages of a receiver whose times are kept: 96 MiB.
-const MOST_FLIGHTS: usize = 1 << 22;
-
-/// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
-const BULK_BUFFER: usize = 32 << 20;
-
-/// Enough for any topology of ours.
-const MULTICAST_TTL: u8 = 16;
