@@ -84,8 +84,8 @@ function Standing({ state }: { state: State }) {
       {stopped && speaker?.in_doubt && <p class="problem">{visible(speaker.text, 300)}.</p>}
       {state.counts.believed_agents === 0 && (
         <p class="problem">
-          No agent is heard whose samples may lead to an action: look at agents of [protect], at allow, and whether
-          datagrams come.
+          No agent is heard whose samples may lead to an action: look at agents of [protect] (which say "from" where
+          datagrams come from another address than the agent's), at allow, and whether datagrams come.
         </p>
       )}
       {state.counts.switch_unwritten && (

@@ -77,7 +77,7 @@ async function tick() {
   const samples = [];
   for (let count = 0; count < USUAL; count++) {
     samples.push({
-      from: `203.0.113.${ticks % 250}`,
+      from: `198.18.${ticks % 7}.${1 + (ticks % 250)}`,
       to: TARGET,
       port: 443,
       source: 50000 + (ticks % 999),
@@ -85,9 +85,12 @@ async function tick() {
     });
   }
   for (let count = 0; flooded && count < FLOOD; count++) {
+    // Resolvers that answer a forged question: some are asked more often, and say more.
     const number = (ticks * FLOOD + count) * 7919;
-    const from = `198.51.${(number >> 8) % 200}.${number % 250}`;
-    samples.push({ from, to: TARGET, port: 1024 + (number % 60000), source: 53, bytes: 1400 });
+    const one = number % 3 === 0 ? number % 9 : number % 480;
+    const from = `${one < 240 ? '203.0.113' : '198.51.100'}.${1 + (one % 240)}`;
+    const bytes = 1250 + 10 * (one % 26);
+    samples.push({ from, to: TARGET, port: 1024 + (number % 60000), source: 53, bytes });
   }
   octets += samples.reduce((sum, { bytes }) => sum + bytes * RATE, 0);
   const told = samples.map(sample => agent.packet(sample, { input: 1, output: 1 }));

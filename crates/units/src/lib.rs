@@ -203,6 +203,23 @@ pub enum UnitError {
     },
 }
 
+/// An error as it is told of a configuration file: what it suggests is in quotes there, and may be pasted.
+struct InFile(UnitError);
+
+impl fmt::Display for InFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quoted = |meant: &str| format!("\"{}\"", meant.replace(" or ", "\" or \""));
+        match &self.0 {
+            UnitError::Number { text, noun, example } => write!(f, "`{text}`: not {noun}; write e.g. \"{example}\""),
+            UnitError::Missing { text, noun, meant } => {
+                write!(f, "`{text}`: {noun} needs a unit, e.g. {}", quoted(meant))
+            }
+            UnitError::Share { text } => write!(f, "`{text}`: a share is between \"0%\" and \"100%\""),
+            other => other.fmt(f),
+        }
+    }
+}
+
 impl FromStr for Share {
     type Err = UnitError;
 
@@ -217,11 +234,13 @@ impl FromStr for Share {
         let (number, unit) = SHARE.split(text)?;
         let alone = number.parse::<f64>().ok().filter(|number| unit.is_empty() && *number > 0.0);
         if let Some(alone) = alone {
-            let text = text.to_owned();
+            let (is_part, text) = (number.contains('.'), text.to_owned());
             return Err(match Self::from_fraction(alone) {
-                Some(meant) if alone < 1.0 => UnitError::Fraction { text, meant: meant.to_string() },
-                _ if alone <= 100.0 => UnitError::Missing { meant: format!("{text}%"), text, noun: SHARE.noun },
-                _ => outside(),
+                Some(meant) if is_part => UnitError::Fraction { text, meant: meant.to_string() },
+                // The whole, or a hundredth of it.
+                Some(_) => UnitError::Missing { text, noun: SHARE.noun, meant: "1% or 100%".into() },
+                None if alone <= 100.0 => UnitError::Missing { meant: format!("{text}%"), text, noun: SHARE.noun },
+                None => outside(),
             });
         }
         SHARE.unit(text, unit, is_zero(number))?;
@@ -273,7 +292,7 @@ macro_rules! serialized {
         impl<'de> Deserialize<'de> for $type {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
                 let text = deserializer.deserialize_any(Text(&$kind))?;
-                text.parse().map_err(de::Error::custom)
+                text.parse().map_err(|why| de::Error::custom(InFile(why)))
             }
         }
     };
@@ -308,7 +327,9 @@ impl de::Visitor<'_> for Text {
     }
 
     fn visit_f64<E: de::Error>(self, number: f64) -> Result<String, E> {
-        Ok(number.to_string())
+        let text = number.to_string();
+        // As it is written: 1.0 is not 1 where a part of one is meant.
+        Ok(if number.fract() == 0.0 { text + ".0" } else { text })
     }
 }
 
@@ -408,8 +429,18 @@ mod tests {
         let config: Config = toml::from_str("delay = \"10ms\"\nloss = 0").unwrap();
         assert_eq!(config, Config { delay: Span::from_millis(10), loss: Share::default() });
         assert_eq!(toml::to_string(&config).unwrap(), "delay = \"10ms\"\nloss = \"0\"\n");
+        for (loss, told) in [
+            ("1", "`1`: a share needs a unit, e.g. \"1%\" or \"100%\""),
+            ("1.0", "`1.0`: a share is written in percent, e.g. \"100%\""),
+            ("0.05", "`0.05`: a share is written in percent, e.g. \"5%\""),
+            ("120", "`120`: a share is between \"0%\" and \"100%\""),
+            ("\"much\"", "`much`: not a share; write e.g. \"5%\""),
+        ] {
+            let error = toml::from_str::<Config>(&format!("delay = 0\nloss = {loss}")).unwrap_err();
+            assert_eq!(error.message(), told);
+        }
         let error = toml::from_str::<Config>("delay = 10\nloss = 0").unwrap_err();
-        assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. 10ms or 10s");
+        assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. \"10ms\" or \"10s\"");
     }
 
     proptest! {
@@ -443,6 +474,27 @@ mod tests {
                 let suggested = told.rsplit_once("e.g. ").map(|(_, suggested)| suggested.trim_matches('"'));
                 for one in suggested.into_iter().flat_map(|suggested| suggested.split(" or ")) {
                     assert!(one.parse::<T>().is_ok(), "{told}");
+                }
+            }
+            let text = format!("{number}{part}");
+            check::<Span>(&text);
+            check::<BitRate>(&text);
+            check::<Size>(&text);
+            check::<Frequency>(&text);
+            check::<Share>(&text);
+        }
+
+        #[test]
+        fn what_is_suggested_in_a_file_may_be_pasted(
+            number in prop_oneof![1u64..3, 1u64..1_000_000_000], part in prop_oneof![Just(String::new()), Just(".0".into()), "\\.[0-9]{1,12}"],
+        ) {
+            fn check<T: de::DeserializeOwned>(text: &str) {
+                let read = |value: &str| toml::from_str::<std::collections::BTreeMap<String, T>>(&format!("key = {value}"));
+                let Err(error) = read(text) else { return };
+                let told = error.message();
+                let suggested = told.rsplit_once("e.g. ").map(|(_, suggested)| suggested);
+                for one in suggested.into_iter().flat_map(|suggested| suggested.split(" or ")) {
+                    assert!(one.starts_with('"') && read(one).is_ok(), "{told}");
                 }
             }
             let text = format!("{number}{part}");

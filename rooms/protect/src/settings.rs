@@ -49,6 +49,8 @@ pub struct Settings {
     pub hooks: Hooks,
     /// As it was written, with every default.
     pub document: Document,
+    /// What can be meant, but seldom is: a line each, with its place.
+    pub warnings: Vec<String>,
 }
 
 impl Settings {

@@ -43,6 +43,8 @@ pub struct Totals {
     pub packets: u64,
     /// Of them, those that were analysed: sFlow datagrams, or IP packets that were sampled.
     pub taken: u64,
+    /// Of them, sFlow datagrams, whether they were analysed as such or sampled as packets.
+    pub sflow: u64,
     /// When the first was captured, and the last; ns since 1970.
     pub span: Option<(u64, u64)>,
 }
@@ -97,11 +99,16 @@ impl Rehearsal {
         let first = self.totals.span.map_or(nanos, |(first, _)| first);
         self.totals.span = Some((first, nanos));
         let mut told = self.step(nanos);
+        let datagram = datagram(packet);
+        let is_sflow = datagram.is_some_and(|(_, bytes)| is_sflow(bytes));
+        self.totals.sflow += u64::from(is_sflow);
         let is_taken = match &mut self.sampling {
-            None => datagram(packet).is_some_and(|(source, bytes)| {
-                self.shards.work(0).datagram(bytes, source, now);
-                true
-            }),
+            None => {
+                if let Some((source, bytes)) = datagram {
+                    self.shards.work(0).datagram(bytes, source, now);
+                }
+                is_sflow
+            }
             Some(plain) => plain.packet(nanos, packet),
         };
         self.totals.taken += u64::from(is_taken);
@@ -201,6 +208,11 @@ fn datagram<'a>(packet: &Captured<'a>) -> Option<(SocketAddr, &'a [u8])> {
     Some((SocketAddr::new(headers.source, u16::from_be_bytes([a, b])), payload))
 }
 
+/// Whether a datagram begins as one of sFlow version 5, to whatever port: the version, and an agent of IPv4 or IPv6.
+fn is_sflow(bytes: &[u8]) -> bool {
+    bytes.len() >= SHORTEST && matches!(bytes, [0, 0, 0, 5, 0, 0, 0, 1 | 2, ..])
+}
+
 fn moment(nanos: u64) -> Moment {
     Moment { nanos, wall: UNIX_EPOCH + Duration::from_nanos(nanos) }
 }
@@ -216,6 +228,9 @@ const PLACES: usize = 4_096;
 
 /// Bytes of a packet that a sample has.
 const HEADER: usize = 128;
+
+/// Bytes of an sFlow datagram without samples, of an agent of IPv4.
+const SHORTEST: usize = 28;
 
 /// Who tells of plain packets.
 const AGENT: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

@@ -42,6 +42,13 @@ pub struct Settings {
     pub protect: Option<Arc<weir_protect::settings::Settings>>,
 }
 
+impl Settings {
+    /// What can be meant, but seldom is: a line each, with its place.
+    pub fn warnings(&self) -> &[String] {
+        self.protect.as_ref().map_or(&[], |protect| &protect.warnings)
+    }
+}
+
 /// What is remembered at most, over all workers. What is beyond is refused or pushes older things out, and is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {

@@ -78,7 +78,10 @@ impl Client {
             );
         }
         if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-            bail!("the token has white space or other characters in it: write it alone, in one line");
+            bail!(
+                "the token has white space or other characters in it: write it alone, in one line (of the service's file of \
+                 tokens it is the last word of yours)"
+            );
         }
         Ok(token.to_owned())
     }

@@ -80,7 +80,10 @@ fn remarks(state: &Value) -> Vec<String> {
     }
     if state["counts"]["believed_agents"] == 0 {
         let what = "no agent is heard whose samples may lead to an action";
-        remarks.push(format!("{what}: look at `agents` of [protect], at `allow`, and whether datagrams come"));
+        remarks.push(format!(
+            "{what}: look at `agents` of [protect] (which say `from` where datagrams come from another address than the agent's), at \
+             `allow`, and whether datagrams come"
+        ));
     }
     let speaker = &state["speaker"];
     if speaker["in_doubt"] == true {
@@ -182,7 +185,7 @@ mod tests {
             [
                 "everything was stopped by anna: `weir protect resume` goes on",
                 "the last stop, or its end, is not in the journal yet (tried each second): a restart would not know of it",
-                "no agent is heard whose samples may lead to an action: look at `agents` of [protect], at `allow`, and whether datagrams come",
+                "no agent is heard whose samples may lead to an action: look at `agents` of [protect] (which say `from` where datagrams come from another address than the agent's), at `allow`, and whether datagrams come",
                 "speaker 127.0.0.1:50051: gobgpd does not answer: 3 routes may still stand (gone\\u{1b}[2J)",
             ]
         );

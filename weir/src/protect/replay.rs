@@ -46,7 +46,16 @@ impl Replay {
         self.read(file, &mut rehearsal).map_err(|error| anyhow!("{shown}: {error}"))?;
         let entries = rehearsal.end();
         self.print(&entries, &rehearsal)?;
-        let totals = rehearsal.totals;
+        let (totals, board) = (rehearsal.totals, rehearsal.board());
+        let is_sampled = self.sampling.is_some();
+        if is_sampled && 2 * totals.sflow > totals.packets && board.counts.attacks == 0 {
+            bail!(
+                "{shown}: {} of its {} packets are sFlow datagrams, of which --sampling looks at the packets alone (leave it out: \
+                 what they tell of is replayed)",
+                totals.sflow,
+                totals.packets
+            );
+        }
         if totals.taken == 0 {
             let hint = match self.sampling {
                 None => "no sFlow datagram in it (is it of packets? then say how they are sampled: --sampling 1000)",
@@ -54,7 +63,6 @@ impl Replay {
             };
             bail!("{shown}: {hint}");
         }
-        let board = rehearsal.board();
         let on = board.attacks.iter().filter(|attack| attack.phase != Phase::Over).count();
         let span = totals.span.map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
         complain!(
@@ -64,6 +72,12 @@ impl Replay {
             board.counts.attacks,
             board.counts.announced
         );
+        if is_sampled && totals.sflow > 0 {
+            complain!(
+                "weir: {} of the packets are sFlow datagrams: what they tell of is replayed without --sampling",
+                totals.sflow
+            );
+        }
         Ok(Outcome::Done)
     }
 

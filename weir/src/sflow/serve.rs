@@ -50,7 +50,7 @@ impl Serve {
         };
         let config = usage(origin.load())?;
         if self.configured.check {
-            print_checked(&[], &config.to_toml());
+            print_checked(config.warnings(), &config.to_toml());
             return Ok(Outcome::Done);
         }
         let control::Outcome { ledger, unsaved } = control::run(&origin, config, self.configured.service.verbose)?;

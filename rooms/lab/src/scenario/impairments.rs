@@ -322,7 +322,7 @@ mod tests {
                 "`105%`: a share is between 0% and 100%",
                 "`5`: a share needs a unit, e.g. 5%",
                 "`0.05`: a share is written in percent, e.g. \"5%\"",
-                "mean: `5`: a share needs a unit, e.g. 5%",
+                "mean: `5`: a share needs a unit, e.g. \"5%\"",
                 "unknown key `brust`, did you mean `burst`?",
                 "unknown key `maen`, did you mean `mean`?",
                 "missing field `to_good`",

@@ -16,12 +16,12 @@ use weir_units::{Frequency, Share, Span};
 
 use super::Context;
 use super::document::{self, Document};
-use super::values::{Community, Network, Rarity};
+use super::values::{Exporter, Network, Rarity};
 use crate::journal;
 use crate::model::Mode;
 use crate::people::Tokens;
 use crate::people::hooks::{Url, check_trust};
-use crate::settings::{Caps, Settings, Speaker, Ttl};
+use crate::settings::{Caps, Settings, Ttl};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -34,9 +34,10 @@ impl Checker<'_> {
         let agents = document.agents.clone().unwrap_or_default();
         let networks: Vec<Network> = agents.iter().map(|agent| Network(agent.agent)).collect();
         let routers = self.networks(&[Key("agents")], Some(&networks))?;
-        for (index, from) in agents.iter().enumerate().filter_map(|(index, agent)| Some((index, agent.from?))) {
-            if let Some(meant) = ipv4_of(from) {
-                let message = format!("protect.agents: from {from} is IPv4 in IPv6's form: write {meant}");
+        for (index, agent) in agents.iter().enumerate() {
+            if let Some((from, meant)) = agent.from.and_then(|from| Some((from, ipv4_of(from)?))) {
+                let whole = Exporter { from: Some(meant), ..agent.clone() };
+                let message = format!("protect.agents: from {from} is IPv4 in IPv6's form: write \"{whole}\"");
                 return Err(self.error(&[Key("agents"), Index(index)], &message));
             }
         }
@@ -81,11 +82,12 @@ impl Checker<'_> {
             access: document.access.clone(),
             hooks: self.hooks(document.hooks.as_ref())?,
             document: document.clone(),
+            warnings: Vec::new(),
         };
         self.able(&settings)?;
         self.useful(&settings)?;
         self.files(&settings)?;
-        Ok(settings)
+        Ok(Settings { warnings: self.warnings(&settings), ..settings })
     }
 
     fn caps(&self, written: Option<&document::Caps>) -> Result<Caps> {
@@ -134,50 +136,6 @@ impl Checker<'_> {
         Ok(ttl)
     }
 
-    fn speaker(&self, written: &document::Speaker) -> Result<Speaker> {
-        let fail = |path: &[Step<'_>], what: &str| {
-            self.error(&[&[Key("speaker")], path].concat(), &format!("protect.speaker: {what}"))
-        };
-        for (key, hop, v4, example) in
-            [("next_hop", written.next_hop, true, "192.0.2.1"), ("next_hop_v6", written.next_hop_v6, false, "100::1")]
-        {
-            if hop.is_some_and(|hop| hop.is_ipv4() != v4) {
-                let family = if v4 { "an IPv4" } else { "an IPv6" };
-                return Err(fail(&[Key(key)], &format!("{key}: it must be {family} address, e.g. \"{example}\"")));
-            }
-        }
-        if !written.gobgp.0.ip().to_canonical().is_loopback() {
-            let told = format!(
-                "gobgp: {}: its gRPC has no password and no encryption, and whoever reaches it announces anything: have gobgpd \
-                 on this machine, at 127.0.0.1:{port} or [::1]:{port} (or lead a tunnel there)",
-                written.gobgp.0,
-                port = written.gobgp.0.port()
-            );
-            return Err(fail(&[Key("gobgp")], &told));
-        }
-        for (index, neighbour) in written.neighbours.iter().enumerate() {
-            let at = |key| [Key("neighbours"), Index(index), Key(key)];
-            if neighbour.asn == 0 {
-                return Err(fail(&at("asn"), "asn: 0 is no AS (RFC 7607): write the neighbour's"));
-            }
-            if written.neighbours[..index].iter().any(|other| other.address == neighbour.address) {
-                return Err(fail(
-                    &at("address"),
-                    &format!("neighbour {} is there twice (remove one)", neighbour.address),
-                ));
-            }
-        }
-        Ok(Speaker {
-            gobgp: written.gobgp.0,
-            marker: written.marker.map(|Community(asn, number)| (asn, number)),
-            community: written.community.map_or(BLACKHOLE, |Community(asn, number)| (asn, number)),
-            next_hop: written.next_hop,
-            next_hop_v6: written.next_hop_v6,
-            on_stop: written.on_stop.unwrap_or_default(),
-            neighbours: written.neighbours.clone(),
-        })
-    }
-
     fn ingress(&self, names: &[String]) -> Result<Vec<crate::model::Point>> {
         let mut points = Vec::new();
         for (index, name) in names.iter().enumerate() {
@@ -219,28 +177,6 @@ impl Checker<'_> {
             let own = settings.document.groups.get(name).is_some_and(|group| group.mode.is_some());
             let path: &[Step<'_>] = if own { &[Key("groups"), Key(name), Key("mode")] } else { &[Key("mode")] };
             return Err(self.error(path, &format!("protect: mode {word} (group `{name}`) {need}")));
-        }
-        Ok(())
-    }
-
-    /// Whether anything can come of it at all.
-    fn useful(&self, settings: &Settings) -> Result<()> {
-        let allowed: Vec<IpNet> =
-            settings.document.allow.iter().flat_map(|allow| &allow.destinations).flatten().map(|net| net.0).collect();
-        let mut networks = settings.groups.values().flat_map(|group| &group.networks);
-        if networks.all(|network| allowed.iter().any(|net| net.contains(network))) {
-            let message = "protect.allow: destinations: all that is protected is within them, and nothing would ever be announced: \
-                           name those alone that must never be touched";
-            return Err(self.error(&[Key("allow"), Key("destinations")], message));
-        }
-        let (wanted, agents) = (settings.witnesses, &settings.agents);
-        let are_hosts = agents.iter().all(|agent| agent.agent.prefix_len() == agent.agent.max_prefix_len());
-        if are_hosts && !agents.is_empty() && wanted > agents.len() {
-            let message = format!(
-                "protect.witnesses: {wanted}, and agents names {}: no flood could have so many (name more agents, or lower it)",
-                agents.len()
-            );
-            return Err(self.error(&[Key("witnesses")], &message));
         }
         Ok(())
     }
@@ -298,9 +234,9 @@ impl Checker<'_> {
         let written = written.unwrap_or_default();
         for (index, Network(network)) in written.iter().enumerate() {
             let what = if let Some(meant) = ipv4_of(*network) {
-                format!("is IPv4 in IPv6's form, which no packet has: write {meant}")
+                format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")
             } else if network.trunc() != *network {
-                format!("has bits behind its prefix: write {}, or {} alone", network.trunc(), network.addr())
+                format!("has bits behind its prefix: write \"{}\", or \"{}\" alone", network.trunc(), network.addr())
             } else {
                 continue;
             };
@@ -340,7 +276,8 @@ impl Checker<'_> {
             None => Ok(default),
             Some(span) if (least..=most).contains(&span) => Ok(span.duration()),
             Some(span) => {
-                Err(self.error(path, &format!("protect.{}: {span} (it must be {least} to {most})", dotted(path))))
+                Err(self
+                    .error(path, &format!("protect.{}: {span} (it must be \"{least}\" to \"{most}\")", dotted(path))))
             }
         }
     }
@@ -390,7 +327,7 @@ fn dotted(path: &[Step<'_>]) -> String {
 }
 
 /// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
-fn ipv4_of(network: IpNet) -> Option<IpNet> {
+pub(super) fn ipv4_of(network: IpNet) -> Option<IpNet> {
     let IpAddr::V6(address) = network.addr() else { return None };
     let length = network.prefix_len().checked_sub(96)?;
     Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
@@ -407,9 +344,6 @@ pub(super) const FALSE_ALARMS: Rarity = Rarity { times: 1.0, per: super::values:
 const BURST: Duration = Duration::from_millis(100);
 /// Ten minutes.
 const PROBATION: Duration = Duration::from_secs(600);
-
-/// RFC 7999.
-const BLACKHOLE: (u16, u16) = (65_535, 666);
 
 /// As the file has a frequency.
 pub(super) fn frequency(per_second: f64) -> Frequency {

@@ -9,7 +9,7 @@ use weir_service::config::Address;
 use weir_units::{BitRate, Frequency, Share, Span};
 
 use super::forms;
-use super::values::{Community, Exporter, Network, Rarity, RouteTarget};
+use super::values::{Community, Dscp, Exporter, Network, Rarity, RouteTarget};
 use crate::model::{Class, Mode};
 
 /// `[protect]`. `None`: the default.
@@ -97,7 +97,7 @@ pub struct Level {
     /// Of `limit`.
     pub rate: Option<BitRate>,
     /// Of `mark`.
-    pub dscp: Option<u8>,
+    pub dscp: Option<Dscp>,
     /// Of `redirect`: the route target, AS:NN.
     pub to: Option<RouteTarget>,
     /// The part of a target's other traffic that this step may hit; absent: as for all.

@@ -5,6 +5,7 @@ use ipnet::IpNet;
 use weir_units::{BitRate, Span};
 
 use super::document::{self, Kind};
+use super::values::Dscp;
 use crate::model::Action;
 use crate::settings::{Caps, Level, Speaker};
 
@@ -34,10 +35,10 @@ pub(super) fn level_of(
             }
             Action::Limit { bytes_per_s: bits_per_second as f32 / 8.0 }
         }
-        Kind::Mark => match written.dscp.ok_or_else(|| need("dscp", "8"))? {
-            dscp @ 0..=63 => Action::Mark { dscp },
-            dscp => return Err(fail("dscp", &format!("dscp: {dscp} (it must be 0 to 63)"))),
-        },
+        Kind::Mark => {
+            let Dscp(dscp) = written.dscp.ok_or_else(|| need("dscp", "\"cs1\""))?;
+            Action::Mark { dscp }
+        }
         Kind::Redirect => {
             let to = written.to.ok_or_else(|| need("to", "\"65000:100\""))?;
             Action::Redirect { asn: to.asn, number: to.number }
@@ -48,7 +49,7 @@ pub(super) fn level_of(
         return Err(fail("after", "after: the first step is taken at once (leave it out)"));
     }
     if !first && after < Span::from_secs(1) {
-        let what = "after: write how long the step before may go on without helping, 1s or more, e.g. \"30s\"";
+        let what = "after: write how long the step before may go on without helping, \"1s\" or more, e.g. \"30s\"";
         return Err(fail("after", what));
     }
     Ok(Level { action, after: after.duration(), harm: written.harm.map_or(caps.harm, |share| share.fraction()) })

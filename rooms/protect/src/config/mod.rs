@@ -6,8 +6,10 @@ mod forms;
 mod groups;
 mod levels;
 mod print;
+mod speaker;
 #[cfg(test)]
 mod tests;
+mod useful;
 pub mod values;
 
 use anyhow::{Result, anyhow};

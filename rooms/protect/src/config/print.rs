@@ -6,7 +6,7 @@ use weir_units::{BitRate, Share, Span};
 
 use super::check::{FALSE_ALARMS, frequency};
 use super::document::{Allow, Caps, Document, Group, Kind, Level, Speaker, Threshold, Ttl};
-use super::values::{Community, Network, RouteTarget};
+use super::values::{Community, Dscp, Network, RouteTarget};
 use crate::model::Action;
 use crate::settings::{self, Settings};
 
@@ -81,7 +81,7 @@ fn level(level: &settings::Level) -> Level {
             let rate = Some(BitRate { bits_per_second: (f64::from(bytes_per_s) * 8.0) as u64 });
             Level { rate, ..bare(Kind::Limit) }
         }
-        Action::Mark { dscp } => Level { dscp: Some(dscp), ..bare(Kind::Mark) },
+        Action::Mark { dscp } => Level { dscp: Some(Dscp(dscp)), ..bare(Kind::Mark) },
         Action::Redirect { asn, number } => Level { to: Some(RouteTarget { asn, number }), ..bare(Kind::Redirect) },
     }
 }

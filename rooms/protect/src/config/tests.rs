@@ -94,6 +94,7 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
     let agents = "agents = [\"10.0.0.1\"]\n";
     let speaker = "[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n";
     let level = |level: &str| format!("{LEAST}[[protect.groups.web.levels]]\n{level}");
+    let neighbour = |rest: &str| format!("{LEAST}{speaker}[[protect.speaker.neighbours]]\n{rest}");
     let cases: Vec<(String, &str)> = vec![
         ("mod = \"manual\"".into(), ":2: unknown key `mod`, did you mean `mode`?"),
         ("mode = \"auto\"".into(), ":2: `auto`: write one of observe, manual, automatic"),
@@ -113,11 +114,11 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
         ),
         (
             LEAST.replace("192.0.2.0/24", "::ffff:203.0.113.0/120"),
-            ":3: protect.groups.web.networks: ::ffff:203.0.113.0/120 is IPv4 in IPv6's form, which no packet has: write 203.0.113.0/24",
+            ":3: protect.groups.web.networks: ::ffff:203.0.113.0/120 is IPv4 in IPv6's form, which no packet has: write \"203.0.113.0/24\"",
         ),
         (
             format!("agents = [\"::ffff:10.0.0.1\"]\n{LEAST}"),
-            "protect.agents: ::ffff:10.0.0.1/128 is IPv4 in IPv6's form, which no packet has: write 10.0.0.1/32",
+            "protect.agents: ::ffff:10.0.0.1/128 is IPv4 in IPv6's form, which no packet has: write \"10.0.0.1/32\"",
         ),
         (
             LEAST.replace("udp_flood.packets", "udp_flood"),
@@ -185,7 +186,7 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             format!("ingress = [\"upstream\"]\n{LEAST}"),
             ":2: protect.ingress: no interface is called `upstream`: name it at its [[agent]]",
         ),
-        (format!("false_alarms = \"never\"\n{LEAST}"), ":2: `never`: write how often, e.g. 1/year"),
+        (format!("false_alarms = \"never\"\n{LEAST}"), ":2: `never`: write how often, e.g. \"1/year\""),
         (format!("witnesses = 0\n{LEAST}"), ":2: protect.witnesses: 0 (it must be 1 to 16)"),
         (
             format!("agents = [\"10.0.0.1\"]\nwitnesses = 3\n{LEAST}"),
@@ -194,6 +195,14 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
         (
             format!("{LEAST}[protect.allow]\ndestinations = [\"192.0.0.0/16\"]"),
             ":6: protect.allow: destinations: all that is protected is within them",
+        ),
+        (
+            format!("{LEAST}[protect.allow]\ndestinations = [\"192.0.2.0/25\", \"192.0.2.128/25\"]"),
+            ":6: protect.allow: destinations: all that is protected is within them",
+        ),
+        (
+            format!("{LEAST}[protect.allow]\nsources = [\"0.0.0.0/1\", \"128.0.0.0/1\"]"),
+            ":6: protect.allow: sources: every sender is within them (0.0.0.0/0), and no flood would ever be found",
         ),
         (format!("journal = {foreign:?}\nagents = [\"10.0.0.1\"]\n{LEAST}"), ":2: protect.journal: "),
         (
@@ -210,7 +219,9 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
         ),
         (format!("{LEAST}[protect.ttl]\nbackoff = 0.5"), ":6: protect.ttl: backoff: 0.5 (it must be 1 to 16)"),
         (level("action = \"limit\""), ":5: protect.groups.web: level 1: rate is missing: write e.g. rate = \"10mbit\""),
-        (level("action = \"mark\"\ndscp = 64"), ":7: protect.groups.web: level 1: dscp: 64 (it must be 0 to 63)"),
+        (level("action = \"mark\"\ndscp = 300"), ":7: `300`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\""),
+        (level("action = \"mark\"\ndscp = \"cs8\""), ":7: `cs8`: write a DSCP, 0 to 63, or its name"),
+        (level("action = \"mark\"\ndscp = true"), "expected a DSCP: write 0 to 63, or its name, e.g. \"cs1\""),
         (level("action = \"redirect\""), "level 1: to is missing: write e.g. to = \"65000:100\""),
         (
             level("action = \"drop\"\nrate = \"1mbit\""),
@@ -236,6 +247,35 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             level("action = \"blackhole\"\n").replace("192.0.2.0/24", "192.0.2.0/28"),
             "is less than one: group `web` could never blackhole a host (write at least \"7%\")",
         ),
+        (neighbour("address = \"198.51.100.9\"\nasn = 0"), ":9: protect.speaker: asn: 0 is no AS"),
+        (
+            neighbour("address = \"198.51.100.9\"\nasn = 65002\nhold_time = \"2s\""),
+            ":10: protect.speaker: hold_time: 2s: BGP has 3 s to 65535 s, in whole seconds (RFC 4271, section 4.2)",
+        ),
+        (
+            neighbour("address = \"198.51.100.9\"\nasn = 65002\nhold_time = 0"),
+            ":10: protect.speaker: hold_time: 0: BGP has",
+        ),
+        (
+            neighbour("address = \"198.51.100.9\"\nasn = 65002\nrestart_time = \"2h\""),
+            ":10: protect.speaker: restart_time: 2h: BGP has 0 to 4095 s, in whole seconds (RFC 4724, section 3)",
+        ),
+        (
+            neighbour("address = \"198.51.100.9\"\nasn = 65002\nlocal_address = \"198.51.100.9\""),
+            ":8: protect.speaker: neighbour 198.51.100.9 is the speaker's own address, as local_address has it",
+        ),
+        (
+            neighbour("address = \"198.51.100.9\"\nasn = 65002\nlocal_address = \"100::2\""),
+            ":10: protect.speaker: local_address: 100::2 cannot speak to 198.51.100.9: write an IPv4 address",
+        ),
+        (
+            neighbour("address = \"0.0.0.0\"\nasn = 65002"),
+            ":8: protect.speaker: neighbour 0.0.0.0 is no address of one router",
+        ),
+        (
+            neighbour("address = \"::ffff:198.51.100.9\"\nasn = 65002"),
+            ":8: protect.speaker: neighbour ::ffff:198.51.100.9 is IPv4 in IPv6's form: write \"198.51.100.9\"",
+        ),
         (format!("{LEAST}{speaker}next_hop = \"100::1\""), ":7: protect.speaker: next_hop: it must be an IPv4 address"),
         (format!("{LEAST}{speaker}marker = \"65536:1\""), ":7: `65536:1`: write a community"),
         (
@@ -257,13 +297,39 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
     }
 }
 
-/// What a message suggests is in it as the file has it, but for the quotes of some, and does in the place of the mistake.
+/// What may be meant, and seldom is.
+#[test]
+fn what_would_be_found_out_in_an_attack_is_a_warning() {
+    let mail = LEAST.replace("web", "mail").replace("192.0.2.0", "198.51.100.0");
+    let allow = "[protect.allow]\ndestinations = [\"192.0.2.0/25\", \"192.0.2.128/25\"]\n";
+    let neighbour = |address: &str, rest: &str| {
+        let table = "[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n[[protect.speaker.neighbours]]\n";
+        format!("{LEAST}{table}address = \"{address}\"\nasn = 65002\n{rest}")
+    };
+    for (text, expected) in [
+        (
+            format!("{LEAST}{mail}{allow}"),
+            Some("f.toml:3: protect.groups.web: all of its networks are within protect.allow.destinations"),
+        ),
+        (format!("{LEAST}{mail}"), None),
+        (neighbour("127.0.0.1", ""), Some("f.toml:8: protect.speaker: neighbour 127.0.0.1 is this machine itself")),
+        (neighbour("127.0.0.1", "port = 1790\n"), None),
+        (neighbour("203.0.113.9", ""), None),
+    ] {
+        let warnings = read(&text).unwrap().warnings;
+        assert_eq!(warnings.len(), usize::from(expected.is_some()), "{text}: {warnings:?}");
+        assert!(expected.is_none_or(|expected| warnings[0].starts_with(expected)), "{warnings:?}");
+    }
+}
+
+/// What a message suggests is in it as the file has it, and does in the place of the mistake.
 #[test]
 fn what_a_message_suggests_is_taken() {
     let dir = tempfile::tempdir().unwrap();
     let journal = dir.path().join("journal");
     let speaker = "[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n";
     let hops = "next_hop = \"198.51.100.1\"\n";
+    let neighbour = "[[protect.speaker.neighbours]]\naddress = \"203.0.113.9\"\nasn = 65002\n";
     let beside = |key: &str| format!("{key} = @\n{LEAST}");
     let table = |table: &str, key: &str| format!("{LEAST}[protect.{table}]\n{key} = @\n");
     let threshold = |key: &str| LEAST.replace("packets = \"40k/s\"", &format!("{key} = @"));
@@ -275,47 +341,51 @@ fn what_a_message_suggests_is_taken() {
         format!("agents = [\"10.0.0.1\"]\nmode = \"automatic\"\njournal = {journal:?}\n{blackhole}@\n{speaker}{hops}");
     let cases: Vec<(String, &str, &[&str])> = vec![
         // Numbers alone.
-        (beside("burst"), "150", &["150ms"]),
-        (beside("probation"), "600", &["600s", "600ms"]),
-        (table("ttl", "first"), "60", &["60s"]),
-        (table("ttl", "most"), "3600", &["3600s"]),
-        (table("ttl", "hysteresis"), "60", &["60s"]),
-        (table("hooks", "timeout"), "5", &["5s"]),
-        (second("after = @"), "30", &["30s"]),
-        (threshold("packets"), "40000", &["40000/s"]),
-        (threshold("bits"), "500", &["500mbit"]),
-        (threshold("bits"), "500000000", &["500000000bit"]),
-        (level("action = \"limit\"\nrate = @"), "10", &["10mbit"]),
-        (table("caps", "share"), "5", &["5%"]),
+        (beside("burst"), "150", &["\"150ms\""]),
+        (beside("probation"), "600", &["\"600s\"", "\"600ms\""]),
+        (table("ttl", "first"), "60", &["\"60s\""]),
+        (table("ttl", "most"), "3600", &["\"3600s\""]),
+        (table("ttl", "hysteresis"), "60", &["\"60s\""]),
+        (table("hooks", "timeout"), "5", &["\"5s\""]),
+        (second("after = @"), "30", &["\"30s\""]),
+        (threshold("packets"), "40000", &["\"40000/s\""]),
+        (threshold("bits"), "500", &["\"500mbit\""]),
+        (threshold("bits"), "500000000", &["\"500000000bit\""]),
+        (level("action = \"limit\"\nrate = @"), "10", &["\"10mbit\""]),
+        (table("caps", "share"), "5", &["\"5%\""]),
         (table("caps", "share"), "0.05", &["\"5%\""]),
-        (table("caps", "harm"), "150", &["0%", "100%"]),
+        (table("caps", "harm"), "1.0", &["\"100%\""]),
+        (table("caps", "harm"), "1", &["\"1%\"", "\"100%\""]),
+        (table("caps", "harm"), "150", &["\"0%\"", "\"100%\""]),
         (level("action = \"drop\"\nharm = @"), "0.2", &["\"20%\""]),
         // What is no such thing at all.
-        (beside("false_alarms"), "\"never\"", &["1/year", "0.5/month", "2/week", "1/day"]),
-        (table("speaker", "gobgp"), "\"10.0.0.9:50052\"", &["127.0.0.1:50052", "[::1]:50052"]),
-        (format!("{LEAST}{speaker}marker = @"), "\"1\"", &["65535:666"]),
+        (beside("false_alarms"), "\"never\"", &["\"1/year\"", "\"0.5/month\"", "\"2/week\"", "\"1/day\""]),
+        (table("speaker", "gobgp"), "\"10.0.0.9:50052\"", &["\"127.0.0.1:50052\"", "\"[::1]:50052\""]),
+        (format!("{LEAST}{speaker}marker = @"), "\"1\"", &["\"65535:666\""]),
         (format!("{LEAST}{speaker}next_hop = @"), "\"100::1\"", &["\"192.0.2.1\""]),
         (format!("{LEAST}{speaker}next_hop_v6 = @"), "\"192.0.2.1\"", &["\"100::1\""]),
-        (level("action = \"redirect\"\nto = @"), "\"1\"", &["65000:100"]),
+        (level("action = \"redirect\"\nto = @"), "\"1\"", &["\"65000:100\""]),
         // What is out of bounds.
         (beside("witnesses"), "17", &["1", "16"]),
-        (beside("burst"), "\"1h\"", &["1ms", "1m"]),
-        (beside("probation"), "\"25h\"", &["0", "24h"]),
+        (beside("burst"), "\"1h\"", &["\"1ms\"", "\"1m\""]),
+        (beside("probation"), "\"25h\"", &["0", "\"24h\""]),
         (table("caps", "routes"), "0", &["1", "100000"]),
         (table("caps", "prefixes"), "0", &["1", "100000"]),
         (table("caps", "share"), "0", &["\"5%\""]),
-        (table("ttl", "first"), "\"1ms\"", &["1s"]),
-        (table("ttl", "most"), "\"200h\"", &["168h"]),
+        (table("ttl", "first"), "\"1ms\"", &["\"1s\""]),
+        (table("ttl", "most"), "\"200h\"", &["\"168h\""]),
         (table("ttl", "backoff"), "17", &["1", "16"]),
-        (table("hooks", "timeout"), "\"1h\"", &["100ms", "10m"]),
+        (table("hooks", "timeout"), "\"1h\"", &["\"100ms\"", "\"10m\""]),
         (threshold("packets"), "0", &["\"40k/s\""]),
         (threshold("bits"), "0", &["\"500mbit\""]),
         (threshold("packets = \"40k/s\"\nthresholds.udp_flood.ratio"), "0.5", &["1", "100"]),
         (threshold("packets = \"40k/s\"\nthresholds.udp_flood.spread"), "2", &["0", "1"]),
         (threshold("packets = \"40k/s\"\nthresholds.udp_flood.min_sources"), "0", &["1", "1000"]),
-        (second("after = @"), "\"1ms\"", &["1s", "\"30s\""]),
+        (second("after = @"), "\"1ms\"", &["\"1s\"", "\"30s\""]),
         (level("action = \"limit\"\nrate = @"), "\"1bit\"", &["\"10mbit\""]),
-        (level("action = \"mark\"\ndscp = @"), "64", &["0", "63"]),
+        (level("action = \"mark\"\ndscp = @"), "64", &["0", "63", "\"cs0\"", "\"af43\"", "\"ef\""]),
+        (format!("{LEAST}{speaker}{neighbour}hold_time = @"), "\"2500ms\"", &["\"90s\""]),
+        (format!("{LEAST}{speaker}{neighbour}restart_time = @"), "\"4096s\"", &["\"120s\"", "0"]),
         (
             format!("{}[protect.caps]\nshare = @\n", blackhole.replace("192.0.2.0/24", "192.0.2.0/28")),
             "\"1%\"",
@@ -323,7 +393,7 @@ fn what_a_message_suggests_is_taken() {
         ),
         // What is missing.
         (level("action = \"limit\"\n@"), "", &["rate = \"10mbit\""]),
-        (level("action = \"mark\"\n@"), "", &["dscp = 8"]),
+        (level("action = \"mark\"\n@"), "", &["dscp = \"cs1\""]),
         (level("action = \"redirect\"\n@"), "", &["to = \"65000:100\""]),
         (format!("{blackhole}{speaker}@"), "", &["next_hop = \"192.0.2.1\""]),
         (automatic, "", &["harm = \"100%\""]),
@@ -332,9 +402,7 @@ fn what_a_message_suggests_is_taken() {
         let told = read(&text.replace('@', mistake)).map(drop).unwrap_err().to_string();
         for one in suggested {
             assert!(told.contains(one), "{told}: {one}");
-            let is_written = one.contains(['"', '=']) || one.parse::<f64>().is_ok();
-            let one = if is_written { (*one).to_owned() } else { format!("\"{one}\"") };
-            let taken = read(&text.replace('@', &one)).map(drop).map_err(|why| why.to_string());
+            let taken = read(&text.replace('@', one)).map(drop).map_err(|why| why.to_string());
             assert_eq!(taken, Ok(()), "{told}: {one}");
         }
     }

@@ -36,6 +36,10 @@ pub struct RouteTarget {
     pub number: u32,
 }
 
+/// A differentiated services code point (RFC 2474): its number, or its name in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dscp(pub u8);
+
 /// How often at most: `1/year`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rarity {
@@ -95,7 +99,7 @@ impl FromStr for Network {
         let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
         network
             .map(Self)
-            .map_err(|_| format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24 or 2001:db8::/48"))
+            .map_err(|_| format!("`{text}`: write a network or an address, e.g. \"192.0.2.0/24\" or \"2001:db8::/48\""))
     }
 }
 
@@ -119,7 +123,8 @@ impl FromStr for Exporter {
         };
         parts().ok_or_else(|| {
             format!(
-                "`{text}`: write an agent, e.g. 10.0.0.1, 10.0.0.0/24, 10.0.0.1 from 192.0.2.9 or 10.0.0.1 sub-agents 0,3"
+                "`{text}`: write an agent, e.g. \"10.0.0.1\", \"10.0.0.0/24\", \"10.0.0.1 from 192.0.2.9\" or \"10.0.0.1 sub-agents \
+                 0,3\""
             )
         })
     }
@@ -130,7 +135,7 @@ impl FromStr for Community {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once(':').and_then(|(asn, number)| Some(Self(asn.parse().ok()?, number.parse().ok()?)));
-        parts.ok_or_else(|| format!("`{text}`: write a community, AS:NN of 16 bits each, e.g. 65535:666"))
+        parts.ok_or_else(|| format!("`{text}`: write a community, AS:NN of 16 bits each, e.g. \"65535:666\""))
     }
 }
 
@@ -142,7 +147,81 @@ impl FromStr for RouteTarget {
             let target = Self { asn: asn.parse().ok()?, number: number.parse().ok()? };
             (target.asn <= 0xffff || target.number <= 0xffff).then_some(target)
         });
-        parts.ok_or_else(|| format!("`{text}`: write a route target, AS:NN, e.g. 65000:100"))
+        parts.ok_or_else(|| format!("`{text}`: write a route target, AS:NN, e.g. \"65000:100\""))
+    }
+}
+
+impl Dscp {
+    /// The number of a name as routers have it: class selectors (RFC 2474), assured forwarding (RFC 2597), `ef` (RFC 3246), `va` (RFC 5865)
+    /// and `le` (RFC 8622).
+    fn named(name: &str) -> Option<Self> {
+        let digits = |digits: &str| -> Option<Vec<u8>> {
+            digits.chars().map(|digit| u8::try_from(digit.to_digit(10)?).ok()).collect()
+        };
+        let number = match name.to_ascii_lowercase().as_str() {
+            "be" | "df" | "default" => 0,
+            "le" => 1,
+            "va" => 44,
+            "ef" => 46,
+            name if name.starts_with("cs") => match digits(&name[2..])?[..] {
+                [class @ 0..=7] => 8 * class,
+                _ => return None,
+            },
+            name if name.starts_with("af") => match digits(&name[2..])?[..] {
+                [class @ 1..=4, drops @ 1..=3] => 8 * class + 2 * drops,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        Some(Self(number))
+    }
+
+    /// Of a number, or a text that is one.
+    fn numbered(number: i64) -> Option<Self> {
+        u8::try_from(number).ok().filter(|number| *number <= 63).map(Self)
+    }
+}
+
+struct AnyDscp;
+
+impl AnyDscp {
+    fn wrong<E: de::Error>(text: impl fmt::Display) -> E {
+        E::custom(format_args!(
+            "`{text}`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\", \"af11\" to \"af43\", \"va\", \"le\" or \"ef\""
+        ))
+    }
+}
+
+impl de::Visitor<'_> for AnyDscp {
+    type Value = Dscp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a DSCP: write 0 to 63, or its name, e.g. \"cs1\"")
+    }
+
+    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Dscp, E> {
+        Dscp::numbered(number).ok_or_else(|| Self::wrong(number))
+    }
+
+    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Dscp, E> {
+        i64::try_from(number).ok().and_then(Dscp::numbered).ok_or_else(|| Self::wrong(number))
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<Dscp, E> {
+        let found = text.parse().map_or_else(|_| Dscp::named(text), Dscp::numbered);
+        found.ok_or_else(|| Self::wrong(text))
+    }
+}
+
+impl<'de> Deserialize<'de> for Dscp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyDscp)
+    }
+}
+
+impl Serialize for Dscp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u8(self.0)
     }
 }
 
@@ -155,7 +234,9 @@ impl FromStr for Rarity {
             let per = Per::ALL.into_iter().find(|known| known.name() == per.trim())?;
             Some(Self { times, per })
         });
-        parts.ok_or_else(|| format!("`{text}`: write how often, e.g. 1/year, 0.5/month, 2/week or 1/day"))
+        parts.ok_or_else(|| {
+            format!("`{text}`: write how often, e.g. \"1/year\", \"0.5/month\", \"2/week\" or \"1/day\"")
+        })
     }
 }
 
@@ -215,7 +296,40 @@ as_text!(Network, Exporter, Community, RouteTarget, Rarity);
 
 #[cfg(test)]
 mod tests {
+    use serde::de::Visitor;
+
     use super::*;
+
+    /// As the registry of the RFCs has them.
+    #[test]
+    fn code_points_have_names() {
+        let names = [
+            ("cs0", 0),
+            ("cs1", 8),
+            ("cs6", 48),
+            ("CS7", 56),
+            ("af11", 10),
+            ("af12", 12),
+            ("AF22", 20),
+            ("af31", 26),
+            ("af43", 38),
+            ("ef", 46),
+            ("va", 44),
+            ("le", 1),
+            ("be", 0),
+            ("46", 46),
+        ];
+        for (name, number) in names {
+            assert_eq!(AnyDscp.visit_str::<de::value::Error>(name), Ok(Dscp(number)), "{name}");
+        }
+        for name in ["cs8", "cs", "cs11", "af10", "af14", "af51", "af1", "af111", "csé", "fe", "", "64", "-1"] {
+            assert!(AnyDscp.visit_str::<de::value::Error>(name).is_err(), "{name}");
+        }
+        assert_eq!(AnyDscp.visit_i64::<de::value::Error>(63), Ok(Dscp(63)));
+        for number in [-1, 64, 300] {
+            assert!(AnyDscp.visit_i64::<de::value::Error>(number).is_err(), "{number}");
+        }
+    }
 
     #[test]
     fn what_is_printed_is_read() {

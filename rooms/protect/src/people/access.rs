@@ -6,7 +6,7 @@
 //! attack.
 
 use std::collections::HashSet;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
@@ -52,6 +52,14 @@ pub enum TokensError {
         /// Why.
         source: io::Error,
     },
+    /// It leads elsewhere.
+    #[error("tokens {path}: it is a symbolic link, and is not followed: name the file itself, tokens = {target:?}")]
+    Link {
+        /// Which.
+        path: String,
+        /// Where it leads.
+        target: String,
+    },
     /// Others may read it.
     #[error("tokens {0}: others may read it (chmod 600 {0})")]
     Open(String),
@@ -78,11 +86,15 @@ impl Tokens {
     pub fn read(path: &Path) -> Result<Self, TokensError> {
         let name = escaped(&path.display().to_string());
         let failed = |source| TokensError::File { path: name.clone(), source };
-        let file = OpenOptions::new()
-            .read(true)
-            .custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK)
-            .open(path)
-            .map_err(failed)?;
+        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(
+            |why| match fs::read_link(path) {
+                Ok(target) => TokensError::Link {
+                    path: name.clone(),
+                    target: escaped(&path.with_file_name(target).display().to_string()),
+                },
+                Err(_) => failed(why),
+            },
+        )?;
         if is_open_to_others(&file).map_err(failed)? {
             return Err(TokensError::Open(name));
         }
@@ -176,7 +188,6 @@ const SHORTEST: usize = 32;
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
@@ -232,7 +243,14 @@ mod tests {
         mode(0o600);
         assert_eq!(Tokens::read(&file).unwrap().count(), 1);
         symlink(&file, &link).unwrap();
-        assert!(matches!(Tokens::read(&link), Err(TokensError::File { .. })));
+        let told = Tokens::read(&link).unwrap_err().to_string();
+        let expected = format!("it is a symbolic link, and is not followed: name the file itself, tokens = {file:?}");
+        assert!(told.ends_with(&expected), "{told}");
+        // Relative to the folder that it is in, as those of mounted secrets are.
+        let near = directory.path().join("near");
+        symlink("tokens", &near).unwrap();
+        let told = Tokens::read(&near).unwrap_err().to_string();
+        assert!(told.ends_with(&expected), "{told}");
         assert!(matches!(Tokens::read(directory.path()), Err(TokensError::File { .. })));
     }
 }

@@ -36,6 +36,11 @@ impl Config {
         check::Checker::new(Some(&file)).config(file.read()?)
     }
 
+    /// What can be meant, but seldom is: a line each, with its place.
+    pub fn warnings(&self) -> &[String] {
+        self.settings.warnings()
+    }
+
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
         print::to_toml(self)

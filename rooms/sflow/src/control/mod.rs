@@ -51,6 +51,9 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let mut service: Service<Analyser<'_>> = setup.start(needs(&settings, &prepared))?;
 
+    for warning in settings.warnings() {
+        tracing::warn!("{warning}");
+    }
     // Only now it is known as whom it is written.
     settings.state.as_deref().map_or(Ok(()), writable).map_err(|why| anyhow!("state {why}"))?;
     let keeper = settings.state.clone().and_then(|path| Keeper::restore(path, &shards, &settings));

@@ -120,6 +120,9 @@ impl Room for Analyser<'_> {
         if kept != self.settings.state {
             tracing::warn!("state stays: a reload does not change it (restart for the other)");
         }
+        for warning in settings.warnings() {
+            tracing::warn!("{warning}");
+        }
         self.settings = settings;
         Ok(fixed)
     }

@@ -54,7 +54,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
             "[switches.s2]\n[links.third]\nends = [\"s1\", \"s2\"]\n[links.fourth]\nends = [\"s2\", \"s1\"]\n[path]",
             "closes a loop, and switches run no spanning tree: remove a link of the loop",
         ),
-        ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. 1000B"),
+        ("payload = \"1000B\"", "payload = \"1000\"", "`1000`: a size needs a unit, e.g. \"1000B\""),
         ("[axes]", "[axes", "mistake.toml:{line}: "),
         (
             "interval = \"10ms\"",

@@ -33,8 +33,8 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ),
         (format!("{GROUP}[protect.caps]\nshare = 0.05\n"), ":5: `0.05`: a share is written in percent, e.g. \"5%\""),
         (format!("[protect]\ningress = [\"wan\"]\n{GROUP}"), ":2: protect.ingress: no interface is called `wan`"),
-        (format!("[protect]\nburst = \"2m\"\n{GROUP}"), ":2: protect.burst: 2m (it must be 1ms to 1m)"),
-        (format!("[protect]\nfalse_alarms = \"1/s\"\n{GROUP}"), ":2: `1/s`: write how often, e.g. 1/year"),
+        (format!("[protect]\nburst = \"2m\"\n{GROUP}"), ":2: protect.burst: 2m (it must be \"1ms\" to \"1m\")"),
+        (format!("[protect]\nfalse_alarms = \"1/s\"\n{GROUP}"), ":2: `1/s`: write how often, e.g. \"1/year\""),
         (
             format!("[protect]\njournal = \"/nowhere/j\"\n{GROUP}"),
             ":2: protect.journal: /nowhere/j: directory /nowhere",
@@ -69,6 +69,20 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         assert_eq!((status, said.lines().count()), (2, 1), "{text}: {said}");
         assert!(said.contains(expected), "{text}\n{said}");
     }
+}
+
+/// It is in force all the same.
+#[test]
+fn what_is_seldom_meant_is_a_warning() {
+    let mail = GROUP.replace("web", "mail").replace("192.0.2.0", "198.51.100.0");
+    let allow = "[protect.allow]\ndestinations = [\"192.0.2.0/24\"]\n";
+    let (status, printed, said) = check(&format!("{GROUP}{mail}{allow}"));
+    assert_eq!((status, said.lines().count()), (0, 1), "{said}");
+    assert!(
+        said.starts_with("weir: ") && said.contains(":2: protect.groups.web: all of its networks are within"),
+        "{said}"
+    );
+    assert!(printed.contains("destinations = [\"192.0.2.0/24\"]"), "{printed}");
 }
 
 /// What `--check` prints is a configuration that says the same.

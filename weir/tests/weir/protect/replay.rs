@@ -85,8 +85,12 @@ fn a_capture_of_sflow_is_played_in_its_own_time() {
     assert!(said.contains("attacks: 1 (1 at the end); routes announced: 1"), "{said}");
     // The journal of the configuration is not touched.
     assert!(!file.dir.path().join("journal").exists());
-    let (status, _, said) = replay(&file, &["--sampling", "100000000"]);
-    assert!(status == 1 && said.contains("no IP packet in it was sampled"), "{said}");
+    // As packets they are none of a flood, and it says what they are.
+    for sampling in ["1", "100000000"] {
+        let (status, _, said) = replay(&file, &["--sampling", sampling]);
+        let expected = "2745 of its 2745 packets are sFlow datagrams, of which --sampling looks at the packets alone (leave it out";
+        assert!(status == 1 && said.contains(expected), "{said}");
+    }
 }
 
 /// A hundred thousand packets a second for two seconds, after one of a thousand.
@@ -110,4 +114,7 @@ fn a_capture_of_packets_is_looked_at_as_an_agent_would() {
     // Without --sampling there is nothing to read in it, and it says so.
     let (status, _, said) = replay(&file, &[]);
     assert!(status == 1 && said.contains("say how they are sampled: --sampling 1000"), "{said}");
+    // Nor does it where none of them was sampled.
+    let (status, _, said) = replay(&file, &["--sampling", "4294967295"]);
+    assert!(status == 1 && said.contains("no IP packet in it was sampled"), "{said}");
 }
