@@ -48,6 +48,10 @@ onArrival((end, now) => edge.arrive(end, now));
 /** Time between drawings where motion is not wanted, ms. */
 const SELDOM = 500;
 
+/** Plots that are moved in each frame; more are moved as often as a film is, and what is new is still drawn in each frame. */
+const SMOOTH = 8;
+const FILM = 1000 / 30;
+
 /** Time between looks at scales, ms. */
 const FIT = 250;
 
@@ -137,7 +141,10 @@ function current(now: number): Window | undefined {
   const at = edge.at(now);
   if (at === undefined) return undefined;
   // Whole columns: what is drawn is moved by them.
-  const step = span / Math.max(1, Math.round(plotWidth.value * devicePixelRatio));
+  const column = span / Math.max(1, Math.round(plotWidth.value * devicePixelRatio));
+  let seen = 0;
+  for (const { isSeen } of placed.values()) if (isSeen) seen += 1;
+  const step = column * (seen > SMOOTH ? Math.ceil(FILM / column) : 1);
   const end = (Math.floor(at / step) + 1) * step;
   return { begin: end - span, end };
 }
