@@ -279,13 +279,21 @@ async function pixels() {
         return [...probe.getImageData(0, 0, 1, 1).data].slice(0, 3);
       };
       const near = (at, colour) => colour.every((value, part) => Math.abs(data[at + part] - value) < 40);
-      const [line, network, socket] = ['part-0', 'gap-network-bar', 'gap-socket-bar'].map(rgb);
+      const [ground, stroke, network, socket] = ['panel', 'part-0', 'gap-network-bar', 'gap-socket-bar'].map(rgb);
+      const line = stroke.map((value, part) => value - ground[part]);
+      const length = line.reduce((sum, value) => sum + value * value, 0);
+      /** Between the ground and its colour: a level line may be between two rows. */
+      const isCurve = at => {
+        const seen = ground.map((value, part) => data[at + part] - value);
+        const share = seen.reduce((sum, value, part) => sum + value * line[part], 0) / length;
+        return share > 0.35 && seen.every((value, part) => Math.abs(value - share * line[part]) < 40);
+      };
       const columns = [];
       for (let x = 0; x < width; x += 1) {
         let [top, bottom, count] = [height, -1, 0];
         // Below the bar of gaps.
         for (let y = 4; y < height; y += 1) {
-          if (!near(4 * (y * width + x), line)) continue;
+          if (!isCurve(4 * (y * width + x))) continue;
           [top, bottom, count] = [Math.min(top, y), y, count + 1];
         }
         const bar = 4 * (width + x);
