@@ -10,6 +10,7 @@ import { ageOf, type Channel, type State, shown, states } from './feed';
 import { TIME_MARKS, VALUE_MARKS } from './plot/painter';
 import { marks, measured, number, stepOf, timeStep, timeText } from './plot/scale';
 import {
+  beat,
   colourOf,
   drawnWindow,
   follow,
@@ -199,7 +200,7 @@ function PlotRow({ plot, hover }: { plot: Plot; hover: number | undefined }) {
     <section class={isStale ? 'plot stale' : 'plot'} aria-label={names}>
       <ul class="signals" tabIndex={plot.channels.length > 1 ? 0 : undefined}>
         {plot.channels.map(channel => (
-          <Signal key={channel.id} channel={channel} state={known.get(channel.id)} hover={hover} />
+          <Signal key={channel.id} plot={plot} channel={channel} state={known.get(channel.id)} hover={hover} />
         ))}
       </ul>
       <Values plot={plot} />
@@ -210,9 +211,16 @@ function PlotRow({ plot, hover }: { plot: Plot; hover: number | undefined }) {
   );
 }
 
+interface Told {
+  plot: Plot;
+  channel: Channel;
+  state: State | undefined;
+  hover: number | undefined;
+}
+
 /** What a signal is now, or where the pointer is. */
-function Signal({ channel, state, hover }: { channel: Channel; state: State | undefined; hover: number | undefined }) {
-  pulse.value;
+function Signal({ plot, channel, state, hover }: Told) {
+  beat(plot);
   const series = shown.get(channel.id);
   const { a, b } = view.value;
   const at = (time: number | undefined): At => (time === undefined ? undefined : series?.at(sinceBase(time)));
@@ -222,7 +230,7 @@ function Signal({ channel, state, hover }: { channel: Channel; state: State | un
   };
   const [here, one, other] = [at(hover), value(a), value(b)];
   const name = visible(channel.name, 60);
-  const { begin, end } = drawnWindow.value;
+  const { begin, end } = drawnWindow.peek();
   const missing = series?.missing(sinceBase(begin), sinceBase(end));
   const lost = [...(missing ?? [])].filter(([cause]) => WORDS[cause].isLoss);
   // Of what is derived nothing was lost by itself.
@@ -301,7 +309,7 @@ function Found({ at, channel }: { at: Exclude<At, undefined>; channel: Channel }
 
 /** The scale of a plot. */
 function Values({ plot }: { plot: Plot }) {
-  pulse.value;
+  beat(plot);
   const painter = painterOf(plot.id);
   const height = painter?.canvas.clientHeight ?? 0;
   if (!painter || height === 0 || !(painter.range.high > painter.range.low)) return <div class="values" />;

@@ -124,6 +124,9 @@ export class Painter {
     for (const one of this.drawn) if (one.series) this.signal(one.series, one.colour, left, x, y, step);
     // A dense curve would cover them.
     for (const one of this.drawn) this.limits(one, left, y);
+    // To the next plot.
+    pen.fillStyle = this.colour('line');
+    pen.fillRect(left, height - this.dots, width - left, this.dots);
     pen.restore();
   }
 

@@ -1,6 +1,6 @@
 // What all plots have in common: the window of time, and the loop that draws them as often as the screen is renewed.
 
-import { effect, signal } from '@preact/signals';
+import { effect, type Signal, signal } from '@preact/signals';
 import { repaint } from '../../ground/theme';
 import { type Channel, isWhole, onArrival, replaced, shown, want } from '../feed';
 import { chosen, LONGEST, look, SHORTEST, view } from '../view';
@@ -19,12 +19,15 @@ export interface Plot {
 interface Placed {
   painter: Painter;
   plot: Plot;
-  isSeen: boolean;
+  isSeen: Signal<boolean>;
   fitted: number;
 }
 
 /** Grows five times a second: what stands in texts is read then. */
 export const pulse = signal(0);
+
+/** Grows once a second: what nobody sees is read then. */
+const seldom = signal(0);
 
 /** The window of time as it was drawn last, ms since 1970. */
 export const drawnWindow = signal<Window>({ begin: 0, end: 1 });
@@ -47,6 +50,10 @@ onArrival((end, now) => edge.arrive(end, now));
 
 /** Time between drawings where motion is not wanted, ms. */
 const SELDOM = 500;
+
+/** Plots that are moved in each frame; more are moved as often as a film is, and what is new is still drawn in each frame. */
+const SMOOTH = 8;
+const FILM = 1000 / 30;
 
 /** Time between looks at scales, ms. */
 const FIT = 250;
@@ -98,10 +105,10 @@ export function isDrawn(): boolean {
 
 /** A canvas for a plot; what is returned takes it away. */
 export function place(plot: Plot, canvas: HTMLCanvasElement): () => void {
-  const made: Placed = { painter: new Painter(canvas), plot, isSeen: true, fitted: 0 };
+  const made: Placed = { painter: new Painter(canvas), plot, isSeen: signal(true), fitted: 0 };
   placed.set(plot.id, made);
   const sight = new IntersectionObserver(entries => {
-    made.isSeen = entries.some(entry => entry.isIntersecting);
+    made.isSeen.value = entries.some(entry => entry.isIntersecting);
     made.painter.forget();
   });
   sight.observe(canvas);
@@ -137,7 +144,10 @@ function current(now: number): Window | undefined {
   const at = edge.at(now);
   if (at === undefined) return undefined;
   // Whole columns: what is drawn is moved by them.
-  const step = span / Math.max(1, Math.round(plotWidth.value * devicePixelRatio));
+  const column = span / Math.max(1, Math.round(plotWidth.value * devicePixelRatio));
+  let seen = 0;
+  for (const { isSeen } of placed.values()) if (isSeen.peek()) seen += 1;
+  const step = column * (seen > SMOOTH ? Math.ceil(FILM / column) : 1);
   const end = (Math.floor(at / step) + 1) * step;
   return { begin: end - span, end };
 }
@@ -151,7 +161,7 @@ function frame(now: number): void {
   last = now;
   shownWindow = window;
   for (const one of placed.values()) {
-    if (!one.isSeen) continue;
+    if (!one.isSeen.peek()) continue;
     if (isFixed && again) one.painter.forget();
     draw(one, window, now, again || now - one.fitted > FIT);
   }
@@ -205,7 +215,14 @@ setInterval(() => {
     for (const series of shown.values()) series.trim(oldest);
   }
   pulse.value += 1;
+  if (pulse.value % 5 === 0) seldom.value += 1;
 }, 200);
+
+/** Has the texts of a plot read anew by whoever calls it: with each pulse where they are seen. */
+export function beat(plot: Plot): void {
+  const isSeen = placed.get(plot.id)?.isSeen.value ?? true;
+  (isSeen ? pulse : seldom).value;
+}
 
 /** The window that is on the screen now, ms since 1970. */
 export function onScreen(): Window {
