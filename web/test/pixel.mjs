@@ -8,7 +8,7 @@ const CHANNELS = Number(process.env.CHANNELS);
 const LOOK_MS = Number(process.env.LOOK_MS);
 const POLL_MS = Number(process.env.POLL_MS ?? 1000);
 
-// As high as 64 plots are: all of them are drawn.
+// A wall of screens: a plot is never lower than it can be read, and what is out of sight is not drawn.
 const browser = await Browser.start({ viewport: { width: 1400, height: 4600 } });
 const { page } = browser;
 try {
@@ -113,7 +113,14 @@ async function live() {
   });
   const missed = steps.filter(({ time }) => time > seen.steps[0].time).length - (seen.steps.length - 1);
   seen.frames.sort((a, b) => a - b);
-  return { delays, missed, frame_ms: seen.frames[seen.frames.length >> 1] };
+  const sight = await page.evaluate(
+    () =>
+      [...document.querySelectorAll('.plot canvas')].filter(canvas => {
+        const { top, bottom } = canvas.getBoundingClientRect();
+        return bottom > 0 && top < innerHeight;
+      }).length,
+  );
+  return { delays, missed, sight, frame_ms: seen.frames[seen.frames.length >> 1] };
 }
 
 /** A page as one writes it for InfluxDB: it asks for what is new each second, and draws it. */
