@@ -76,7 +76,7 @@ mod tests {
         for (entry, told) in [
             ("\"path.lsos\" = \"3%\"", "about: path.lsos: unknown key `lsos`, did you mean `loss`?"),
             ("losses = \"3%\"", "about: losses: unknown key `losses`"),
-            ("\"path.loss\" = \"3\"", "about: path.loss: `3`: a share needs a unit, e.g. 3%"),
+            ("\"path.loss\" = \"3\"", "about: path.loss: `3`: a share needs a unit, e.g. \"3%\""),
             ("path.loss = \"3%\"", "about: `path` is a table: a key of it is written in quotes, \"path.loss\" = ..."),
             ("\"links.k.loss\" = \"3%\"", "about: links.k.loss: there is no link `k` (there are l)"),
         ] {

@@ -158,7 +158,7 @@ fn keys_that_others_may_read_are_refused() {
     assert_eq!(error, format!("key {name}: others may read it (chmod 600 {name})"));
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     let error = SigningKey::read(&path).unwrap_err().to_string();
-    let words = "not `weir-signal-signing-key` and 64 hexadecimal digits (make one with `weir monitor key`)";
+    let words = "it is a `weir-signal-group-key`, and a `weir-signal-signing-key` is needed (name the file of that)";
     assert_eq!(error, format!("key {name}: {words}"));
 }
 

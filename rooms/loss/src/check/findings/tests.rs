@@ -109,7 +109,8 @@ fn no_buffer_is_advised_to_a_reader_that_hangs() {
 
 #[test]
 fn a_reader_that_cuts_off_is_told_how_much() {
-    let found = findings(|facts| facts.receivers = vec![Receiver { cut: 1000, ..receiver(8 << 20) }]);
+    let found =
+        findings(|facts| facts.receivers = vec![Receiver { cut: 1000, drops: counted(20, 0), ..receiver(8 << 20) }]);
     assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["truncated"]);
     assert!(found[0].evidence[0].value.starts_with("at least 1000 B"), "{found:?}");
 }
