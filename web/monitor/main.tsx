@@ -216,6 +216,10 @@ function Between() {
 Object.assign(globalThis, {
   weir: {
     isDrawn,
+    begin: () => {
+      const series = shown.get(chosen.value[0]?.id ?? '');
+      return sinceEpoch(series?.time[series.from] ?? 0);
+    },
     end: () => sinceEpoch(shown.get(chosen.value[0]?.id ?? '')?.end ?? 0),
     window: onScreen,
     range: () => painterOf(chosen.value[0]?.id ?? '')?.range,

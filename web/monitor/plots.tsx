@@ -128,6 +128,8 @@ export function Plots({ plots }: { plots: Plot[] }) {
     run();
   };
   const dragged = pointer?.pressed !== undefined && Math.abs(pointer.x - pointer.pressed) >= DRAG;
+  // Under a pointer that rests there is something else with each beat, and in another view.
+  if (pointer) pulse.value;
   const hover = pointer && !dragged ? timeAt(pointer.x) : undefined;
   return (
     // biome-ignore lint/a11y/useSemanticElements: no set of fields

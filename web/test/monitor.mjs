@@ -35,6 +35,9 @@ try {
   await check('a late joiner has the whole of 64 signals at once', joins);
   await check('frames come in time with 64 signals', frames);
   await check('what is drawn is what REST says: every peak, no line across a gap', pixels);
+  await check('plots that are taken away move nothing', takesAway);
+  await check('it zooms there and back at once, and nothing is lost', thereAndBack);
+  await check('a pointer that rests is told what is there now', rests);
   await check('gaps are counted, and told by their causes', gaps);
   await check('what is derived lacks no more than its inputs', derived);
   await check('an alarm is acknowledged, by whom, at both servers', acknowledges);
@@ -391,6 +394,90 @@ async function pixels() {
     assert.ok(checked > width * 0.9 && empty >= 6 && peaks >= 7);
   }
   await page.setViewportSize({ width: 1400, height: 900 });
+}
+
+/**
+ * In no frame is the window elsewhere: what has left it is forgotten. The hour is more than all that there is: with columns as wide as
+ * that it would end far ahead.
+ */
+async function takesAway() {
+  const span = 3_600_000;
+  await go(address(channels.slice(0, 16), { span }));
+  const ahead = await page.evaluate(
+    hash =>
+      new Promise(done => {
+        const all = [];
+        let left = 10;
+        const look = () => {
+          const { weir } = globalThis;
+          all.push(weir.window().end - weir.end());
+          if (document.querySelectorAll('.plot').length === 1 && weir.isDrawn()) left -= 1;
+          if (left > 0) requestAnimationFrame(look);
+          else done(all);
+        };
+        location.hash = hash;
+        requestAnimationFrame(look);
+      }),
+    address(channels.slice(0, 1), { span }),
+  );
+  assert.ok(
+    ahead.every(ms => Math.abs(ms) < span / 100),
+    `${ahead.map(ms => ms.toFixed(0))} ms`,
+  );
+}
+
+/** Before the server is asked: it is not asked for what it sends already. */
+async function thereAndBack() {
+  await go(address(channels.slice(0, 1), { span: 8000 }));
+  const { held, begin } = await page.evaluate(async () => {
+    const { setTimeout } = globalThis;
+    let ask = () => {};
+    globalThis.setTimeout = (run, after, ...more) => {
+      if (after !== 40) return setTimeout(run, after, ...more);
+      ask = run;
+      return 0;
+    };
+    const press = key =>
+      document.querySelector('.plots').dispatchEvent(new KeyboardEvent('keydown', { key, bubbles: true }));
+    const frame = () => new Promise(requestAnimationFrame);
+    press('+');
+    await frame();
+    await frame();
+    // The page's own beat is due before.
+    await new Promise(beaten => setTimeout(beaten, 250));
+    press('-');
+    globalThis.setTimeout = setTimeout;
+    ask();
+    await frame();
+    await frame();
+    return { held: globalThis.weir.begin(), begin: globalThis.weir.window().begin };
+  });
+  assert.ok(held <= begin, `${held - begin} ms of it are forgotten`);
+}
+
+/** Nothing is told of a time that has left the screen. */
+async function rests() {
+  const [channel] = channels;
+  const from = channel.begin_ms + 40_000;
+  await go(address([channel], { span: 600, from }));
+  const box = await page.locator('.plot canvas').boundingBox();
+  await page.mouse.move(box.x + box.width / 2, box.y + 40);
+  const marked = () =>
+    page.waitForFunction(() => {
+      const { left } = document.querySelector('.marker.hover')?.style ?? {};
+      return Math.abs(Number.parseFloat(left) - 50) < 1;
+    });
+  await marked();
+  await go(address([channel], { span: 600, from: from + 2000 }));
+  await marked();
+  await go(address([channel], { span: 1000 }));
+  await page.waitForFunction(
+    end => globalThis.weir.window().begin > end,
+    await page.evaluate(() => globalThis.weir.window().end),
+  );
+  await drawn();
+  await marked();
+  await page.mouse.move(5, 5);
 }
 
 async function gaps() {

@@ -115,6 +115,8 @@ export function place(plot: Plot, canvas: HTMLCanvasElement): () => void {
   const size = new ResizeObserver(([entry]) => {
     if (!entry) return;
     const { width, height } = entry.contentRect;
+    // One that was taken away, or is hidden, is told to have no size: the others keep theirs, and with it the window its columns.
+    if (width === 0) return;
     made.painter.resize(width, height, devicePixelRatio);
     plotWidth.value = width;
     again = true;
@@ -209,8 +211,9 @@ requestAnimationFrame(frame);
 
 setInterval(() => {
   drawnWindow.value = { begin: sinceEpoch(shownWindow.begin), end: sinceEpoch(shownWindow.end) };
-  // What has left the screen is forgotten.
-  if (view.value.from === undefined) {
+  // What has left the screen is forgotten. Not while another view is about to be asked for, or drawn: whoever goes back at once finds what
+  // was there, which does not come again.
+  if (view.value.from === undefined && wanting === undefined && !again) {
     const oldest = shownWindow.begin - 0.05 * view.value.span;
     for (const series of shown.values()) series.trim(oldest);
   }
