@@ -335,17 +335,22 @@ function Values({ plot }: { plot: Plot }) {
   );
 }
 
+/** Half as wide as the time of a mark can be, pixels. */
+const HALF_LABEL = 36;
+
 function TimeAxis() {
   pulse.value;
   const { begin, end } = view.value.from === undefined ? drawnWindow.value : onScreen();
-  const step = timeStep(end - begin, plotWidth.value / TIME_MARKS);
+  const width = plotWidth.value;
+  const step = timeStep(end - begin, width / TIME_MARKS);
   const found = [];
   for (let mark = Math.ceil(begin / step) * step; mark <= end && found.length < 40; mark += step) found.push(mark);
   return (
     <div class="times" aria-hidden="true">
       {found.map(mark => {
         const part = (mark - begin) / (end - begin);
-        return part > 0.03 && part < 0.97 ? (
+        // Half a label would stick out of the screen.
+        return part * width > HALF_LABEL && (1 - part) * width > HALF_LABEL ? (
           <span key={mark} style={{ left: `${100 * part}%` }}>
             {timeText(mark, step)}
           </span>
