@@ -51,7 +51,7 @@ impl Asked<'_> {
     pub fn check(&self) -> Result<(), Mistake> {
         for (index, assert) in self.asserts.iter().enumerate() {
             let name = assert.name.as_ref().map_or_else(|| format!("{}", index + 1), |name| format!("`{name}`"));
-            let checked = self.check_assert(assert);
+            let checked = self.check_assert(index, assert);
             checked
                 .map_err(|wrong| mistake(&[key("assert"), Place::Index(index)], &format!("assert {name}"), wrong))?;
         }
@@ -73,17 +73,23 @@ impl Asked<'_> {
         Ok(())
     }
 
-    fn check_assert(&self, assert: &Assert) -> Result<(), Wrong> {
+    fn check_assert(&self, index: usize, assert: &Assert) -> Result<(), Wrong> {
         check_column(&assert.column)?;
         self.check_selections(&assert.selection, assert.relative_to.as_ref())?;
-        check_bounds(assert.at_least, assert.at_most)?;
-        check_terms(assert.confidence, assert.min_duration_s)
+        check_bounds(&assert.column, assert.at_least, assert.at_most, assert.relative_to.is_some())?;
+        check_terms(assert.confidence, assert.min_duration_s)?;
+        if assert.name.is_some() && self.asserts[..index].iter().any(|other| other.name == assert.name) {
+            let wrong = "name: an assertion before it has the same, and who reads results by name sees one of them: \
+                         give it another";
+            return Err(about("name", wrong.into()));
+        }
+        Ok(())
     }
 
     fn check_claim(&self, claim: &Claim) -> Result<(), Wrong> {
         check_column(&claim.column)?;
         self.check_selections(&claim.selection, claim.relative_to.as_ref())?;
-        check_bounds(claim.at_least, claim.at_most)?;
+        check_bounds(&claim.column, claim.at_least, claim.at_most, claim.relative_to.is_some())?;
         check_terms(claim.confidence, claim.min_duration_s)
     }
 
@@ -125,6 +131,12 @@ impl Asked<'_> {
         selection: &BTreeMap<String, Value>,
         relative_to: Option<&BTreeMap<String, Value>>,
     ) -> Result<(), Wrong> {
+        if relative_to == Some(selection) {
+            return Err(about(
+                "relative_to",
+                "relative_to: the same cells as in `where`, to which the ratio is 1".into(),
+            ));
+        }
         for (table, selection) in [("where", Some(selection)), ("relative_to", relative_to)] {
             for (name, value) in selection.into_iter().flatten() {
                 self.check_selected(name, value)
@@ -180,11 +192,16 @@ fn check_column(column: &str) -> Result<(), Wrong> {
     Ok(())
 }
 
-fn check_bounds(low: Option<f64>, high: Option<f64>) -> Result<(), Wrong> {
+fn check_bounds(column: &str, low: Option<f64>, high: Option<f64>, is_ratio: bool) -> Result<(), Wrong> {
+    let is_share = !is_ratio && matches!(columns::kind(column), Some(Kind::Share(_)));
     for (key, bound) in [("at_least", low), ("at_most", high)] {
         // Whatever is measured lies neither below nor above what is no number.
         if let Some(odd) = bound.filter(|bound| !bound.is_finite()) {
             return Err(about(key, format!("bound {odd}: a number")));
+        }
+        if let Some(bound) = bound.filter(|bound| is_share && bound.abs() > 1.0) {
+            let wrong = format!("{key} = {bound}: `{column}` is a share, of 1: {} for {bound} %", bound / 100.0);
+            return Err(about(key, wrong));
         }
     }
     match (low, high) {
@@ -273,9 +290,20 @@ mod tests {
                 "column = \"sent\"\nat_most = 1\nmin_duration_s = -1",
                 "assert 1: min_duration_s -1: a number of seconds, from 0",
             ),
+            (
+                "column = \"lost_share\"\nat_most = 5",
+                "assert 1: at_most = 5: `lost_share` is a share, of 1: 0.05 for 5 %",
+            ),
+            (
+                "column = \"sent\"\nat_most = 1\nwhere = { size = 1 }\nrelative_to = { size = 1 }",
+                "assert 1: relative_to: the same cells as in `where`, to which the ratio is 1",
+            ),
         ] {
             assert_eq!(mistake(keys), said);
         }
+        let twice = [1, 2].map(|bound| assert_of(&format!("name = \"n\"\ncolumn = \"sent\"\nat_most = {bound}")));
+        let (place, said) = told(Asked { asserts: &twice, axes: &AXES, ..Asked::default() }.check());
+        assert!(place == "assert.1.name" && said.starts_with("assert `n`: name: an assertion before it has the same"));
         // And where.
         let other = format!("{good}\nrelative_to = {{ loss = 1 }}");
         let asserts = [assert_of(good), assert_of(&other)];

@@ -266,7 +266,7 @@ fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     if let Some(seal) = line[at..].strip_prefix(SEAL.as_bytes()) {
         let written = [&line[..at], b"}"].concat();
         if *seal != *format!("{:016x}\"}}", checksum(&written)).as_bytes() {
-            record.row.valid = false;
+            (record.row.valid, record.changed) = (false, true);
             record.disturbed.clear();
             record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
         }
@@ -283,13 +283,13 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// In front of the checksum, behind all that it is of.
 const SEAL: &str = ",\"seal\":\"";
 
-/// Reads the records of a run that was cut short, without those of cells that were stopped in their middle.
+/// Reads the records of a run that was cut short, without those of cells that were stopped in their middle, or changed since.
 ///
 /// # Errors
 /// As [`read_records`].
 pub fn whole_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
     let mut records = read_records(dir)?;
-    records.retain(|record| !record.stopped);
+    records.retain(|record| !record.stopped && !record.changed);
     Ok(records)
 }
 
@@ -453,6 +453,11 @@ mod tests {
         let read = read_records(dir.path()).unwrap();
         assert_eq!(read.iter().map(|record| record.row.valid).collect::<Vec<_>>(), [true, false]);
         assert!(read[1].row.sent == 7 && read[1].remarks[0].starts_with("not as it was measured"));
+        assert_eq!(
+            read.iter().map(|record| record.believes(crate::columns::Statistic::Counter)).collect::<Vec<_>>(),
+            [true, false]
+        );
+        assert_eq!(whole_records(dir.path()).unwrap().len(), 1);
         assert!(!read[1].believes(crate::columns::Statistic::Throughput));
         // What an earlier version has written has no checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();

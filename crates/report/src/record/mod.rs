@@ -198,6 +198,9 @@ pub struct Record {
     /// Whether it was stopped before its window was over.
     #[serde(default)]
     pub stopped: bool,
+    /// Whether the file was changed since it was measured: it can be believed in nothing.
+    #[serde(skip)]
+    pub changed: bool,
     /// Why the cell is not valid, or what else a reader must know.
     pub remarks: Vec<String>,
 }
@@ -206,7 +209,9 @@ impl Record {
     /// Whether the machine left a statistic alone, so that it can be believed.
     pub fn believes(&self, statistic: Statistic) -> bool {
         match statistic {
-            Statistic::Counter | Statistic::Setting => true,
+            Statistic::Setting => true,
+            _ if self.changed => false,
+            Statistic::Counter => true,
             _ if self.disturbed.is_empty() => self.row.valid,
             _ => !self.disturbed.contains_key(&statistic),
         }

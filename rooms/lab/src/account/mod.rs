@@ -79,6 +79,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         disturbed,
         reruns: 0,
         stopped: measured.traffic.stopped(),
+        changed: false,
         remarks,
         row,
     }
