@@ -182,6 +182,20 @@ impl PathAccount<'_> {
         if others > 0 {
             told.push(format!("more arrived than was sent: {others} datagrams are of others"));
         }
+        let Measured { topology, links, kernels, .. } = self.measured;
+        let copied = |(node, missing): &(usize, i64)| {
+            *missing < 0 && topology.nodes[*node].kind == Kind::Router && kernels[*node].is_some()
+        };
+        // Of datagrams it is known how many came again.
+        if transport != Transport::Udp {
+            told.extend(super::missing_at_nodes(topology, links, kernels).filter(copied).map(|(node, missing)| {
+                format!(
+                    "router `{}` handed out {} packets more than it took in: copies (a rule that duplicates?), which hide as many \
+                     that it drops",
+                    topology.nodes[node].name, -missing
+                )
+            }));
+        }
         told
     }
 }

@@ -467,28 +467,38 @@ fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
 }
 
 /// Frames that a router or a switch took in and did not hand out, or made up. Switches know where every host is; only
-/// those that copy for the receivers of a group hand out more.
-/// What the kernel of a router dropped is explained as far as its counters allow for it.
+/// those that copy for the receivers of a group hand out more. What the kernel of a router dropped is explained as far as its
+/// counters allow for it; and what it handed out beyond what it took in are copies.
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[Option<Snmp>]) -> i64 {
-    let mut unexplained = 0;
-    for (node, entry) in topology.nodes.iter().enumerate() {
+    let unexplained = |(node, missing): (usize, i64)| match (topology.nodes[node].kind, &kernels[node]) {
+        // Each drop may have been answered; how often is limited.
+        (Kind::Router, Some(kernel)) if missing > 0 => {
+            (missing - kernels::most_drops(node, topology, kernel, links) as i64).max(0)
+        }
+        (Kind::Router, Some(_)) => 0,
+        _ => missing.abs(),
+    };
+    missing_at_nodes(topology, links, kernels).map(unexplained).sum()
+}
+
+/// Of each router and each switch that copies nothing: frames that it took in or made itself, less those that it handed out.
+fn missing_at_nodes(
+    topology: &Topology,
+    links: &[LinkReading],
+    kernels: &[Option<Snmp>],
+) -> impl Iterator<Item = (usize, i64)> {
+    topology.nodes.iter().enumerate().filter_map(move |(node, entry)| {
         let ends = topology.ends_at(node);
         let copies = ends.len() > 2 && topology.flows().any(|flow| flow.destination.is_multicast());
-        let forwards = entry.kind == Kind::Router || entry.kind == Kind::Switch && !copies;
-        if forwards {
-            let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
-            let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
-            // Each drop may have been answered; how often is limited.
-            let (mut dropped, mut own) = (0, 0);
-            if let Some(kernel) = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router) {
-                dropped = kernels::most_drops(node, topology, kernel, links) as i64;
-                own = kernels::own_messages(kernel) as i64;
-            }
-            let missing = received as i64 + own - sent as i64;
-            unexplained += if missing > 0 { (missing - dropped).max(0) } else { -missing };
+        if entry.kind != Kind::Router && (entry.kind != Kind::Switch || copies) {
+            return None;
         }
-    }
-    unexplained
+        let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
+        let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
+        let kernel = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router);
+        let own = kernel.map_or(0, kernels::own_messages);
+        Some((node, received as i64 + own as i64 - sent as i64))
+    })
 }
 
 /// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace

@@ -153,6 +153,31 @@ fn copies_that_a_host_makes_are_copies() {
     assert!(record["remarks"].to_string().contains("more arrived than was sent: 100 copies"), "{}", record["remarks"]);
 }
 
+/// Of connections it is not known which packets came again: a router has handed out more than it took in.
+#[test]
+fn copies_that_a_router_makes_are_copies() {
+    if program("nft").is_none() {
+        return;
+    }
+    let lab = Lab::new();
+    let mut text = ROUTED.to_owned();
+    for (transport, protocol) in [("tcp", "tcp"), ("quic-datagram", "udp")] {
+        let setup = format!(
+            "[\"nft add table ip t\", \"nft add chain ip t c '{{ type filter hook forward priority 0; }}'\", \
+             \"nft add rule ip t c {protocol} dport 5000 numgen inc mod 10 7 dup to 10.0.2.2\"]"
+        );
+        writeln!(text, "[[cells]]\nname = \"{transport}\"\nset.\"traffic.transport\" = \"{transport}\"").unwrap();
+        writeln!(text, "set.\"routers.r.setup\" = {setup}").unwrap();
+    }
+    let run = run(&lab, &text, &[]);
+    for cell in ["tcp", "quic-datagram"] {
+        let (row, record) = (run.row(cell), run.record(cell));
+        assert_eq!((row.count("delivered"), row.count("unexplained")), (100, 0), "{row:?} {}", record["remarks"]);
+        let remarks = record["remarks"].to_string();
+        assert!(remarks.contains("router `r` handed out ") && remarks.contains(" copies (a rule"), "{cell}: {remarks}");
+    }
+}
+
 /// A packet's TTL of 64 would end on the way.
 #[test]
 fn a_way_may_be_longer_than_a_ttl() {
