@@ -7,7 +7,7 @@ use super::{PathAccount, PathTotals, udp_lost};
 use crate::arrivals;
 use crate::cell::Measured;
 use crate::scenario::Mode;
-use crate::topology::Flow;
+use crate::topology::{Flow, Kind};
 
 /// Messages that are missing, or are too many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
