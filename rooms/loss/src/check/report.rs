@@ -96,8 +96,11 @@ impl fmt::Display for Report {
                 format::count(need.buffer.cast_signed())
             )?;
         }
-        let now = |receiver: &&Receiver| receiver.drops.recent == 0 && receiver.drops.total > 0;
-        for receiver in self.facts.receivers.iter().chain(&self.facts.losing).filter(now) {
+        // Of whom a finding tells, it tells how many: of the look that it is made of.
+        let has_finding = |receiver: &&Receiver| self.findings.iter().any(|one| one.what.contains(&receiver.who()));
+        let before = |receiver: &&Receiver| receiver.drops.recent == 0 && receiver.drops.total > 0;
+        let known = self.facts.receivers.iter().chain(&self.facts.losing);
+        for receiver in known.filter(before).filter(|receiver| !has_finding(receiver)) {
             writeln!(
                 f,
                 "{} has lost {} datagrams since it was opened, none in the {} s that we looked",
@@ -317,6 +320,35 @@ mod tests {
             "nothing that was asked for: 1 datagram to port 9: firewall, receiving",
         ];
         assert_eq!(report.to_string().lines().skip(1).collect::<Vec<_>>(), told);
+    }
+
+    #[test]
+    fn of_whom_a_finding_tells_nothing_else_is_told() {
+        let mut report = report();
+        report.facts.receivers = vec![Receiver {
+            address: "127.0.0.1:5000".parse().unwrap(),
+            cookie: 7,
+            pid: None,
+            process: None,
+            buffer: 4096,
+            level: 0,
+            drops: facts::Counted { total: 20, recent: 0 },
+            hangs: false,
+            cut: 0,
+            joins: None,
+        }];
+        assert!(report.to_string().contains("127.0.0.1:5000 has lost 20 datagrams"), "{report}");
+        report.findings = vec![Finding {
+            name: "losing",
+            place: Place::ReceiveBuffer,
+            what: "127.0.0.1:5000 is losing datagrams now".into(),
+            evidence: Vec::new(),
+            need: String::new(),
+            command: String::new(),
+            cost: String::new(),
+            changes: Vec::new(),
+        }];
+        assert!(!report.to_string().contains("has lost"), "{report}");
     }
 
     #[test]

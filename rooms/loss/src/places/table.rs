@@ -323,7 +323,7 @@ pub(super) static TABLE: [Row; Place::COUNT] = [
             ("NOT_SPECIFIED", "ip6_frag_queue"),
             ("NOT_SPECIFIED", "ipv6_frag_rcv"),
         ],
-        remedy: "keep payloads within the MTU; else raise net.ipv4.ipfrag_high_thresh",
+        remedy: "keep payloads within the MTU; raise net.ipv4.ipfrag_high_thresh only where that memory is full",
     },
     Row {
         place: Place::NotJoined,

@@ -3,10 +3,11 @@
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::time::Instant;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
+use weir_kernel::counters::{LinkCounters, Reassembly, Running, reassembly, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
 use weir_kernel::trace::{Detail, Drop, InterfaceCount, Trace, Tracer};
@@ -14,7 +15,7 @@ use weir_kernel::{counters, host, sysctl};
 
 use super::interfaces::Inspection;
 use super::receivers::{Watched, find_receivers, losing, others, watch, weigh};
-use super::{Counted, Facts, Receiver, Softnet, Sysctls, Tracking, Truesize, cut, losses as lost};
+use super::{Counted, Facts, Reassembling, Receiver, Softnet, Sysctls, Tracking, Truesize, cut, losses as lost};
 use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -73,6 +74,7 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let here = NetNs::current()?;
     let mut reader = Reader::open(ns)?;
     let before = Counts::read(&mut reader, ns)?;
+    let before_waiting = reassembly(ns)?;
     let others = others(&mut sockets, &receivers)?;
     let begin = Instant::now();
     let levels = watch(&mut sockets, &mut receivers)?;
@@ -84,8 +86,13 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         let all = receivers.iter_mut().map(|watched| &mut watched.fact).chain(&mut losing);
         all.for_each(|receiver| receiver.hangs = hangs(receiver, trace, *detail));
     }
-    if let Some(tracing) = &mut tracing {
-        tracing.find_cut(&mut receivers, ns.inode()?);
+    if let Some((tracing, (trace, detail))) = tracing.as_mut().zip(traced.as_ref()) {
+        unseen.extend(tracing.find_cut(&mut receivers, ns.inode()?));
+        unseen.extend(unseen_cuts(&receivers, trace, *detail, ns.inode()?));
+    }
+    let reassembling = waiting(ns, &before_waiting)?;
+    if reassembling.datagrams > 0 && !reassembling.stays(after.softnet.len()) {
+        unseen.push(format!("whether the fragments come for which {} datagram(s) wait", reassembling.datagrams));
     }
     let losses = Losses::between(&before.reading, &after.reading);
     let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
@@ -119,6 +126,7 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         bridges,
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
+        reassembling,
         memory_errors: losses.at(Place::UdpMemory, None),
         tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
             entries: tracking.count,
@@ -138,6 +146,18 @@ fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
     let full =
         || trace.drops.iter().any(|drop| drop.cookie == receiver.cookie && at_buffer(drop) && drop.datagrams > 0);
     is_followed && receiver.level > 0 && receiver.drops.recent > 0 && full() && !reads()
+}
+
+/// Of whom nobody can tell whether they cut datagrams off.
+fn unseen_cuts(receivers: &[Watched], trace: &Trace, detail: Detail, namespace: u32) -> Vec<String> {
+    let line = |receiver: &Receiver| {
+        let why = match detail {
+            Detail::Everything => cut::why_unknown(trace, receiver, namespace)?,
+            _ => "what arrives is not traced",
+        };
+        Some(format!("whether {} cuts datagrams off ({why})", receiver.who()))
+    };
+    receivers.iter().filter_map(|watched| line(&watched.fact)).collect()
 }
 
 /// What is traced from one moment to another.
@@ -167,22 +187,42 @@ impl<'a> Tracing<'a> {
         begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok()
     }
 
-    /// Finds what readers cut off. Each reading meets other datagrams under way.
-    fn find_cut(&mut self, receivers: &mut [Watched], namespace: u32) {
+    /// Finds what readers cut off. Each reading meets other datagrams under way. Returns of whom it could not be told.
+    fn find_cut(&mut self, receivers: &mut [Watched], namespace: u32) -> Vec<String> {
         let before = Trace { arrivals: self.came_before.clone(), ..self.before.clone() };
+        let mut searches = vec![Search::default(); receivers.len()];
         for _ in 0..TRIES {
-            let Ok(trace) = self.tracer.read() else { return };
-            let trace = difference(&trace, &before);
-            let mut is_open = false;
-            for receiver in receivers.iter_mut().map(|watched| &mut watched.fact) {
+            let Ok(earlier) = self.tracer.read() else { break };
+            let Ok(now) = self.tracer.read() else { break };
+            // A reading tells of sockets before it tells of arrivals: these came after the first, and before the last.
+            let came = difference(&earlier, &self.before).arrivals;
+            let trace = difference(&now, &before);
+            let (mut is_open, mut is_in_doubt) = (false, false);
+            for (receiver, search) in receivers.iter_mut().map(|watched| &mut watched.fact).zip(&mut searches) {
                 let found = cut::at_least(&trace, receiver.cookie, namespace);
                 receiver.cut = receiver.cut.max(found.unwrap_or(0));
-                is_open |= found.is_some() && receiver.cut == 0;
+                let moving = cut::in_motion(&trace, &came, receiver.cookie, namespace);
+                search.missing.extend(moving);
+                search.is_open = receiver.cut == 0 && found.is_some();
+                is_open |= search.is_open;
+                is_in_doubt |= receiver.cut == 0 && moving.is_some_and(|bytes| bytes > 0);
             }
-            if !is_open {
-                return;
+            if !(is_open || is_in_doubt) {
+                break;
+            }
+            if is_in_doubt {
+                thread::sleep(UNDER_WAY);
             }
         }
+        let mut unknown = Vec::new();
+        for (receiver, search) in receivers.iter_mut().map(|watched| &mut watched.fact).zip(&searches) {
+            receiver.cut = receiver.cut.max(search.lasting());
+            if receiver.cut == 0 && search.is_unknown() {
+                let why = "some were lost, or under way, meanwhile";
+                unknown.push(format!("whether {} cuts datagrams off ({why})", receiver.who()));
+            }
+        }
+        unknown
     }
 
     fn end(&mut self, unseen: &mut Vec<String>) -> Option<(Trace, Detail)> {
@@ -193,6 +233,59 @@ impl<'a> Tracing<'a> {
 
 /// Readings in search of one that leaves no doubt, for nothing moves.
 const TRIES: usize = 10;
+
+/// What is under way to its socket has come by then: what is cut off stays missing.
+const UNDER_WAY: Duration = Duration::from_millis(50);
+
+/// Of one receiver.
+#[derive(Clone, Debug, Default)]
+struct Search {
+    /// Bytes that were missing in motion, by reading.
+    missing: Vec<u64>,
+    /// Whether any were missing at last that may have been under way.
+    is_open: bool,
+}
+
+impl Search {
+    /// Bytes that were missing each time, and often enough.
+    fn lasting(&self) -> u64 {
+        self.missing.iter().copied().min().filter(|_| self.missing.len() >= ENOUGH).unwrap_or(0)
+    }
+
+    fn is_unknown(&self) -> bool {
+        self.is_open && self.missing.len() < ENOUGH && !self.missing.contains(&0)
+    }
+}
+
+/// Fewer readings may all have met the same datagram under way.
+const ENOUGH: usize = 4;
+
+/// What waits for fragments since `before`: what is only under way is whole a moment later.
+fn waiting(ns: &NetNs, before: &Reassembly) -> Result<Reassembling> {
+    let mut waiting = Reassembling::of(before);
+    for _ in 0..TRIES {
+        waiting = waiting.and(&Reassembling::of(&reassembly(ns)?));
+        if waiting.datagrams == 0 {
+            break;
+        }
+        thread::sleep(BETWEEN);
+    }
+    Ok(waiting)
+}
+
+impl Reassembling {
+    fn of(reassembly: &Reassembly) -> Reassembling {
+        let Reassembly { ipv4, ipv6 } = reassembly;
+        let datagrams = ipv4.datagrams.saturating_add(ipv6.map_or(0, |ipv6| ipv6.datagrams));
+        Reassembling { datagrams, memory: ipv4.memory }
+    }
+
+    fn and(self, later: &Reassembling) -> Reassembling {
+        Reassembling { datagrams: self.datagrams.min(later.datagrams), memory: self.memory.max(later.memory) }
+    }
+}
+
+const BETWEEN: Duration = Duration::from_millis(10);
 
 /// Datagrams that came.
 fn came(arrivals: &[InterfaceCount]) -> u64 {
@@ -305,6 +398,26 @@ mod tests {
         let losses = Losses::between(&of(&damaged, 5), &of(&damaged, 12));
         assert_eq!(losses.at(Place::Frame, Some(&eth0)), Some(Counted { total: 36, recent: 21 }));
         assert_eq!(losses.at(Place::Frame, None), None);
+    }
+
+    #[test]
+    fn what_is_missing_once_is_under_way() {
+        let told = |missing: &[u64]| {
+            let search = Search { missing: missing.to_vec(), is_open: true };
+            (search.lasting(), search.is_unknown())
+        };
+        assert_eq!(told(&[60_000, 60_000, 60_000]), (0, true));
+        assert_eq!(told(&[60_000, 60_000, 0, 60_000]), (0, false));
+        assert_eq!(told(&[60_000, 54_000, 70_000, 80_000]), (54_000, false));
+        assert_eq!(told(&[]), (0, true));
+        assert!(!Search::default().is_unknown());
+    }
+
+    #[test]
+    fn what_waits_at_one_reading_alone_is_under_way() {
+        let waits = |datagrams, memory| Reassembling { datagrams, memory };
+        assert_eq!(waits(7, 1000).and(&waits(9, 3000)), waits(7, 3000));
+        assert_eq!(waits(7, 1000).and(&waits(0, 0)), waits(0, 1000));
     }
 
     #[test]

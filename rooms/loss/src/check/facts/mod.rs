@@ -52,6 +52,8 @@ pub struct Facts {
     pub reverse_path_drops: Option<Counted>,
     /// Datagrams of which fragments were missing (Ip ReasmFails).
     pub reassembly_failures: Option<Counted>,
+    /// Datagrams that wait for fragments.
+    pub reassembling: Reassembling,
     /// Datagrams that found UDP's memory used up (Udp MemErrors).
     pub memory_errors: Option<Counted>,
     /// Connection tracking; `None`: not loaded, or not to be seen.
@@ -70,6 +72,24 @@ pub struct Counted {
     /// While we watched.
     pub recent: u64,
 }
+
+/// Datagrams whose fragments wait for others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Reassembling {
+    /// How many waited in all the time that we looked, at least.
+    pub datagrams: u64,
+    /// Bytes that those of IPv4 took, the most that was seen.
+    pub memory: u64,
+}
+
+impl Reassembling {
+    /// Whether more wait than may be under way at whatever moment: one of each processor, and of a few senders.
+    pub(super) fn stays(&self, processors: usize) -> bool {
+        self.datagrams > (processors as u64).max(FEW)
+    }
+}
+
+const FEW: u64 = 4;
 
 /// The memory of a datagram in a receive buffer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

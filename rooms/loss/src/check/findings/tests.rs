@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::facts::{
-    Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
+    Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
 use crate::check::setting::WantedBuffer;
 
@@ -149,6 +149,36 @@ fn each_fault_is_found_alone() {
         facts.interfaces[0].joins = Some(false);
     };
     assert_eq!(found(joins), ["joining"]);
+}
+
+#[test]
+fn datagrams_that_wait_for_fragments_are_found_before_they_are_given_up() {
+    let waits = |datagrams| move |facts: &mut Facts| facts.reassembling = Reassembling { datagrams, memory: 40_000 };
+    // So many may be under way.
+    assert_eq!(found(waits(4)), [""; 0]);
+    let found = findings(waits(5));
+    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["reassembly"]);
+    assert!(found[0].what.ends_with("wait for fragments that do not come"), "{found:?}");
+    let many = |facts: &mut Facts| {
+        waits(5)(facts);
+        facts.processors = 8;
+    };
+    assert_eq!(self::found(many), [""; 0]);
+}
+
+#[test]
+fn memory_for_fragments_is_advised_only_where_it_is_short() {
+    let of = |memory| {
+        let lost = move |facts: &mut Facts| {
+            facts.reassembly_failures = Some(counted(4, 2));
+            facts.reassembling = Reassembling { datagrams: 3, memory };
+        };
+        let finding = findings(lost).remove(0);
+        (finding.changes.len(), finding.command)
+    };
+    let (changes, command) = of(40_000);
+    assert!(changes == 0 && !command.contains("ipfrag") && command.contains("MTU"), "{command}");
+    assert_eq!(of(4_100_000), (1, "sysctl -w net.ipv4.ipfrag_high_thresh=16777216".to_owned()));
 }
 
 /// Whatever was stated: no all-clear while a counter moves.
