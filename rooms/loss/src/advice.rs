@@ -30,9 +30,9 @@ pub struct Advice {
 /// The load for which that buffer is made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wait {
-    /// Datagrams a second, while any wait.
+    /// Datagrams (buffers, where the kernel joins them) a second, while any wait.
     pub rate_per_s: u64,
-    /// Payload of each, bytes, on average.
+    /// Payload of each, bytes, on average: of all that are joined in a buffer.
     pub payload: u64,
     /// As long as so many would fill the buffer, milliseconds: a stall as bad as the bursts and stalls that were seen.
     pub stall_ms: u64,
@@ -98,13 +98,14 @@ fn arrive_per_s(socket: &SocketTrace, seconds: f64) -> f64 {
 }
 
 fn wait(socket: &SocketTrace, arrive_per_s: f64, buffer: u64) -> Wait {
-    let each = f64::from(socket.truesize.max(1));
+    // The load's datagrams are what the socket's buffers are: what a check weighs is one that is as large.
+    let payload = mean(socket.read_bytes, socket.reads).min(MOST_PAYLOAD);
+    let is_joined = socket.read_datagrams != Some(socket.reads);
+    // Many small ones may take more memory than a large one, and their reader may have taken less than was in them.
+    let most = if is_joined { (payload + LEAST_OVERHEAD) as f64 * LATE } else { f64::INFINITY };
+    let each = f64::from(socket.truesize.max(1)).min(most);
     let filled_in_ms = buffer as f64 / each / arrive_per_s.max(1.0) * 1e3;
-    Wait {
-        rate_per_s: arrive_per_s.ceil().max(1.0) as u64,
-        payload: mean(socket.read_bytes, socket.read_datagrams.unwrap_or(socket.reads)),
-        stall_ms: filled_in_ms.ceil().max(1.0) as u64,
-    }
+    Wait { rate_per_s: arrive_per_s.ceil().max(1.0) as u64, payload, stall_ms: filled_in_ms.ceil().max(1.0) as u64 }
 }
 
 /// To the nearest: what is read between two counts is in one of them.
@@ -146,6 +147,12 @@ const ENOUGH: u64 = 32;
 /// The kernel releases what was read in steps of a quarter of the buffer (net/ipv4/udp.c, udp_rmem_release).
 const LATE: f64 = 4.0 / 3.0;
 
+/// Memory that a datagram takes beside its payload, at least: its struct sk_buff and its struct skb_shared_info.
+const LEAST_OVERHEAD: u64 = 512;
+
+/// Of a datagram, bytes.
+const MOST_PAYLOAD: u64 = 65_507;
+
 /// On top for what has not been seen, where one was.
 const UNSEEN: f64 = 1.0;
 
@@ -153,7 +160,10 @@ const PAGE: u64 = 4096;
 
 #[cfg(test)]
 mod tests {
+    use weir_units::{Frequency, Size, Span};
+
     use super::*;
+    use crate::check::load::Load;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -206,6 +216,45 @@ mod tests {
         let asked = load.rate_per_s * load.stall_ms * 832 / 1000;
         assert!(asked >= bytes && asked < bytes + bytes / 50, "{load:?}: {asked} for {bytes}");
         assert_eq!(load.payload, 100);
+    }
+
+    /// Ten of 1,000 B in each buffer: whole, of different sizes, in as much memory as ten alone, and cut off.
+    #[test]
+    fn the_load_of_a_reader_of_joined_ones_is_that_of_the_buffers_and_needs_no_less() {
+        let joined = SocketTrace {
+            enqueued: 3_000,
+            reads: 3_000,
+            dropped: 2_900,
+            began: 2_300,
+            age_ns: 3 * SECOND,
+            waiting_ns: SECOND,
+            stalled_ns: SECOND,
+            came_in_stalls: 3_700,
+            stalls: 9,
+            truesize: 10_815,
+            read_bytes: 30_000_000,
+            read_datagrams: Some(30_000),
+            episodes: 9,
+            episode_max: 400 * 10_815,
+            receive_buffer: 1_000_000,
+            ..SocketTrace::default()
+        };
+        let mixed = SocketTrace { read_datagrams: None, ..joined };
+        let memory = SocketTrace { truesize: 23_040, ..joined };
+        let cut = SocketTrace { read_bytes: 6_000_000, read_datagrams: Some(6_000), ..joined };
+        for (socket, payload) in [(joined, 10_000), (mixed, 10_000), (memory, 10_000), (cut, 2_000)] {
+            let advice = of(&socket, 3 * SECOND).unwrap();
+            let (buffer, wait) = (advice.receive_buffer.unwrap(), advice.load.unwrap());
+            assert_eq!((wait.rate_per_s, wait.payload), (3_700, payload));
+            let load = Load {
+                rate: Frequency { micro_hertz: wait.rate_per_s * 1_000_000 },
+                payload: Size { bytes: wait.payload },
+                stall: Span { nanos: wait.stall_ms * 1_000_000 },
+            };
+            // The least that one of that payload takes.
+            let asked = load.need(wait.payload + 512).asked();
+            assert!(asked >= buffer, "{wait:?}: {asked} for {buffer}");
+        }
     }
 
     /// 3,000/s all the time, a reader that takes 20 us and stalls for 100 ms twice a second.

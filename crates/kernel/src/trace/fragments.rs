@@ -23,7 +23,8 @@ pub(super) struct Fragments {
 /// Datagrams that are counted once, however often they are found.
 #[derive(Default)]
 struct Counted {
-    /// Those that were found at the last look; an identification comes again, at another time.
+    /// Those that were found; an identification comes again, at another time. A look at a map that others write to may pass
+    /// one by, or come to it twice.
     found: HashSet<(FragmentKey, u64)>,
     /// By namespace and port.
     counts: HashMap<(u32, u16), u64>,
@@ -87,13 +88,18 @@ impl Fragments {
 
 impl Counted {
     fn add(&mut self, found: Vec<((FragmentKey, u64), u16)>) {
-        for (datagram, port) in found.iter().filter(|(datagram, _)| !self.found.contains(datagram)) {
-            let key = (datagram.0.namespace, *port);
+        for &(datagram, port) in &found {
+            if !self.found.insert(datagram) {
+                continue;
+            }
+            let key = (datagram.0.namespace, port);
             if self.counts.len() < MOST_PORTS || self.counts.contains_key(&key) {
                 *self.counts.entry(key).or_default() += 1;
             }
         }
-        self.found = found.into_iter().map(|(datagram, _)| datagram).collect();
+        if self.found.len() > MOST_FOUND {
+            self.found = found.into_iter().map(|(datagram, _)| datagram).collect();
+        }
     }
 
     fn counts(&self) -> Vec<FragmentCount> {
@@ -128,6 +134,9 @@ const SETTLED_NS: u64 = 200_000_000;
 /// The least that can be set: a second.
 const SHORTEST_REASSEMBLY_NS: u64 = 1_000_000_000;
 
+/// From here on those that are not there any more are forgotten: several times what the kernel's maps hold.
+const MOST_FOUND: usize = 65_536;
+
 /// Namespaces and ports, at most: ports are others' choice.
 const MOST_PORTS: usize = 1024;
 
@@ -143,6 +152,9 @@ mod tests {
         counted.add(vec![datagram(1, 10), datagram(2, 10), datagram(3, 20)]);
         counted.add(vec![datagram(1, 90)]);
         assert_eq!(counted.counts(), [FragmentCount { namespace: 7, port: 5000, datagrams: 4 }]);
+        // A look that began again came to one twice, and the one before passed the other by.
+        counted.add(vec![datagram(4, 95), datagram(3, 20), datagram(4, 95)]);
+        assert_eq!(counted.counts(), [FragmentCount { namespace: 7, port: 5000, datagrams: 5 }]);
     }
 
     #[test]

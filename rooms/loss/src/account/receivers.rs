@@ -44,8 +44,11 @@ pub(super) fn ledgers(
     (start, end): (&Trace, &Trace),
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
-    let copies = copies(evidence, port, everybody);
-    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes_groups(&followed.socket)).collect();
+    let to_group = copies(evidence, port, everybody);
+    let copies = to_group || is_broadcast(evidence, port, &all);
+    // A broadcast is taken by who is bound to its address, too, which looks like any other.
+    let takes = |socket: &SocketSeen| takes_groups(socket) || !to_group && is_active(&evidence.trace, socket);
+    let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes(&followed.socket)).collect();
     // Sockets bound to an address of the host take no group, whatever else goes to their port.
     if copies && (!receivers.is_empty() || followed.is_empty()) {
         let mut ledgers: Vec<Ledger> = incarnations(&receivers)
@@ -70,7 +73,7 @@ pub(super) fn ledgers(
     vec![ledger(&Evidence { partial, ..evidence.clone() }, &endpoints)]
 }
 
-/// The ledger of one receiver of a group.
+/// The ledger of one receiver of a group, or of broadcasts.
 fn of_copies(
     evidence: &Evidence,
     port: u16,
@@ -156,4 +159,123 @@ fn copies(evidence: &Evidence, port: u16, everybody: &[SocketSeen]) -> bool {
         return out * 2 >= departed;
     }
     arrived > 0 && came * 2 >= arrived
+}
+
+/// Whether each receiver of a port gets each datagram, as it is a broadcast: the namespaces count these.
+fn is_broadcast(evidence: &Evidence, port: u16, all: &[SocketSeen]) -> bool {
+    let trace = &evidence.trace;
+    let sum = |name: &str| -> u64 { evidence.namespaces.iter().map(|ns| ns.counter(name)).sum() };
+    let departed: u64 = trace.departures.iter().filter(|p| p.port == port && p.cookie != 0).map(|p| p.datagrams).sum();
+    let arrived = |namespace: u32| -> u64 {
+        let of = trace.arrivals.iter().filter(|p| p.port == port && p.namespace == namespace);
+        of.map(|p| p.datagrams).sum()
+    };
+    let arrived = all.iter().map(|socket| arrived(socket.namespace)).max().unwrap_or(0);
+    let was_sent = departed > 0 && sum("IpExt.OutBcastPkts") * 2 >= departed;
+    let came = arrived > 0 && sum("IpExt.InBcastPkts") * 2 >= arrived;
+    // Broadcasts to other ports are counted, too: several receivers must have had more than came.
+    let enqueued: u64 = trace.sockets.iter().filter(|s| s.port == port).map(|s| s.enqueued).sum();
+    let dropped = trace.drops.iter().filter(|drop| !drop.outgoing && drop.cookie != 0 && drop.port == port);
+    let took = enqueued + dropped.map(|drop| drop.buffers).sum::<u64>();
+    let active = all.iter().filter(|socket| is_active(trace, socket)).count();
+    was_sent && active == 1 || (was_sent || came) && took > arrived + evidence.moving
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_kernel::trace::{Drop, InterfaceCount, Sends, SocketTrace};
+
+    use super::*;
+    use crate::account::evidence::NamespaceEvidence;
+    use crate::account::remarks::Explanation;
+
+    const PORT: u16 = 5000;
+    const SENDER: u32 = 1;
+    const RECEIVER: u32 = 2;
+
+    fn passed(namespace: u32, cookie: u64, datagrams: u64) -> InterfaceCount {
+        InterfaceCount { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: datagrams * 100 }
+    }
+
+    /// Of 20 datagrams, with the copy that the sender's own host gets and nobody there takes.
+    fn sent() -> Trace {
+        let sends = Sends { cookie: 10, namespace: SENDER, port: PORT, calls: 20, datagrams: 20, ..Sends::default() };
+        let looped = Drop {
+            reason: "NOT_SPECIFIED".to_owned(),
+            function: "__udp4_lib_mcast_deliver".to_owned(),
+            namespace: SENDER,
+            port: PORT,
+            from_port: 4000,
+            datagrams: 20,
+            buffers: 20,
+            ..Drop::default()
+        };
+        Trace {
+            sends: vec![sends],
+            departures: vec![passed(SENDER, 10, 20)],
+            arrivals: vec![passed(SENDER, 0, 20)],
+            drops: vec![looped],
+            ..Trace::default()
+        }
+    }
+
+    /// The ledgers of sockets that read so many each, of 20 that came; and so many broadcasts were counted.
+    fn close(mut trace: Trace, read: &[u64], (out, came): (u64, u64)) -> Vec<Ledger> {
+        let socket = |(cookie, &reads): (u64, &u64)| SocketTrace {
+            cookie,
+            namespace: RECEIVER,
+            port: PORT,
+            enqueued: reads,
+            reads,
+            read_datagrams: Some(reads),
+            read_bytes: reads * 100,
+            queued_before: Some(0),
+            ..SocketTrace::default()
+        };
+        trace.sockets = (20..).zip(read).map(socket).collect();
+        trace.arrivals.push(passed(RECEIVER, 0, 20));
+        let namespace = |inode, name: &str, count| NamespaceEvidence {
+            inode,
+            counters: [(name.to_owned(), count)].into(),
+            ..NamespaceEvidence::default()
+        };
+        let namespaces =
+            vec![namespace(SENDER, "IpExt.OutBcastPkts", out), namespace(RECEIVER, "IpExt.InBcastPkts", came)];
+        let evidence = Evidence { detail: Some(Detail::Everything), trace, namespaces, ..Evidence::default() };
+        let seen = |cookie| {
+            let local = Some("0.0.0.0:5000".parse().unwrap());
+            let socket = SocketSeen { local, gone: false, ..SocketSeen::traced(cookie, RECEIVER) };
+            Followed { socket, came: None, went: None }
+        };
+        let followed: Vec<Followed> = (20..).zip(read).map(|(cookie, _)| seen(cookie)).collect();
+        ledgers(&evidence, PORT, &followed, &[], &|_| true, (&Trace::default(), &evidence.trace))
+    }
+
+    #[test]
+    fn each_socket_of_a_port_has_its_own_copy_of_a_broadcast() {
+        for (trace, out, sent) in [(sent(), 20, Some(20)), (Trace::default(), 0, None)] {
+            let ledgers = close(trace, &[20, 20], (out, 20));
+            assert_eq!(ledgers.len(), 2, "{ledgers:#?}");
+            for ledger in ledgers {
+                let told = (ledger.sent, ledger.arrived, ledger.received, ledger.unexplained);
+                assert_eq!(told, (sent, Some(20), Some(20), Some(0)), "{ledger:#?}");
+                assert!(ledger.places.is_empty() && ledger.explanation.is_empty(), "{ledger:#?}");
+            }
+        }
+        // Alone; the copy that stayed with its sender is none that was lost.
+        let ledgers = close(sent(), &[20], (20, 20));
+        let told: Vec<_> = ledgers.iter().map(|ledger| (ledger.sent, ledger.received, ledger.unexplained)).collect();
+        assert_eq!(told, [(Some(20), Some(20), Some(0))], "{ledgers:#?}");
+    }
+
+    #[test]
+    fn sockets_that_share_what_comes_have_one_ledger_whatever_others_broadcast() {
+        let ledgers = close(Trace::default(), &[12, 8], (0, 500));
+        let told: Vec<_> = ledgers.iter().map(|ledger| (ledger.received, ledger.unexplained)).collect();
+        assert_eq!(told, [(Some(20), Some(0))], "{ledgers:#?}");
+        // A few broadcasts among what goes to one: no rule of a firewall is to blame.
+        let ledgers = close(Trace::default(), &[20, 5], (0, 5));
+        let [ledger] = &ledgers[..] else { panic!("{ledgers:#?}") };
+        assert_eq!(ledger.explanation, [Explanation::Copied(5)], "{ledger:#?}");
+    }
 }

@@ -99,10 +99,14 @@ pub enum Explanation {
     VanishedBehind(u64),
     /// So many more were read than came to the port.
     ReadMore(u64),
+    /// So many more were read than came: copies for several sockets.
+    Copied(u64),
     /// So many more were read than came: they may have been begun before the account.
     CompleteSince(u64),
     /// So many were begun before the account, and are left out.
     BegunBefore(u64),
+    /// So many came and were not read, by calls that returned less than a datagram.
+    BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
     /// So many more were dropped before the ledger begins.

@@ -109,6 +109,11 @@ impl fmt::Display for Explanation {
                 "{datagrams} more were read than came to this port: does a DNAT or redirect rule give it those of another? `nft \
                  list ruleset`; then follow that one, too"
             ),
+            Self::Copied(datagrams) => write!(
+                f,
+                "{datagrams} more were read than came to this port: a broadcast, or what goes to a group, comes once, and each \
+                 socket of its port is given a copy"
+            ),
             Self::CompleteSince(datagrams) => write!(
                 f,
                 "{datagrams} more were read than came to this port: as many fragments waited for their others when the account \
@@ -118,6 +123,12 @@ impl fmt::Display for Explanation {
                 f,
                 "{datagrams} whose fragments waited for their others when the account began were given up since: they are not \
                  in it"
+            ),
+            Self::BehindCut(datagrams) => write!(
+                f,
+                "{datagrams} came to the receiver's namespace and were not read, and its calls returned less than a datagram \
+                 each: of joined ones (UDP_GRO) those behind are cut off, too: {}",
+                Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
             Self::Upstream(datagrams, place) => {

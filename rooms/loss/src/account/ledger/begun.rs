@@ -11,7 +11,8 @@ use crate::account::remarks::Explanation;
 use crate::places::Place;
 
 /// The evidence of a port without what is known to have been begun before: no fragment of it was seen to pass, and no more than
-/// waited in its namespace. `None`: there is nothing of the kind.
+/// waited in its namespace. What never passed the namespaces followed and did not wait there is another's: it is in no ledger.
+/// `None`: there is nothing of the kind.
 pub(super) fn left_out(evidence: &Evidence, port: u16) -> Option<Evidence> {
     let begun = evidence.trace.begun_before.iter().filter(|count| count.datagrams > 0);
     let mut unseen: HashMap<(u16, u32), u64> =
@@ -23,10 +24,10 @@ pub(super) fn left_out(evidence: &Evidence, port: u16) -> Option<Evidence> {
     let mut waited: HashMap<u32, u64> =
         evidence.namespaces.iter().map(|namespace| (namespace.inode, namespace.waited)).collect();
     let is_of_port = |to: u16| to == port || to == 0 && !evidence.several_ports;
-    for drop in without.trace.drops.iter_mut().filter(|drop| is_of_port(drop.port) && is_given_up(drop)) {
-        // Where it waited is known only of what has passed: of these it need not be.
-        let mut anywhere = u64::MAX;
-        let room = if drop.namespace == 0 { &mut anywhere } else { waited.entry(drop.namespace).or_default() };
+    let given_up = without.trace.drops.iter_mut().filter(|drop| is_of_port(drop.port) && is_given_up(drop));
+    let (anywhere, known): (Vec<&mut Drop>, Vec<&mut Drop>) = given_up.partition(|drop| drop.namespace == 0);
+    for drop in known {
+        let room = waited.entry(drop.namespace).or_default();
         for key in [(drop.port, drop.namespace), (drop.port, 0)] {
             let Some(left) = unseen.get_mut(&key) else { continue };
             let share = drop.datagrams.min(*left).min(*room);
@@ -36,6 +37,21 @@ pub(super) fn left_out(evidence: &Evidence, port: u16) -> Option<Evidence> {
             *room -= share;
             without.begun_before += share;
         }
+    }
+    // Where it waited is known only of what has passed, which these have not.
+    for drop in anywhere {
+        let Some(left) = unseen.get_mut(&(drop.port, 0)) else { continue };
+        let share = drop.datagrams.min(*left);
+        drop.datagrams -= share;
+        drop.buffers -= drop.buffers.min(share);
+        *left -= share;
+        let mut own = share;
+        for room in waited.values_mut() {
+            let taken = own.min(*room);
+            *room -= taken;
+            own -= taken;
+        }
+        without.begun_before += share - own;
     }
     for namespace in &mut without.namespaces {
         namespace.waited = waited.get(&namespace.inode).copied().unwrap_or(0);
@@ -143,6 +159,22 @@ mod tests {
         assert_eq!(told(&close(trace, 9)), (vec![(Place::Reassembly, 5)], Some(0)));
     }
 
+    /// Its fragments waited in a namespace that nobody follows: with their first one, and without.
+    #[test]
+    fn what_was_given_up_elsewhere_is_in_no_ledger() {
+        let drops = [(PORT, 3), (0, 200)].map(|(port, count)| drop("FRAG_REASM_TIMEOUT", 0, port, count));
+        let trace = Trace {
+            drops: drops.to_vec(),
+            begun_before: vec![counted(0, PORT, 3), counted(0, 0, 200)],
+            ..Trace::default()
+        };
+        let ledger = close(trace.clone(), 0);
+        assert_eq!(told(&ledger), (vec![], Some(0)), "{ledger:#?}");
+        assert!(ledger.explanation.is_empty(), "{ledger:#?}");
+        // No more than waited here may be its own.
+        assert_eq!(close(trace, 4).explanation, [Explanation::BegunBefore(4)]);
+    }
+
     #[test]
     fn what_was_completed_since_is_not_told_as_redirected() {
         let read = SocketTrace {
@@ -195,5 +227,58 @@ mod tests {
         let ledger = close(Trace { sends: vec![], departures: vec![], ..trace }, 0);
         assert_eq!((ledger.sent, ledger.arrived, ledger.unexplained), (None, Some(6), Some(0)), "{ledger:#?}");
         assert_eq!(ledger.explanation, [Explanation::Upstream(4, Place::Firewall)], "{ledger:#?}");
+    }
+
+    /// What came in part is found by looking: more of them than there were make no datagram that was read one that did not come.
+    #[test]
+    fn what_was_read_has_arrived_however_many_came_in_part() {
+        let read = SocketTrace {
+            cookie: 20,
+            namespace: RECEIVER,
+            port: PORT,
+            enqueued: 6,
+            reads: 6,
+            read_datagrams: Some(6),
+            read_bytes: 18_000,
+            queued_before: Some(0),
+            ..SocketTrace::default()
+        };
+        let trace = Trace {
+            arrivals: passed(RECEIVER, 0, 10),
+            sockets: vec![read],
+            came_in_part: vec![counted(RECEIVER, PORT, 7)],
+            ..Trace::default()
+        };
+        let ledger = close(trace, 0);
+        assert_eq!((ledger.arrived, ledger.received, ledger.unexplained), (Some(6), Some(6), Some(0)), "{ledger:#?}");
+    }
+
+    /// Ten in each buffer, of which 20 bytes were read.
+    #[test]
+    fn what_is_behind_a_cut_is_not_told_as_redirected() {
+        let read = |bytes| SocketTrace {
+            cookie: 20,
+            namespace: RECEIVER,
+            port: PORT,
+            enqueued: 5,
+            reads: 5,
+            read_datagrams: Some(5),
+            read_bytes: 5 * bytes,
+            queued_before: Some(0),
+            ..SocketTrace::default()
+        };
+        let sends = Sends { cookie: 10, namespace: SENDER, port: PORT, calls: 50, datagrams: 50, ..Sends::default() };
+        for (bytes, expected) in [(20, Explanation::BehindCut(45)), (3000, Explanation::VanishedBehind(45))] {
+            let trace = Trace {
+                sends: vec![sends],
+                departures: passed(SENDER, 10, 50),
+                arrivals: passed(RECEIVER, 0, 50),
+                sockets: vec![read(bytes)],
+                ..Trace::default()
+            };
+            let ledger = close(trace, 0);
+            assert_eq!((ledger.received, ledger.unexplained), (Some(5), Some(45)), "{ledger:#?}");
+            assert_eq!(ledger.explanation, [expected], "{ledger:#?}");
+        }
     }
 }

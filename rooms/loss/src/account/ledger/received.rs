@@ -95,7 +95,9 @@ impl LedgerBuilder<'_> {
         });
         let passed = received.unwrap_or(0) + queue.unwrap_or(0) + behind.sum::<u64>();
         let short = passed.saturating_sub(arrived);
-        if short <= self.evidence.moving { arrived + short } else { arrived }
+        // Which came in part is found by looking now and then: what was read came whole.
+        let in_part = self.home.map_or(0, |home| self.came_in_part(home));
+        if short <= self.evidence.moving + in_part { arrived + short } else { arrived }
     }
 
     pub(super) fn receiver_traces(&self) -> Vec<SocketTrace> {

@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::Detail;
+use weir_kernel::trace::{Detail, SocketTrace};
 
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
@@ -81,9 +81,14 @@ impl<'a> LedgerBuilder<'a> {
             let may_have_begun = more <= self.may_have_begun();
             self.explanation.push(if may_have_begun {
                 Explanation::CompleteSince(more)
+            } else if self.may_be_copies() {
+                Explanation::Copied(more)
             } else {
                 Explanation::ReadMore(more)
             });
+        }
+        if rest > 0 && sent.is_none() && self.is_cut() {
+            self.explanation.push(Explanation::BehindCut(rest.unsigned_abs()));
         }
         let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
             return;
@@ -98,8 +103,30 @@ impl<'a> LedgerBuilder<'a> {
             self.explanation.push(Explanation::VanishedBefore(before));
         }
         if behind > 0 {
-            self.explanation.push(Explanation::VanishedBehind(behind));
+            let is_cut = self.is_cut();
+            self.explanation.push(if is_cut {
+                Explanation::BehindCut(behind)
+            } else {
+                Explanation::VanishedBehind(behind)
+            });
         }
+    }
+
+    /// Whether some of what came may have been given to each of several sockets that have one ledger.
+    fn may_be_copies(&self) -> bool {
+        let names = ["IpExt.InBcastPkts", "IpExt.InMcastPkts", "Ip6.InMcastPkts"];
+        let home = self.evidence.namespaces.iter().find(|namespace| Some(namespace.inode) == self.home);
+        self.endpoints.receivers.len() > 1 && home.is_some_and(|home| names.iter().any(|name| home.counter(name) > 0))
+    }
+
+    /// Whether its calls returned less than a datagram has, on average: of joined ones (UDP_GRO) nobody knows then how many
+    /// there were.
+    fn is_cut(&self) -> bool {
+        let Some(home) = self.home.filter(|_| self.evidence.partial.is_none()) else { return false };
+        let (came, bytes) = (u128::from(self.arrivals(home)), u128::from(self.bytes_came(home)));
+        let traces = self.receiver_traces();
+        let is_less = |socket: &SocketTrace| u128::from(socket.read_bytes) * came < bytes * u128::from(socket.reads);
+        traces.iter().any(is_less)
     }
 
     /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
