@@ -168,6 +168,24 @@ impl Channel {
         if let Outlet::Quic { client, .. } = &self.outlet { client.left_behind() } else { 0 }
     }
 
+    /// QUIC datagrams that quinn has taken; 0: another transport.
+    pub(super) fn taken(&self) -> u64 {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.taken() } else { 0 }
+    }
+
+    /// QUIC datagrams that have left; 0: another transport, or never connected.
+    pub(super) fn have_left(&self) -> u64 {
+        match &self.outlet {
+            Outlet::Quic { client, .. } => client.stats().map_or(0, |stats| stats.frame_tx.datagram),
+            _ => 0,
+        }
+    }
+
+    /// QUIC: whether the peer had acknowledged all when the drain was over; `None`: nobody knows, or another transport.
+    pub(super) fn acknowledged(&self) -> Option<bool> {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.acknowledged() } else { None }
+    }
+
     /// Time spent waiting for the send buffer.
     pub(super) fn blocked(&self) -> Duration {
         match &self.outlet {
