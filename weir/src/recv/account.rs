@@ -206,7 +206,7 @@ impl Account {
         say!("  reordered   {}", self.reordered.unwrap_or(0));
         if self.contradicted > 0 {
             say!(
-                "  no end      {} announced ends contradict what came: forged, or of another run of the sender",
+                "  no end      {} announced ends or numbers contradict what came: forged, or of another run of the sender",
                 self.contradicted
             );
         }
