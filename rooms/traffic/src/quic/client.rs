@@ -271,7 +271,7 @@ impl Client {
                         // One that is gone with its connection was not acknowledged, and the other branch says why.
                         Some(finished) => {
                             if finished.await.is_err() {
-                                pending().await
+                                pending::<()>().await;
                             }
                         }
                         None if any_peer => have_left(connection, room).await,
