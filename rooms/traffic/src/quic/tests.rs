@@ -215,6 +215,7 @@ fn what_a_peer_that_falls_silent_has_not_acknowledged_is_told() {
         let (over, sender_is_over) = std::sync::mpsc::channel::<()>();
         let sent = thread::scope(|scope| {
             scope.spawn(|| {
+                let sender_is_over = sender_is_over;
                 let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
                 let mut events = Vec::new();
                 while events.iter().all(|event| matches!(event, Event::Connected)) {
