@@ -442,7 +442,7 @@ fn a_host_that_cannot_be_reached_is_told() {
     let (status, stdout, stderr) = outcome(sent);
     assert_eq!((status, &*stderr), (Some(0), ""), "{stdout}");
     let sent: Value = serde_json::from_str(&stdout).unwrap();
-    let told = |error: &Value| error["operation"] == "send" && error["error"] == "host unreachable";
+    let told = |error: &Value| error["operation"] == "send" && error["error"] == "no route to host";
     assert!(sent["errors"].as_array().unwrap().iter().any(told), "{sent}");
     // What was reported about one costs none of the others.
     assert_eq!((&sent["sent"], &sent["shortfall"]), (&400.into(), &0.into()), "{sent}");
