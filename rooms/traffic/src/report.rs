@@ -48,6 +48,11 @@ pub struct SendReport {
     pub lost_packets: Option<u64>,
     /// QUIC datagrams: bytes that quinn kept for messages that had not left when the drain was over.
     pub left_behind: u64,
+    /// QUIC datagrams: messages that quinn had taken and that had not left when the drain was over.
+    pub never_left: u64,
+    /// QUIC: whether the peer had acknowledged everything when the drain was over; of datagrams, something behind the last of
+    /// them. `None`: another transport, nothing was drained, or the receiver of this process was asked instead.
+    pub acknowledged: Option<bool>,
     /// UDP: announcements of the end, that the kernel took; not in `sent`.
     pub announcements: u64,
     /// The sender's own address, as the kernel chose it.
@@ -231,7 +236,8 @@ pub struct SessionReport {
     pub announced: Option<u64>,
     /// Announcements of the end that came; not in `delivered`.
     pub announcements: u64,
-    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts.
+    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts. Of
+    /// sessions that do not tell whose they are also numbers that no sender can have reached.
     pub contradicted: u64,
     /// Where the sender's clock runs.
     pub machine: Machine,

@@ -108,6 +108,9 @@ pub struct SenderSettings {
     pub drain: Duration,
     /// Whether to announce the number of messages behind the last one, for a receiver in another process.
     pub announce: bool,
+    /// UDP, not in batches: whether to count all that the network reports about datagrams, also that a host cannot be reached,
+    /// which the kernel keeps to itself otherwise (IP_RECVERR).
+    pub reports: bool,
     /// Whether to keep the time of every send (8 bytes a message), up to [`Self::MAX_SEND_TIMES`].
     pub keep_send_times: bool,
     /// Whether to keep when every message was due and sent (16 bytes each), likewise.
@@ -142,6 +145,7 @@ impl SenderSettings {
             connect_timeout: Duration::from_secs(30),
             drain: Duration::from_secs(10),
             announce: false,
+            reports: false,
             keep_send_times: false,
             keep_departures: false,
         }
@@ -157,6 +161,11 @@ impl SenderSettings {
     /// Whether the kernel may be handed runs to cut.
     pub(super) fn in_runs(&self) -> bool {
         self.in_batches() && self.batch.is_none()
+    }
+
+    /// Whether the network's reports are read.
+    pub(super) fn reads_reports(&self) -> bool {
+        self.reports && self.transport == Transport::Udp && !self.in_batches()
     }
 
     /// Refuses what no socket could do.

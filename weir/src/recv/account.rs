@@ -25,7 +25,7 @@ pub(crate) struct Account {
     received_bytes: Option<u64>,
     /// Datagrams that announced the end, not in `received`.
     announcements: u64,
-    /// Announced ends that what came contradicts, in no other count.
+    /// Announced ends, and numbers, that what came contradicts, in no other count.
     contradicted: u64,
     /// Without an announced count: those missing before the last one that came.
     lost: Option<u64>,
@@ -206,7 +206,7 @@ impl Account {
         say!("  reordered   {}", self.reordered.unwrap_or(0));
         if self.contradicted > 0 {
             say!(
-                "  no end      {} announced ends contradict what came: forged, or of another run of the sender",
+                "  no end      {} announced ends or numbers contradict what came: forged, or of another run of the sender",
                 self.contradicted
             );
         }

@@ -91,8 +91,10 @@ impl<'a> Summary<'a> {
         let (listed, evicted) = (self.sessions.len() as u64, self.evicted_open);
         let open = self.sessions.iter().filter(|session| session.sent.is_none()).count();
         match open {
-            0 if listed + self.evicted == 0 => format!("nothing came within {}", format::span(idle)),
-            0 if evicted == 0 => format!("nothing came within {}", format::span(idle)),
+            0 if listed + self.evicted == 0 && self.directions.is_empty() => {
+                format!("nothing came within {}", format::span(idle))
+            }
+            0 if evicted == 0 => format!("nothing more came within {}, and others are waited for", format::span(idle)),
             0 => format!("{evicted} sessions gave way to others before their end was announced: raise --sessions"),
             _ => format!(
                 "{open} of {listed} sessions have not announced their end, and nothing came of them for {}: counts are \
@@ -110,7 +112,7 @@ impl Summary<'_> {
         let all = self.sessions.len();
         (contradicted > 0).then(|| {
             format!(
-                "{contradicted} of {all} sessions announced an end that what came contradicts (forged, or a sender that was \
+                "{contradicted} of {all} sessions told an end or a number that what came contradicts (forged, or a sender that was \
                  started again): counts are of what came"
             )
         })

@@ -253,6 +253,8 @@ impl Send {
             connect_timeout: self.connect_timeout.duration(),
             drain: self.drain.duration(),
             announce: true,
+            // A socket that also receives would be woken up by each.
+            reports: !self.reverse && !self.bidir,
             keep_departures: self.messages.is_some(),
             ..SenderSettings::new(self.to)
         }

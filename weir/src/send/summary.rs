@@ -53,6 +53,12 @@ struct Stream {
     connect_s: Option<f64>,
     retransmits: Option<u32>,
     outstanding_bytes: Option<u64>,
+    /// QUIC: whether all was acknowledged when the drain ended; of datagrams, something behind the last of them.
+    acknowledged: Option<bool>,
+    /// QUIC, where it was not: bytes of a stream that may be outstanding.
+    outstanding_at_most_bytes: Option<u64>,
+    /// QUIC datagrams: messages that waited to be sent when the drain ended; they are in `sent`.
+    never_left: Option<u64>,
     partial_bytes: u64,
     /// QUIC: packets declared lost.
     lost_packets: Option<u64>,
@@ -151,6 +157,18 @@ impl<'a> Summary<'a> {
         if let Some(bytes) = self.all.outstanding_bytes.filter(|&bytes| bytes > 0) {
             say!("              {bytes} bytes not acknowledged when the drain ended");
         }
+        if let Some(messages) = self.all.never_left.filter(|&messages| messages > 0) {
+            say!("              {messages} messages had not left when the drain ended: they were never sent");
+        }
+        match self.all.outstanding_at_most_bytes.filter(|&bytes| bytes > 0) {
+            Some(bytes) => say!("              up to {bytes} bytes not acknowledged when the drain ended"),
+            None if self.all.acknowledged == Some(false) => {
+                say!(
+                    "              nothing acknowledged behind the last message when the drain ended: what came is unknown"
+                );
+            }
+            None => {}
+        }
     }
 }
 
@@ -166,6 +184,10 @@ impl Stream {
         };
         let msgs_per_s = (span > 0.0).then(|| messages as f64 / span);
         let tcp = report.tcp_after_drain;
+        let stream = report.acknowledged.filter(|_| settings.transport == Transport::Quic);
+        // quinn tells no more, but takes no more than that before some of it is acknowledged.
+        let window = report.send_buffer.map_or(u64::MAX, |bytes| bytes as u64);
+        let at_most = window.min(report.sent_bytes + report.partial_bytes);
         Self {
             from: report.local,
             session: settings.session,
@@ -182,7 +204,10 @@ impl Stream {
             blocked_s: report.blocked.as_secs_f64(),
             connect_s: report.connect.map(|connect| connect.as_secs_f64()),
             retransmits: tcp.map(|tcp| tcp.retransmits),
-            outstanding_bytes: tcp.map(|tcp| tcp.outstanding_bytes()),
+            outstanding_bytes: tcp.map(|tcp| tcp.outstanding_bytes()).or((stream == Some(true)).then_some(0)),
+            acknowledged: report.acknowledged,
+            outstanding_at_most_bytes: (stream == Some(false)).then_some(at_most),
+            never_left: (settings.transport == Transport::QuicDatagram).then_some(report.never_left),
             partial_bytes: report.partial_bytes,
             lost_packets: report.lost_packets,
             stopped: report.stopped,
@@ -205,6 +230,10 @@ impl Stream {
             all.connect_s = all.connect_s.zip(stream.connect_s).map(|(a, b)| a.max(b));
             all.retransmits = all.retransmits.zip(stream.retransmits).map(|(a, b)| a + b);
             all.outstanding_bytes = sum(all.outstanding_bytes, stream.outstanding_bytes);
+            all.acknowledged = all.acknowledged.zip(stream.acknowledged).map(|(a, b)| a && b);
+            let more = stream.outstanding_at_most_bytes;
+            all.outstanding_at_most_bytes = all.outstanding_at_most_bytes.map_or(more, |a| Some(a + more.unwrap_or(0)));
+            all.never_left = sum(all.never_left, stream.never_left);
             all.partial_bytes += stream.partial_bytes;
             all.lost_packets = sum(all.lost_packets, stream.lost_packets);
             all.stopped |= stream.stopped;

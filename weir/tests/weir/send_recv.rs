@@ -4,10 +4,13 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
+use ipnet::IpNet;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_kernel::links::Netlink;
 use weir_service::clock::now;
+use weir_testbed::network::{end, namespace};
 
 use crate::network::await_that;
 
@@ -417,6 +420,32 @@ fn errors_are_one_line_and_a_status() {
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
         }
     }
+}
+
+/// The kernel gives a neighbour that does not answer up after 3 s, and says so only to those that read reports.
+#[test]
+fn a_host_that_cannot_be_reached_is_told() {
+    let (Some(here), Some(there)) = (namespace(), namespace()) else { return };
+    let mut netlink = Netlink::open(&here).unwrap();
+    // What the kernel reports to itself goes through it.
+    netlink.set_loopback_up().unwrap();
+    netlink.add_veth(&end(&here, "eth0", 1, 1500), &end(&there, "eth0", 2, 1500)).unwrap();
+    let eth0 = netlink.link("eth0").unwrap().index;
+    netlink.add_address(eth0, "10.0.0.1/24".parse::<IpNet>().unwrap()).unwrap();
+    netlink.set_up(eth0).unwrap();
+    let mut other = Netlink::open(&there).unwrap();
+    let port = other.link("eth0").unwrap().index;
+    other.set_up(port).unwrap();
+    netlink.wait_until_running("eth0").unwrap();
+    let send = ["send", "--to", "10.0.0.9:5000", "--rate", "50/s", "-n", "400", "--json"];
+    let sent = here.run(|| weir(&send).output().unwrap()).unwrap();
+    let (status, stdout, stderr) = outcome(sent);
+    assert_eq!((status, &*stderr), (Some(0), ""), "{stdout}");
+    let sent: Value = serde_json::from_str(&stdout).unwrap();
+    let told = |error: &Value| error["operation"] == "send" && error["error"] == "no route to host";
+    assert!(sent["errors"].as_array().unwrap().iter().any(told), "{sent}");
+    // What was reported about one costs none of the others.
+    assert_eq!((&sent["sent"], &sent["shortfall"]), (&400.into(), &0.into()), "{sent}");
 }
 
 #[test]

@@ -9,7 +9,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nix::libc::ETIMEDOUT;
-use quinn::{Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime};
+use quinn::{
+    Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt,
+};
 use weir_service::clock::{Nanos, nanos, now};
 use weir_service::stop::Stop;
 
@@ -37,8 +39,12 @@ pub(crate) struct Client {
     any_peer: bool,
     connected: Option<Connected>,
     blocked: Nanos,
+    /// Datagrams that quinn took.
+    taken: u64,
     /// Bytes that quinn kept for datagrams that had not left when the connection was closed.
     left_behind: usize,
+    /// Whether the drain ended since the peer had acknowledged everything; `None`: not drained, or nobody asked.
+    acknowledged: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -134,7 +140,17 @@ impl Client {
         let datagrams = settings.transport == Transport::QuicDatagram;
         let origin = Origin::open(settings, tls::Identity::of_process()?)?;
         let (send_buffer, any_peer) = (send_buffer(settings), settings.quic.any_peer);
-        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0, left_behind: 0 })
+        Ok(Self {
+            origin,
+            datagrams,
+            send_buffer,
+            any_peer,
+            connected: None,
+            blocked: 0,
+            taken: 0,
+            left_behind: 0,
+            acknowledged: None,
+        })
     }
 
     /// Its own address; unspecified if no route leads to the peer.
@@ -155,6 +171,17 @@ impl Client {
     /// Bytes that quinn still kept for datagrams when the drain was over.
     pub(crate) fn left_behind(&self) -> u64 {
         self.left_behind as u64
+    }
+
+    /// Datagrams that quinn has taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Whether the peer had acknowledged all when the drain was over. Of datagrams: something after the last of them, so
+    /// that what was lost of them is declared lost. `None`: not drained, or the receiver of this process was asked instead.
+    pub(crate) fn acknowledged(&self) -> Option<bool> {
+        self.acknowledged
     }
 
     /// Time spent waiting for quinn to take what was to be sent.
@@ -194,7 +221,10 @@ impl Client {
             let sending = connection.send_datagram_wait(bytes.to_vec().into());
             let sent = wait(reactor, &mut self.blocked, deadline, sending);
             return match sent {
-                Waited::Come(Ok(())) => Written::All,
+                Waited::Come(Ok(())) => {
+                    self.taken += 1;
+                    Written::All
+                }
                 Waited::Come(Err(SendDatagramError::TooLarge)) => {
                     Written::Broken(fits(bytes.len(), connection.max_datagram_size()).err().unwrap_or_default())
                 }
@@ -238,7 +268,12 @@ impl Client {
                 error = connection.closed() => ended_by(&error),
                 () = async {
                     match finished {
-                        Some(finished) => drop(finished.await),
+                        // One that is gone with its connection was not acknowledged, and the other branch says why.
+                        Some(finished) => {
+                            if finished.await.is_err() {
+                                pending::<()>().await;
+                            }
+                        }
                         None if any_peer => have_left(connection, room).await,
                         None => pending().await,
                     }
@@ -246,18 +281,22 @@ impl Client {
             }
         };
         let mut over = pin!(over);
-        let error = loop {
+        let (error, acknowledged) = loop {
             if !any_peer && exchange.delivered() >= exchange.sent() {
-                break None;
+                break (None, true);
             }
             // The receiver lives in this process: what it has counted needs no packet to tell.
             let look = now().saturating_add(nanos(LOOK)).min(deadline);
             match reactor.until(Some(look), over.as_mut()) {
-                Waited::Come(error) => break error,
-                Waited::Not if stop.is_set() || now() >= deadline => break None,
+                Waited::Come(error) => {
+                    let acknowledged = error.is_none();
+                    break (error, acknowledged);
+                }
+                Waited::Not if stop.is_set() || now() >= deadline => break (None, false),
                 Waited::Not => {}
             }
         };
+        self.acknowledged = (any_peer || !self.datagrams).then_some(acknowledged);
         self.left_behind =
             if self.datagrams { room.saturating_sub(connection.datagram_send_buffer_space()) } else { 0 };
         connection.close(DONE, b"");
@@ -269,9 +308,18 @@ impl Client {
     }
 }
 
-/// Waits until no datagram waits to be sent, and as long again as those on their way may take.
+/// Waits until no datagram waits to be sent and the peer has acknowledged something since, and as long again as those on
+/// their way may take.
 async fn have_left(connection: &Connection, room: usize) {
     while connection.datagram_send_buffer_space() < room {
+        tokio::time::sleep(LOOK).await;
+    }
+    // Whether the last datagrams were acknowledged quinn does not tell. What follows them has to be: room for more streams,
+    // which nobody needs.
+    let acknowledgements = || connection.stats().frame_rx.acks;
+    let before = acknowledgements();
+    connection.set_max_concurrent_uni_streams(VarInt::from_u32(MORE_STREAMS));
+    while acknowledgements() == before {
         tokio::time::sleep(LOOK).await;
     }
     tokio::time::sleep(2 * connection.rtt() + LAST_DATAGRAMS).await;
@@ -317,6 +365,9 @@ const SOCKET_BUFFER: usize = 4 << 20;
 
 /// What a receiver may take to read the last datagrams, before the connection's end overtakes them.
 const LAST_DATAGRAMS: Duration = Duration::from_millis(20);
+
+/// Streams that the peer may open, more than it could before (100): only then it is told.
+const MORE_STREAMS: u32 = 200;
 
 /// How often to ask the receiver whether everything has arrived.
 const LOOK: Duration = Duration::from_millis(2);

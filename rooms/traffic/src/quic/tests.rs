@@ -102,6 +102,7 @@ fn datagrams_that_have_left_end_the_drain() {
     let begin = now();
     let (sent, _) = run(settings);
     assert_eq!((&sent.errors, sent.left_behind), (&vec![], 0));
+    assert_eq!((sent.never_left, sent.acknowledged), (0, Some(true)));
     assert!(sent.sent > 0 && now() - begin < nanos(Duration::from_secs(300)));
 }
 
@@ -192,6 +193,44 @@ fn a_peer_that_goes_away_ends_the_run_and_is_counted() {
     });
     assert!(sent.sent >= 1 && sent.used < Duration::from_secs(60));
     assert_eq!((sent.errors.len(), sent.errors[0].operation), (1, "send"), "{sent:?}");
+}
+
+/// As of a receiver that was killed, or behind a firewall that has changed its mind.
+#[test]
+fn what_a_peer_that_falls_silent_has_not_acknowledged_is_told() {
+    for transport in [Transport::Quic, Transport::QuicDatagram] {
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let listener = Listener::bind(&receiving(transport)).unwrap();
+        let settings = SenderSettings {
+            interval: Duration::ZERO,
+            duration: Duration::from_secs(2),
+            // More than is under way at first.
+            send_buffer: Some(1 << 20),
+            drain: Duration::from_millis(300),
+            quic: QuicSettings { any_peer: true, ..QuicSettings::default() },
+            announce: true,
+            ..sending(transport, listener.local_addr())
+        };
+        let sender = Sender::open(&settings).unwrap();
+        let (over, sender_is_over) = std::sync::mpsc::channel::<()>();
+        let sent = thread::scope(|scope| {
+            scope.spawn(|| {
+                let sender_is_over = sender_is_over;
+                let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+                let mut events = Vec::new();
+                while events.iter().all(|event| matches!(event, Event::Connected)) {
+                    arrivals.next(&mut events, None, false);
+                }
+                // It lives, and does nothing.
+                let _ = sender_is_over.recv();
+            });
+            let sent = sender.run(&exchange, &stop);
+            drop(over);
+            sent
+        });
+        assert_eq!((sent.sent > 0, sent.acknowledged), (true, Some(false)), "{transport}");
+        assert_eq!(sent.never_left > 0, transport == Transport::QuicDatagram, "{transport}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::libc::{EINPROGRESS, MSG_NOSIGNAL};
+use nix::libc::{EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ENOBUFS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 use weir_kernel::tcp::TcpInfo;
@@ -29,6 +29,8 @@ pub(crate) struct Channel {
     runs: bool,
     /// Whether a message may be lost for good.
     lossy: bool,
+    /// Whether the kernel keeps what the network reports, to be read.
+    reports: bool,
 }
 
 #[derive(Debug)]
@@ -85,19 +87,20 @@ impl Channel {
             }
         };
         let lossy = matches!(settings.transport, Transport::Udp | Transport::QuicDatagram);
-        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: settings.in_runs(), lossy })
+        let (runs, reports) = (settings.in_runs(), settings.reads_reports());
+        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs, lossy, reports })
     }
 
     /// One of datagrams through a socket that others use, too.
     pub(crate) fn of_datagrams(socket: Arc<weir_dgram::Socket>, way: Option<Way>) -> Self {
         let outlet = Outlet::Datagrams { socket, way };
-        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: true }
+        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: true, reports: false }
     }
 
     /// One on a connection that others use, too, and that stays when this has ended.
     pub(crate) fn of_stream(socket: socket2::Socket) -> Self {
         let outlet = Outlet::Stream { socket, connected: true, shared: true };
-        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: false }
+        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: false, reports: false }
     }
 
     /// The socket, to be used by others, too; `None`: it is another kind.
@@ -168,6 +171,24 @@ impl Channel {
         if let Outlet::Quic { client, .. } = &self.outlet { client.left_behind() } else { 0 }
     }
 
+    /// QUIC datagrams that quinn has taken; 0: another transport.
+    pub(super) fn taken(&self) -> u64 {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.taken() } else { 0 }
+    }
+
+    /// QUIC datagrams that have left; 0: another transport, or never connected.
+    pub(super) fn have_left(&self) -> u64 {
+        match &self.outlet {
+            Outlet::Quic { client, .. } => client.stats().map_or(0, |stats| stats.frame_tx.datagram),
+            _ => 0,
+        }
+    }
+
+    /// QUIC: whether the peer had acknowledged all when the drain was over; `None`: nobody knows, or another transport.
+    pub(super) fn acknowledged(&self) -> Option<bool> {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.acknowledged() } else { None }
+    }
+
     /// Time spent waiting for the send buffer.
     pub(super) fn blocked(&self) -> Duration {
         match &self.outlet {
@@ -215,7 +236,7 @@ impl Channel {
         loop {
             let (socket, result) = match &mut self.outlet {
                 Outlet::Datagrams { socket, way } => {
-                    let result = send_datagram(socket, *way, message, &mut self.errors);
+                    let result = send_datagram(socket, *way, message, self.reports, &mut self.errors);
                     (AsFd::as_fd(&**socket), result)
                 }
                 Outlet::Stream { socket, .. } => {
@@ -297,7 +318,11 @@ impl Channel {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
             let taken = send_one(socket, way, end);
             announced += taken.messages as u64;
-            if taken.icmp > 0 {
+            let unheard = |errno| self.reports && matches!(errno, EHOSTUNREACH | ENETUNREACH);
+            if taken.reported.is_some_and(unheard) {
+                // It may be reached again.
+                count_reports(socket, &taken, true, &mut self.errors);
+            } else if taken.icmp > 0 {
                 // It has heard an announcement, or was never there: before the first one only messages can have been refused.
                 if let Some(errno) = taken.reported.filter(|_| round == 0) {
                     self.errors.count("send", &io::Error::from_raw_os_error(errno));
@@ -347,13 +372,46 @@ fn send_datagram(
     socket: &weir_dgram::Socket,
     way: Option<Way>,
     message: &[u8],
+    reports: bool,
     errors: &mut ErrorLog,
 ) -> io::Result<()> {
-    let taken = send_one(socket, way, message);
-    if let Some(errno) = taken.reported {
+    let mut taken = send_one(socket, way, message);
+    // A report that came while the call was repeated is no error of this datagram either.
+    for _ in 0..REPEATS {
+        let pending = count_reports(socket, &taken, reports, errors);
+        if !pending || taken.error.as_ref().is_none_or(|error| error.kind() == io::ErrorKind::WouldBlock) {
+            break;
+        }
+        taken = send_one(socket, way, message);
+    }
+    match taken.error {
+        // Of what an interface's queue drops the kernel tells only those that read reports: as without them it was sent.
+        Some(error) if reports && error.raw_os_error() == Some(ENOBUFS) => {
+            errors.count("interface queue", &error);
+            Ok(())
+        }
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
+}
+
+/// Counts what the network reported about earlier datagrams: each of the reports, where they are kept. None is left, which
+/// would wake up whoever waits for the socket. Whether there was one.
+fn count_reports(socket: &weir_dgram::Socket, taken: &SendProgress, reports: bool, errors: &mut ErrorLog) -> bool {
+    let mut told = false;
+    if reports && (taken.icmp > 0 || taken.error.is_some()) {
+        while let Ok(Some(report)) = socket.next_error() {
+            // What this machine says of a datagram, its send call has said.
+            if report.origin != weir_dgram::Origin::Local {
+                errors.count("send", &io::Error::from_raw_os_error(report.errno));
+                told = true;
+            }
+        }
+    }
+    if let Some(errno) = taken.reported.filter(|_| !told) {
         errors.count("send", &io::Error::from_raw_os_error(errno));
     }
-    taken.error.map_or(Ok(()), Err)
+    told
 }
 
 fn send_one(socket: &weir_dgram::Socket, way: Option<Way>, message: &[u8]) -> SendProgress {
@@ -422,6 +480,9 @@ fn wait(socket: BorrowedFd<'_>, events: PollFlags, deadline: Nanos, stop: &Stop)
 
 /// Runs, or datagrams, that a call has at most.
 const RUNS: usize = 64;
+
+/// Calls for one datagram that reports about earlier ones may fail.
+const REPEATS: u32 = 8;
 
 const ANNOUNCEMENTS: u32 = 5;
 const ANNOUNCEMENT_INTERVAL: Duration = Duration::from_millis(20);

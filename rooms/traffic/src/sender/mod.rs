@@ -141,7 +141,7 @@ impl Run<'_> {
         self.report.used = std::time::Duration::from_nanos(over - start);
         let interval = nanos(settings.interval);
         if ours && settings.pacing == Pacing::Schedule && interval > 0 {
-            let due = (at.min(window.end) - start).div_ceil(interval);
+            let due = due_within(at.min(window.end) - start, interval, self.report.sent);
             self.report.due = Some(settings.count.map_or(due, |count| due.min(count.get())));
         }
         self.report.blocked = self.channel.blocked();
@@ -321,6 +321,7 @@ impl Run<'_> {
     /// Announces the end if asked to, and waits until the peer has taken everything.
     fn finish(&mut self) {
         let deadline = now().saturating_add(nanos(self.settings.drain));
+        let taken = self.channel.taken();
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
             self.report.announcements = self.channel.announce(&end, deadline, self.stop);
@@ -329,6 +330,9 @@ impl Run<'_> {
         self.report.tcp_after_drain = self.channel.tcp_info();
         self.report.lost_packets = self.channel.lost_packets();
         self.report.left_behind = self.channel.left_behind();
+        // They leave in their order: a greeting before them, announcements behind them.
+        self.report.never_left = taken.saturating_sub(self.channel.have_left());
+        self.report.acknowledged = self.channel.acknowledged();
     }
 
     /// Makes room for the send times, so that none is allocated while sending.
@@ -345,11 +349,37 @@ impl Run<'_> {
     }
 }
 
+/// Messages that are due in a time, at an interval of whole nanoseconds. That of a rate may be rounded down: what is due
+/// at the very end by that alone is due only if it was `sent`.
+fn due_within(time: Nanos, interval: Nanos, sent: u64) -> u64 {
+    let due = time.div_ceil(interval);
+    let last = due.saturating_sub(1);
+    // Rounding has made it early by less than 1 ns for each message before it.
+    if time - last * interval < last { last.max(sent.min(due)) } else { due }
+}
+
 /// Lets the receiver end whatever happens to the sender.
 struct CloseOnDrop<'a>(&'a Exchange);
 
 impl Drop for CloseOnDrop<'_> {
     fn drop(&mut self) {
         self.0.close(self.0.sent(), now());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::due_within;
+
+    #[test]
+    fn what_rounding_alone_makes_due_is_no_shortfall() {
+        let second = 1_000_000_000;
+        // 3000 a second is 333,333.3 ns.
+        assert_eq!(due_within(3 * second, 333_333, 9000), 9000);
+        assert_eq!(due_within(3 * second, 333_333, 9001), 9001);
+        assert_eq!(due_within(3 * second, 333_333, 8000), 9000);
+        assert_eq!(due_within(second, 10_000_000, 0), 100);
+        assert_eq!(due_within(second + 1_000_000, 10_000_000, 0), 101);
+        assert_eq!(due_within(0, 10, 0), 0);
     }
 }

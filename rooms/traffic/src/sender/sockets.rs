@@ -20,6 +20,7 @@ pub(super) fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::S
         multicast_interface: interface.clone().filter(|_| multicast),
         interface: interface.filter(|_| !multicast),
         gso: settings.in_runs(),
+        errors: settings.reads_reports(),
         ..Options::default()
     };
     Ok(weir_dgram::Socket::connect(settings.from, settings.to, &options)?)

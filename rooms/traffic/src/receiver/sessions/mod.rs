@@ -228,10 +228,13 @@ impl<'a> Sessions<'a> {
         self.delivered
     }
 
-    /// When the last message came, or, as long as no flow was granted, a request that was refused. An end alone, which
-    /// anybody can send, is no message.
+    /// When the last message came, the last flow the other way ended, or, as long as no flow was granted, a request that was
+    /// refused. An end alone, which anybody can send, is no message.
     pub(crate) fn last_arrival(&self) -> Option<Nanos> {
-        self.last_arrival.max(self.last_refused.filter(|_| self.reverse == 0))
+        let refused = self.last_refused.filter(|_| self.reverse == 0);
+        // Whoever asked for it was there as long as it went.
+        let flowed = Some(self.reverse_ended).filter(|&ended| self.reverse > 0 && ended > 0);
+        self.last_arrival.max(refused).max(flowed)
     }
 
     /// Sessions so far, or flows, whichever are more: one that goes both ways is both.

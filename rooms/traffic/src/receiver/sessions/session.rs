@@ -9,7 +9,7 @@ use super::super::ending::GRACE;
 use super::eviction::PROVEN;
 use super::{Key, Progress};
 use crate::sequence::Arrival;
-use crate::{Flight, Machine, SessionReport, Window};
+use crate::{Flight, Machine, SequenceSet, SessionReport, Window};
 
 /// A session, and what is known of it besides its report.
 pub(super) struct Session {
@@ -157,6 +157,10 @@ impl Session {
             };
         }
         let number = report.numbers.expand(probe.sequence);
+        if probe.kind != Kind::Hello && self.is_beyond_reach(number, at) {
+            self.report.contradicted += 1;
+            return Counted::Other;
+        }
         match probe.kind {
             Kind::Hello => return Counted::Other,
             Kind::End => {
@@ -192,6 +196,15 @@ impl Session {
         self.vary(probe.sent, at);
         let delay = if self.report.machine == Machine::Other { None } else { self.delayed(number, probe, at) };
         Counted::New { number, reordered, delay }
+    }
+
+    /// Whether a number is so far ahead that no sender can have reached it since its first message came. Whoever knows
+    /// address and session can forge it where messages do not tell whose they are.
+    fn is_beyond_reach(&self, number: u64, at: Nanos) -> bool {
+        let report = &self.report;
+        let since = at.saturating_sub(report.first_arrival);
+        let reach = report.numbers.end().saturating_add(HEAD_START).saturating_add(since / FASTEST);
+        self.unproven && self.key.incarnation == 0 && report.delivered > 0 && number > reach
     }
 
     /// Takes an announced end, if what has come does not contradict it.
@@ -249,6 +262,12 @@ impl Session {
         self.heard = true;
     }
 }
+
+/// From one message to the next of the fastest sender, ns: 100 million a second.
+const FASTEST: Nanos = 10;
+
+/// Messages that may be ahead besides, since the first one was held up.
+const HEAD_START: u64 = SequenceSet::SPAN;
 
 /// Idle times for which strangers are waited for, all together.
 const PATIENCE: Nanos = 6;

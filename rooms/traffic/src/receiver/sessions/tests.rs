@@ -334,5 +334,27 @@ fn a_request_that_was_refused_starts_the_idle_time_until_one_is_granted() {
         assert_eq!(sessions.last_arrival(), Some(5));
         sessions.expect_reverse();
         assert_eq!(sessions.last_arrival(), None);
+        // The idle time counts from the end of what was asked for.
+        sessions.reverse_ended(50);
+        assert_eq!(sessions.last_arrival(), Some(50));
     });
+}
+
+#[test]
+fn numbers_that_no_sender_can_have_reached_count_as_contradicted() {
+    let report = received(10, |sessions| {
+        let mut count = |kind, sequence, at| {
+            sessions.count(&probe(kind, 7, sequence, at, 0), 32, peer(1), at);
+        };
+        (0..300).for_each(|number| count(Kind::Message, number, SECOND + u64::from(number)));
+        // 4 * 10^9 messages within 5 ms, an end of as many, and one behind that.
+        count(Kind::Message, 4_000_000_000, SECOND + 5_000_000);
+        count(Kind::End, 2_000_000_000, SECOND + 5_000_000);
+        (300..600).for_each(|number| count(Kind::Message, number, SECOND + 6_000_000 + u64::from(number)));
+        count(Kind::End, 600, 2 * SECOND);
+        count(Kind::Message, 2_000_000_000, 2 * SECOND + 1);
+    });
+    let [session] = &report.sessions[..] else { panic!("{:?}", report.sessions) };
+    assert_eq!((session.announced, session.delivered, session.sent_at_least()), (Some(600), 600, 600));
+    assert!(session.contradicted > 0);
 }
