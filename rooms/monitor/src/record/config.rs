@@ -88,7 +88,8 @@ impl Origin {
             needed.keys(&settings.keys)?;
             if is_check {
                 needed.listen(&settings.receive.listen)?;
-                needed.directory(&[Step::Key("directory")], &settings.archive.directory)?;
+                let user = config.fixed.user.as_deref();
+                needed.directory(&[Step::Key("directory")], &settings.archive.directory, user)?;
                 needed.admin(&config.fixed, &self.fixed)?;
             }
             Ok((config, needed.into_warnings()))
