@@ -112,6 +112,11 @@ impl<'f, 'd> Needed<'f, 'd> {
     /// An address of this machine to serve at, likewise. `by_flag`: it does not stand in the file.
     pub(crate) fn server(&self, key: &str, address: SocketAddr, by_flag: bool) -> Result<()> {
         let place = Self::new(self.file.filter(|_| !by_flag));
+        if address.ip().is_multicast() {
+            return Err(
+                place.error(&[Step::Key(key)], format!("{address} is a group (name an address of this machine)"))
+            );
+        }
         let bound = TcpListener::bind(SocketAddr::new(address.ip(), 0)).map(drop);
         place.address(&[Step::Key(key)], address, bound)
     }
@@ -233,6 +238,8 @@ mod tests {
         ] {
             assert_eq!(found.unwrap_err().to_string(), line);
         }
+        let group = needed.server("admin", "239.1.1.1:7".parse().unwrap(), false).unwrap_err();
+        assert_eq!(group.to_string(), "m.toml: admin: 239.1.1.1:7 is a group (name an address of this machine)");
         needed.listen(&listen("127.0.0.1:5110")).unwrap();
         needed.interface(&[Step::Key("interface")], Some("lo")).unwrap();
         needed.directory(&directory, folder.path(), None).unwrap();
