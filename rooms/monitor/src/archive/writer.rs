@@ -395,6 +395,8 @@ const MOST_OF_A_SECOND: u32 = 1000;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     #[test]
@@ -403,5 +405,18 @@ mod tests {
         assert_eq!((of(nix::errno::Errno::ENOSPC), of(nix::errno::Errno::EDQUOT)), (ROOM, ROOM));
         assert!(of(nix::errno::Errno::EACCES).starts_with("it is permitted again"));
         assert_eq!(of(nix::errno::Errno::EIO), "that is mended");
+    }
+
+    #[test]
+    fn what_is_forbidden_is_not_begun() {
+        let folder = tempfile::TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        if may_fill(folder.path()).is_ok() {
+            weir_testbed::skip("a user who is not root");
+            return;
+        }
+        let settings = Settings { directory: folder.path().into(), prefix: "weir".into(), limits: Limits::default() };
+        let refused = Writer::new(&settings, Arc::default()).err().unwrap();
+        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     }
 }
