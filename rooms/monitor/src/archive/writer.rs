@@ -397,6 +397,8 @@ const MOST_OF_A_SECOND: u32 = 1000;
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use nix::unistd::{Uid, setfsuid};
+
     use super::*;
 
     #[test]
@@ -411,12 +413,16 @@ mod tests {
     fn what_is_forbidden_is_not_begun() {
         let folder = tempfile::TempDir::new().unwrap();
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
-        if may_fill(folder.path()).is_ok() {
-            weir_testbed::skip("a user who is not root");
-            return;
-        }
         let settings = Settings { directory: folder.path().into(), prefix: "weir".into(), limits: Limits::default() };
-        let refused = Writer::new(&settings, Arc::default()).err().unwrap();
-        assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
+        // Root may everything: of files this thread is somebody else.
+        let begin = move || {
+            setfsuid(Uid::from_raw(65_534));
+            let is_judged = may_fill(&settings.directory).is_err();
+            is_judged.then(|| Writer::new(&settings, Arc::default()).err().map(|error| error.kind()))
+        };
+        match thread::spawn(begin).join().unwrap() {
+            Some(refused) => assert_eq!(refused, Some(io::ErrorKind::PermissionDenied)),
+            None => weir_testbed::skip("somebody who may not do everything"),
+        }
     }
 }
