@@ -39,6 +39,11 @@ impl User {
         self.uid.as_raw()
     }
 
+    /// The number of its group.
+    pub fn gid(&self) -> u32 {
+        self.gid.as_raw()
+    }
+
     /// A name from the user database, with its main group, or numbers: `nobody`, `65534`, `65534:65534`. A single number
     /// without an entry in the database is its own group's number, too.
     ///

@@ -5,12 +5,15 @@ use std::fmt::Display;
 use std::fs;
 use std::io;
 use std::net::{SocketAddr, TcpListener, UdpSocket};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow};
+use nix::errno::Errno;
+use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::net::if_::if_nametoindex;
-use nix::unistd::{AccessFlags, access};
+use nix::unistd::{AccessFlags, faccessat};
+use weir_kernel::capabilities::{User, as_user};
 use weir_service::Fixed;
 use weir_service::config::{Document, Step};
 
@@ -109,6 +112,11 @@ impl<'f, 'd> Needed<'f, 'd> {
     /// An address of this machine to serve at, likewise. `by_flag`: it does not stand in the file.
     pub(crate) fn server(&self, key: &str, address: SocketAddr, by_flag: bool) -> Result<()> {
         let place = Self::new(self.file.filter(|_| !by_flag));
+        if address.ip().is_multicast() {
+            return Err(
+                place.error(&[Step::Key(key)], format!("{address} is a group (name an address of this machine)"))
+            );
+        }
         let bound = TcpListener::bind(SocketAddr::new(address.ip(), 0)).map(drop);
         place.address(&[Step::Key(key)], address, bound)
     }
@@ -130,22 +138,56 @@ impl<'f, 'd> Needed<'f, 'd> {
         }
     }
 
-    /// A directory that files can be made in.
-    pub(crate) fn directory(&mut self, path: &[Step<'_>], directory: &Path) -> Result<()> {
+    /// A directory that files can be made in. `user`: whom the service becomes before it makes any.
+    pub(crate) fn directory(&mut self, path: &[Step<'_>], directory: &Path, user: Option<&str>) -> Result<()> {
         let shown = directory.display();
-        match fs::metadata(directory) {
+        let about = match fs::metadata(directory) {
             Err(error) => return Err(self.error(path, format!("{shown}: {error} (make it, or name another)"))),
             Ok(about) if !about.is_dir() => {
                 return Err(self.error(path, format!("{shown} is no directory (name one)")));
             }
-            Ok(_) => {}
+            Ok(about) => about,
+        };
+        let Some(name) = user else {
+            // Another user may run the service.
+            if may_fill(directory).is_err() {
+                self.warn(path, format!("{shown}: this user cannot make files in it"));
+            }
+            return Ok(());
+        };
+        let user = User::find(name).map_err(|error| self.error(&[Step::Key("user")], error))?;
+        // Who may become that user knows for certain; else the mode tells.
+        let may = match as_user(&user, || may_fill(directory).is_ok()) {
+            Ok(Some(may)) => may,
+            Ok(None) | Err(_) => is_permitted(&about, &user),
+        };
+        match may {
+            true => Ok(()),
+            false => Err(self.error(
+                path,
+                format!("{shown}: user {name} cannot make files in it (chown or chmod it, or name another)"),
+            )),
         }
-        // Another user may run the service.
-        if access(directory, AccessFlags::W_OK | AccessFlags::X_OK).is_err() {
-            self.warn(path, format!("{shown}: this user cannot make files in it"));
-        }
-        Ok(())
     }
+}
+
+/// Whether whoever runs this now may make files in a directory. Whether there is room is another matter.
+pub(crate) fn may_fill(directory: &Path) -> io::Result<()> {
+    match faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS) {
+        Err(refused @ (Errno::EACCES | Errno::EPERM)) => Err(refused.into()),
+        _ => Ok(()),
+    }
+}
+
+/// What the mode of a directory says of the same: whoever gives up root for a user has that user's own group alone.
+fn is_permitted(about: &fs::Metadata, user: &User) -> bool {
+    let shift = match () {
+        () if user.uid() == 0 => return true,
+        () if about.uid() == user.uid() => 6,
+        () if about.gid() == user.gid() => 3,
+        () => 0,
+    };
+    (about.mode() >> shift) & 0o3 == 0o3
 }
 
 /// Whether opening it would wait for somebody else.
@@ -155,6 +197,8 @@ pub(crate) fn is_pipe(path: &Path) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const TEXT: &str = "senders = [\n  \"a.pub\",\n  \"b.pub\",\n]\n[[listen]]\naddress = \"192.0.2.1:5110\"\n";
@@ -184,19 +228,44 @@ mod tests {
                 "m.toml:5: listen.interface: there is no interface nowhere0 here (ip link lists those that there are)".into(),
             ),
             (
-                needed.directory(&directory, &files[1]),
+                needed.directory(&directory, &files[1], None),
                 format!("m.toml: directory: {shown}: No such file or directory (os error 2) (make it, or name another)"),
             ),
             (
-                needed.directory(&directory, &files[0]),
+                needed.directory(&directory, &files[0], Some("0")),
                 format!("m.toml: directory: {} is no directory (name one)", files[0].display()),
             ),
         ] {
             assert_eq!(found.unwrap_err().to_string(), line);
         }
+        let group = needed.server("admin", "239.1.1.1:7".parse().unwrap(), false).unwrap_err();
+        assert_eq!(group.to_string(), "m.toml: admin: 239.1.1.1:7 is a group (name an address of this machine)");
         needed.listen(&listen("127.0.0.1:5110")).unwrap();
         needed.interface(&[Step::Key("interface")], Some("lo")).unwrap();
-        needed.directory(&directory, folder.path()).unwrap();
+        needed.directory(&directory, folder.path(), None).unwrap();
         assert_eq!(needed.into_warnings(), [""; 0]);
+    }
+
+    /// Whoever runs this may write there: it is the user of the file who counts.
+    #[test]
+    fn a_directory_is_looked_at_as_its_user() {
+        let folder = tempfile::TempDir::new().unwrap();
+        let (shown, about) = (folder.path().display(), fs::metadata(folder.path()).unwrap());
+        let (own, group) = (format!("{}:4000001", about.uid()), format!("4000001:{}", about.gid()));
+        let look = |mode: u32, user: &str| {
+            fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+            let found = Needed::new(None).directory(&[Step::Key("directory")], folder.path(), Some(user));
+            found.map_err(|error| error.to_string())
+        };
+        let refused = |user: &str| -> Result<(), String> {
+            Err(format!("directory: {shown}: user {user} cannot make files in it (chown or chmod it, or name another)"))
+        };
+        assert_eq!(look(0o755, "4000001:4000001"), refused("4000001:4000001"));
+        assert_eq!(look(0o755, &own), Ok(()));
+        assert_eq!(look(0o755, &group), refused(&group));
+        assert_eq!(look(0o775, &group), Ok(()));
+        assert_eq!(look(0o777, "4000001:4000001"), Ok(()));
+        let unknown = look(0o777, "no-such-user").unwrap_err();
+        assert!(unknown.starts_with("user: look up user no-such-user: "), "{unknown}");
     }
 }

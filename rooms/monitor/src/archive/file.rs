@@ -180,8 +180,7 @@ impl Seek for Output {
 impl Head {
     /// By which viewers of files list it: `/station/stream/channel`.
     fn topic(&self) -> String {
-        let Self { station, stream, channel, .. } = self;
-        format!("/{station}/{stream}/{}", channel.name)
+        format!("/{}/{}/{}", self.origin(), self.stream, self.channel.name)
     }
 }
 

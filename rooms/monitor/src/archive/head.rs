@@ -12,7 +12,7 @@ use crate::receive::Stream;
 pub struct Head {
     /// The session.
     pub session: u64,
-    /// The station.
+    /// Who sends it: the station, or a server that sends it on.
     pub station: String,
     /// Its stream.
     pub stream: String,
@@ -29,6 +29,16 @@ impl Head {
             stream: stream.name.clone(),
             channel: channel.clone(),
         }
+    }
+
+    /// The station that it is of, whoever sends it.
+    pub fn origin(&self) -> &str {
+        if self.channel.origin.is_empty() { &self.station } else { &self.channel.origin }
+    }
+
+    /// The server that sends it on; empty: the station itself sends it.
+    pub fn server(&self) -> &str {
+        if self.channel.origin.is_empty() { "" } else { &self.station }
     }
 
     /// As the metadata of a channel in a file; what is not told is not there.

@@ -151,7 +151,9 @@ impl<'a> Player<'a> {
             self.senders.len() - 1
         });
         let sender = &mut self.senders[at];
-        let known = sender.metadata.channels.iter().position(|channel| channel.name == head.channel.name);
+        // What a server sends on is of several stations, whose channels may have one name.
+        let is_it = |known: &Channel| known.name == head.channel.name && known.origin == head.channel.origin;
+        let known = sender.metadata.channels.iter().position(is_it);
         let channel = known.unwrap_or_else(|| {
             let id = u16::try_from(sender.metadata.channels.len()).unwrap_or(u16::MAX);
             sender.metadata.channels.push(Channel { id, ..head.channel.clone() });
@@ -351,3 +353,26 @@ const SLACK: Duration = Duration::from_millis(1);
 const BEATS_APART: Duration = Duration::from_millis(50);
 
 const TOLD_APART: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use weir_dgram::Options;
+
+    use super::*;
+
+    #[test]
+    fn channels_of_one_name_that_a_server_sends_on_stay_apart_with_their_origins() {
+        let settings = Settings { files: Vec::new(), speed: 0.0, keep_times: true, to: "127.0.0.1:9".parse().unwrap() };
+        let socket = Socket::bind("127.0.0.1:0".parse().unwrap(), &Options::default()).unwrap();
+        let stop = Stop::new().unwrap();
+        let mut player = Player::new(&settings, &socket, &stop);
+        for (id, origin) in [(0, "alpha"), (1, "beta")] {
+            let channel = Channel { id, name: "temp".into(), origin: origin.into(), ..Channel::default() };
+            player.know(&Arc::new(Head { session: 7, station: "control".into(), stream: "view".into(), channel }));
+        }
+        assert_eq!((player.senders.len(), player.senders[0].metadata.station.as_str()), (1, "control"));
+        let origins: Vec<_> = player.senders[0].metadata.channels.iter().map(|told| told.origin.as_str()).collect();
+        assert_eq!(origins, ["alpha", "beta"]);
+        assert_eq!(player.places.values().collect::<std::collections::HashSet<_>>().len(), 2);
+    }
+}

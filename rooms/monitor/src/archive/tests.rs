@@ -226,12 +226,47 @@ fn a_table_adds_up_to_what_was_sent() {
     assert_eq!(
         fs::read_to_string(&out).unwrap(),
         format!(
-            "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause\n\
-             1700000000000000000,{of},0,2,,,1,\n\
-             1700000000001000000,{of},1,,,,9,socket\n\
-             1700000000010000000,{of},10,2.5,0,5,10,\n"
+            "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause,server\n\
+             1700000000000000000,{of},0,2,,,1,,\n\
+             1700000000001000000,{of},1,,,,9,socket,\n\
+             1700000000010000000,{of},10,2.5,0,5,10,,\n"
         )
     );
+}
+
+#[test]
+fn what_a_server_sends_on_is_of_its_stations() {
+    let dir = TempDir::new().unwrap();
+    let (file, out) = (dir.path().join("a.mcap"), dir.path().join("out"));
+    let mut archive = ArchiveFile::create(&file).unwrap();
+    let stream = Stream { station: "control".into(), name: "view".into(), ..(*stream(7)).clone() };
+    for (id, origin) in [(0, "alpha"), (1, "beta")] {
+        let channel = Channel { name: "temp".into(), origin: origin.into(), ..(*channel(id)).clone() };
+        archive.channel(&Head::new(&stream, &channel)).unwrap();
+        let values = 2_f32.to_le_bytes();
+        archive.block((7, id), &block(id, 0, Values::Samples(Element::F32, &values)), (0.5, 1.0)).unwrap();
+    }
+    archive.finish().unwrap();
+    let bytes = fs::read(&file).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("/alpha/view/temp") && text.contains("/beta/view/temp"));
+    let export = |format, channels: &[&str]| {
+        let channels = channels.iter().map(|&name| name.to_owned()).collect();
+        let choice = export::Choice { channels, ..Default::default() };
+        export::export(std::slice::from_ref(&file), format, &choice, fs::File::create(&out).unwrap()).unwrap();
+        String::from_utf8_lossy(&fs::read(&out).unwrap()).into_owned()
+    };
+    let row = |origin| format!("1700000000000000000,{origin},view,temp,T,0000000000000007,0,2,,,1,,control\n");
+    let titles = "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause,server\n";
+    let both = export(export::Format::Csv, &["temp"]);
+    assert_eq!(both, format!("{titles}{}{}", row("alpha"), row("beta")));
+    let one = export(export::Format::Csv, &["beta/view/temp"]);
+    assert_eq!(one, format!("{titles}{}", row("beta")));
+    // The least and the greatest of each column stand at its end.
+    let table = export(export::Format::Parquet, &[]);
+    for text in ["alpha", "beta", "control"] {
+        assert!(table.contains(text), "{text}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use super::lost::Lost;
 use super::recorder::{Batch, Entry};
 use super::state::{State, Tally};
 use super::{Limits, Settings};
+use crate::needed::may_fill;
 
 pub(super) struct Writer {
     directory: PathBuf,
@@ -56,6 +57,8 @@ impl Writer {
         if !about.is_dir() {
             return Err(io::Error::other("no directory"));
         }
+        // A disk that is full may have room later: what is forbidden stays so.
+        may_fill(&settings.directory)?;
         let (syncs, files) = sync_channel::<Arc<File>>(1);
         let sync = move || {
             for file in files {
@@ -250,7 +253,7 @@ impl Writer {
             self.finish();
         } else if let Some(told) = self.is_low() {
             self.finish();
-            self.pause(&told);
+            self.pause(&told, ROOM);
         }
     }
 
@@ -260,7 +263,7 @@ impl Writer {
             return;
         }
         if let Some(told) = self.is_low() {
-            self.pause(&told);
+            self.pause(&told, ROOM);
             return;
         }
         match self.create() {
@@ -273,7 +276,7 @@ impl Writer {
                 let (chunk, tally) = (Lost::default(), Tally::default());
                 self.file = Some(Open { file, begun: now, due: now + CHUNK_TIME, chunk, tally });
             }
-            Err(error) => self.pause(&format!("{}: {error}", self.directory.display())),
+            Err(error) => self.pause(&format!("{}: {error}", self.directory.display()), until(&error)),
         }
     }
 
@@ -316,15 +319,14 @@ impl Writer {
         if let Err(error) = file.break_off() {
             tracing::warn!("archive: end {}: {error} (it can be read all the same)", path.display());
         }
-        self.pause(&format!("{}: {error}", path.display()));
+        self.pause(&format!("{}: {error}", path.display()), until(error));
     }
 
-    fn pause(&mut self, why: &str) {
+    /// `until`: what it waits for.
+    fn pause(&mut self, why: &str, until: &str) {
         self.retry = Some(Instant::now() + RETRIES_APART);
         if self.state.trouble(Some(why.to_owned())) {
-            tracing::warn!(
-                "archive: {why}: nothing is kept until there is room again (gaps of cause server tell what is missing)"
-            );
+            tracing::warn!("archive: {why}: nothing is kept until {until} (gaps of cause server tell what is missing)");
         }
     }
 
@@ -369,6 +371,17 @@ fn free(directory: &Path) -> Option<u64> {
     Some(about.blocks_available() as u64 * about.fragment_size() as u64)
 }
 
+/// What has to be so before it can be written again.
+fn until(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => "it is permitted again: see to the owner and the mode of the directory",
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ROOM,
+        _ => "that is mended",
+    }
+}
+
+const ROOM: &str = "there is room again";
+
 /// Chunks: large ones are written fast, and one at most is lost with the machine.
 pub(super) const CHUNK_BYTES: usize = 4 << 20;
 
@@ -379,3 +392,37 @@ const CHUNK_TIME: Duration = Duration::from_secs(1);
 const RETRIES_APART: Duration = Duration::from_secs(1);
 
 const MOST_OF_A_SECOND: u32 = 1000;
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use nix::unistd::{Uid, setfsuid};
+
+    use super::*;
+
+    #[test]
+    fn room_is_waited_for_where_there_is_none_alone() {
+        let of = |errno: nix::errno::Errno| until(&errno.into());
+        assert_eq!((of(nix::errno::Errno::ENOSPC), of(nix::errno::Errno::EDQUOT)), (ROOM, ROOM));
+        assert!(of(nix::errno::Errno::EACCES).starts_with("it is permitted again"));
+        assert_eq!(of(nix::errno::Errno::EIO), "that is mended");
+    }
+
+    #[test]
+    fn what_is_forbidden_is_not_begun() {
+        let folder = tempfile::TempDir::new().unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o555)).unwrap();
+        let settings = Settings { directory: folder.path().into(), prefix: "weir".into(), limits: Limits::default() };
+        // Root may everything: of files this thread is somebody else.
+        let begin = move || {
+            setfsuid(Uid::from_raw(65_534));
+            let is_judged = may_fill(&settings.directory).is_err();
+            is_judged.then(|| Writer::new(&settings, Arc::default()).err().map(|error| error.kind()))
+        };
+        match thread::spawn(begin).join().unwrap() {
+            Some(refused) => assert_eq!(refused, Some(io::ErrorKind::PermissionDenied)),
+            None => weir_testbed::skip("somebody who may not do everything"),
+        }
+    }
+}

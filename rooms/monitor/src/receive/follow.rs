@@ -35,6 +35,9 @@ pub struct Changes {
     pub evicted: AtomicU64,
     /// Channels not taken: all feeds that there is room for are heard, or all channels of one.
     pub refused: AtomicU64,
+    /// Samples that no server of a feed had, behind the last of one and in front of the first of the next: gaps of cause `server`, which
+    /// no session of a sender lacks.
+    pub missing: AtomicU64,
 }
 
 /// A feed, by stream name and origin, and the channel's number in it.
@@ -107,7 +110,7 @@ impl<S: Sink> Follow<S> {
         for (id, line) in (0..).zip(&mut feed.lines) {
             line.offset = None;
             for kept in line.waiting.remove(&to).unwrap_or_default() {
-                line.give(&kept.block(id), &feed.stream, &mut self.inner);
+                line.give(&kept.block(id), &feed.stream, &self.changes, &mut self.inner);
             }
         }
     }
@@ -227,7 +230,7 @@ impl<S: Sink> Sink for Follow<S> {
         let Some(line) = lines.get_mut(usize::from(id)) else { return };
         let moved = Block { channel: id, ..*block };
         if stream.session == *chosen {
-            line.give(&moved, shown, &mut self.inner);
+            line.give(&moved, shown, &self.changes, &mut self.inner);
             return;
         }
         let waiting = line.waiting.entry(stream.session).or_default();
@@ -330,13 +333,16 @@ impl Feed {
 
 impl Line {
     /// A block of the server that is followed.
-    fn give<S: Sink>(&mut self, block: &Block<'_>, stream: &Arc<Stream>, sink: &mut S) {
+    fn give<S: Sink>(&mut self, block: &Block<'_>, stream: &Arc<Stream>, changes: &Changes, sink: &mut S) {
         let offset = *self.offset.get_or_insert_with(|| self.track.shift(block));
         let moved = Block { first: block.first.wrapping_add_signed(offset), ..*block };
         if moved.first.checked_add(moved.samples()).is_none() {
             return;
         }
         let (gap, new) = self.track.accept(moved, Cause::Server, &mut 0);
+        if let Some(gap) = &gap {
+            changes.missing.fetch_add(gap.samples(), Ordering::Relaxed);
+        }
         for block in gap.iter().chain(&new) {
             sink.block(stream, block);
         }

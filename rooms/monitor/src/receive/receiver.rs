@@ -72,6 +72,11 @@ impl Listen {
     pub fn new(address: SocketAddr) -> Self {
         Self { address, interface: None, source: None }
     }
+
+    /// Whether somebody can send from an address: a group never does.
+    pub(crate) fn can_send(source: IpAddr) -> bool {
+        !source.is_multicast() && !source.is_unspecified()
+    }
 }
 
 /// The group of stations, port [`PORT`].

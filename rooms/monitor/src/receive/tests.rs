@@ -480,6 +480,22 @@ fn another_server_takes_over_where_one_stops() {
 }
 
 #[test]
+fn what_no_server_had_is_counted_as_it_is_shown() {
+    let counted = Arc::new(Changes::default());
+    let mut follow = Follow::new(Book::default()).counting(counted.clone());
+    let first = Relay::new(1, 0, 1, &mut follow);
+    first.send(0..1000, &mut follow);
+    let count = || counted.missing.load(std::sync::atomic::Ordering::Relaxed);
+    assert_eq!(count(), 0);
+    // It is killed, and started again two seconds later.
+    follow.stream(&first.stream, News::Silent);
+    Relay::new(2, 0, 1, &mut follow).send(3000..4000, &mut follow);
+    let (_, samples) = follow.inner().samples.values().next().unwrap();
+    let missing = samples.iter().filter(|sample| **sample == Err(Cause::Server)).count();
+    assert_eq!((samples.len(), missing, count()), (4000, 2000, 2000));
+}
+
+#[test]
 fn servers_that_were_killed_make_room_for_the_next() {
     let mut follow = Follow::new(Book::default());
     for (session, from) in (1..=30).zip((0..).step_by(2000)) {

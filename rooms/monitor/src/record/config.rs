@@ -88,7 +88,8 @@ impl Origin {
             needed.keys(&settings.keys)?;
             if is_check {
                 needed.listen(&settings.receive.listen)?;
-                needed.directory(&[Step::Key("directory")], &settings.archive.directory)?;
+                let user = config.fixed.user.as_deref();
+                needed.directory(&[Step::Key("directory")], &settings.archive.directory, user)?;
                 needed.admin(&config.fixed, &self.fixed)?;
             }
             Ok((config, needed.into_warnings()))
@@ -153,6 +154,11 @@ fn check(document: Document, file: Option<&config::Document<'_>>) -> Result<Conf
         };
         if !address.ip().is_multicast() && (interface.is_some() || source.is_some()) {
             return Err(error(format!("listen {address}: it is no group (leave out interface and source)")));
+        }
+        if let Some(source) = source.filter(|source| !Listen::can_send(*source)) {
+            return Err(error(format!(
+                "listen {address}: nobody sends from {source} (write the address of one machine)"
+            )));
         }
         let new = Listen { address, interface, source };
         if listen.contains(&new) {
@@ -251,6 +257,10 @@ mod tests {
             (
                 "[[listen]]\ninterface = \"eth0\"\naddress = \"127.0.0.1:1\"",
                 "record.toml:1: listen 127.0.0.1:1: it is no group (leave out interface and source)",
+            ),
+            (
+                "[[listen]]\naddress = \"239.1.1.1:1\"\nsource = \"239.1.1.2\"",
+                "record.toml:1: listen 239.1.1.1:1: nobody sends from 239.1.1.2 (write the address of one machine)",
             ),
             ("cut_size = \"1KiB\"", "record.toml:1: cut_size: 1KiB (it must be 1MiB or more)"),
             ("cut_after = \"10ms\"", "record.toml:1: cut_after: 10ms (it must be 1s or more)"),

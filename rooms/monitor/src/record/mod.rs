@@ -66,7 +66,9 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
 
     let archive = Arc::new(archive::State::default());
     let directory = settings.archive.directory.display();
-    let failed = |error: io::Error| anyhow!("write to {directory}: {error} (name a directory: --dir DIR)");
+    let failed = |error: io::Error| {
+        anyhow!("write to {directory}: {error} (make it writable to who runs this, or name another: --dir DIR)")
+    };
     let mut recorder = Recorder::start(&settings.archive, archive.clone(), service.pulse("archive")).map_err(failed)?;
     let (state, stop) = (Arc::new(State::new(receiver.shared(), archive)), Stop::new()?);
     let pulse = service.pulse("receive");

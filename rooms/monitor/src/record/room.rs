@@ -128,8 +128,10 @@ impl weir_service::Room for Room<'_> {
                     );
                 }
                 if lost > self.told.1 {
+                    let why = self.state.archive.what_is_wrong();
+                    let why = why.unwrap_or_else(|| "the disk is too slow or full".into());
                     tracing::warn!(
-                        "{} more samples were not kept: the disk is too slow or full (docs/monitor-archive.md)",
+                        "{} more samples were not kept: {why} (docs/monitor-archive.md)",
                         number(lost - self.told.1)
                     );
                 }

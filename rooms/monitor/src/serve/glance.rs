@@ -36,11 +36,8 @@ impl Glance {
         let (kept, watched) = (open.clone(), open.clone());
         let (stopped, ended) = (stop.clone(), stop.clone());
         let receive = move || {
-            receiver.run(
-                &mut Follow::new(Keeper::new(&kept, Derive::new(&[]))),
-                &stopped,
-                &Pulses::new().pulse("receive"),
-            );
+            let mut follow = Follow::new(Keeper::new(&kept, Derive::new(&[]))).counting(kept.changes.clone());
+            receiver.run(&mut follow, &stopped, &Pulses::new().pulse("receive"));
         };
         let look = move || {
             while !ended.wait(Instant::now() + LOOKS_APART) {

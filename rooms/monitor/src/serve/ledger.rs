@@ -42,6 +42,9 @@ pub struct Ledger {
     pub changes: u64,
     /// Samples that were due while a station did not run, by the times on both sides: gaps of cause `restart`, beside those of `received`.
     pub due_in_restarts: u64,
+    /// Of the samples that `received` misses by cause `server`, those that no server of a feed had: behind the last of one that stopped or
+    /// was started again, and in front of the first of the next.
+    pub missing_between_servers: u64,
     /// Feeds of servers that were forgotten for others, since nobody of them was heard, and channels of feeds that no server had any
     /// more; and channels refused where all were heard.
     pub forgotten_feeds: u64,

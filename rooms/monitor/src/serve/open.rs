@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_service::Observable;
 use weir_service::losses::Loss;
 use weir_service::metrics::Samples;
+use weir_wire::signal::Cause;
 
 use super::board::Board;
 use super::events::Events;
@@ -186,6 +187,10 @@ impl Open {
             self.streams().values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
         streams.sort_by(|a, b| (&a.station, &a.stream, &a.session).cmp(&(&b.station, &b.stream, &b.session)));
         let states = self.board().states();
+        // Sessions of servers are whole in themselves: what is missing between two of them only their feed lacks.
+        let (mut received, between) = (self.receive.counts(), self.changes.missing.load(Ordering::Relaxed));
+        let missing = received.missing.entry(Cause::Server.name()).or_default();
+        *missing = missing.saturating_add(between);
         Ledger {
             elapsed_s: self.now().as_secs_f64(),
             channels: states.len(),
@@ -195,11 +200,12 @@ impl Open {
             crowded_channels: self.crowded.load(Ordering::Relaxed),
             forgotten_channels: self.forgotten.load(Ordering::Relaxed),
             events: self.events.count(),
-            received: self.receive.counts(),
+            received,
             due_in_restarts: self.restart.load(Ordering::Relaxed),
             published: self.sent.as_ref().map(|sent| sent.count()),
             outputs: self.outputs.counts(),
             changes: self.changes.followed.load(Ordering::Relaxed),
+            missing_between_servers: between,
             forgotten_feeds: self.changes.evicted.load(Ordering::Relaxed),
             refused_feeds: self.changes.refused.load(Ordering::Relaxed),
             streams,
@@ -262,3 +268,19 @@ impl Observable for Open {
 
 /// Streams that the ledger tells of: as many as the receiver knows.
 const MOST_STREAMS: usize = 4096;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Bounds;
+
+    #[test]
+    fn what_no_server_of_a_feed_had_is_missing_by_cause() {
+        let history = Arc::new(History::new(Bounds::default()));
+        let open = Open::new(history, &Arc::default(), receive::Open::default());
+        open.changes.missing.store(20_250, Ordering::Relaxed);
+        let ledger = open.account();
+        assert_eq!((ledger.received.missing["server"], ledger.missing_between_servers), (20_250, 20_250));
+        assert!(ledger.closed && ledger.to_string().contains("missing, server: 20,250"), "{ledger}");
+    }
+}

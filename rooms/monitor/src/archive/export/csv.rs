@@ -12,24 +12,26 @@ use crate::archive::Head;
 pub(super) struct Csv<W: Write> {
     output: BufWriter<W>,
     line: String,
-    /// The head whose columns are in `words`.
+    /// The head whose columns are in `words` and `server`.
     head: Option<Arc<Head>>,
     words: String,
+    server: String,
 }
 
 impl<W: Write> Csv<W> {
     pub(super) fn new(output: W) -> Result<Self> {
         let mut output = BufWriter::with_capacity(1 << 20, output);
         output.write_all(TITLES.as_bytes()).context("write the table")?;
-        Ok(Self { output, line: String::new(), head: None, words: String::new() })
+        Ok(Self { output, line: String::new(), head: None, words: String::new(), server: String::new() })
     }
 }
 
 impl<W: Write> Table for Csv<W> {
     fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
         if !self.head.as_ref().is_some_and(|known| Arc::ptr_eq(known, head)) {
-            let words = [&head.station, &head.stream, &head.channel.name, &head.channel.unit].map(|text| quoted(text));
+            let words = [head.origin(), &head.stream, &head.channel.name, &head.channel.unit].map(quoted);
             self.words = format!("{},{:016x}", words.join(","), head.session);
+            self.server = quoted(head.server());
             self.head = Some(head.clone());
         }
         for row in rows {
@@ -39,8 +41,9 @@ impl<W: Write> Table for Csv<W> {
             let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
             let [value, least, greatest] = [*value, least, greatest].map(number);
             let cause = cause.map_or("", |cause| cause.name());
+            let (words, server) = (&self.words, &self.server);
             // Writing to a string does not fail.
-            let _ = writeln!(self.line, "{time},{},{index},{value},{least},{greatest},{samples},{cause}", self.words);
+            let _ = writeln!(self.line, "{time},{words},{index},{value},{least},{greatest},{samples},{cause},{server}");
             self.output.write_all(self.line.as_bytes()).context("write the table")?;
         }
         Ok(())
@@ -58,4 +61,4 @@ fn quoted(text: &str) -> String {
     if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
-const TITLES: &str = "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause\n";
+const TITLES: &str = "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause,server\n";

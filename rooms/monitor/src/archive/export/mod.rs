@@ -3,13 +3,14 @@
 //! | column | |
 //! |---|---|
 //! | time | of the first sample that the row stands for, ns since 1970 UTC |
-//! | station, stream, channel, unit | as the sender's metadata has them |
+//! | station, stream, channel, unit | as the sender's metadata has them; of what a server sends on, the station that it is of |
 //! | session | of the sender: indices count anew in each |
 //! | index | of that sample |
 //! | value | scaled; of a bucket the last; of a gap none |
 //! | least, greatest | of a bucket; of a sample and a gap none |
 //! | samples | how many samples the row stands for |
 //! | cause | of a gap: where they were lost |
+//! | server | who sent it on; of what stations send themselves none |
 
 mod csv;
 mod parquet;
@@ -158,7 +159,7 @@ impl Exported {
 impl Choice {
     /// `met`: which of the names there are.
     fn takes(&self, head: &Head, met: &mut [bool]) -> bool {
-        let Head { station, stream, channel, .. } = head;
+        let (station, Head { stream, channel, .. }) = (head.origin(), head);
         let is = |name: &String| *name == channel.name || *name == format!("{station}/{stream}/{}", channel.name);
         let mut takes = self.channels.is_empty();
         for (name, met) in self.channels.iter().zip(met) {

@@ -20,6 +20,7 @@ pub(super) struct Parquet<W: Write + Send> {
     head: Option<Arc<Head>>,
     /// Of the head: station, stream, channel, unit, session.
     texts: [ByteArray; 5],
+    server: Option<ByteArray>,
 }
 
 #[derive(Default)]
@@ -32,6 +33,7 @@ struct Columns {
     greatest: Vec<Option<f64>>,
     samples: Vec<i64>,
     cause: Vec<Option<ByteArray>>,
+    server: Vec<Option<ByteArray>>,
 }
 
 impl<W: Write + Send> Parquet<W> {
@@ -39,7 +41,7 @@ impl<W: Write + Send> Parquet<W> {
         let schema = Arc::new(parse_message_type(SCHEMA).context("the schema")?);
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
         let file = SerializedFileWriter::new(output, schema, Arc::new(properties)).context("write the table")?;
-        Ok(Self { file, columns: Columns::default(), head: None, texts: Default::default() })
+        Ok(Self { file, columns: Columns::default(), head: None, texts: Default::default(), server: None })
     }
 
     fn write_group(&mut self) -> Result<()> {
@@ -64,6 +66,7 @@ impl Columns {
         }
         required::<Int64Type, _>(&mut group, &self.samples)?;
         optional::<ByteArrayType, _>(&mut group, self.cause)?;
+        optional::<ByteArrayType, _>(&mut group, self.server)?;
         group.close().map(drop)
     }
 }
@@ -71,9 +74,10 @@ impl Columns {
 impl<W: Write + Send> Table for Parquet<W> {
     fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
         if !self.head.as_ref().is_some_and(|known| Arc::ptr_eq(known, head)) {
-            let Head { session, station, stream, channel } = head.as_ref();
+            let Head { session, stream, channel, .. } = head.as_ref();
             let session = format!("{session:016x}");
-            self.texts = [station, stream, &channel.name, &channel.unit, &session].map(|text| text.as_str().into());
+            self.texts = [head.origin(), stream, &channel.name, &channel.unit, &session].map(ByteArray::from);
+            self.server = Some(head.server()).filter(|server| !server.is_empty()).map(ByteArray::from);
             self.head = Some(head.clone());
         }
         let columns = &mut self.columns;
@@ -89,6 +93,7 @@ impl<W: Write + Send> Table for Parquet<W> {
             columns.greatest.push(greatest);
             columns.samples.push(row.samples.cast_signed());
             columns.cause.push(row.cause.map(|cause| cause.name().into()));
+            columns.server.push(self.server.clone());
         }
         if columns.time.len() >= GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
@@ -135,4 +140,5 @@ const SCHEMA: &str = "message signals {
     OPTIONAL DOUBLE greatest;
     REQUIRED INT64 samples;
     OPTIONAL BYTE_ARRAY cause (STRING);
+    OPTIONAL BYTE_ARRAY server (STRING);
 }";

@@ -94,6 +94,17 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         ..receive.bounds
     };
     let buffer = ("receive_buffer", document.receive_buffer, receive.receive_buffer);
+    let (http, admin) = (document.http.map_or(HTTP, |http| http.0), document.admin.map(|admin| admin.0));
+    for (key, address) in [("http", Some(http)), ("admin", admin)] {
+        if let Some(address) = address.filter(|address| address.ip().is_multicast()) {
+            let message = format!("{key}: {address} is a group (name an address of this machine)");
+            return Err(error(&[Step::Key(key)], message));
+        }
+    }
+    if let Some(admin) = admin.filter(|admin| is_same_place(*admin, http)) {
+        let message = format!("admin: {admin} is where the page is served, at {http} (give it a port of its own)");
+        return Err(error(&[Step::Key("admin")], message));
+    }
     let settings = Settings {
         receive: receive::Settings {
             listen,
@@ -101,7 +112,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
             bounds,
         },
         keys: Keys { group: document.key, senders: document.senders.unwrap_or_default(), sign: document.sign },
-        http: document.http.map_or(HTTP, |http| http.0),
+        http,
         api,
         peers,
         history: history::Bounds {
@@ -114,8 +125,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         publish,
         outputs,
     };
-    let fixed = Fixed::new(document.admin.map(|admin| admin.0), document.user)
-        .map_err(|message| error(&[Step::Key("user")], message))?;
+    let fixed = Fixed::new(admin, document.user).map_err(|message| error(&[Step::Key("user")], message))?;
     Ok(Config { settings, fixed })
 }
 
@@ -138,6 +148,10 @@ fn listen(
         }
         if written.source.is_some_and(|source| source.is_ipv4() != address.is_ipv4()) {
             return Err(error(&at("source"), format!("listen {address}: the source is of another family")));
+        }
+        if let Some(source) = written.source.filter(|source| !Listen::can_send(*source)) {
+            let message = format!("listen {address}: nobody sends from {source} (write the address of one machine)");
+            return Err(error(&at("source"), message));
         }
         all.push(listen);
     }
@@ -308,6 +322,13 @@ fn rule(index: usize, written: &Limit, error: &dyn Fn(&[Step<'_>], String) -> an
     Ok(Rule { channel: channel.clone(), limits })
 }
 
+/// Whether one cannot listen at both: 0.0.0.0 is all addresses of its family.
+fn is_same_place(one: SocketAddr, other: SocketAddr) -> bool {
+    let (a, b) = (one.ip(), other.ip());
+    let overlap = a == b || a.is_ipv4() == b.is_ipv4() && (a.is_unspecified() || b.is_unspecified());
+    overlap && one.port() == other.port() && one.port() != 0
+}
+
 fn is_origin(text: &str) -> bool {
     let host = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://")).unwrap_or_default();
     !host.is_empty() && host.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte))
@@ -374,6 +395,26 @@ mod tests {
             (
                 "[[listen]]\naddress = \"10.0.0.1:5110\"\ninterface = \"eth0\"\n".into(),
                 "m.toml:3: listen 10.0.0.1:5110: interface is of groups alone (remove it)",
+            ),
+            (
+                "[[listen]]\naddress = \"239.1.1.1:5110\"\nsource = \"239.1.1.2\"\n".into(),
+                "m.toml:3: listen 239.1.1.1:5110: nobody sends from 239.1.1.2 (write the address of one machine)",
+            ),
+            (
+                "http = \"239.1.1.1:80\"\n".into(),
+                "m.toml:1: http: 239.1.1.1:80 is a group (name an address of this machine)",
+            ),
+            (
+                "admin = \"[ff02::1]:80\"\n".into(),
+                "m.toml:1: admin: [ff02::1]:80 is a group (name an address of this machine)",
+            ),
+            (
+                "admin = \"127.0.0.1:5180\"\n".into(),
+                "m.toml:1: admin: 127.0.0.1:5180 is where the page is served, at 127.0.0.1:5180 (give it a port of its own)",
+            ),
+            (
+                "http = \"127.0.0.1:80\"\nadmin = \"0.0.0.0:80\"\n".into(),
+                "m.toml:2: admin: 0.0.0.0:80 is where the page is served, at 127.0.0.1:80 (give it a port of its own)",
             ),
             ("history = \"1ms\"\n".into(), "m.toml:1: history: 1ms (it must be 1s to 24h)"),
             ("memory = \"1KiB\"\n".into(), "m.toml:1: memory: 1KiB (it must be 1MiB to 1024GiB)"),

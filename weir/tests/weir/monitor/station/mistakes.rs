@@ -121,6 +121,11 @@ fn check_finds_what_is_not_there() {
         ("serve", "[publish]\ninterface = \"nowhere0\"", format!("2: publish.interface: {interface}")),
         ("record", listen, format!("3: listen.interface: {interface}")),
         ("record", "directory = \"/nowhere\"", "1: directory: /nowhere: No such file".into()),
+        (
+            "record",
+            "directory = \"/\"\nuser = \"4000001:4000001\"",
+            "1: directory: /: user 4000001:4000001 cannot make files in it".into(),
+        ),
     ] {
         std::fs::write(&file, text).unwrap();
         let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
