@@ -11,6 +11,7 @@
 //! Pure: it is told the time, and does no I/O. Each table has a limit and counts what it gave up ([`Statistics`]); a sample
 //! allocates nothing once dossiers and profiles have been used before.
 
+mod batches;
 mod classes;
 mod deciding;
 mod distinct;
@@ -217,6 +218,7 @@ impl Detector {
         }
         self.totals.tested += 1;
         let weights = self.views.admit(view, self.now, packets, bits);
+        self.views.enter(view, sighting.time, sighting.ago);
         let host = Span::host(packet.destination);
         // Hearsay teaches nothing.
         let mut usual = is_believed;
@@ -299,7 +301,7 @@ impl Detector {
         if entry.dossier == NONE && share >= SUSPICIOUS {
             entry.dossier = dossiers.open(key, now, share);
         }
-        dossiers.note(entry.dossier, sighting, classes, share);
+        dossiers.note(entry.dossier, sighting, classes, share, self.views.batches(key.view));
         if fired != 0 {
             self.fired(at, fired, is_believed);
         }

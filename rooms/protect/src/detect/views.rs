@@ -9,6 +9,7 @@ use std::net::IpAddr;
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
+use super::batches::Batches;
 use super::sequential::Most;
 
 /// A view, by its number; 0 is the edge.
@@ -30,6 +31,13 @@ struct State {
     agent: Option<IpAddr>,
     packets: Ceiling,
     bits: Ceiling,
+    batches: Batches,
+}
+
+impl State {
+    fn new(agent: Option<IpAddr>) -> Self {
+        Self { agent, packets: Ceiling::default(), bits: Ceiling::default(), batches: Batches::default() }
+    }
 }
 
 /// The most that samples have counted of late.
@@ -55,8 +63,7 @@ const MARGIN: f32 = 1.1;
 
 impl Views {
     pub(super) fn new(limit: usize) -> Self {
-        let edge = State { agent: None, packets: Ceiling::default(), bits: Ceiling::default() };
-        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![edge], refused: 0 }
+        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![State::new(None)], refused: 0 }
     }
 
     /// The view of an agent's packets that come in, or go out.
@@ -72,7 +79,7 @@ impl Views {
             return None;
         }
         let view = self.views.len() as View;
-        self.views.push(State { agent: Some(agent), packets: Ceiling::default(), bits: Ceiling::default() });
+        self.views.push(State::new(Some(agent)));
         self.index.insert(key, view);
         Some(view)
     }
@@ -92,6 +99,18 @@ impl Views {
     pub(super) fn admit(&mut self, view: View, now: u64, packets: f32, bits: f32) -> [(f32, Most); 2] {
         let state = &mut self.views[usize::from(view)];
         [state.packets.admit(now, packets), state.bits.admit(now, bits)]
+    }
+
+    /// A sample came there that was taken at some time from so long ago to so long ago.
+    #[inline]
+    pub(super) fn enter(&mut self, view: View, now: u64, ago: [u64; 2]) {
+        self.views[usize::from(view)].batches.enter(now, ago);
+    }
+
+    /// How samples come together there.
+    #[inline]
+    pub(super) fn batches(&self, view: View) -> Batches {
+        self.views[usize::from(view)].batches
     }
 }
 
