@@ -53,7 +53,7 @@ use self::groups::{Groups, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};
 use self::table::{Key, Table};
-use self::views::{View, Views};
+use self::views::{View, Views, Word};
 use self::watches::Watches;
 use crate::evidence::{self, Counts, Heard};
 use crate::model::{Class, Doubt, Finding, Harm, Point, Rule, Sighting, Target};
@@ -254,7 +254,13 @@ impl Detector {
             self.totals.elsewhere += 1;
             return None;
         }
-        let view = self.views.find(sighting.point.agent, sighting.ingress == Some(false), is_believed);
+        let agent = sighting.point.agent;
+        let word = match () {
+            () if is_believed => Word::Believed,
+            () if self.agents.is_its_own(agent, sighting.stream) => Word::Doubted,
+            () => Word::Foreign,
+        };
+        let view = self.views.find(agent, sighting.ingress == Some(false), word);
         self.totals.refused += u64::from(view.is_none());
         view
     }

@@ -2,7 +2,7 @@
 //!
 //! An agent that samples at ingress and at egress has two views, of which each sees every frame once; agents on one path see the same
 //! frame again. What several views see is therefore never added up, unless they are the edge of the network, which has one view. What is told in an agent's name
-//! and not believed has views of its own.
+//! and not believed has views of its own, and what others tell in its name from elsewhere has others: their weights would hide what it tells itself.
 
 use std::net::IpAddr;
 
@@ -15,12 +15,23 @@ use super::sequential::Most;
 /// A view, by its number; 0 is the edge.
 pub(super) type View = u16;
 
+/// Who tells it in an agent's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Word {
+    /// The agent, as far as is known.
+    Believed,
+    /// Its own address, in doubt.
+    Doubted,
+    /// Anybody.
+    Foreign,
+}
+
 /// All views.
 #[derive(Debug)]
 pub(super) struct Views {
     limit: usize,
-    /// By agent, whether it is what goes out, and whether it is believed.
-    index: HashMap<(IpAddr, bool, bool), View, RandomState>,
+    /// By agent, whether it is what goes out, and who tells it.
+    index: HashMap<(IpAddr, bool, Word), View, RandomState>,
     views: Vec<State>,
     /// Sightings of further ones, which are not counted.
     pub(super) refused: u64,
@@ -68,13 +79,13 @@ impl Views {
 
     /// The view of an agent's packets that come in, or go out.
     #[inline]
-    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, is_believed: bool) -> Option<View> {
-        let key = (agent, egress, is_believed);
+    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, word: Word) -> Option<View> {
+        let key = (agent, egress, word);
         if let Some(&view) = self.index.get(&key) {
             return Some(view);
         }
         // What is not believed leaves room for what is.
-        if self.views.len() > if is_believed { self.limit } else { self.limit / 2 } {
+        if self.views.len() > if word == Word::Believed { self.limit } else { self.limit / 2 } {
             self.refused += 1;
             return None;
         }
@@ -153,7 +164,7 @@ mod tests {
     #[test]
     fn a_ceiling_is_known_before_it_is_needed_and_sinks_slowly() {
         let mut views = Views::new(2);
-        let view = views.find("10.0.0.1".parse().unwrap(), false, true).unwrap();
+        let view = views.find("10.0.0.1".parse().unwrap(), false, Word::Believed).unwrap();
         let mut counted = |time: u64, weight: f32| views.admit(view, time * 1_000_000_000, weight, 0.0)[0].0;
         assert_eq!(counted(0, 1000.0), 0.0, "nothing was known before the first");
         assert_eq!(counted(1, 1000.0), 1000.0);
@@ -168,8 +179,8 @@ mod tests {
             counted(time, 1000.0);
         }
         assert!(counted(600, 4000.0) < 1600.0);
-        assert!(views.find("10.0.0.1".parse().unwrap(), true, true).is_some());
-        assert!(views.find("10.0.0.2".parse().unwrap(), true, true).is_none(), "as many as there may be");
+        assert!(views.find("10.0.0.1".parse().unwrap(), true, Word::Believed).is_some());
+        assert!(views.find("10.0.0.2".parse().unwrap(), true, Word::Believed).is_none(), "as many as there may be");
         assert_eq!(views.refused, 1);
     }
 }
