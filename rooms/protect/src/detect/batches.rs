@@ -1,7 +1,7 @@
 //! What an agent sends in one go: its samples were taken since the go before, however it pauses in between.
 //!
-//! Between two datagrams that come close to one another hardly anything can have been taken, or what fills the second one was kept with the first, and was
-//! sent a little later: by their times alone these are one. So what comes within [`GATHERS`] of the first datagram after a silence may be all that was taken in that.
+//! What is in the second of two datagrams that come close to one another was taken between them, or was kept with what is in the first and sent a little
+//! later: by their times alone nobody knows. So what comes within [`GATHERS`] of the first datagram after a silence may all have been taken in that.
 
 /// Whose first packet may have been kept for longer is sent together with others, ns: they are waited for, for no longer than this.
 pub(super) const GATHERS: u64 = 50_000_000;
