@@ -256,7 +256,7 @@ mod tests {
     /// Ten in each buffer, of which 20 bytes were read.
     #[test]
     fn what_is_behind_a_cut_is_not_told_as_redirected() {
-        let read = |bytes| SocketTrace {
+        let read = |bytes: u64| SocketTrace {
             cookie: 20,
             namespace: RECEIVER,
             port: PORT,

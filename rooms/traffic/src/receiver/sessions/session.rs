@@ -148,15 +148,14 @@ impl Session {
     /// Counts a message.
     pub(super) fn count(&mut self, probe: &Probe, length: usize, at: Nanos) -> Counted {
         self.last_heard = at;
-        let report = &mut self.report;
         if let Some(extension) = probe.extension {
-            report.machine = match clock::id() {
+            self.report.machine = match clock::id() {
                 Some(ours) if extension.clock == ours.get() => Machine::Same,
                 Some(_) if extension.clock != 0 => Machine::Other,
                 _ => Machine::Unknown,
             };
         }
-        let number = report.numbers.expand(probe.sequence);
+        let number = self.report.numbers.expand(probe.sequence);
         if probe.kind != Kind::Hello && self.is_beyond_reach(number, at) {
             self.report.contradicted += 1;
             return Counted::Other;
@@ -169,7 +168,7 @@ impl Session {
             }
             Kind::Message => {}
         }
-        if report.announced.is_some_and(|announced| number >= announced || probe.sent > self.announced_sent) {
+        if self.report.announced.is_some_and(|announced| number >= announced || probe.sent > self.announced_sent) {
             self.withdraw();
         }
         let report = &mut self.report;
