@@ -25,6 +25,8 @@ pub(super) struct Keeper<'a> {
     batch: Option<Batch<'a>>,
     /// Keys of a session's channels.
     sessions: HashMap<u64, HashMap<u16, Known, foldhash::fast::FixedState>, foldhash::fast::RandomState>,
+    /// Sessions' channels by their keys, some of which may have another by now.
+    holders: HashMap<u32, Vec<(u64, u16)>>,
     losses: Losses,
     derive: Derive,
     told: Vec<Draft>,
@@ -57,6 +59,7 @@ impl<'a> Keeper<'a> {
             open,
             batch: None,
             sessions: HashMap::default(),
+            holders: HashMap::new(),
             losses: Losses::default(),
             derive,
             told: Vec::new(),
@@ -89,9 +92,12 @@ impl Keeper<'_> {
                 self.strangers -= usize::from(before.stream.is_empty()).min(self.strangers);
                 board.forget(forgotten);
                 self.derive.forget(forgotten);
-                for known in self.sessions.values_mut().flat_map(HashMap::values_mut) {
+                for (session, id) in self.holders.remove(&forgotten).unwrap_or_default() {
+                    let known = self.sessions.get_mut(&session).and_then(|channels| channels.get_mut(&id));
                     // Once it has samples again it finds another place.
-                    known.key = known.key.filter(|&key| key != forgotten);
+                    if let Some(known) = known {
+                        known.key = known.key.filter(|&key| key != forgotten);
+                    }
                 }
                 key = writing.channel(&stream.station, &stream.name, &listed);
             }
@@ -106,6 +112,20 @@ impl Keeper<'_> {
             keep_made(writing, board, (*now, open.wall()), made, window)
         });
         Some(key)
+    }
+
+    /// A channel of a session has a key.
+    fn hold(&mut self, key: u32, holder: (u64, u16)) {
+        let Self { sessions, holders, .. } = self;
+        let holders = holders.entry(key).or_default();
+        if holders.contains(&holder) {
+            return;
+        }
+        holders.retain(|(session, id)| {
+            let known = sessions.get(session).and_then(|channels| channels.get(id));
+            known.is_some_and(|known| known.key == Some(key))
+        });
+        holders.push(holder);
     }
 
     /// What a reload has derived from now on is made of the channels that there are.
@@ -133,6 +153,9 @@ impl Sink for Keeper<'_> {
         {
             known.begun = before.begun;
         }
+        if let Some(key) = key {
+            self.hold(key, (stream.session, channel.id));
+        }
     }
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
@@ -150,6 +173,9 @@ impl Sink for Keeper<'_> {
             let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
             if let Some(known) = known {
                 (known.key, known.begun) = (key, key.is_none());
+            }
+            if let Some(key) = key {
+                self.hold(key, (stream.session, block.channel));
             }
         }
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
