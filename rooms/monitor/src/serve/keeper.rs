@@ -357,3 +357,40 @@ const MOST_STRANGERS: usize = 256;
 
 /// Sessions whose channels are known.
 const MOST_SESSIONS: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::signal::{Clock, Element, Rate};
+
+    use super::*;
+    use crate::history::{Bounds, History};
+    use crate::receive;
+
+    const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+
+    #[test]
+    fn who_lost_its_place_writes_to_no_other_and_finds_one_with_samples() {
+        let history = History::new(Bounds { channels: 2, ..Bounds::default() });
+        let open = Open::new(Arc::new(history), &Arc::default(), receive::Open::default());
+        let mut keeper = Keeper::new(&open, Derive::new(&[]));
+        let streams = [1, 2, 3].map(|session| {
+            let (station, source) = (format!("s{session}"), ([192, 0, 2, 1], 5110).into());
+            Arc::new(Stream { session, station, name: "display".into(), source, clock: Clock::default() })
+        });
+        let channel = Arc::new(Channel { name: "c".into(), rate: RATE, ..Channel::default() });
+        streams.iter().for_each(|stream| keeper.channel(stream, &channel));
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        let block = Block { channel: 0, first: 0, time: 0, rate: RATE, values };
+        // The third takes the place of the first, that one the second's; for the second there is none.
+        for index in [2, 0, 1] {
+            keeper.block(&streams[index], &block);
+        }
+        let held: usize = keeper.holders.values().map(Vec::len).sum();
+        keeper.flush();
+        let stations: Vec<_> = open.history.catalog().iter().map(|listed| listed.station.clone()).collect();
+        assert_eq!((held, stations), (2, vec!["s3".to_owned(), "s1".to_owned()]));
+        for key in 0..2 {
+            assert_eq!(open.history.extent(key).map(|extent| extent.end - extent.begin), Some(1));
+        }
+    }
+}
