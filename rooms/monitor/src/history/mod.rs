@@ -9,10 +9,14 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
-use std::collections::VecDeque;
+#[cfg(test)]
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use hashbrown::HashTable;
 use tokio::sync::watch;
 use weir_wire::signal::{Block, Channel, Limits};
 
@@ -86,10 +90,21 @@ struct Kept {
     rings: Vec<Ring>,
     /// When each was written last.
     written: Vec<Instant>,
-    /// Channels that nothing was ever written to, the oldest first: others that have samples come before them.
-    newcomers: VecDeque<u32>,
+    /// No channel was written before it, as far as is known.
+    oldest: Option<Instant>,
+    /// Keys by what the channels are called: of thousands each is found at once.
+    names: HashTable<u32>,
+    hash: foldhash::fast::RandomState,
+    /// Channels that nothing was ever written to, in the order in which they came: others that have samples come before them.
+    newcomers: BTreeMap<u64, u32>,
+    /// Where each stands among those.
+    came: Vec<Option<u64>>,
+    count: u64,
     /// Of forgotten channels, for the next.
     free: Vec<u32>,
+    /// How often two channels were compared.
+    #[cfg(test)]
+    compared: Cell<u64>,
 }
 
 /// The history, while the receiving thread writes a batch.
@@ -147,10 +162,8 @@ impl Writing<'_> {
     /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
     pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<u32> {
         let kept = &mut *self.kept;
-        let same = |listed: &Arc<Listed>| {
-            listed.channel.name == channel.name && listed.stream == stream && listed.station == station
-        };
-        let known = kept.catalog.iter().position(same);
+        let hash = kept.hash.hash_one((station, stream, channel.name.as_str()));
+        let known = kept.find(hash, station, stream, &channel.name);
         if known.is_some_and(|at| kept.catalog[at].channel == *channel) {
             return known.map(|at| at as u32);
         }
@@ -161,9 +174,6 @@ impl Writing<'_> {
             known => known,
         };
         let key = known.unwrap_or(kept.catalog.len()) as u32;
-        if is_new {
-            kept.newcomers.push_back(key);
-        }
         let listed =
             Arc::new(Listed { key, station: station.to_owned(), stream: stream.to_owned(), channel: channel.clone() });
         // Readers have the catalog as it was.
@@ -177,7 +187,15 @@ impl Writing<'_> {
                 catalog.push(listed);
                 kept.rings.push(Ring::default());
                 kept.written.push(Instant::now());
+                kept.came.push(None);
             }
+        }
+        if is_new {
+            let Kept { names, hash: state, catalog, .. } = kept;
+            names.insert_unique(hash, key, |&key| catalog[key as usize].hash(state));
+            kept.count += 1;
+            kept.newcomers.insert(kept.count, key);
+            kept.came[key as usize] = Some(kept.count);
         }
         Some(key)
     }
@@ -193,27 +211,26 @@ impl Writing<'_> {
     }
 
     /// Channels that nothing was ever written to.
-    pub fn newcomers(&mut self) -> usize {
-        let Kept { newcomers, rings, .. } = &mut *self.kept;
-        newcomers.retain(|&key| is_new(rings, key));
-        newcomers.len()
+    pub fn newcomers(&self) -> usize {
+        self.kept.newcomers.len()
     }
 
     /// Forgets the oldest channel that nothing was ever written to: one that has samples needs its place.
     pub fn forget_newcomer(&mut self) -> Option<(u32, Arc<Listed>)> {
-        loop {
-            let key = self.kept.newcomers.pop_front()?;
-            if is_new(&self.kept.rings, key) {
-                return Some(self.clear(key));
-            }
-        }
+        let (_, &key) = self.kept.newcomers.first_key_value()?;
+        Some(self.clear(key))
     }
 
     /// Forgets the channel that has had nothing for the longest time, if that is so long at least: its key is free for the next.
     pub fn forget(&mut self, silence: Duration) -> Option<(u32, Arc<Listed>)> {
         let kept = &mut *self.kept;
+        // Where all were written lately nobody looks at each of them again and again.
+        if kept.oldest.is_some_and(|oldest| oldest.elapsed() < silence) {
+            return None;
+        }
         let (at, written) = kept.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
         if written.elapsed() < silence {
+            kept.oldest = Some(*written);
             return None;
         }
         Some(self.clear(at as u32))
@@ -225,7 +242,11 @@ impl Writing<'_> {
         let before = std::mem::replace(&mut Arc::make_mut(&mut kept.catalog)[at], Arc::new(listed));
         kept.rings[at].clear();
         kept.written[at] = Instant::now();
-        kept.newcomers.retain(|&newcomer| newcomer != key);
+        kept.begin(key);
+        let hash = before.hash(&kept.hash);
+        if let Ok(named) = kept.names.find_entry(hash, |&named| named == key) {
+            named.remove();
+        }
         kept.free.push(key);
         (key, before)
     }
@@ -243,13 +264,35 @@ impl Writing<'_> {
             ring.append(block);
             ring.trim(span, share);
             self.kept.written[key as usize] = self.now;
+            self.kept.begin(key);
         }
     }
 }
 
-/// Whether nothing was ever written to a channel.
-fn is_new(rings: &[Ring], key: u32) -> bool {
-    rings.get(key as usize).is_some_and(Ring::is_empty)
+impl Listed {
+    fn hash(&self, state: &foldhash::fast::RandomState) -> u64 {
+        state.hash_one((self.station.as_str(), self.stream.as_str(), self.channel.name.as_str()))
+    }
+}
+
+impl Kept {
+    /// Where the channel of this name is.
+    fn find(&self, hash: u64, station: &str, stream: &str, name: &str) -> Option<usize> {
+        let same = |&key: &u32| {
+            #[cfg(test)]
+            self.compared.set(self.compared.get() + 1);
+            let listed = &self.catalog[key as usize];
+            listed.channel.name == name && listed.stream == stream && listed.station == station
+        };
+        self.names.find(hash, same).map(|&key| key as usize)
+    }
+
+    /// A channel is no newcomer any more.
+    fn begin(&mut self, key: u32) {
+        if let Some(came) = self.came[key as usize].take() {
+            self.newcomers.remove(&came);
+        }
+    }
 }
 
 impl Drop for Writing<'_> {

@@ -69,11 +69,6 @@ impl Ring {
         self.end_time = block.time.saturating_add(i64::try_from(block.rate.nanos(samples)).unwrap_or(i64::MAX));
     }
 
-    /// Whether nothing was appended since it was cleared.
-    pub(super) fn is_empty(&self) -> bool {
-        self.runs.is_empty()
-    }
-
     /// Forgets all that there is: what comes next goes on behind it.
     pub(super) fn clear(&mut self) {
         *self = Self { end: self.end, ..Self::default() };

@@ -66,6 +66,29 @@ fn the_dead_make_room_for_the_next_and_the_living_stay() {
     assert_eq!(names, ["new", "alive"]);
 }
 
+/// Names are anybody's: thousands of new ones must not stop the receiving thread.
+#[test]
+fn channels_are_found_without_a_look_at_all_others() {
+    let history = History::new(Bounds { channels: 4096, ..Bounds::default() });
+    let mut writing = history.write();
+    let named = |number: u32| Channel { name: format!("c{number}"), rate: RATE, ..Channel::default() };
+    for number in 0..12_000 {
+        let channel = named(number);
+        if writing.channel("s", "display", &channel).is_none() {
+            let (_, before) = writing.forget_newcomer().expect("a newcomer");
+            assert_eq!(before.channel.name, format!("c{}", number - 4096));
+            assert!(writing.channel("s", "display", &channel).is_some());
+        }
+    }
+    let compared = writing.kept.compared.get();
+    assert!(compared < 40_000, "{compared}");
+    // Each under its key, and the forgotten ones under none.
+    let keys: std::collections::HashSet<_> =
+        (12_000 - 4096..12_000).filter_map(|number| writing.channel("s", "display", &named(number))).collect();
+    assert_eq!((keys.len(), writing.newcomers()), (4096, 4096));
+    assert_eq!(writing.channel("s", "display", &named(0)), None);
+}
+
 #[test]
 fn limits_are_told_to_who_knew_the_others() {
     let (history, key) = history(1 << 20);

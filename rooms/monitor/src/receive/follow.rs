@@ -51,11 +51,15 @@ struct Feed {
     /// Which of them is followed.
     chosen: u64,
     lines: Vec<Line>,
+    /// Its last server has ended, and that was said.
+    has_ended: bool,
 }
 
 #[derive(Debug)]
 struct Server {
     session: u64,
+    /// It has ended, or is silent.
+    is_gone: bool,
     priority: u8,
     /// Time of the first sample since it was heard, or heard again, and behind the last one, ns.
     since: Option<i64>,
@@ -156,7 +160,7 @@ impl<S: Sink> Sink for Follow<S> {
                 let (station, of) = (channel.origin.clone(), stream.name.clone());
                 let stream = Arc::new(Stream { session, station, name: of, ..(**stream).clone() });
                 self.inner.stream(&stream, News::Begun);
-                let feed = Feed { stream, servers: Vec::new(), chosen: 0, lines: Vec::new() };
+                let feed = Feed { stream, servers: Vec::new(), chosen: 0, lines: Vec::new(), has_ended: false };
                 Some(self.feeds.entry(name.clone()).or_insert(feed))
             }
             known => known,
@@ -168,8 +172,12 @@ impl<S: Sink> Sink for Follow<S> {
                 leave(&mut self.members, session, &name);
             }
             let (session, priority) = (stream.session, channel.priority);
-            feed.servers.push(Server { session, priority, since: None, last: 0, proven: false });
+            feed.servers.push(Server { session, is_gone: false, priority, since: None, last: 0, proven: false });
         }
+        if let Some(server) = feed.servers.iter_mut().find(|server| server.session == stream.session) {
+            server.is_gone = false;
+        }
+        feed.come_back(&mut self.inner);
         if feed.servers.len() == 1 {
             feed.chosen = stream.session;
         }
@@ -253,6 +261,7 @@ impl<S: Sink> Sink for Follow<S> {
             for feed in self.feeds.values_mut() {
                 for server in feed.servers.iter_mut().filter(|server| server.session == stream.session) {
                     server.since = None;
+                    server.is_gone = true;
                 }
                 if news == News::Ended && feed.chosen != stream.session {
                     feed.servers.retain(|server| server.session != stream.session);
@@ -279,6 +288,22 @@ impl<S: Sink> Sink for Follow<S> {
             self.members.remove(&stream.session);
         }
         self.inner.stream(stream, news);
+        for feed in self.feeds.values_mut() {
+            let Some(server) = feed.servers.iter_mut().find(|server| server.session == stream.session) else {
+                continue;
+            };
+            if news == News::Back {
+                server.is_gone = false;
+                feed.come_back(&mut self.inner);
+            }
+        }
+        // What nobody sends on any more has ended, too.
+        for feed in self.feeds.values_mut().filter(|_| news == News::Ended) {
+            if !feed.has_ended && feed.servers.iter().all(|server| server.is_gone) {
+                feed.has_ended = true;
+                self.inner.stream(&feed.stream, News::Ended);
+            }
+        }
     }
 
     fn flush(&mut self) {
@@ -287,6 +312,14 @@ impl<S: Sink> Sink for Follow<S> {
 }
 
 impl Feed {
+    /// A server sends it on again: those who let go of its channels at the end hear of them anew.
+    fn come_back<S: Sink>(&mut self, sink: &mut S) {
+        if std::mem::take(&mut self.has_ended) {
+            sink.stream(&self.stream, News::Back);
+            self.lines.iter().for_each(|line| sink.channel(&self.stream, &line.channel));
+        }
+    }
+
     /// The place of a channel more: behind the others, or once there are too many that of one that no server has any more.
     fn place(&self, members: &HashMap<u64, HashMap<u16, Place>>, name: &(String, String)) -> Option<usize> {
         if self.lines.len() < MOST_LINES {

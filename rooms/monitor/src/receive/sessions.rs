@@ -18,10 +18,19 @@ pub struct Sessions {
     sessions: HashMap<u64, Session, foldhash::fast::RandomState>,
     /// Which session is shown by a name: station (with `#2`) and stream.
     names: HashMap<(String, String), u64>,
+    /// The other way round; of some, another has it by now.
+    shown: HashMap<u64, (String, String)>,
     tally: Tally,
     bounds: Bounds,
     /// Sessions of which no data was taken when they came, the oldest first; of some it was since.
     newcomers: VecDeque<u64>,
+    /// Sessions that give way to others, the first of them at the end, as the last look at all has found them.
+    leaving: Vec<u64>,
+    /// When that was, if it found none.
+    full: Option<Duration>,
+    /// Sessions that were looked at for it.
+    #[cfg(test)]
+    pub(super) searched: u64,
     /// Requests that may be sent at once, and when that was looked at.
     asking: (f64, Duration),
     /// One has come that was not asked yet.
@@ -52,9 +61,14 @@ impl Sessions {
         Self {
             sessions: HashMap::default(),
             names: HashMap::new(),
+            shown: HashMap::new(),
             tally: Tally::default(),
             bounds,
             newcomers: VecDeque::new(),
+            leaving: Vec::new(),
+            full: None,
+            #[cfg(test)]
+            searched: 0,
             asking: (REQUESTS_AT_ONCE, Duration::ZERO),
             has_newcomer: false,
             pending: false,
@@ -149,6 +163,7 @@ impl Sessions {
         session.take(&datagram, bytes, moment, &mut around)?;
         if life == Life::Live && session.life == Life::Ended {
             session.tell(News::Ended, around.sink);
+            self.full = None;
         }
         // One that was replaced, and does not live, has no name to come back to.
         if kind == Kind::Metadata && session.stream().is_none() && session.life != Life::Replaced {
@@ -182,12 +197,14 @@ impl Sessions {
                 session.settle(moment, &mut around);
                 if life == Life::Live && session.life == Life::Ended {
                     session.tell(News::Ended, around.sink);
+                    self.full = None;
                 }
                 self.pending |= session.is_pending();
             }
             if session.life == Life::Live && moment.now >= session.last_heard + SILENCE {
                 session.life = Life::Silent;
                 session.tell(News::Silent, around.sink);
+                self.full = None;
             }
             if has_waited(session, moment, crowded) {
                 session.name_by_number(&mut around);
@@ -296,8 +313,9 @@ impl Sessions {
         sink: &mut S,
     ) {
         // Of what it was called before nothing is left.
-        self.names.retain(|_, holder| *holder != id);
+        self.release(id);
         self.names.insert(name.clone(), id);
+        self.shown.insert(id, name.clone());
         if let Some(session) = self.sessions.get_mut(&id) {
             let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
             session.show(name, news, &mut around);
@@ -323,19 +341,36 @@ impl Sessions {
         if self.sessions.len() < self.bounds.sessions {
             return Ok(());
         }
-        let gone = self.sessions.values().filter(|session| session.life != Life::Live);
-        let oldest = gone.min_by_key(|session| session.last_heard).map(|session| session.id);
-        // A flood of newcomers that say nothing more: what has never had a name goes before the second is over.
-        let strange = || {
-            let unnamed = self.sessions.values().filter(|session| session.stream().is_none());
-            unnamed.min_by_key(|session| session.last_heard).filter(|session| now >= session.last_heard + RESTART_AFTER)
-        };
-        let id = oldest.or_else(|| strange().map(|session| session.id));
+        let id = self.next_to_leave(now);
         let id = if has_data { id.or_else(|| self.first_without_data()) } else { id };
         let id = id.ok_or(Refused::Sessions)?;
         self.forget(id, sink);
         self.tally.evicted += 1;
         Ok(())
+    }
+
+    /// Who does not live goes first, the one that has been silent for the longest before others. In a flood of newcomers that say nothing
+    /// more, what has never had a name goes before the second is over. One look at all sessions serves many that come.
+    fn next_to_leave(&mut self, now: Duration) -> Option<u64> {
+        while let Some(id) = self.leaving.pop() {
+            if self.sessions.get(&id).is_some_and(|session| gives_way(session, now)) {
+                return Some(id);
+            }
+        }
+        if self.full.is_some_and(|then| now < then + SEARCHES_APART) {
+            return None;
+        }
+        #[cfg(test)]
+        {
+            self.searched += self.sessions.len() as u64;
+        }
+        let leaving = self.sessions.values().filter(|session| gives_way(session, now));
+        let mut leaving: Vec<_> =
+            leaving.map(|session| (session.life == Life::Live, session.last_heard, session.id)).collect();
+        leaving.sort_unstable();
+        self.leaving.extend(leaving.into_iter().rev().map(|(.., id)| id));
+        self.full = self.leaving.is_empty().then_some(now);
+        self.leaving.pop()
     }
 
     /// Whoever says no more than its name gives way to who sends data.
@@ -354,8 +389,27 @@ impl Sessions {
         self.tally.forgotten += session.waits();
         self.tally.waiting -= session.waits();
         self.tally.queued -= session.queued();
-        self.names.retain(|_, holder| *holder != id);
+        self.release(id);
     }
+
+    /// Names that sessions are shown by.
+    #[cfg(test)]
+    pub(super) fn names(&self) -> usize {
+        self.names.len()
+    }
+
+    /// The name of a session is free, unless another has it by now.
+    fn release(&mut self, id: u64) {
+        let Some(name) = self.shown.remove(&id) else { return };
+        if self.names.get(&name) == Some(&id) {
+            self.names.remove(&name);
+        }
+    }
+}
+
+/// Whether a session gives way to another: it does not live, or it has never had a name, and says nothing more.
+fn gives_way(session: &Session, now: Duration) -> bool {
+    session.life != Life::Live || session.stream().is_none() && now >= session.last_heard + RESTART_AFTER
 }
 
 /// Whether its blocks have waited for a name for long enough.
@@ -371,6 +425,9 @@ const OLD: Duration = Duration::from_secs(600);
 
 /// From one look at all sessions to the next, when nothing is pending.
 const LOOKS_APART: Duration = Duration::from_millis(20);
+
+/// From one look for sessions that give way to the next, where none has been found.
+const SEARCHES_APART: Duration = Duration::from_millis(5);
 
 /// Who says nothing for so long is silent: heartbeats are 50 ms apart.
 const SILENCE: Duration = Duration::from_millis(500);

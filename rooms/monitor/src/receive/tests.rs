@@ -496,6 +496,26 @@ fn what_no_server_had_is_counted_as_it_is_shown() {
 }
 
 #[test]
+fn what_no_server_sends_on_any_more_has_ended() {
+    let mut follow = Follow::new(Book::default());
+    let relays = [1, 2].map(|session| Relay::new(session, 0, session as u8, &mut follow));
+    relays.iter().for_each(|relay| relay.send(0..100, &mut follow));
+    let of_feed = |follow: &mut Follow<Book>| -> Vec<News> {
+        follow.inner().news.iter().filter(|(name, _)| name == "s/view").map(|(_, news)| *news).collect()
+    };
+    follow.stream(&relays[0].stream, News::Ended);
+    assert_eq!(of_feed(&mut follow), [News::Begun]);
+    follow.stream(&relays[1].stream, News::Ended);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Ended]);
+    let names = follow.inner().names.len();
+    Relay::new(3, 0, 1, &mut follow).send(500..1000, &mut follow);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Ended, News::Back]);
+    assert_eq!(follow.inner().names.len(), names + 1);
+    let (_, samples) = follow.inner().samples.values().next().unwrap();
+    assert_eq!((samples.len(), samples.iter().filter(|sample| sample.is_ok()).count()), (1000, 600));
+}
+
+#[test]
 fn servers_that_were_killed_make_room_for_the_next() {
     let mut follow = Follow::new(Book::default());
     for (session, from) in (1..=30).zip((0..).step_by(2000)) {

@@ -25,6 +25,8 @@ pub(super) struct Keeper<'a> {
     batch: Option<Batch<'a>>,
     /// Keys of a session's channels.
     sessions: HashMap<u64, HashMap<u16, Known, foldhash::fast::FixedState>, foldhash::fast::RandomState>,
+    /// Sessions' channels by their keys, some of which may have another by now.
+    holders: HashMap<u32, Vec<(u64, u16)>>,
     losses: Losses,
     derive: Derive,
     told: Vec<Draft>,
@@ -57,6 +59,7 @@ impl<'a> Keeper<'a> {
             open,
             batch: None,
             sessions: HashMap::default(),
+            holders: HashMap::new(),
             losses: Losses::default(),
             derive,
             told: Vec::new(),
@@ -89,9 +92,12 @@ impl Keeper<'_> {
                 self.strangers -= usize::from(before.stream.is_empty()).min(self.strangers);
                 board.forget(forgotten);
                 self.derive.forget(forgotten);
-                for known in self.sessions.values_mut().flat_map(HashMap::values_mut) {
+                for (session, id) in self.holders.remove(&forgotten).unwrap_or_default() {
+                    let known = self.sessions.get_mut(&session).and_then(|channels| channels.get_mut(&id));
                     // Once it has samples again it finds another place.
-                    known.key = known.key.filter(|&key| key != forgotten);
+                    if let Some(known) = known {
+                        known.key = known.key.filter(|&key| key != forgotten);
+                    }
                 }
                 key = writing.channel(&stream.station, &stream.name, &listed);
             }
@@ -106,6 +112,20 @@ impl Keeper<'_> {
             keep_made(writing, board, (*now, open.wall()), made, window)
         });
         Some(key)
+    }
+
+    /// A channel of a session has a key.
+    fn hold(&mut self, key: u32, holder: (u64, u16)) {
+        let Self { sessions, holders, .. } = self;
+        let holders = holders.entry(key).or_default();
+        if holders.contains(&holder) {
+            return;
+        }
+        holders.retain(|(session, id)| {
+            let known = sessions.get(session).and_then(|channels| channels.get(id));
+            known.is_some_and(|known| known.key == Some(key))
+        });
+        holders.push(holder);
     }
 
     /// What a reload has derived from now on is made of the channels that there are.
@@ -133,6 +153,9 @@ impl Sink for Keeper<'_> {
         {
             known.begun = before.begun;
         }
+        if let Some(key) = key {
+            self.hold(key, (stream.session, channel.id));
+        }
     }
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
@@ -150,6 +173,9 @@ impl Sink for Keeper<'_> {
             let known = self.sessions.get_mut(&stream.session).and_then(|channels| channels.get_mut(&block.channel));
             if let Some(known) = known {
                 (known.key, known.begun) = (key, key.is_none());
+            }
+            if let Some(key) = key {
+                self.hold(key, (stream.session, block.channel));
             }
         }
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
@@ -331,3 +357,40 @@ const MOST_STRANGERS: usize = 256;
 
 /// Sessions whose channels are known.
 const MOST_SESSIONS: usize = 8192;
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::signal::{Clock, Element, Rate};
+
+    use super::*;
+    use crate::history::{Bounds, History};
+    use crate::receive;
+
+    const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+
+    #[test]
+    fn who_lost_its_place_writes_to_no_other_and_finds_one_with_samples() {
+        let history = History::new(Bounds { channels: 2, ..Bounds::default() });
+        let open = Open::new(Arc::new(history), &Arc::default(), receive::Open::default());
+        let mut keeper = Keeper::new(&open, Derive::new(&[]));
+        let streams = [1, 2, 3].map(|session| {
+            let (station, source) = (format!("s{session}"), ([192, 0, 2, 1], 5110).into());
+            Arc::new(Stream { session, station, name: "display".into(), source, clock: Clock::default() })
+        });
+        let channel = Arc::new(Channel { name: "c".into(), rate: RATE, ..Channel::default() });
+        streams.iter().for_each(|stream| keeper.channel(stream, &channel));
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        let block = Block { channel: 0, first: 0, time: 0, rate: RATE, values };
+        // The third takes the place of the first, that one the second's; for the second there is none.
+        for index in [2, 0, 1] {
+            keeper.block(&streams[index], &block);
+        }
+        let held: usize = keeper.holders.values().map(Vec::len).sum();
+        keeper.flush();
+        let stations: Vec<_> = open.history.catalog().iter().map(|listed| listed.station.clone()).collect();
+        assert_eq!((held, stations), (2, vec!["s3".to_owned(), "s1".to_owned()]));
+        for key in 0..2 {
+            assert_eq!(open.history.extent(key).map(|extent| extent.end - extent.begin), Some(1));
+        }
+    }
+}

@@ -24,3 +24,4 @@ mod open;
 mod publish;
 mod room;
 pub mod settings;
+mod tell;

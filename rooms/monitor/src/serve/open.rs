@@ -1,6 +1,6 @@
 //! What other threads may ask of a running server.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -27,7 +27,7 @@ pub(super) struct Open {
     pub(super) history: Arc<History>,
     pub(super) events: Events,
     board: Mutex<Board>,
-    streams: Mutex<HashMap<u64, (Arc<Stream>, News)>>,
+    streams: Mutex<Streams>,
     receive: receive::Open,
     sent: Option<Arc<Sent>>,
     outputs: Told,
@@ -41,6 +41,39 @@ pub(super) struct Open {
     restart: AtomicU64,
     /// What a reload has derived from now on, until the receiving thread takes it up.
     derive: Mutex<Option<Vec<Derive>>>,
+}
+
+/// Streams that are known, and what has become of each.
+#[derive(Debug, Default)]
+struct Streams {
+    known: HashMap<u64, (Arc<Stream>, News)>,
+    /// Sessions by station and name.
+    names: HashMap<(String, String), u64>,
+    /// How many were left when it was last looked who has ended.
+    left: usize,
+}
+
+impl Streams {
+    fn hear(&mut self, stream: &Arc<Stream>, news: News) {
+        if matches!(news, News::Begun | News::Restarted | News::Twin) {
+            let name = (stream.station.clone(), stream.name.clone());
+            // Of a session that was replaced nothing comes any more.
+            if let Some(before) = self.names.insert(name, stream.session)
+                && let Some((other, _)) = self.known.get(&before)
+                && (&other.station, &other.name) == (&stream.station, &stream.name)
+            {
+                self.known.remove(&before);
+            }
+            // New names come by the thousand: one look makes room for many.
+            if self.known.len() >= MOST_STREAMS.max(self.left) + MORE_STREAMS {
+                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
+                self.left = self.known.len();
+                let Self { known, names, .. } = self;
+                names.retain(|_, session| known.contains_key(session) || *session == stream.session);
+            }
+        }
+        self.known.insert(stream.session, (stream.clone(), news));
+    }
 }
 
 /// Why datagrams are not taken, and what to do.
@@ -162,29 +195,21 @@ impl Open {
 
     /// What has become of a stream.
     pub(super) fn hear(&self, stream: &Arc<Stream>, news: News) {
-        let mut streams = self.streams();
-        if matches!(news, News::Begun | News::Restarted | News::Twin) {
-            // Of a session that was replaced nothing comes any more.
-            streams.retain(|_, (other, _)| other.station != stream.station || other.name != stream.name);
-            if streams.len() >= MOST_STREAMS {
-                streams.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
-            }
-        }
-        streams.insert(stream.session, (stream.clone(), news));
+        self.streams().hear(stream, news);
     }
 
     /// Sessions that are known.
-    pub(super) fn sessions(&self) -> Vec<u64> {
-        self.streams().keys().copied().collect()
+    pub(super) fn sessions(&self) -> HashSet<u64> {
+        self.streams().known.keys().copied().collect()
     }
 
-    fn streams(&self) -> MutexGuard<'_, HashMap<u64, (Arc<Stream>, News)>> {
+    fn streams(&self) -> MutexGuard<'_, Streams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn account(&self) -> Ledger {
         let mut streams: Vec<StreamCount> =
-            self.streams().values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
+            self.streams().known.values().map(|(stream, news)| StreamCount::new(stream, *news)).collect();
         streams.sort_by(|a, b| (&a.station, &a.stream, &a.session).cmp(&(&b.station, &b.stream, &b.session)));
         let states = self.board().states();
         // Sessions of servers are whole in themselves: what is missing between two of them only their feed lacks.
@@ -269,10 +294,38 @@ impl Observable for Open {
 /// Streams that the ledger tells of: as many as the receiver knows.
 const MOST_STREAMS: usize = 4096;
 
+/// Beyond those, until it is looked who has ended.
+const MORE_STREAMS: usize = 512;
+
 #[cfg(test)]
 mod tests {
+    use weir_wire::signal::Clock;
+
     use super::*;
     use crate::history::Bounds;
+
+    #[test]
+    fn streams_by_the_thousand_are_bounded_and_each_name_has_one() {
+        let mut streams = Streams::default();
+        let stream = |session: u64, station: &str| {
+            let (station, source) = (station.to_owned(), ([192, 0, 2, 1], 5110).into());
+            Arc::new(Stream { session, station, name: "display".into(), source, clock: Clock::default() })
+        };
+        streams.hear(&stream(1, "lives"), News::Begun);
+        for session in 2..20_000 {
+            let one = stream(session, &format!("n{session}"));
+            streams.hear(&one, News::Begun);
+            streams.hear(&one, News::Ended);
+            assert!(streams.known.len() <= MOST_STREAMS + MORE_STREAMS && streams.names.len() <= streams.known.len());
+        }
+        assert_eq!(streams.known[&1].1, News::Begun);
+        streams.hear(&stream(2, "lives"), News::Restarted);
+        assert!(!streams.known.contains_key(&1) && streams.known.contains_key(&2));
+        // Who is called otherwise by now does not go with its earlier name.
+        streams.hear(&stream(2, "other"), News::Begun);
+        streams.hear(&stream(3, "lives"), News::Begun);
+        assert_eq!([2, 3].map(|session| streams.known[&session].0.station.as_str()), ["other", "lives"]);
+    }
 
     #[test]
     fn what_no_server_of_a_feed_had_is_missing_by_cause() {

@@ -25,6 +25,7 @@ use weir_wire::signal::{
 use super::ledger::SentCount;
 use super::open::Open;
 use super::settings::Publish;
+use super::tell::{Due, Telling};
 use crate::history::Listed;
 use crate::receive::Kept;
 use crate::seal::{Hearing, Sealer};
@@ -58,11 +59,9 @@ pub(super) struct Publisher {
     session: u64,
     sequence: u64,
     began: Instant,
-    /// When something was sent, and metadata.
+    /// When something was sent.
     beat: Duration,
-    told: Option<Duration>,
-    /// Somebody has asked for metadata.
-    asked: bool,
+    telling: Telling,
     inbox: Inbox,
     scratch: Vec<u8>,
     sent: Arc<Sent>,
@@ -76,6 +75,8 @@ struct Outlet {
 /// A channel that is sent on.
 struct Line {
     listed: Arc<Listed>,
+    /// Whether its name was told: nothing of it is sent before.
+    is_named: bool,
     /// Where it stands in the history.
     at: u64,
     /// What is added to indices; `None`: nothing has been sent.
@@ -107,8 +108,7 @@ impl Publisher {
             sequence: 0,
             began: Instant::now(),
             beat: Duration::ZERO,
-            told: None,
-            asked: false,
+            telling: Telling::new(),
             inbox: Inbox::new(8, 2048),
             scratch: Vec::new(),
             sent: Arc::default(),
@@ -135,6 +135,11 @@ impl Publisher {
         }
         self.flush_open();
         self.positions(Kind::End);
+        // Whoever does not hear it knows of no gap at the end.
+        for pause in ENDS_APART {
+            std::thread::sleep(pause);
+            self.positions(Kind::End);
+        }
     }
 
     /// Until it is time, or somebody asks, or the stop is set.
@@ -155,7 +160,9 @@ impl Publisher {
                 let Some(opened) = self.hearing.open(bytes, self.session, &mut scratch) else { continue };
                 let Ok(Datagram { header, body: Body::Request(fields) }) = Datagram::parse(opened) else { continue };
                 let request = Request::parse(fields).unwrap_or_default();
-                self.asked |= header.session == self.session && request.metadata;
+                if header.session == self.session && request.metadata {
+                    self.telling.ask();
+                }
             }
         }
     }
@@ -164,18 +171,15 @@ impl Publisher {
         let catalog = open.history.catalog();
         for listed in catalog.iter() {
             self.follow(listed, open);
+        }
+        // What it is goes out before what it measures.
+        let is_whole = self.tell();
+        for listed in catalog.iter() {
             self.send_on(listed.key, open);
         }
         self.flush();
-        let now = self.began.elapsed();
-        let again = if self.asked { ANSWERS_APART } else { METADATA_APART };
-        if self.told.is_none_or(|told| now >= told + again) {
-            self.told = Some(now);
-            self.asked = false;
-            self.tell();
-            // Whoever comes now knows where slow channels stand, too.
-            self.beat();
-        } else if now >= self.beat + BEATS_APART {
+        // Whoever comes now knows where slow channels stand, too.
+        if is_whole || self.began.elapsed() >= self.beat + BEATS_APART {
             self.beat();
         }
     }
@@ -183,15 +187,16 @@ impl Publisher {
     /// A channel is new, or what is known of it is.
     fn follow(&mut self, listed: &Arc<Listed>, open: &Open) {
         match self.lines.get_mut(&listed.key) {
-            Some(line) if Arc::ptr_eq(&line.listed, listed) => {}
+            Some(line) if Arc::ptr_eq(&line.listed, listed) => return,
             Some(line) => {
+                line.is_named &= line.listed.is_called_as(listed);
                 line.listed = listed.clone();
-                self.told = None;
             }
             None if u16::try_from(listed.key).is_ok() => {
                 let at = open.history.extent(listed.key).unwrap_or_default().begin;
                 let line = Line {
                     listed: listed.clone(),
+                    is_named: false,
                     at,
                     offset: None,
                     thinner: Thinner::new(1),
@@ -201,18 +206,16 @@ impl Publisher {
                     anchor: (at, 0),
                 };
                 self.lines.insert(listed.key, line);
-                self.told = None;
             }
-            None => {}
+            None => return,
         }
-        if self.told.is_none() {
-            // What it is goes out before what it measures.
-            self.told = Some(self.began.elapsed());
-            self.tell();
-        }
+        self.telling.change(listed.key);
     }
 
     fn send_on(&mut self, key: u32, open: &Open) {
+        if self.lines.get(&key).is_none_or(|line| !line.is_named) {
+            return;
+        }
         let Some(mut line) = self.lines.remove(&key) else { return };
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
@@ -362,9 +365,15 @@ impl Publisher {
         self.send_all(datagrams);
     }
 
-    fn tell(&mut self) {
-        let mut lines: Vec<&Line> = self.lines.values().collect();
-        lines.sort_unstable_by_key(|line| line.listed.key);
+    /// Metadata that is due; whether everybody has been told of all channels with it.
+    fn tell(&mut self) -> bool {
+        let Some(Due { keys, is_whole }) = self.telling.due(self.began.elapsed()) else { return false };
+        for key in &keys {
+            if let Some(line) = self.lines.get_mut(key) {
+                line.is_named = true;
+            }
+        }
+        let lines = keys.iter().filter_map(|key| self.lines.get(key));
         let channel = |line: &Line| {
             let Listed { key, station, channel, .. } = &*line.listed;
             let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(self.settings.bucket(channel.rate)) };
@@ -381,13 +390,14 @@ impl Publisher {
             station: self.settings.name.clone(),
             stream: self.settings.feed.clone(),
             software: concat!("weir ", env!("CARGO_PKG_VERSION")).into(),
-            channels: lines.into_iter().map(channel).collect(),
+            channels: lines.map(channel).collect(),
         };
         let mut datagrams = Vec::new();
         let mut bytes = Vec::new();
         let header = self.header(Kind::Metadata);
         encode::metadata(header, &metadata, self.most, &mut bytes, |bytes| datagrams.push(bytes.to_vec()));
         self.send_all(datagrams);
+        is_whole
     }
 
     fn send_all(&mut self, datagrams: Vec<Vec<u8>>) {
@@ -473,10 +483,9 @@ const OPEN: Duration = Duration::from_millis(50);
 
 /// While nothing else is sent.
 const BEATS_APART: Duration = Duration::from_millis(50);
-const METADATA_APART: Duration = Duration::from_secs(1);
 
-/// From metadata that somebody asked for to the next.
-const ANSWERS_APART: Duration = Duration::from_millis(100);
+/// From one end to the next: three in all.
+const ENDS_APART: [Duration; 2] = [Duration::from_millis(10), Duration::from_millis(40)];
 
 /// How often a datagram is offered to the kernel.
 const TRIES: u32 = 5;

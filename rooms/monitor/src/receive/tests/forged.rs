@@ -281,3 +281,31 @@ fn numbers_that_nobody_reaches_begin_no_session() {
     bench.pass(MS * 100);
     assert_eq!((bench.refused("implausible"), bench.sessions.counts(0).lost), (2, 0));
 }
+
+/// New names cost their sender nothing: what each of them costs here does not grow with those that came before.
+#[test]
+fn a_flood_of_new_names_is_no_search_through_all_sessions_each() {
+    let mut bench = Bench::new();
+    let most = Bounds::default().sessions as u64;
+    for session in 1..=3 * most {
+        let mut sender = Sender::new(session, 1);
+        bench.take(&sender.metadata(&format!("n{session}")));
+        bench.take(&sender.data(&[(0, 1)]));
+        bench.moment.now += Duration::from_micros(50);
+    }
+    let counts = bench.sessions.counts(0);
+    assert_eq!(counts.unexplained(), 0);
+    // All of them live: 0.6 s, and a look each 5 ms at most.
+    let searched = bench.sessions.searched;
+    assert!(searched <= 130 * most, "{searched}");
+    // Then all are silent: one look finds room for all that come.
+    bench.pass(MS * 1000);
+    let before = bench.sessions.searched;
+    for session in 4 * most..5 * most {
+        bench.take(&Sender::new(session, 1).metadata(&format!("n{session}")));
+    }
+    let searched = bench.sessions.searched - before;
+    assert!(searched <= 2 * most, "{searched}");
+    // Each name is somebody's who is known.
+    assert_eq!(bench.sessions.names(), bench.sessions.counts(0).sessions);
+}
