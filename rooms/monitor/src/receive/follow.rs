@@ -230,7 +230,7 @@ impl<S: Sink> Sink for Follow<S> {
             let Some(session) = feed.forget_oldest() else { return };
             leave(&mut self.members, session, &name);
         }
-        let Feed { stream: shown, servers, chosen, lines } = feed;
+        let Feed { stream: shown, servers, chosen, lines, .. } = feed;
         let Some(server) = servers.iter_mut().find(|server| server.session == stream.session) else { return };
         server.proven = true;
         let since = *server.since.get_or_insert(block.time);
