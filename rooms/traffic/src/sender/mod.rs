@@ -354,8 +354,9 @@ impl Run<'_> {
 fn due_within(time: Nanos, interval: Nanos, sent: u64) -> u64 {
     let due = time.div_ceil(interval);
     let last = due.saturating_sub(1);
-    // Rounding has made it early by less than 1 ns for each message before it.
-    if time - last * interval < last { last.max(sent.min(due)) } else { due }
+    let rest = time - last * interval;
+    // Rounding has made it early by less than 1 ns for each message before it; what fits in wholly is not rounded.
+    if rest < interval && rest < last { last.max(sent.min(due)) } else { due }
 }
 
 /// Lets the receiver end whatever happens to the sender.
@@ -380,6 +381,7 @@ mod tests {
         assert_eq!(due_within(3 * second, 333_333, 8000), 9000);
         assert_eq!(due_within(second, 10_000_000, 0), 100);
         assert_eq!(due_within(second + 1_000_000, 10_000_000, 0), 101);
+        assert_eq!(due_within(50_000_000, 10, 0), 5_000_000);
         assert_eq!(due_within(0, 10, 0), 0);
     }
 }
