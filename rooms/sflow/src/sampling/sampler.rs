@@ -135,7 +135,8 @@ impl Sampler {
         // A total that went back began again.
         let dropped = if dropped > u32::MAX / 2 { 0 } else { dropped };
         self.report.dropped += u64::from(dropped);
-        let most = u64::from(self.nominal) * THINNED * (u64::from(made) + u64::from(dropped) + 4);
+        // All three are what others write.
+        let most = u64::from(self.nominal).saturating_mul(THINNED * (u64::from(made) + u64::from(dropped) + 4));
         if u64::from(grown) > most.min(1 << 31) {
             self.report.pool_resets += 1;
             return Some(self.weigh(None));

@@ -61,6 +61,17 @@ fn a_gap_is_handed_out_whole() {
     close(sum, f64::from(maker.pool - before), 1e-4);
 }
 
+/// Rates, pools and drops are what others write: none of them ends the worker that reads them.
+#[test]
+fn any_numbers_are_taken() {
+    let (mut random, mut sampler) = (Source::drawn(), Sampler::default());
+    for number in 0..10_000 {
+        let [rate, pool, drops] = [(); 3].map(|()| (random.uniform() * f64::from(u32::MAX)) as u32);
+        let weight = sampler.sample(&NOW, number, rate, pool, drops);
+        assert!(weight.is_none_or(|weight| weight.frames.is_finite()), "{number}: {weight:?}");
+    }
+}
+
 #[test]
 fn numbers_and_pools_wrap() {
     let (mut sampler, mut maker) =

@@ -262,7 +262,7 @@ fn a_full_disk_for_messages_costs_no_measurement() {
     }
     let lab = Lab::new();
     fs::create_dir_all(lab.path("result/messages")).unwrap();
-    let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
+    let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms --set run.repeat=1";
     let script = format!(
         "mount -t tmpfs -o size=4k none result/messages && exec {} lab run telemetry --out result --messages {set}",
         env!("CARGO_BIN_EXE_weir")
