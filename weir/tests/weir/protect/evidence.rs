@@ -32,7 +32,7 @@ fn forged_agents_get_nobody_blackholed() {
             attack = scene.list().into_iter().find(is_on("192.0.2.7/32"));
             rounds += 1;
         }
-        let attack = attack.unwrap_or_else(|| panic!("{what}: nothing was seen"));
+        let attack = attack.unwrap_or_else(|| panic!("{what}: nothing was seen of it: {:#?}", scene.list()));
         assert_eq!((&attack["phase"], &attack["refused"]), (&"seen".into(), &"doubt".into()), "{what}: {attack:#}");
         let (status, said) = scene.protect(&["approve", &attack["id"].to_string()]);
         assert!(status == 1, "{what}: {said}");
