@@ -214,7 +214,7 @@ impl fmt::Display for InFile {
             UnitError::Missing { text, noun, meant } => {
                 write!(f, "`{text}`: {noun} needs a unit, e.g. {}", quoted(meant))
             }
-            UnitError::Share { text } => write!(f, "`{text}`: a share is between 0% and 100%"),
+            UnitError::Share { text } => write!(f, "`{text}`: a share is between \"0%\" and \"100%\""),
             other => other.fmt(f),
         }
     }
@@ -433,7 +433,7 @@ mod tests {
             ("1", "`1`: a share needs a unit, e.g. \"1%\" or \"100%\""),
             ("1.0", "`1.0`: a share is written in percent, e.g. \"100%\""),
             ("0.05", "`0.05`: a share is written in percent, e.g. \"5%\""),
-            ("120", "`120`: a share is between 0% and 100%"),
+            ("120", "`120`: a share is between \"0%\" and \"100%\""),
             ("\"much\"", "`much`: not a share; write e.g. \"5%\""),
         ] {
             let error = toml::from_str::<Config>(&format!("delay = 0\nloss = {loss}")).unwrap_err();

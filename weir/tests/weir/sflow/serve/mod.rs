@@ -70,6 +70,12 @@ impl Serve {
         }
     }
 
+    /// Everything that it has said until now.
+    pub(crate) fn said(&mut self) -> &[String] {
+        self.said.extend(self.log.try_iter());
+        &self.said
+    }
+
     /// The address of its one listener.
     #[track_caller]
     pub(crate) fn address(&self) -> SocketAddr {
