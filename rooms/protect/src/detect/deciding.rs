@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use super::floods::{Flood, Place};
 use super::learn::Learnt;
 use super::table::{Entry, Key};
-use super::{AGAIN, Detector, EXPLAINED, HOLDS, SOON, classes, dossiers, narrow, report};
+use super::{AGAIN, Detector, EXPLAINED, HOLDS, SOON, batches, classes, dossiers, narrow, report};
 use crate::model::{Detection, Evidence, Finding, Target};
 
 /// Hosts that must be hit alike for a flood to be their prefix's (Simpson's effective number).
@@ -230,7 +230,7 @@ impl Detector {
     /// for. What would fill its line and more is told as soon as samples suffice to tell chance from an error.
     fn is_held(&self, place: &Place, flood: &Flood) -> bool {
         let passed = self.now.saturating_sub(flood.decided);
-        passed < dossiers::GATHERS && self.gathers(place, flood) || passed < HELD && self.may_be_too_fast(place, flood)
+        passed < batches::GATHERS && self.gathers(place, flood) || passed < HELD && self.may_be_too_fast(place, flood)
     }
 
     /// Nobody tells of a flood any more. It is over, unless those who told of it are in doubt since: then others may keep them from being heard.

@@ -4,6 +4,7 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
+use super::batches::{Batches, GATHERS};
 use super::classes::{Classes, bit};
 use super::distinct::Distinct;
 use super::flow::{self, Flow};
@@ -33,8 +34,6 @@ const MILLISECOND: u64 = 1_000_000;
 const OPENED: u64 = 1_000_000_000;
 /// Packets that were taken since nearly the same time are of one batch, ns.
 const TOGETHER: u64 = 10_000_000;
-/// Whose first packet may have been kept for longer is sent together with others, ns: they are waited for, for no longer than this.
-pub(super) const GATHERS: u64 = 50_000_000;
 /// Samples that say how much a flood is.
 const ENOUGH: f64 = 8.0;
 
@@ -70,6 +69,8 @@ pub(super) struct Dossier {
     sources: Distinct,
     targets: Distinct,
     flows: [Flow; Class::ALL.len()],
+    /// How samples came together, as of the last one.
+    batches: Batches,
     places: Vec<Place>,
     headers: Headers,
     /// Until when it need not be looked at again whether it is a flood.
@@ -165,13 +166,14 @@ impl Dossiers {
 
     /// Notes a packet.
     #[inline]
-    pub(super) fn note(&mut self, at: u32, sighting: &Sighting<'_>, classes: Classes, share: f32) {
+    pub(super) fn note(&mut self, at: u32, sighting: &Sighting<'_>, classes: Classes, share: f32, batches: Batches) {
         let Some(dossier) = self.all.get_mut(at as usize) else { return };
         let [source, target] = [sighting.packet.source, sighting.packet.destination].map(|ip| self.hasher.hash_one(ip));
         if dossier.is_of_flood(classes) {
             dossier.sources.add(source);
             dossier.targets.add(target);
         }
+        dossier.batches = batches;
         dossier.note(sighting, classes, share);
     }
 }
@@ -228,6 +230,7 @@ impl Dossier {
             sources: Distinct::default(),
             targets: Distinct::default(),
             flows: Default::default(),
+            batches: Batches::default(),
             places: Vec::with_capacity(PLACES),
             headers: Headers::default(),
             wait: 0,
@@ -247,6 +250,7 @@ impl Dossier {
         self.sources.clear();
         self.targets.clear();
         self.flows = Default::default();
+        self.batches = Batches::default();
     }
 
     /// Whether packets of these classes are what is told.
@@ -267,7 +271,9 @@ impl Dossier {
         // sample would have that one whatever the rate is: it says when, and not how much.
         let first = self.ring.iter().position(|noted| noted.classes & bit(class) != 0);
         let span = first.map_or([since; 2], |at| self.ring[at].span());
-        self.flows = [Flow::since(span); Class::ALL.len()];
+        // Of a batch the first ones may be gone, or have filled no bucket; what follows a pause in it may be as old as they are.
+        let earliest = first.and_then(|at| self.batches.since(self.ring[at].time)).unwrap_or(span[0]);
+        self.flows = [Flow::since(span).or_since(earliest); Class::ALL.len()];
         for noted in self.ring.iter().enumerate().filter(|(at, _)| Some(*at) != first).map(|(_, noted)| noted) {
             for (_, flow) in self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0) {
                 flow.add(noted.time, noted.ago(), noted.frames, noted.bits());
@@ -328,12 +334,15 @@ impl Dossier {
         self.flows[class as usize].rates(now, self.shortest(), z).1
     }
 
-    /// Packets and bits a second as people are told: the interval has the truth in it, also where nobody knows yet when the flood began.
+    /// Packets and bits a second as people are told: the interval has the truth in it, also where nobody knows yet when the flood began, or
+    /// how much of a batch is still to come.
     pub(super) fn told(&self, class: Class, now: u64) -> (Rate, Rate) {
-        let times = self.flows[class as usize].times(now);
-        let wide = |rate: Rate| Rate { high: rate.high * times, ..rate };
+        let flow = &self.flows[class as usize];
+        let times = flow.times(now).max(self.batches.times(now));
+        let least = flow.least(now, self.shortest(), estimate::Z95);
+        let wide = |rate: Rate, least: f64| Rate { low: rate.low.min(least), high: rate.high * times, ..rate };
         let (packets, bits) = self.rates(class, now);
-        (wide(packets), wide(bits))
+        (wide(packets, least.0), wide(bits, least.1))
     }
 
     /// How many samples of one weight its rate is worth.

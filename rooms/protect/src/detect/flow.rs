@@ -5,6 +5,7 @@
 //! the time of its first sample ends; what may have been taken before, or was taken with it, is summed up apart, and is what is told as long as
 //! nothing else has come: then it is as much as that at least, and nobody knows how much more.
 
+use super::batches::GATHERS;
 use crate::estimate;
 use crate::model::Rate;
 
@@ -42,13 +43,21 @@ struct Beginning {
     sums: [f32; 4],
     /// Whether little has come since.
     is_all: bool,
+    /// Since when all of it may have been taken, if it came with a batch that began earlier.
+    earliest: u64,
 }
 
 impl Flow {
     /// Of a flood whose first sample was taken at some moment of this time; that one itself is not to be added.
     pub(super) fn since([from, to]: [u64; 2]) -> Self {
-        let beginning = Beginning { from, to, sums: [0.0; 4], is_all: from < to };
+        let beginning = Beginning { from, to, sums: [0.0; 4], is_all: from < to, earliest: from };
         Self { first: to, last: to.max(1), ago: 0, sums: [0.0; 4], beginning }
+    }
+
+    /// It came in a batch of which the first may have been taken since then.
+    pub(super) fn or_since(mut self, earliest: u64) -> Self {
+        self.beginning.earliest = self.beginning.from.min(earliest);
+        self
     }
 
     /// A sample that came now, and was taken at some time from so long ago to so long ago.
@@ -141,6 +150,20 @@ impl Flow {
         let seconds = -(-age.max(shortest)).exp_m1() * SMOOTHING;
         let kept = (-passed).exp();
         let of = |sum: f64, squares: f64| estimate::interval(sum * kept, squares * kept * kept, seconds, z);
+        (of(packets, squares), of(bits, bit_squares))
+    }
+
+    /// Packets and bits a second that it is at least: if all of it so far was taken since the first sample's batch may have been. An agent that
+    /// pauses within a batch sends old ones after it, which look new.
+    pub(super) fn least(&self, now: u64, shortest: f64, z: f64) -> (f64, f64) {
+        let Beginning { to, earliest, sums, .. } = self.beginning;
+        let until = self.until(now);
+        if to.saturating_sub(earliest) < GATHERS || until >= to + AT_MOST {
+            return (f64::INFINITY, f64::INFINITY);
+        }
+        let seconds = (until.saturating_sub(earliest) as f64 * 1e-9).max(shortest);
+        let [packets, squares, bits, bit_squares] = [0, 1, 2, 3].map(|at| f64::from(sums[at] + self.sums[at]));
+        let of = |sum: f64, squares: f64| estimate::interval(sum, squares, seconds, z).low;
         (of(packets, squares), of(bits, bit_squares))
     }
 

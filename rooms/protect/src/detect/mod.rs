@@ -11,6 +11,7 @@
 //! Pure: it is told the time, and does no I/O. Each table has a limit and counts what it gave up ([`Statistics`]); a sample
 //! allocates nothing once dossiers and profiles have been used before.
 
+mod batches;
 mod classes;
 mod deciding;
 mod distinct;
@@ -52,7 +53,7 @@ use self::groups::{Groups, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};
 use self::table::{Key, Table};
-use self::views::{View, Views};
+use self::views::{View, Views, Word};
 use self::watches::Watches;
 use crate::evidence::{self, Counts, Heard};
 use crate::model::{Class, Doubt, Finding, Harm, Point, Rule, Sighting, Target};
@@ -217,6 +218,7 @@ impl Detector {
         }
         self.totals.tested += 1;
         let weights = self.views.admit(view, self.now, packets, bits);
+        self.views.enter(view, sighting.time, sighting.ago);
         let host = Span::host(packet.destination);
         // Hearsay teaches nothing.
         let mut usual = is_believed;
@@ -252,7 +254,13 @@ impl Detector {
             self.totals.elsewhere += 1;
             return None;
         }
-        let view = self.views.find(sighting.point.agent, sighting.ingress == Some(false), is_believed);
+        let agent = sighting.point.agent;
+        let word = match () {
+            () if is_believed => Word::Believed,
+            () if self.agents.is_its_own(agent, sighting.stream) => Word::Doubted,
+            () => Word::Foreign,
+        };
+        let view = self.views.find(agent, sighting.ingress == Some(false), word);
         self.totals.refused += u64::from(view.is_none());
         view
     }
@@ -299,7 +307,7 @@ impl Detector {
         if entry.dossier == NONE && share >= SUSPICIOUS {
             entry.dossier = dossiers.open(key, now, share);
         }
-        dossiers.note(entry.dossier, sighting, classes, share);
+        dossiers.note(entry.dossier, sighting, classes, share, self.views.batches(key.view));
         if fired != 0 {
             self.fired(at, fired, is_believed);
         }

@@ -2,24 +2,36 @@
 //!
 //! An agent that samples at ingress and at egress has two views, of which each sees every frame once; agents on one path see the same
 //! frame again. What several views see is therefore never added up, unless they are the edge of the network, which has one view. What is told in an agent's name
-//! and not believed has views of its own.
+//! and not believed has views of its own, and what others tell in its name from elsewhere has others: their weights would hide what it tells itself.
 
 use std::net::IpAddr;
 
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
+use super::batches::Batches;
 use super::sequential::Most;
 
 /// A view, by its number; 0 is the edge.
 pub(super) type View = u16;
 
+/// Who tells it in an agent's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Word {
+    /// The agent, as far as is known.
+    Believed,
+    /// Its own address, in doubt.
+    Doubted,
+    /// Anybody.
+    Foreign,
+}
+
 /// All views.
 #[derive(Debug)]
 pub(super) struct Views {
     limit: usize,
-    /// By agent, whether it is what goes out, and whether it is believed.
-    index: HashMap<(IpAddr, bool, bool), View, RandomState>,
+    /// By agent, whether it is what goes out, and who tells it.
+    index: HashMap<(IpAddr, bool, Word), View, RandomState>,
     views: Vec<State>,
     /// Sightings of further ones, which are not counted.
     pub(super) refused: u64,
@@ -30,6 +42,13 @@ struct State {
     agent: Option<IpAddr>,
     packets: Ceiling,
     bits: Ceiling,
+    batches: Batches,
+}
+
+impl State {
+    fn new(agent: Option<IpAddr>) -> Self {
+        Self { agent, packets: Ceiling::default(), bits: Ceiling::default(), batches: Batches::default() }
+    }
 }
 
 /// The most that samples have counted of late.
@@ -55,24 +74,23 @@ const MARGIN: f32 = 1.1;
 
 impl Views {
     pub(super) fn new(limit: usize) -> Self {
-        let edge = State { agent: None, packets: Ceiling::default(), bits: Ceiling::default() };
-        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![edge], refused: 0 }
+        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![State::new(None)], refused: 0 }
     }
 
     /// The view of an agent's packets that come in, or go out.
     #[inline]
-    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, is_believed: bool) -> Option<View> {
-        let key = (agent, egress, is_believed);
+    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, word: Word) -> Option<View> {
+        let key = (agent, egress, word);
         if let Some(&view) = self.index.get(&key) {
             return Some(view);
         }
         // What is not believed leaves room for what is.
-        if self.views.len() > if is_believed { self.limit } else { self.limit / 2 } {
+        if self.views.len() > if word == Word::Believed { self.limit } else { self.limit / 2 } {
             self.refused += 1;
             return None;
         }
         let view = self.views.len() as View;
-        self.views.push(State { agent: Some(agent), packets: Ceiling::default(), bits: Ceiling::default() });
+        self.views.push(State::new(Some(agent)));
         self.index.insert(key, view);
         Some(view)
     }
@@ -92,6 +110,18 @@ impl Views {
     pub(super) fn admit(&mut self, view: View, now: u64, packets: f32, bits: f32) -> [(f32, Most); 2] {
         let state = &mut self.views[usize::from(view)];
         [state.packets.admit(now, packets), state.bits.admit(now, bits)]
+    }
+
+    /// A sample came there that was taken at some time from so long ago to so long ago.
+    #[inline]
+    pub(super) fn enter(&mut self, view: View, now: u64, ago: [u64; 2]) {
+        self.views[usize::from(view)].batches.enter(now, ago);
+    }
+
+    /// How samples come together there.
+    #[inline]
+    pub(super) fn batches(&self, view: View) -> Batches {
+        self.views[usize::from(view)].batches
     }
 }
 
@@ -134,7 +164,7 @@ mod tests {
     #[test]
     fn a_ceiling_is_known_before_it_is_needed_and_sinks_slowly() {
         let mut views = Views::new(2);
-        let view = views.find("10.0.0.1".parse().unwrap(), false, true).unwrap();
+        let view = views.find("10.0.0.1".parse().unwrap(), false, Word::Believed).unwrap();
         let mut counted = |time: u64, weight: f32| views.admit(view, time * 1_000_000_000, weight, 0.0)[0].0;
         assert_eq!(counted(0, 1000.0), 0.0, "nothing was known before the first");
         assert_eq!(counted(1, 1000.0), 1000.0);
@@ -149,8 +179,8 @@ mod tests {
             counted(time, 1000.0);
         }
         assert!(counted(600, 4000.0) < 1600.0);
-        assert!(views.find("10.0.0.1".parse().unwrap(), true, true).is_some());
-        assert!(views.find("10.0.0.2".parse().unwrap(), true, true).is_none(), "as many as there may be");
+        assert!(views.find("10.0.0.1".parse().unwrap(), true, Word::Believed).is_some());
+        assert!(views.find("10.0.0.2".parse().unwrap(), true, Word::Believed).is_none(), "as many as there may be");
         assert_eq!(views.refused, 1);
     }
 }

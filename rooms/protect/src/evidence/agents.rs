@@ -201,7 +201,12 @@ impl Agents {
         self.known.get(&(agent, stream)).is_some_and(|known| known.is_believed(now, self.memory))
     }
 
-    /// The same of something that is told in it now: it is heard.
+    /// Whether a stream comes from where that agent's datagrams may come from, believed or not.
+    pub(crate) fn is_its_own(&self, agent: IpAddr, stream: Stream) -> bool {
+        self.known.get(&(agent, stream)).is_some_and(|known| known.listed && known.at_home)
+    }
+
+    /// Whether its word counts, of something that is told in it now: it is heard.
     #[inline]
     pub(crate) fn tells(&mut self, now: u64, agent: IpAddr, stream: Stream) -> bool {
         let Some(known) = self.known.get_mut(&(agent, stream)) else { return false };

@@ -9,6 +9,9 @@ use ipnet::IpNet;
 use super::{Now, SECOND, Traffic};
 use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route};
 
+/// What may be so many times less than it is told is hardly known.
+const UNSURE: f64 = 4.0;
+
 /// An attack, and what is kept of it besides what people are shown.
 #[derive(Clone, Debug)]
 pub(super) struct Life {
@@ -145,8 +148,12 @@ impl Life {
         (self.seen, self.found, self.awaited, self.unheard) = (true, now.nanos, None, false);
         (self.part_of, self.discredited) = (None, false);
         let Evidence { packets, bits, .. } = &detection.evidence;
-        let higher = |one: Rate, other: &Rate| if other.value > one.value { *other } else { one };
-        self.highest = self.highest.max(packets.value as f32);
+        // By what it is for sure: a first estimate of samples that came together may be many times too much.
+        let higher = |one: Rate, other: &Rate| {
+            let value = for_sure(other);
+            if value > one.value { Rate { value, ..*other } } else { one }
+        };
+        self.highest = self.highest.max(for_sure(packets) as f32);
         let peak = &self.attack.peak;
         let peak = (higher(peak.0, packets), higher(peak.1, bits));
         let attack = self.show();
@@ -229,6 +236,11 @@ impl Life {
         (attack.phase, attack.ended, attack.expires) = (Phase::Over, Some(wall), None);
         attack.installed.clear();
     }
+}
+
+/// What a rate is, or its least where it is hardly known: then it may have been that little.
+fn for_sure(rate: &Rate) -> f64 {
+    if rate.low > 0.0 && rate.value > UNSURE * rate.low { rate.low } else { rate.value }
 }
 
 /// Whether a doubt is about who speaks in the name of an agent that is believed: it says nothing of whether there is a flood.

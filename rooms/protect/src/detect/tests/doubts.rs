@@ -398,3 +398,24 @@ fn a_flood_is_not_over_because_its_agent_is_in_doubt() {
         assert_eq!(when(|finding| matches!(finding, Finding::Over { .. })), [110], "{trouble:?}");
     }
 }
+
+/// Somebody else tells of very much in an agent's name, and its own address is in doubt meanwhile.
+#[test]
+fn what_an_agent_tells_in_doubt_is_not_hidden_by_what_others_tell_in_its_name() {
+    let mut detector = believed(settings(thresholds()));
+    let (agent, own, forged) = (ip("10.0.0.1"), Stream::default(), Stream { sub_agent: 0, run: 7 });
+    let (time, trouble) = (SECOND, Some(Trouble::Speakers(Sign::Content)));
+    let heard = Heard { time, agent, stream: own, from: agent, trouble, pause: 0, is_known: false };
+    detector.agent(&heard);
+    detector.agent(&Heard { stream: forged, from: ip("192.0.2.66"), trouble: None, ..heard });
+    let mut random = Source::drawn();
+    let packet = udp(anybody(&mut random), host(9), (9, 9), 400);
+    let (point, ingress, frames) = (point("10.0.0.1"), Some(true), 1e8);
+    let (time, kept, ago, stream) = (2 * SECOND, 0, [0; 2], forged);
+    detector.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: &[] });
+    let findings = told_in(&mut detector, 3, &[("10.0.0.1", own)]);
+    let mut told = floods(&findings);
+    told.retain(|one| one.target.prefix == IpNet::from(host(7)));
+    assert!(!told.is_empty() && told.iter().all(|one| one.is_hearsay), "{findings:?}");
+    assert!(told.iter().all(|one| matches!(one.doubts[..], [Doubt::Sequence { .. }])), "{told:?}");
+}

@@ -105,3 +105,55 @@ fn what_the_line_cannot_carry_is_never_told_without_a_doubt_however_it_is_sent()
         }
     }
 }
+
+/// Datagrams of seven samples each of an agent that sends once a second; when each came, ms after 100 s, and since when its samples were taken, as far as its
+/// times say. What is told first, which is asked for after each of them.
+fn told_first(datagrams: &[(f64, f64)]) -> Detection {
+    let mut detector = detector(1e12);
+    let mut random = Source(7);
+    let after = |millis: f64| 100 * SECOND + (millis * 1e6) as u64;
+    let mut told = Vec::new();
+    for &(came, since) in datagrams {
+        let (time, kept) = (after(came), ((came - since) * 1e6) as u64);
+        for _ in 0..7 {
+            let packet = udp(anybody(&mut random), host(7), (53, random.bits() as u16), 1_400);
+            let (point, stream) = (point("10.0.0.1"), Stream::default());
+            let (ingress, frames, ago) = (Some(true), 1_000.0, [kept, 0]);
+            detector.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: &[] });
+        }
+        detector.reach(time);
+        told.extend(floods(&detector.take_findings()).into_iter().cloned());
+    }
+    let last = datagrams.last().map_or(0.0, |one| one.0);
+    for tick in 1..20 {
+        detector.tick(after(last + f64::from(tick) * 10.0), 0);
+        told.extend(floods(&detector.take_findings()).into_iter().cloned());
+    }
+    told.swap_remove(0)
+}
+
+/// 700 samples a second. What comes after the pause was taken before it, and looks as if it had been taken in it.
+#[test]
+fn an_agent_that_pauses_within_a_batch_makes_no_flood_larger_than_it_may_be() {
+    for (before, pause) in [(1, 6.0), (3, 6.0), (3, 20.0), (3, 45.0)] {
+        let first = (0..before).map(|number| (f64::from(number) * 0.3, -1_000.0));
+        let resumed = f64::from(before - 1) * 0.3 + pause;
+        let rest = (0..97).map(|number| (resumed + f64::from(number) * 0.05, resumed - pause + 0.01));
+        let datagrams: Vec<(f64, f64)> = first.chain(rest).collect();
+        let Rate { value, low, high } = told_first(&datagrams).evidence.packets;
+        let truth = f64::from(before + 97) * 7e3;
+        assert!(low < truth && truth < high, "{before}, {pause} ms: {value} ({low} to {high}), {truth}");
+    }
+}
+
+/// It began shortly before a batch, and is decided by the first samples of the next one, of which the others are still coming.
+#[test]
+fn a_flood_that_is_decided_in_the_middle_of_a_batch_may_be_as_much_as_is_still_to_come() {
+    for before in [1, 2, 4] {
+        let first = (0..before).map(|number| (f64::from(number) * 0.3, -1_000.0));
+        let second = (0..43).map(|number| (1_000.0 + f64::from(number) * 0.3, f64::from(before - 1) * 0.3));
+        let datagrams: Vec<(f64, f64)> = first.chain(second).collect();
+        let Rate { value, low, high } = told_first(&datagrams).evidence.packets;
+        assert!(low < 301e3 && 301e3 < high, "{before}: {value} ({low} to {high})");
+    }
+}

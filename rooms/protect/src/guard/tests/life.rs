@@ -317,6 +317,19 @@ fn what_people_do_in_between_makes_no_attack_another_one() {
     assert_eq!(live(&scene), 2_400);
 }
 
+/// What may have been much less than it was told at first is not the highest that it was.
+#[test]
+fn the_history_has_no_highest_that_nobody_knows() {
+    let mut scene = Scene::new(AUTOMATIC);
+    let mut first = detection(HOST, 2.6e6);
+    first.evidence.packets = Rate { value: 2.6e6, low: 5e4, high: 27e6 };
+    scene.flood(first);
+    assert_eq!(scene.attack().peak.0.value, 5e4, "as much as that at least");
+    scene.flood(detection(HOST, 900e3));
+    scene.flood(detection(HOST, 800e3));
+    assert_eq!(scene.attack().peak.0.value, 900e3);
+}
+
 /// A flood is told as large as it is now; when it is over, as large as it was.
 #[test]
 fn the_rate_sinks_with_the_flood_and_the_history_has_its_highest() {
