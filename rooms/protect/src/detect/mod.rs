@@ -195,6 +195,11 @@ impl Detector {
     pub fn sample(&mut self, sighting: &Sighting<'_>) {
         self.totals.samples += 1;
         self.now = self.now.max(sighting.time);
+        // What comes behind a later time came now, and was taken as much longer ago: all that is kept of one excess goes by one clock.
+        let behind = self.now - sighting.time;
+        let [oldest, newest] = sighting.ago;
+        let (kept, ago) = (sighting.kept + behind, [oldest + behind, newest + behind]);
+        let sighting = &Sighting { time: self.now, kept, ago, ..*sighting };
         let packet = &sighting.packet;
         let Some(network) = self.groups.find(packet.destination) else {
             self.totals.outside += 1;

@@ -267,6 +267,10 @@ pub(super) fn class(dossier: &Dossier, watch: &Watch, bar: &Bar, since: u64, now
         Unit::Bits => f64::from(noted.frames) * f64::from(noted.packet.length) * 8.0,
     };
     let total: f64 = flood().map(weight).sum();
+    // Of nothing everything is an explanation.
+    if total <= 0.0 {
+        return watch.class;
+    }
     let seconds = total / watch.unit.of(dossier.rates(watch.class, now)).value.max(f64::MIN_POSITIVE);
     let explains = |&narrow: &Class| {
         let others = flood().filter(|noted| noted.classes & classes::bit(narrow) == 0).map(weight);

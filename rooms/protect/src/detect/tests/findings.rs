@@ -348,3 +348,25 @@ fn what_is_told_first_is_as_much_as_it_is() {
         assert!(below <= 40 && above <= 55, "{size} times: {below} below, {above} above");
     }
 }
+
+/// A datagram that the shard is still reading while time is told: its samples came before the time by which their excess begins.
+#[test]
+fn a_flood_is_what_it_is_though_its_samples_come_behind_the_time() {
+    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut random = Source::drawn();
+    for round in 0..20 {
+        let begin = 10 * SECOND + round * SECOND / 12;
+        detector.reach(begin + 5_000_000);
+        for _ in 0..42 {
+            let packet = udp(anybody(&mut random), host(7), (53, random.bits() as u16), 1_000);
+            show(&mut detector, begin, "10.0.0.1", 1_000.0, packet);
+        }
+        detector.tick(begin + 10_000_000, 0);
+    }
+    let findings = detector.take_findings();
+    let told = floods(&findings);
+    let classes: Vec<Class> = told.iter().map(|one| one.class).collect();
+    assert!(!told.is_empty() && classes.iter().all(|class| *class == Class::UdpAmplification), "{classes:?}");
+    let first = &told[0].evidence;
+    assert!(first.samples >= 20 && first.packets.value > 100e3, "{first:?}");
+}
