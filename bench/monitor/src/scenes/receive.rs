@@ -101,7 +101,7 @@ fn weir(span: Duration) -> Result<Look> {
         anyhow::Ok(ns.run(|| Receiver::open(&Settings { listen, ..Settings::default() }))??)
     });
     let receivers = receivers.collect::<Result<Vec<_>>>()?;
-    let options = Options { multicast_interface: Some("eth0".into()), ..Options::default() };
+    let options = Options { multicast_interface: Some("eth0".into()), gso: true, ..Options::default() };
     let socket = network.hosts[0].run(|| Socket::bind((Ipv4Addr::UNSPECIFIED, 0).into(), &options))??;
     thread::scope(|scope| {
         let watching: Vec<_> = receivers
