@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use serde_json::{Value, json};
+use weir_service::http::Ended;
 
 /// Counts of WebSockets.
 #[derive(Debug, Default)]
@@ -24,10 +25,10 @@ pub(super) struct Figures {
 }
 
 impl Figures {
-    /// By name; `now` are there.
-    pub(super) fn told(&self, now: usize) -> Value {
+    /// By name; `now` are there, and connections made room for newer ones.
+    pub(super) fn told(&self, now: usize, ended: &Ended) -> Value {
         let read = |count: &AtomicU64| count.load(Relaxed);
-        json!({
+        let mut told = json!({
             "clients_now": now,
             "clients": read(&self.clients),
             "refused_full": read(&self.refused),
@@ -36,7 +37,11 @@ impl Figures {
             "ended_mistaken": read(&self.mistaken),
             "messages": read(&self.messages),
             "bytes": read(&self.bytes),
-        })
+        });
+        for (name, count) in ended.figures() {
+            told[name] = count;
+        }
+        told
     }
 }
 

@@ -31,7 +31,7 @@ pub use weir_service::http::{Error, Serving, Settings};
 use std::sync::Arc;
 
 use tokio::sync::watch;
-use weir_service::http::{Page, Places};
+use weir_service::http::{Ended, Page, Places};
 
 use figures::Figures;
 use news::News;
@@ -45,6 +45,8 @@ struct Api {
     places: Places,
     news: watch::Sender<News>,
     figures: Figures,
+    /// Connections that made room for newer ones: WebSockets that were still to become one are among them.
+    ended: Arc<Ended>,
 }
 
 /// Clients that follow signals at once: two hundred screens, and some that look after them. Of one address as well, which may be a proxy's.

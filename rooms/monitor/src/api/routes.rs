@@ -218,7 +218,7 @@ fn acknowledge(api: &Arc<Api>, call: &Call) -> Answer {
 
 fn ledger(api: &Arc<Api>, call: &Call) -> Answer {
     call.check(&[])?;
-    let told = json!({"server": api.shown.ledger(), "page": api.figures.told(api.places.taken())});
+    let told = json!({"server": api.shown.ledger(), "page": api.figures.told(api.places.taken(), &api.ended)});
     Ok(json_response(StatusCode::OK, &told))
 }
 

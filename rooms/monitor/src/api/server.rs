@@ -36,7 +36,7 @@ impl Server {
         let peers = shown.peers();
         let page = page::page(&peers);
         settings.origins.extend(peers);
-        self.0.serve("http", move |_| {
+        self.0.serve("http", move |ended| {
             let api = Arc::new(Api {
                 shown,
                 settings,
@@ -44,6 +44,7 @@ impl Server {
                 places: Places::new(PLACES, PLACES, "follow signals"),
                 news: watch::Sender::new(News::default()),
                 figures: Figures::default(),
+                ended,
             });
             tokio::spawn(news::gather(api.clone()));
             routes::router(&api)

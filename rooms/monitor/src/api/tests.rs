@@ -257,6 +257,18 @@ fn who_is_one_too_many_or_says_nonsense_is_told() {
     assert_eq!(page["server"]["received"], 7);
 }
 
+/// Each is a WebSocket's that asks for one too late: those of one address give way to its newest.
+#[test]
+fn connections_that_make_room_for_newer_ones_are_counted() {
+    let (_, serving) = serve(10);
+    let idle: Vec<_> = (0..300).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
+    let ledger: Value = serde_json::from_str(&get(&serving, "/ledger").1).unwrap();
+    let page = &ledger["page"];
+    assert!(page["connections_ended_share"].as_u64() > Some(0), "{page:#}");
+    assert_eq!((&page["connections_ended_full"], &page["refused_full"]), (&json!(0), &json!(0)), "{page:#}");
+    drop(idle);
+}
+
 /// What a client does not take is held for it: one message, whatever there is to be told.
 #[test]
 fn messages_and_texts_have_a_greatest_length() {

@@ -13,6 +13,7 @@ pub mod export;
 mod file;
 mod head;
 mod lost;
+mod outages;
 mod read;
 mod recorder;
 pub mod replay;

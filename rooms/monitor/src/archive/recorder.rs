@@ -11,6 +11,7 @@ use weir_wire::signal::{Block, Channel, Element, Gap, Rate, Values};
 
 use super::head::Head;
 use super::lost::Lost;
+use super::outages::Outages;
 use super::state::State;
 use super::writer::Writer;
 use super::{Limits, Settings};
@@ -28,6 +29,7 @@ pub struct Recorder {
     told: HashMap<(u64, u16), Arc<Head>>,
     /// Sessions that have ended, likewise.
     ended: Vec<u64>,
+    outages: Outages,
     state: Arc<State>,
     writer: Option<JoinHandle<()>>,
 }
@@ -121,8 +123,8 @@ impl Recorder {
         let write = move || writer.run(&to_write, &written, &pulse);
         let writer = Some(thread::Builder::new().name("archive".into()).spawn(write)?);
         state.set_batches(batches);
-        let (lost, told) = (Lost::default(), HashMap::new());
-        Ok(Self { batch: None, empty, full: Some(full), lost, told, ended: Vec::new(), state, writer })
+        let (lost, told, outages) = (Lost::default(), HashMap::new(), Outages::default());
+        Ok(Self { batch: None, empty, full: Some(full), lost, told, ended: Vec::new(), outages, state, writer })
     }
 
     /// Has everything written that is here, and ends the files; the state has the last word on it.
@@ -170,6 +172,19 @@ impl Recorder {
         self.batch = Some(batch);
     }
 
+    fn keep(&mut self, key: (u64, u16), block: &Block<'_>) {
+        self.state.came(block);
+        if self.room().is_some_and(|batch| batch.push(key, block, false)) {
+            return;
+        }
+        if self.batch.is_some() {
+            self.send();
+        }
+        if !self.room().is_some_and(|batch| batch.push(key, block, false)) {
+            self.state.overran(self.lost.add(key, block));
+        }
+    }
+
     fn send(&mut self) {
         if let (Some(batch), Some(full)) = (self.batch.take(), &self.full) {
             self.state.queued(1);
@@ -184,6 +199,7 @@ impl Recorder {
 
 impl Sink for Recorder {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
+        self.outages.follow(stream, channel);
         let head = Arc::new(Head::new(stream, channel));
         if self.batch.as_ref().is_some_and(|batch| batch.entries.len() >= BATCH_ENTRIES) {
             self.send();
@@ -198,22 +214,17 @@ impl Sink for Recorder {
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
         let key = (stream.session, block.channel);
-        self.state.came(block);
-        if self.room().is_some_and(|batch| batch.push(key, block, false)) {
-            return;
+        if let Some(gap) = self.outages.before(stream.session, block) {
+            self.keep(key, &gap);
         }
-        if self.batch.is_some() {
-            self.send();
-        }
-        if !self.room().is_some_and(|batch| batch.push(key, block, false)) {
-            self.state.overran(self.lost.add(key, block));
-        }
+        self.keep(key, block);
     }
 
     fn stream(&mut self, stream: &Arc<Stream>, news: News) {
         if news != News::Ended {
             return;
         }
+        self.outages.end(stream.session);
         if let Some(batch) = self.room() {
             batch.entries.push(Entry::Ended(stream.session));
         } else if self.ended.len() < Limits::SESSIONS {

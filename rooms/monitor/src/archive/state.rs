@@ -32,11 +32,11 @@ pub struct State {
 pub struct Ledger {
     /// Whether nothing is unexplained.
     pub closed: bool,
-    /// Samples that a receiver handed out, those of its gaps included.
+    /// Samples that a receiver handed out, those of its gaps included, and those that a server did not send on between two of its sessions.
     pub came: u64,
     /// Samples in files.
     pub kept: u64,
-    /// Samples that were missing when they came, in files as gaps.
+    /// Samples that were missing when they came, or between two sessions of a server, in files as gaps.
     pub missing: u64,
     /// Samples for which the writing thread had no time: gaps of cause `server` in files.
     pub overrun: u64,

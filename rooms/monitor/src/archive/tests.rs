@@ -121,6 +121,54 @@ fn what_came_is_there_in_files_cut_by_size() {
     }
 }
 
+/// A server that was killed, and started again: what it did not send on is there as missing, and is replayed once.
+#[test]
+fn what_a_server_did_not_send_on_meanwhile_is_a_gap() {
+    let dir = TempDir::new().unwrap();
+    let state = Arc::new(State::default());
+    let mut recorder = Recorder::start(&settings(dir.path()), state.clone(), Pulses::new().pulse("archive")).unwrap();
+    let sent_on = |id: u16, origin: &str| Arc::new(Channel { origin: origin.into(), ..(*channel(id)).clone() });
+    let mut send = |session: u64, id: u16, name: u16, origin: &str, first: u64| {
+        let stream = stream(session);
+        let named = Channel { id, ..(*sent_on(name, origin)).clone() };
+        recorder.channel(&stream, &Arc::new(named));
+        recorder.block(&stream, &block(id, first, Values::Samples(Element::F32, &samples(first))));
+    };
+    // Its next session has other numbers for the same channels; one channel was not missed, and one is a station's own.
+    for (session, id, name, origin, first) in [
+        (7, 0, 0, "coil", 1000),
+        (7, 1, 0, "other", 1000),
+        (7, 2, 2, "", 1000),
+        (8, 1, 0, "coil", 5000),
+        (8, 1, 0, "coil", 5100),
+        (8, 0, 0, "other", 1100),
+        (8, 2, 2, "", 5000),
+        (9, 0, 0, "coil", 5300),
+    ] {
+        send(session, id, name, origin, first);
+    }
+    recorder.finish();
+    let ledger = state.ledger(true);
+    assert!(ledger.closed, "{ledger:?}");
+    assert_eq!((ledger.kept, ledger.missing), (800, 3900 + 100));
+    let mut gaps = Vec::new();
+    for file in files(dir.path()) {
+        let damage = read(&file, |head, block| {
+            if let Values::Gap(gap) = block.values {
+                let origin = head.origin().to_owned();
+                gaps.push((head.session, origin, block.first, block.time, gap.samples, gap.cause));
+            }
+            ControlFlow::Continue(())
+        });
+        assert!(damage.unwrap().is_none());
+    }
+    let time = |first: u64| block(0, first, Values::Samples(Element::F32, &[])).time;
+    let gap = |session: u64, first: u64, samples: u64| {
+        (session, "coil".to_owned(), first, time(first), samples, Cause::Server)
+    };
+    assert_eq!(gaps, [gap(8, 1100, 3900), gap(9, 5200, 100)]);
+}
+
 #[test]
 fn what_the_thread_has_no_time_for_is_a_gap() {
     let dir = TempDir::new().unwrap();

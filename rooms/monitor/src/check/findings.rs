@@ -161,8 +161,13 @@ fn refused(facts: &Facts) -> Option<Finding> {
     let count = |reasons: &BTreeMap<&'static str, u64>| reasons.values().sum::<u64>();
     let mut senders: Vec<_> = facts.refused.iter().collect();
     senders.sort_by_key(|(_, reasons)| std::cmp::Reverse(count(reasons)));
-    let (_, worst) = senders.first()?;
-    let (why, _) = worst.iter().max_by_key(|(_, count)| **count)?;
+    if senders.is_empty() {
+        return None;
+    }
+    let mut reasons: BTreeMap<&'static str, u64> = BTreeMap::new();
+    for (why, count) in facts.refused.values().flatten() {
+        *reasons.entry(*why).or_default() += count;
+    }
     let all: u64 = senders.iter().map(|(_, reasons)| count(reasons)).sum();
     let of = |(sender, reasons): &(&String, &BTreeMap<&'static str, u64>)| format!("{sender} ({})", in_words(reasons));
     let mut from: Vec<String> = senders.iter().take(MOST_NAMED).map(of).collect();
@@ -173,12 +178,39 @@ fn refused(facts: &Facts) -> Option<Finding> {
     let is_all = foreign == facts.at_socket;
     let what = if is_all { "what comes is no signal" } else { "a server does not take all that comes" };
     let what = format!("{what}: {} from {}", counted(all as usize, "datagram"), from.join(", "));
-    Some(Finding { name: if is_all { "foreign" } else { "refused" }, what, remedy: remedy(why).into() })
+    Some(Finding { name: if is_all { "foreign" } else { "refused" }, what, remedy: remedies(&reasons) })
 }
 
-/// `foreign 12, malformed 3`
+/// Of each reason what mends it, the most frequent first; of one alone without its name.
+fn remedies(reasons: &BTreeMap<&'static str, u64>) -> String {
+    let mut all = by_count(reasons);
+    if let [(why, _)] = all[..] {
+        return remedy(why).into();
+    }
+    let more = all.split_off(all.len().min(MOST_REASONS));
+    let mut told: Vec<String> = all.iter().map(|(why, count)| format!("{why} {count}: {}", remedy(why))).collect();
+    if !more.is_empty() {
+        told.push(format!("{} more: docs/monitor.md explains each", counted(more.len(), "reason")));
+    }
+    told.join("; ")
+}
+
+/// `foreign 12, malformed 3`, and how many others.
 fn in_words(reasons: &BTreeMap<&'static str, u64>) -> String {
-    reasons.iter().map(|(why, count)| format!("{why} {count}")).collect::<Vec<_>>().join(", ")
+    let all = by_count(reasons);
+    let (named, more) = all.split_at(all.len().min(MOST_REASONS));
+    let mut words: Vec<String> = named.iter().map(|(why, count)| format!("{why} {count}")).collect();
+    if !more.is_empty() {
+        words.push(format!("other reasons {}", more.iter().map(|(_, count)| count).sum::<u64>()));
+    }
+    words.join(", ")
+}
+
+/// The most frequent first.
+fn by_count(reasons: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
+    let mut all: Vec<_> = reasons.iter().map(|(why, count)| (*why, *count)).collect();
+    all.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
+    all
 }
 
 /// What mends that datagrams are not taken.
@@ -259,6 +291,9 @@ impl fmt::Display for Report {
 
 /// Senders of what is not taken that are named.
 const MOST_NAMED: usize = 8;
+
+/// Reasons that are named.
+const MOST_REASONS: usize = 6;
 
 /// A frame of Ethernet.
 const FRAME: u32 = 1500;

@@ -142,6 +142,25 @@ fn who_sends_what_is_not_taken_is_named() {
 }
 
 #[test]
+fn all_reasons_are_named_the_most_frequent_first() {
+    let of = |reasons: &[(&'static str, u64)]| {
+        let refused = BTreeMap::from([("10.0.0.9".to_owned(), reasons.iter().copied().collect())]);
+        Report::new(Facts { refused, ..well() }).findings.remove(0)
+    };
+    let found = of(&[("foreign", 3), ("malformed", 9), ("version", 1)]);
+    assert!(found.what.ends_with("13 datagrams from 10.0.0.9 (malformed 9, foreign 3, version 1)"), "{}", found.what);
+    let places = ["malformed 9: damaged or forged", "; foreign 3: something else", "; version 1: it is another"];
+    let places = places.map(|text| found.remedy.find(text).unwrap());
+    assert!(places[0] == 0 && places.is_sorted(), "{}", found.remedy);
+    // Of one reason alone what mends it needs no name.
+    assert!(of(&[("malformed", 9)]).remedy.starts_with("damaged or forged"));
+    let many = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|why| (why, 2_u64));
+    let found = of(&many);
+    assert!(found.what.ends_with("(a 2, b 2, c 2, d 2, e 2, f 2, other reasons 4)"), "{}", found.what);
+    assert!(found.remedy.ends_with("; 2 reasons more: docs/monitor.md explains each"), "{}", found.remedy);
+}
+
+#[test]
 fn groups_are_found_where_the_kernel_lists_them() {
     let igmp = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
                 1\tlo        :     1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n\

@@ -39,6 +39,9 @@ pub struct Counts {
     pub beyond: u64,
     /// Samples that are missing, by cause.
     pub missing: BTreeMap<&'static str, u64>,
+    /// Of those, samples that their sender itself told as missing: lost before it (of what a server sends on: in front of that server, or
+    /// in it), and not on the way from there.
+    pub missing_told: u64,
     /// Samples that channels which a server derives lack, as it says itself, since their inputs do: no loss on the way from there.
     pub inherited: u64,
     /// Sessions that are known.
@@ -73,6 +76,7 @@ pub(super) struct Tally {
     pub(super) repeated: u64,
     pub(super) beyond: u64,
     missing: [u64; Cause::ALL.len()],
+    missing_told: u64,
     pub(super) inherited: u64,
     pub(super) evicted: u64,
     pub(super) unnamed: u64,
@@ -110,6 +114,12 @@ impl Tally {
         self.missing[cause as usize] = self.missing[cause as usize].saturating_add(samples);
     }
 
+    /// The sender says that it lacks them.
+    pub(super) fn miss_told(&mut self, cause: Cause, samples: u64) {
+        self.miss(cause, samples);
+        self.missing_told = self.missing_told.saturating_add(samples);
+    }
+
     /// By name.
     pub(super) fn counts(&self, sessions: usize, socket_drops: u64) -> Counts {
         let named =
@@ -129,6 +139,7 @@ impl Tally {
             repeated: self.repeated,
             beyond: self.beyond,
             missing: named(&Cause::ALL.map(Cause::name), &self.missing),
+            missing_told: self.missing_told,
             inherited: self.inherited,
             sessions,
             evicted: self.evicted,

@@ -24,6 +24,8 @@ pub struct Follow<S> {
     members: HashMap<u64, HashMap<u16, Place>>,
     hash: RandomState,
     changes: Arc<Changes>,
+    /// A server has begun anew: of what only its earlier session sent on nobody is heard, unless it is told of at once.
+    has_restarted: bool,
 }
 
 /// What a follower has counted.
@@ -53,12 +55,16 @@ struct Feed {
     lines: Vec<Line>,
     /// Its last server has ended, and that was said.
     has_ended: bool,
+    /// None of its servers is heard, and that was said.
+    is_silent: bool,
 }
 
 #[derive(Debug)]
 struct Server {
     session: u64,
-    /// It has ended, or is silent.
+    /// What it is called.
+    name: String,
+    /// It has ended, is silent, or has begun anew as another session.
     is_gone: bool,
     priority: u8,
     /// Time of the first sample since it was heard, or heard again, and behind the last one, ns.
@@ -88,6 +94,7 @@ impl<S: Sink> Follow<S> {
             members: HashMap::new(),
             hash: RandomState::new(),
             changes: Arc::default(),
+            has_restarted: false,
         }
     }
 
@@ -115,6 +122,16 @@ impl<S: Sink> Follow<S> {
             line.offset = None;
             for kept in line.waiting.remove(&to).unwrap_or_default() {
                 line.give(&kept.block(id), &feed.stream, &self.changes, &mut self.inner);
+            }
+        }
+    }
+
+    /// Of feeds none of whose servers is heard any more it is said, once.
+    fn tell_silent(&mut self) {
+        for feed in self.feeds.values_mut().filter(|feed| !feed.has_ended && !feed.is_silent) {
+            if feed.servers.iter().all(|server| server.is_gone) {
+                feed.is_silent = true;
+                self.inner.stream(&feed.stream, News::Silent);
             }
         }
     }
@@ -160,7 +177,8 @@ impl<S: Sink> Sink for Follow<S> {
                 let (station, of) = (channel.origin.clone(), stream.name.clone());
                 let stream = Arc::new(Stream { session, station, name: of, ..(**stream).clone() });
                 self.inner.stream(&stream, News::Begun);
-                let feed = Feed { stream, servers: Vec::new(), chosen: 0, lines: Vec::new(), has_ended: false };
+                let (servers, lines) = (Vec::new(), Vec::new());
+                let feed = Feed { stream, servers, chosen: 0, lines, has_ended: false, is_silent: false };
                 Some(self.feeds.entry(name.clone()).or_insert(feed))
             }
             known => known,
@@ -171,11 +189,12 @@ impl<S: Sink> Sink for Follow<S> {
             if let Some(session) = feed.forget_newcomer() {
                 leave(&mut self.members, session, &name);
             }
-            let (session, priority) = (stream.session, channel.priority);
-            feed.servers.push(Server { session, is_gone: false, priority, since: None, last: 0, proven: false });
+            let (session, name, priority) = (stream.session, stream.station.clone(), channel.priority);
+            feed.servers.push(Server { session, name, is_gone: false, priority, since: None, last: 0, proven: false });
         }
         if let Some(server) = feed.servers.iter_mut().find(|server| server.session == stream.session) {
             server.is_gone = false;
+            server.name.clone_from(&stream.station);
         }
         feed.come_back(&mut self.inner);
         if feed.servers.len() == 1 {
@@ -269,6 +288,17 @@ impl<S: Sink> Sink for Follow<S> {
                 }
             }
         }
+        // One that was killed, and begins anew before it is silent, says nothing of the session that it had.
+        if news == News::Restarted {
+            let feeds = self.feeds.iter_mut().filter(|((name, _), _)| *name == stream.name);
+            for server in feeds.flat_map(|(_, feed)| &mut feed.servers) {
+                if server.name == stream.station && server.session != stream.session {
+                    server.since = None;
+                    server.is_gone = true;
+                    self.has_restarted = true;
+                }
+            }
+        }
         // Who has ended is not waited for.
         if news == News::Ended {
             let others = |feed: &Feed| {
@@ -304,9 +334,15 @@ impl<S: Sink> Sink for Follow<S> {
                 self.inner.stream(&feed.stream, News::Ended);
             }
         }
+        if news == News::Silent {
+            self.tell_silent();
+        }
     }
 
     fn flush(&mut self) {
+        if std::mem::take(&mut self.has_restarted) {
+            self.tell_silent();
+        }
         self.inner.flush();
     }
 }
@@ -314,8 +350,11 @@ impl<S: Sink> Sink for Follow<S> {
 impl Feed {
     /// A server sends it on again: those who let go of its channels at the end hear of them anew.
     fn come_back<S: Sink>(&mut self, sink: &mut S) {
-        if std::mem::take(&mut self.has_ended) {
+        let (had_ended, was_silent) = (std::mem::take(&mut self.has_ended), std::mem::take(&mut self.is_silent));
+        if had_ended || was_silent {
             sink.stream(&self.stream, News::Back);
+        }
+        if had_ended {
             self.lines.iter().for_each(|line| sink.channel(&self.stream, &line.channel));
         }
     }

@@ -387,7 +387,7 @@ impl Session {
                 Some((Values::Gap(_), samples)) if track.is_derived() => {
                     around.tally.inherited = around.tally.inherited.saturating_add(samples);
                 }
-                Some((Values::Gap(gap), samples)) => around.tally.miss(gap.cause, samples),
+                Some((Values::Gap(gap), samples)) => around.tally.miss_told(gap.cause, samples),
                 Some((_, samples)) => around.tally.samples += samples,
                 None => {}
             }

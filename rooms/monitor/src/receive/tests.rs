@@ -340,6 +340,8 @@ fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
     bench.pass(MS * 30);
     let counts = bench.sessions.counts(0);
     assert_eq!((counts.samples, counts.inherited, counts.missing["network"], counts.lost), (4, 5, 5 + 2, 1));
+    // Of the other channel, too, five were lost before the server.
+    assert_eq!(counts.missing_told, 5);
 }
 
 #[derive(Clone, Debug)]
@@ -513,6 +515,31 @@ fn what_no_server_sends_on_any_more_has_ended() {
     assert_eq!(follow.inner().names.len(), names + 1);
     let (_, samples) = follow.inner().samples.values().next().unwrap();
     assert_eq!((samples.len(), samples.iter().filter(|sample| sample.is_ok()).count()), (1000, 600));
+}
+
+/// Servers that are killed never say that they end.
+#[test]
+fn what_no_server_is_heard_to_send_on_is_silent() {
+    let mut follow = Follow::new(Book::default());
+    let relays = [1, 2].map(|session| Relay::new(session, 0, session as u8, &mut follow));
+    relays.iter().for_each(|relay| relay.send(0..100, &mut follow));
+    let of_feed = |follow: &mut Follow<Book>| -> Vec<News> {
+        follow.flush();
+        follow.inner().news.iter().filter(|(name, _)| name == "s/view").map(|(_, news)| *news).collect()
+    };
+    follow.stream(&relays[0].stream, News::Silent);
+    assert_eq!(of_feed(&mut follow), [News::Begun]);
+    follow.stream(&relays[1].stream, News::Silent);
+    follow.stream(&relays[1].stream, News::Silent);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Silent]);
+    follow.stream(&relays[1].stream, News::Back);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Silent, News::Back]);
+    // It begins anew before it is silent: of the session that it had nothing is said any more.
+    let anew = Stream { session: 3, ..(*relays[1].stream).clone() };
+    follow.stream(&Arc::new(anew), News::Restarted);
+    assert_eq!(of_feed(&mut follow)[3..], [News::Silent]);
+    Relay::new(3, 0, 1, &mut follow).send(500..600, &mut follow);
+    assert_eq!(of_feed(&mut follow)[4..], [News::Back]);
 }
 
 #[test]

@@ -183,19 +183,18 @@ impl Sink for Keeper<'_> {
         let Some(Known { key: Some(key), channel, begun, .. }) = known else { return };
         let extent = writing.extent(*key).unwrap_or_default();
         if !std::mem::replace(begun, true) {
-            if let Some(gap) = due_meanwhile(block, extent) {
+            let silence = board.silence(*key, *now);
+            let (gap, step) = due_meanwhile(block, extent, silence);
+            if let Some(step) = step {
+                tell_step(&mut self.stepped, &mut self.told, stream, (block.time, *now), step);
+            }
+            if let Some(gap) = gap {
                 writing.append(*key, &gap);
                 open.count_restart(gap.samples());
                 made(&mut self.derive, *key, &gap, writing, board, *now, &mut self.told);
             }
-        } else if let Some(step) = step(block, extent)
-            && self.stepped.get(&stream.station).is_none_or(|told| *now >= *told + STEPS_APART)
-        {
-            if self.stepped.len() >= MOST_STEPPED {
-                self.stepped.clear();
-            }
-            self.stepped.insert(stream.station.clone(), *now);
-            self.told.push(stepped(stream, block.time, step));
+        } else if let Some(step) = step(block, extent) {
+            tell_step(&mut self.stepped, &mut self.told, stream, (block.time, *now), step);
         }
         writing.append(*key, block);
         board.take(*key, block, *now, &mut self.told);
@@ -302,17 +301,26 @@ fn made(
     }
 }
 
-/// What a station would have sent since the channel was heard last, in an earlier session of it.
-fn due_meanwhile(block: &Block<'_>, extent: Extent) -> Option<Block<'static>> {
+/// What a station would have sent since the channel was heard last, in an earlier session of it: by its times, and where its clock was set
+/// meanwhile by this machine's. `silence`: since samples came last. Returns by how much the clock was set, ns, too.
+fn due_meanwhile(block: &Block<'_>, extent: Extent, silence: Duration) -> (Option<Block<'static>>, Option<i64>) {
     if extent.begin == extent.end {
-        return None;
+        return (None, None);
     }
-    let passed = i128::from(block.time) - i128::from(extent.end_time);
+    let by_times = i128::from(block.time) - i128::from(extent.end_time);
+    // The block itself came within the silence, too.
+    let silence = i128::try_from(silence.as_nanos()).unwrap_or(i128::MAX);
+    let here = (silence - block.rate.nanos(block.samples())).max(0);
+    // Less than that is not seen: what comes first may be as old, or late.
+    let was_set = by_times < -SET || by_times > silence.saturating_add(SET);
+    let passed = if was_set { here } else { by_times };
+    let step = i64::try_from(by_times - passed).unwrap_or(if by_times < 0 { i64::MIN } else { i64::MAX });
     // To the nearest sample.
     let samples = block.rate.samples(passed + block.rate.nanos(1) / 2);
     let gap = Gap { samples, cause: Cause::Restart };
     let (channel, rate) = (block.channel, block.rate);
-    (samples > 0).then_some(Block { channel, first: extent.end, time: extent.end_time, rate, values: Values::Gap(gap) })
+    let gap = Block { channel, first: extent.end, time: extent.end_time, rate, values: Values::Gap(gap) };
+    ((samples > 0).then_some(gap), was_set.then_some(step))
 }
 
 /// By how much a clock has stepped between two blocks, ns.
@@ -331,7 +339,25 @@ const MOST_NEWCOMERS: usize = 1024;
 /// From one look for room to the next, of a channel with samples.
 const TRIES_APART: Duration = Duration::from_secs(1);
 
-fn stepped(stream: &Stream, time_ns: i64, step: i64) -> Draft {
+/// Once in a while for each station.
+fn tell_step(
+    stepped: &mut HashMap<String, Duration>,
+    told: &mut Vec<Draft>,
+    stream: &Stream,
+    (time, now): (i64, Duration),
+    step: i64,
+) {
+    if stepped.get(&stream.station).is_some_and(|then| now < *then + STEPS_APART) {
+        return;
+    }
+    if stepped.len() >= MOST_STEPPED {
+        stepped.clear();
+    }
+    stepped.insert(stream.station.clone(), now);
+    told.push(told_step(stream, time, step));
+}
+
+fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
     let way = if step < 0 { "back" } else { "on" };
     let size = weir_units::format::duration(step.unsigned_abs() as f64 / 1e3);
     Draft {
@@ -347,6 +373,10 @@ fn stepped(stream: &Stream, time_ns: i64, step: i64) -> Draft {
 
 /// Clocks that are kept right move by less between two blocks.
 const LEAST_STEP: i64 = 5_000_000;
+
+/// By so much what a station's clock says of the time between two of its sessions may differ from what passed here, ns: what comes of it
+/// may be late, and this machine may stand still.
+const SET: i128 = 10_000_000_000;
 
 /// From one event of a station to the next.
 const STEPS_APART: Duration = Duration::from_secs(10);
@@ -367,6 +397,33 @@ mod tests {
     use crate::receive;
 
     const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
+
+    #[test]
+    fn what_was_due_meanwhile_is_not_by_a_clock_that_was_set() {
+        const HOUR: i64 = 3_600_000_000_000;
+        let extent = Extent { begin: 0, end: 500, begin_time: 0, end_time: HOUR };
+        let due = |passed: i64, silence: Duration| {
+            let values = Values::Samples(Element::F32, &[0; 400]);
+            let block = Block { channel: 3, first: 0, time: HOUR + passed, rate: RATE, values };
+            let (gap, step) = due_meanwhile(&block, extent, silence);
+            assert!(gap.is_none_or(|gap| (gap.first, gap.time) == (500, HOUR)));
+            (gap.map_or(0, |gap| gap.samples()), step)
+        };
+        let second = Duration::from_secs(1);
+        // As it was, 100 samples came within that time; and a second late.
+        assert_eq!(due(5_000_000_000, second * 5 + second / 10), (5000, None));
+        assert_eq!(due(6_000_000_000, second * 5), (6000, None));
+        assert_eq!(due(0, second), (0, None));
+        assert_eq!(due(-1_000_000_000, second), (0, None));
+        // On and back by an hour.
+        let silence = second * 5 + second / 10;
+        assert_eq!(due(HOUR + 5_000_000_000, silence), (5000, Some(HOUR)));
+        assert_eq!(due(5_000_000_000 - HOUR, silence), (5000, Some(-HOUR)));
+        let nothing = Extent::default();
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        let block = Block { channel: 3, first: 0, time: HOUR, rate: RATE, values };
+        assert_eq!(due_meanwhile(&block, nothing, second), (None, None));
+    }
 
     #[test]
     fn who_lost_its_place_writes_to_no_other_and_finds_one_with_samples() {

@@ -40,7 +40,8 @@ pub struct Ledger {
     pub outputs: Vec<OutputCount>,
     /// How often another server was followed, of those that send the same on.
     pub changes: u64,
-    /// Samples that were due while a station did not run, by the times on both sides: gaps of cause `restart`, beside those of `received`.
+    /// Samples that were due while a station did not run, by the times on both sides, or where its clock was set meanwhile by what passed
+    /// here: gaps of cause `restart`, beside those of `received`.
     pub due_in_restarts: u64,
     /// Of the samples that `received` misses by cause `server`, those that no server of a feed had: behind the last of one that stopped or
     /// was started again, and in front of the first of the next.
@@ -117,7 +118,8 @@ impl Ledger {
 /// For people: a line of totals, a line a stream.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { datagrams, samples, missing, inherited, lost, copies, late, refused, .. } = &self.received;
+        let Counts { datagrams, samples, missing, missing_told, inherited, lost, copies, late, refused, .. } =
+            &self.received;
         let gone = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
         writeln!(
             f,
@@ -131,8 +133,10 @@ impl fmt::Display for Ledger {
         for (cause, samples) in missing.iter().filter(|(_, samples)| **samples > 0) {
             writeln!(f, "  missing, {cause}: {}", grouped(*samples))?;
         }
+        let told = "of these, missing where they were sent, as told from there";
         let derived = "missing of what servers derive, as of its inputs";
-        for (what, count) in [(derived, inherited), ("datagrams lost", lost), ("copies", copies), ("late", late)] {
+        let counts = [(told, missing_told), (derived, inherited), ("datagrams lost", lost), ("copies", copies)];
+        for (what, count) in counts.into_iter().chain([("late", late)]) {
             if *count > 0 {
                 writeln!(f, "  {what}: {}", grouped(*count))?;
             }
@@ -168,5 +172,13 @@ mod tests {
         let mut ledger = Ledger::default();
         ledger.received.missing = [("network", u64::MAX), ("source", 1)].into();
         assert!(ledger.to_string().contains(&format!("{} missing", grouped(u64::MAX))));
+    }
+
+    #[test]
+    fn what_was_lost_before_a_sender_is_told_apart() {
+        let mut ledger = Ledger::default();
+        (ledger.received.missing, ledger.received.missing_told) = ([("network", 7)].into(), 5);
+        let told = "  missing, network: 7\n  of these, missing where they were sent, as told from there: 5\n";
+        assert!(ledger.to_string().contains(told), "{ledger}");
     }
 }
