@@ -13,7 +13,9 @@ const MANY: f64 = 4.0;
 /// One in so many addresses of a prefix must be under attack for it to be attacked as a whole.
 const DENSE: f64 = 4.0;
 /// For how long a flood is not told that may be more than its interfaces can carry, ns.
-const HELD: u64 = 500_000_000;
+pub(super) const HELD: u64 = 500_000_000;
+/// For how long one is kept that was decided and is not above its threshold, ns: what comes again is decided anew, by what it is then.
+const UNTOLD: u64 = 2_000_000_000;
 
 impl Detector {
     /// Buckets are full: a flood, unless it is one already, or part of one, or of too few sources.
@@ -23,7 +25,12 @@ impl Detector {
         let (network, level) = (network as usize, usize::from(level));
         let place = (key.span, is_believed);
         if let Some(flood) = self.floods.get_mut(&place) {
-            (flood.last, flood.unheard) = (now, false);
+            // What another test finds does not keep it: it is something else.
+            if fired & 1 << flood.watch != 0 {
+                (flood.last, flood.unheard) = (now, false);
+            } else {
+                flood.others = now;
+            }
             let heard = flood.doubted && !flood.views.contains(&key.view);
             flood.seen_by(key.view);
             if self.dossiers.get(dossier).is_some_and(|dossier| !dossier.flood) {
@@ -143,6 +150,7 @@ impl Detector {
             decided: now,
             kept,
             last: now,
+            others: 0,
             told: 0,
             told_rate: 0.0,
             is_told: false,
@@ -171,11 +179,11 @@ impl Detector {
             }
             self.tell(place);
             // What others tell is not part of what is doubted.
-            let told = self.floods.get(place).filter(|flood| flood.told > 0);
+            let told = self.floods.get(place).filter(|flood| flood.is_told);
             if told.is_some_and(|flood| !flood.doubted) {
                 self.fold(*place);
             }
-            self.floods.get(place).is_some_and(|flood| flood.told == 0 && self.now < flood.decided + HELD)
+            self.floods.get(place).is_some_and(|flood| !flood.is_told && self.now < flood.decided + HELD)
         });
         self.begun = begun;
     }
@@ -202,28 +210,42 @@ impl Detector {
             self.floods.insert(*place, flood);
             return;
         }
-        if let Some(detection) = self.report(place, &mut flood) {
+        let mut is_another = false;
+        let mut report = self.report(place, &mut flood);
+        let is_less = |detection: &Detection| !detection.evidence.exceeds();
+        if !flood.is_told && report.as_ref().is_some_and(is_less) && self.widen_class(place, &mut flood) {
+            report = self.report(place, &mut flood);
+        }
+        if let Some(detection) = report {
             flood.told_rate = detection.evidence.packets.value;
             flood.doubted = !detection.doubts.is_empty();
             flood.agents.extend(detection.evidence.points.iter().map(|point| point.agent));
             flood.agents.sort_unstable();
             flood.agents.dedup();
-            // What is not above its threshold now is not told: it is over soon, or comes again.
+            // What is not above its threshold now is not told: it is over soon, or comes again. Nor does it hide what is.
+            let may_be_another = flood.is_told || self.now >= flood.decided + HELD;
             if detection.evidence.exceeds() {
                 flood.is_told = true;
                 self.findings.push(Finding::Flood(Box::new(detection)));
+            } else if may_be_another && self.is_another(place, &flood) {
+                is_another = true;
             } else if flood.is_told {
                 let Detection { target, class, evidence: Evidence { packets, bits, .. }, is_hearsay, .. } = detection;
                 self.findings.push(Finding::Ebbing { target, class, packets, bits, is_hearsay });
-            } else {
-                flood.told = 0;
             }
         }
+        if !flood.is_told {
+            flood.told = 0;
+        }
+        let is_over = is_another || !flood.is_told && self.now >= flood.decided + UNTOLD;
         for (target, class, last) in self.widened.drain(..) {
             let widened = Some(flood.target.into());
             self.findings.push(Finding::Over { target, class, last, is_hearsay: !place.1, widened });
         }
         self.floods.insert(*place, flood);
+        if is_over {
+            self.is_over(place);
+        }
     }
 
     /// Whether a flood that was decided is not told yet. Where all samples came together, the next ones say how much it is: they are waited

@@ -199,10 +199,22 @@ impl Dossiers {
         }
     }
 
+    /// A flood is of a wider class from now on. How much of that there is was summed up all along; sources and hosts are those of recent packets, too.
+    pub(super) fn widen(&mut self, at: u32, class: Class) {
+        let Some(dossier) = self.all.get_mut(at as usize).filter(|dossier| dossier.flood) else { return };
+        dossier.class = Some(class);
+        dossier.samples = dossier.samples.max(dossier.packets(class).count() as u64);
+        for noted in dossier.ring.iter().filter(|noted| noted.classes & bit(class) != 0) {
+            dossier.sources.add(self.hasher.hash_one(noted.packet.source));
+            dossier.targets.add(self.hasher.hash_one(noted.packet.destination));
+        }
+    }
+
     /// The flood is over.
     pub(super) fn release(&mut self, at: u32) {
         if let Some(dossier) = self.all.get_mut(at as usize) {
-            (dossier.flood, dossier.class) = (false, None);
+            // What else is decided of the same host was not what it was opened for.
+            (dossier.flood, dossier.class, dossier.since) = (false, None, 0);
         }
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Flood {
     pub(super) kept: u64,
     /// When it was last above the threshold.
     pub(super) last: u64,
+    /// When the target was last above another threshold, and not above that one.
+    pub(super) others: u64,
     /// When it was last told, and with which rate.
     pub(super) told: u64,
     pub(super) told_rate: f64,
@@ -132,6 +134,7 @@ mod tests {
             decided: 0,
             kept: 0,
             last: 0,
+            others: 0,
             told: 0,
             told_rate: 0.0,
             is_told: true,

@@ -11,6 +11,7 @@
 //! Pure: it is told the time, and does no I/O. Each table has a limit and counts what it gave up ([`Statistics`]); a sample
 //! allocates nothing once dossiers and profiles have been used before.
 
+mod another;
 mod batches;
 mod classes;
 mod deciding;
@@ -368,18 +369,22 @@ impl Detector {
         self.reach(now);
         self.tell_begun();
         let quiet = self.settings.quiet.as_nanos() as u64;
-        let mut due = Vec::new();
+        let (mut due, mut untold) = (Vec::new(), Vec::new());
         for place in self.floods.places() {
             let Some(flood) = self.floods.get(&place) else { continue };
             if self.now.saturating_sub(flood.last) > quiet {
                 self.is_quiet(&place);
+            } else if !flood.is_told {
+                untold.push((flood.decided, place));
             } else if self.now.saturating_sub(flood.told) >= TELL {
                 due.push((flood.told, place));
             }
         }
         // Of very many those first that have waited longest: nobody else is to wait for them.
         due.sort_unstable();
-        for (_, place) in due.into_iter().take(AT_ONCE) {
+        untold.sort_unstable();
+        let due = due.into_iter().take(AT_ONCE).chain(untold.into_iter().take(AT_ONCE));
+        for (_, place) in due {
             self.tell(&place);
             self.fold_if_sure(place);
         }
@@ -387,9 +392,9 @@ impl Detector {
         self.learn(hour % HOURS);
     }
 
-    /// A prefix whose doubts are gone takes in what lies within it.
+    /// A prefix that is told and whose doubts are gone takes in what lies within it.
     fn fold_if_sure(&mut self, place: Place) {
-        if self.floods.get(&place).is_some_and(|flood| flood.level > 0 && !flood.doubted) {
+        if self.floods.get(&place).is_some_and(|flood| flood.level > 0 && flood.is_told && !flood.doubted) {
             self.fold(place);
         }
     }

@@ -202,10 +202,15 @@ impl Detector {
     }
 
     /// What is kept of a flood, for each who sees it.
-    fn seen(&self, place: &Place, flood: &Flood) -> impl Iterator<Item = &Dossier> {
+    pub(super) fn seen(&self, place: &Place, flood: &Flood) -> impl Iterator<Item = &Dossier> {
+        self.dossiers_of(place, flood).into_iter().filter_map(move |at| self.dossiers.get(at))
+    }
+
+    /// Where that is kept.
+    pub(super) fn dossiers_of(&self, place: &Place, flood: &Flood) -> Vec<u32> {
         let span = place.0;
-        let ats = flood.views.iter().filter_map(move |&view| self.table.find(&Key { span, view }));
-        ats.filter_map(move |at| self.dossiers.get(self.table.get(at).dossier))
+        let ats = flood.views.iter().filter_map(|&view| self.table.find(&Key { span, view }));
+        ats.map(|at| self.table.get(at).dossier).collect()
     }
 
     /// Whether another agent sees a flood too, against whom nothing speaks.

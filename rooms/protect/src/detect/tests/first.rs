@@ -157,3 +157,18 @@ fn a_flood_that_is_decided_in_the_middle_of_a_batch_may_be_as_much_as_is_still_t
         assert!(low < 301e3 && 301e3 < high, "{before}: {value} ({low} to {high})");
     }
 }
+
+/// 25 times the threshold, of an agent that had been silent for a second: 100 samples a second, in datagrams of seven.
+#[test]
+fn the_first_flood_of_a_quiet_agent_is_as_much_as_it_is() {
+    for silent in [200.0, 1_000.0] {
+        let first = std::iter::once((0.0, -silent));
+        let rest = (1..12).map(|number| (f64::from(number) * 70.0, f64::from(number - 1) * 70.0));
+        let datagrams: Vec<(f64, f64)> = first.chain(rest).collect();
+        let told = told_first(&datagrams);
+        let Rate { value, low, high } = told.evidence.packets;
+        assert!(low < 100e3 && 100e3 < high, "{silent} ms: {value} ({low} to {high})");
+        assert!((80e3..120e3).contains(&value), "{silent} ms: {value} ({low} to {high})");
+        assert!(told.decided <= 100 * SECOND + SECOND * 3 / 10, "{silent} ms: {}", told.decided);
+    }
+}

@@ -2,6 +2,7 @@
 
 mod benign;
 mod carpet;
+mod classes;
 mod cost;
 mod doubts;
 mod false_alarms;
