@@ -443,6 +443,17 @@ mod tests {
         assert_eq!(error.message(), "`10`: a duration needs a unit, e.g. \"10ms\" or \"10s\"");
     }
 
+    /// Calls a function for each type that is read with a unit.
+    macro_rules! each_quantity {
+        ($of:ident($text:expr)) => {
+            $of::<Span>($text);
+            $of::<BitRate>($text);
+            $of::<Size>($text);
+            $of::<Frequency>($text);
+            $of::<Share>($text);
+        };
+    }
+
     proptest! {
         #[test]
         fn what_is_printed_is_read(n in prop_oneof![any::<u64>(), (0u64..100_000).prop_map(|n| n * 1_000_000)]) {
@@ -477,11 +488,7 @@ mod tests {
                 }
             }
             let text = format!("{number}{part}");
-            check::<Span>(&text);
-            check::<BitRate>(&text);
-            check::<Size>(&text);
-            check::<Frequency>(&text);
-            check::<Share>(&text);
+            each_quantity!(check(&text));
         }
 
         #[test]
@@ -498,11 +505,7 @@ mod tests {
                 }
             }
             let text = format!("{number}{part}");
-            check::<Span>(&text);
-            check::<BitRate>(&text);
-            check::<Size>(&text);
-            check::<Frequency>(&text);
-            check::<Share>(&text);
+            each_quantity!(check(&text));
         }
 
         #[test]

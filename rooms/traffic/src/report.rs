@@ -91,6 +91,8 @@ pub struct ReceiveReport {
     pub not_handed_over: u64,
     /// Connections accepted (TCP, QUIC).
     pub connections: u64,
+    /// TCP: of these, senders' that had fallen silent and were closed since there was no room for another.
+    pub evicted_connections: u64,
     /// TCP, QUIC streams: bytes at the end of connections that were no whole message.
     pub partial_bytes: u64,
     /// Datagrams the kernel dropped at this socket (SK_MEMINFO_DROPS); `None`: TCP, or the kernel does not tell.

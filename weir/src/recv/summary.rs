@@ -32,6 +32,8 @@ pub(super) struct Summary<'a> {
     evicted_messages: u64,
     #[serde(skip)]
     evicted_open: u64,
+    /// TCP: connections of senders that had fallen silent, and gave way to others.
+    evicted_connections: u64,
     /// Messages that --messages could not write, or not in time.
     not_written: u64,
     /// Dropped at this socket; null: the kernel does not tell.
@@ -69,6 +71,7 @@ impl<'a> Summary<'a> {
             evicted: report.evicted,
             evicted_messages: report.evicted_messages,
             evicted_open: report.evicted_open,
+            evicted_connections: report.evicted_connections,
             not_written: report.not_handed_over + unwritten,
             socket_drops: report.socket_drops,
             receive_buffer_bytes: report.receive_buffer,
@@ -247,6 +250,9 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
         say!(
             "gave way      {sessions} sessions, silent or ended, of {messages} messages, to others: raise --sessions to keep them"
         );
+    }
+    if report.evicted_connections > 0 {
+        say!("gave way      {} connections that had fallen silent, to others", report.evicted_connections);
     }
     if report.not_handed_over > 0 {
         say!("not written   {} messages came faster than --messages could write them", report.not_handed_over);

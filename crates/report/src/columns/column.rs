@@ -58,7 +58,9 @@ pub struct Trials {
     pub successes: &'static str,
     /// Of how many.
     pub trials: &'static str,
-    /// The rate of the successes: its batches show whether failures come in rows.
+    /// An estimate that is no column: the share by batches of the trials, which show whether failures come in rows.
+    pub batches: &'static str,
+    /// The rate of the successes, whose batches stand in where a record has none of those: they hold when trials were made, too.
     pub rate: &'static str,
 }
 

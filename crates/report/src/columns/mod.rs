@@ -4,7 +4,7 @@ mod column;
 mod table;
 
 pub use column::{Better, Column, Kind, Quantity, Statistic, Trials};
-pub use table::{ADDED, COLUMNS, QUANTITIES, RECEIVER, about, column, kind, rests_on, unit};
+pub use table::{ADDED, COLUMNS, DELIVERED_BY_NUMBER, QUANTITIES, RECEIVER, about, column, kind, rests_on, unit};
 
 use weir_units::format;
 

@@ -8,7 +8,11 @@ use super::column::Statistic::{Counter, Delay, Throughput};
 use super::column::{Column, Kind, Quantity, Statistic, Trials, quantity, row, set};
 
 /// Of what was sent, that which arrived.
-const DELIVERED: Kind = Share(Trials { successes: "delivered", trials: "sent", rate: "msgs_per_s" });
+const DELIVERED: Kind =
+    Share(Trials { successes: "delivered", trials: "sent", batches: DELIVERED_BY_NUMBER, rate: "msgs_per_s" });
+
+/// The estimate of the delivered share by batches of the messages' numbers, whenever those came.
+pub const DELIVERED_BY_NUMBER: &str = "delivered_share_by_number";
 
 /// The fixed first columns, in order.
 pub static COLUMNS: [Column; 25] = [
@@ -471,7 +475,7 @@ mod tests {
     #[test]
     fn shares_are_of_columns() {
         for column in COLUMNS.iter().chain(&ADDED) {
-            if let Share(Trials { successes, trials, rate }) = column.kind {
+            if let Share(Trials { successes, trials, rate, .. }) = column.kind {
                 assert_eq!((kind(successes), kind(trials), kind(rate)), (Some(Amount), Some(Amount), Some(Rate)));
             }
         }

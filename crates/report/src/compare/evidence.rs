@@ -189,25 +189,31 @@ fn shares_of_single_runs(a: &Cell<'_>, b: &Cell<'_>, column: &Column, trials: Tr
     Some(Test::new(Basis::Batches, difference, false, least))
 }
 
-/// A share with its binomial error, or that of the batches of its rate where failures come in rows.
+/// A share with its binomial error, or that of its batches where failures come in rows.
 fn share_of_single_runs(cell: &Cell<'_>, column: &Column, of: Trials) -> Option<Mean> {
     let value = cell.measured(column.name)?.value();
     let Tally { successes, trials } = tally(believed(cell, column), of);
     let independent = binomial_variance(successes, trials) / trials;
     let records: Vec<&Record> = believed(cell, column).collect();
-    let error = independent.max(in_rows(&records, of) / records.len().max(1) as f64).sqrt();
+    let error = independent.max(in_rows(&records, of).unwrap_or(0.0) / records.len().max(1) as f64).sqrt();
     (trials > 0.0).then_some(Mean { value, error, freedom: MOST_FREEDOM })
 }
 
-/// The variance of a record's share by the batches of its rate: more than the binomial one where failures come in rows.
-fn in_rows(records: &[&Record], of: Trials) -> f64 {
-    let variance = |record: &&Record| {
+/// The variance of a record's share by its batches: more than the binomial one where failures come in rows. Batches of the
+/// trials tell that alone; those of the rate hold the schedule as well (messages at random, a sender that is late), which
+/// would hide what differs. `None`: nobody has looked.
+fn in_rows(records: &[&Record], of: Trials) -> Option<f64> {
+    let by_rate = |record: &Record| {
         let mean = Mean::of(record.estimates.get(of.rate)?)?;
-        let Tally { successes, trials } = tally([*record].into_iter(), of);
-        Some((mean.error / mean.value * successes / trials).powi(2)).filter(|variance| variance.is_finite())
+        let Tally { successes, trials } = tally([record].into_iter(), of);
+        Some(mean.error / mean.value * successes / trials).filter(|&error| error > 0.0)
+    };
+    let variance = |record: &&Record| {
+        let by_trials = record.estimates.get(of.batches).and_then(Mean::of).map(|mean| mean.error);
+        by_trials.or_else(|| by_rate(record)).map(|error| error * error).filter(|variance| variance.is_finite())
     };
     let variances: Vec<f64> = records.iter().filter_map(variance).collect();
-    if variances.is_empty() { 0.0 } else { mean(&variances) }
+    (!variances.is_empty()).then(|| mean(&variances))
 }
 
 /// Successes and trials of several records.
@@ -251,8 +257,8 @@ fn least_spread(pairs: &[Pair<'_>], column: &Column, same_seed: bool) -> Spread 
             let freedom = if same_seed { (events / FEW_EVENTS).min(MOST_FREEDOM) } else { MOST_FREEDOM };
             match in_rows(&records, trials) {
                 // Nobody has looked whether they are independent.
-                0.0 => (independent, 0.0),
-                rows => (independent * (rows / of_one).max(1.0), freedom),
+                None => (independent, 0.0),
+                Some(rows) => (independent * (rows / of_one).max(1.0), freedom),
             }
         }
         _ => (quantum(column, &pairs[0].records[0].row).powi(2), 0.0),

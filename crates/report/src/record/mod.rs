@@ -168,7 +168,8 @@ pub struct Record {
     /// Empty in results of earlier versions.
     #[serde(default)]
     pub settings: String,
-    /// Estimates with their uncertainty, by column name (fixed or added).
+    /// Estimates with their uncertainty, by column name (fixed or added), and
+    /// [the one of no column](crate::columns::DELIVERED_BY_NUMBER).
     pub estimates: BTreeMap<Word, Estimate>,
     /// Every counter behind the ledger, by place, in the order of the packet's way.
     pub ledger: Vec<LedgerEntry>,

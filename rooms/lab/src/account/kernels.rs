@@ -134,8 +134,10 @@ impl Counters<'_> {
         let forwarded = self.count(ip, if ipv4 { "ForwDatagrams" } else { "OutForwDatagrams" });
         // Reports of memberships leave before the interface may be up; older kernels count forwarded ones among these.
         let own = self.count(ip, "OutRequests").saturating_sub(self.count(more, "OutMcastPkts"));
-        let leaving = if self.kind == Kind::Router { forwarded } else { own };
-        let kept = leaving.saturating_sub(self.sent);
+        let kept = match self.kind {
+            Kind::Router => not_sent(forwarded, self.sent, own_messages(self.kernel)),
+            _ => own.saturating_sub(self.sent),
+        };
         // That of IPv6 is to groups, and what comes to groups is counted.
         let control = if ipv4 { self.control.saturating_sub(self.count("Ip6", "InMcastPkts")) } else { self.control };
         let filtered = self.refused_by_filters(ipv4).saturating_sub(control);
@@ -224,6 +226,12 @@ pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links:
     of(true) + of(false)
 }
 
+/// Of the packets that a router forwards those that it did not send: what it answers senders itself (a rule that rejects, a
+/// TTL that ran out) is among what it sent, and would stand in for as many.
+fn not_sent(forwarded: u64, sent: u64, answers: u64) -> u64 {
+    forwarded.saturating_sub(sent.saturating_sub(answers))
+}
+
 /// Messages of ICMP that a node sent by itself: it has not taken them in.
 pub(super) fn own_messages(kernel: &Snmp) -> u64 {
     let count = |protocol: &str, name: &str| kernel.get(protocol, name).unwrap_or(0).unsigned_abs();
@@ -248,6 +256,14 @@ mod tests {
         let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
         let allowed = counters.drops(true).map(|(cause, sure, most)| (0, cause, sure, most));
         assert!(apportion(19, allowed.to_vec()).is_empty());
+    }
+
+    #[test]
+    fn a_refused_packet_that_is_answered_is_still_refused() {
+        // Counted as forwarded in front of the rule.
+        assert_eq!((not_sent(120, 100, 0), not_sent(120, 120, 20)), (20, 20));
+        // Counted behind it, and forwarded without exception.
+        assert_eq!((not_sent(100, 120, 20), not_sent(100, 100, 0), not_sent(0, 3, 5)), (0, 0, 0));
     }
 
     #[test]

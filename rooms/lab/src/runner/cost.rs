@@ -141,8 +141,7 @@ mod tests {
     #[track_caller]
     fn cost(traffic: &str, changes: &[(&str, &str)]) -> Cost {
         let text = format!("name = \"test\"\ntitle = \"Test\"\n{NETWORK}{traffic}");
-        let changes: Vec<_> = changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
-        let sweep = Sweep::new("test.toml", &text, &changes).unwrap_or_else(|error| panic!("{error:#}"));
+        let sweep = Sweep::of_test("test.toml", &text, changes).unwrap_or_else(|error| panic!("{error:#}"));
         let cell = &sweep.cells[0];
         Cost::of(cell, &cell.topology().unwrap())
     }

@@ -203,15 +203,21 @@ payload = "100B"
 interval = "10ms"
 "#;
 
+    impl Sweep {
+        /// As [`Sweep::new`], of what a test has written down.
+        pub(crate) fn of_test(origin: &str, text: &str, overrides: &[(&str, &str)]) -> Result<Sweep> {
+            let overrides: Vec<_> = overrides.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+            Sweep::new(origin, text, &overrides)
+        }
+    }
+
     pub(super) fn names(overrides: &[(&str, &str)]) -> Vec<String> {
-        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        let sweep = Sweep::new("two.toml", DOCUMENT, &overrides).unwrap();
+        let sweep = Sweep::of_test("two.toml", DOCUMENT, overrides).unwrap();
         sweep.cells.into_iter().map(|cell| cell.name).collect()
     }
 
     pub(super) fn error(document: &str, overrides: &[(&str, &str)]) -> String {
-        let overrides: Vec<_> = overrides.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        format!("{:#}", Sweep::new("two.toml", document, &overrides).unwrap_err())
+        format!("{:#}", Sweep::of_test("two.toml", document, overrides).unwrap_err())
     }
 
     #[test]
@@ -222,8 +228,7 @@ interval = "10ms"
     #[test]
     fn what_cannot_run_is_said_with_its_line() {
         let wrong = |from: &str, to: &str, set: &[(&str, &str)]| {
-            let set: Vec<_> = set.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
-            let sweep = Sweep::new("two.toml", &DOCUMENT.replace(from, to), &set).unwrap();
+            let sweep = Sweep::of_test("two.toml", &DOCUMENT.replace(from, to), set).unwrap();
             format!("{:#}", sweep.check().unwrap_err())
         };
         let line = |text: &str| DOCUMENT[..DOCUMENT.find(text).unwrap()].lines().count() + 1;

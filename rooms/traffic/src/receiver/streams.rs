@@ -9,7 +9,7 @@ use weir_wire::control::Says;
 
 use super::ending::Ending;
 use super::frames::{Frame, Frames};
-use super::sessions::Sessions;
+use super::sessions::{PROVEN, Sessions};
 use super::talk::Due;
 use crate::reverse::stream_flow::StreamFlow;
 use crate::reverse::{LOOK, Limits};
@@ -34,6 +34,7 @@ pub(super) fn receive(
     ReceiveReport {
         ended,
         connections: streams.accepted,
+        evicted_connections: streams.evicted,
         partial_bytes: streams.partial_bytes + left as u64,
         reverse: streams.done,
         requests: streams.requests,
@@ -49,6 +50,8 @@ struct Streams<'a> {
     /// By token; closed ones leave a gap.
     open: Vec<Option<Stream>>,
     accepted: u64,
+    /// Those of senders that were closed since another one came.
+    evicted: u64,
     partial_bytes: u64,
     buffer: Vec<u8>,
     errors: ErrorLog,
@@ -72,6 +75,10 @@ struct Stream {
     frames: Frames,
     /// When it was accepted; of one that has brought a message, never mind.
     silent_since: Option<Nanos>,
+    /// When it last brought anything.
+    last_heard: Nanos,
+    /// Messages that it has brought.
+    messages: u64,
     /// What the other end has asked for.
     flow: Option<StreamFlow>,
     /// Whether it has asked for more than the limits.
@@ -96,6 +103,7 @@ impl<'a> Streams<'a> {
             sessions,
             open: Vec::new(),
             accepted: 0,
+            evicted: 0,
             partial_bytes: 0,
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
@@ -224,8 +232,17 @@ impl<'a> Streams<'a> {
         let free = self.open.iter().position(Option::is_none);
         let place = free.unwrap_or(self.open.len());
         self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
-        let (frames, silent_since) = (Frames::default(), Some(now()));
-        let stream = Some(Stream { socket, peer, frames, silent_since, flow: None, refused: false });
+        let at = now();
+        let stream = Some(Stream {
+            socket,
+            peer,
+            frames: Frames::default(),
+            silent_since: Some(at),
+            last_heard: at,
+            messages: 0,
+            flow: None,
+            refused: false,
+        });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),
@@ -234,14 +251,36 @@ impl<'a> Streams<'a> {
         Ok(())
     }
 
-    /// Closes the oldest connection that has brought no message, so that another can be had.
+    /// Closes the oldest connection that has brought no message, so that another can be had; or else the sender that has
+    /// been silent longest.
     fn hang_up(&mut self) -> io::Result<()> {
         let silent =
             self.open.iter().enumerate().filter_map(|(place, stream)| Some((stream.as_ref()?.silent_since?, place)));
-        let (_, place) = silent.min().ok_or_else(|| io::Error::other("too many connections at once"))?;
-        self.sessions.count_foreign();
-        self.close(place);
-        Ok(())
+        if let Some((_, place)) = silent.min() {
+            self.sessions.count_foreign();
+            self.close(place);
+            return Ok(());
+        }
+        for _ in 0..LOOKED_AT {
+            let heard = self.open.iter().enumerate().filter_map(|(place, stream)| {
+                // What asked for messages listens: its flow has an end of its own.
+                let stream = stream.as_ref().filter(|stream| stream.flow.is_none())?;
+                Some(Heard { place, last: stream.last_heard, messages: stream.messages })
+            });
+            let Some(Heard { place, last, .. }) = longest_silent(heard, now()) else { break };
+            // What waits to be read speaks for it: then it was this program that stood still.
+            self.read(place);
+            match self.open[place].as_ref().map(|stream| stream.last_heard) {
+                None => return Ok(()),
+                Some(since) if since > last => {}
+                Some(_) => {
+                    self.evicted += 1;
+                    self.close(place);
+                    return Ok(());
+                }
+            }
+        }
+        Err(io::Error::other("too many connections at once"))
     }
 
     /// Reads what a stream has, a few buffers at most so that others get their turn.
@@ -257,13 +296,15 @@ impl<'a> Streams<'a> {
                 }
                 Ok(length) => {
                     let (at, peer, sessions) = (now(), stream.peer, &mut self.sessions);
-                    let (silent_since, flow, refused) =
-                        (&mut stream.silent_since, &mut stream.flow, &mut stream.refused);
+                    stream.last_heard = at;
+                    let (silent_since, messages, flow, refused) =
+                        (&mut stream.silent_since, &mut stream.messages, &mut stream.flow, &mut stream.refused);
                     let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
                     let (mut ours, mut asked) = (true, false);
                     let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
                         Frame::Message(probe, length) => {
                             *silent_since = None;
+                            *messages += 1;
                             sessions.count(probe, length, peer, at);
                         }
                         Frame::Control(control) => match (control.says, limits.as_mut()) {
@@ -333,6 +374,22 @@ impl<'a> Streams<'a> {
     }
 }
 
+/// What is known of a connection that has brought messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Heard {
+    place: usize,
+    /// When it last brought anything.
+    last: Nanos,
+    messages: u64,
+}
+
+/// The one of these that has been silent longest, of few messages before others. `None`: all were heard just now.
+fn longest_silent(heard: impl Iterator<Item = Heard>, at: Nanos) -> Option<Heard> {
+    let is_proven = |one: &Heard| one.messages >= PROVEN;
+    let grace = |one: &Heard| if is_proven(one) { SILENT } else { SILENT_NEWCOMER };
+    heard.filter(|one| at.saturating_sub(one.last) >= grace(one)).min_by_key(|one| (is_proven(one), one.last))
+}
+
 fn list(done: &mut Vec<ReverseReport>, requests: &mut Requests, report: ReverseReport) {
     if done.len() < MOST_LISTED {
         done.push(report);
@@ -344,6 +401,15 @@ fn list(done: &mut Vec<ReverseReport>, requests: &mut Requests, report: ReverseR
 /// Flows listed in a report; further ones are counted.
 const MOST_LISTED: usize = 10_000;
 
+/// Silence after which a connection that has brought few messages may give way to another.
+const SILENT_NEWCOMER: Nanos = 1_000_000_000;
+
+/// Silence after which any may.
+const SILENT: Nanos = 10_000_000_000;
+
+/// Connections looked at for one that is new.
+const LOOKED_AT: usize = 32;
+
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const EXCHANGE: u64 = 2;
@@ -352,3 +418,20 @@ const FIRST_STREAM: u64 = 3;
 const MAX_STREAMS: usize = if cfg!(test) { 256 } else { 1024 };
 const READ: usize = 256 * 1024;
 const READS: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_is_silent_longest_gives_way_but_nobody_who_was_just_heard() {
+        const SECOND: Nanos = 1_000_000_000;
+        let at = 100 * SECOND;
+        let heard = |place, silent, messages| Heard { place, last: at - silent, messages };
+        let chosen = |all: &[Heard]| longest_silent(all.iter().copied(), at).map(|one| one.place);
+        assert_eq!(chosen(&[heard(0, SECOND - 1, 1), heard(1, 10 * SECOND - 1, PROVEN)]), None);
+        assert_eq!(chosen(&[heard(0, SECOND, 1), heard(1, 3 * SECOND, 1), heard(2, 2 * SECOND, 1)]), Some(1));
+        assert_eq!(chosen(&[heard(0, 60 * SECOND, PROVEN), heard(1, 2 * SECOND, PROVEN - 1)]), Some(1));
+        assert_eq!(chosen(&[heard(0, 10 * SECOND, PROVEN), heard(1, 11 * SECOND, PROVEN)]), Some(1));
+    }
+}

@@ -122,6 +122,41 @@ fn a_full_house_of_silent_connections_has_room_for_a_sender() {
     assert!(received.foreign >= 45, "{received:?}");
 }
 
+#[test]
+fn a_full_house_of_senders_that_fell_silent_has_room_for_another() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let receiver = Receiver::bind(&receiver(Transport::Tcp)).unwrap();
+    let (address, boot) = (receiver.local_addr(), id().unwrap().get());
+    let say = || {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(&datagram(Kind::Message, 0, boot)).unwrap();
+        stream
+    };
+    // Far more tries than anybody needs.
+    let heard = |messages: u64| {
+        (0..30_000).any(|_| {
+            exchange.delivered() == messages || {
+                thread::sleep(Duration::from_millis(1));
+                false
+            }
+        })
+    };
+    let (all_heard, room, received) = thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        let _silent: Vec<TcpStream> = (0..256).map(|_| say()).collect();
+        let all_heard = heard(256);
+        // The grace of those that have just been heard.
+        thread::sleep(Duration::from_millis(1_100));
+        let _another = say();
+        let room = heard(257);
+        stop.set();
+        (all_heard, room, received.join().unwrap())
+    });
+    assert!(all_heard && room, "{received:?}");
+    assert_eq!((received.connections, received.evicted_connections, received.foreign), (257, 1, 0));
+    assert_eq!((received.sessions.len(), received.errors), (257, vec![]));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(20))]
     #[test]

@@ -1,6 +1,7 @@
 //! Made-up runs with known differences, and the rate of false alarms between equal ones.
 
 mod power;
+mod rows;
 
 use weir_stats::{Estimate, intervals};
 use weir_testbed::random::Source;

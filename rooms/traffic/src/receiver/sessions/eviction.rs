@@ -83,7 +83,7 @@ impl Newcomers {
 }
 
 /// Messages of a session that is no longer taken for an accident or a forgery.
-pub(super) const PROVEN: u64 = 8;
+pub(in crate::receiver) const PROVEN: u64 = 8;
 
 /// Silence after which a session of fewer, or one that has ended, may give way.
 const SILENT_NEWCOMER: Nanos = 1_000_000_000;

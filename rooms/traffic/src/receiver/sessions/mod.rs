@@ -16,6 +16,7 @@ use weir_wire::probe::{Kind, Probe};
 
 use self::deliveries::Deliveries;
 use self::eviction::Newcomers;
+pub(super) use self::eviction::PROVEN;
 use self::intervals::Intervals;
 use self::session::{Counted, Session};
 use crate::{
