@@ -87,6 +87,9 @@ impl Export {
             number(exported.samples),
             number(exported.missing)
         );
+        for file in &exported.twice {
+            complain!("weir: {}: named twice, and taken once", file.display());
+        }
         let mut damaged = exported.damaged.iter().map(|(file, damage)| {
             let (file, whole) = (file.display(), damage.whole_bytes);
             format!("{file}: damaged behind {whole} bytes: {} (what is before is exported)", damage.error)

@@ -65,6 +65,9 @@ impl Replay {
             number(replayed.datagrams),
             number(replayed.refused),
         );
+        for file in &replayed.twice {
+            complain!("weir: {}: named twice, and taken once", file.display());
+        }
         let mut damaged = replayed.damaged.iter().map(|(file, damage)| {
             let (file, whole) = (file.display(), damage.whole_bytes);
             format!("{file}: damaged behind {whole} bytes: {} (what is before was sent)", damage.error)

@@ -16,6 +16,7 @@ use weir_wire::signal::{
     Values, encode,
 };
 
+use super::survey::{Surveyed, survey};
 use super::{Damage, Head, read};
 
 /// What is replayed, and how.
@@ -44,6 +45,8 @@ pub struct Replayed {
     pub refused: u64,
     /// Files that are damaged, and were sent up to there.
     pub damaged: Vec<(PathBuf, Damage)>,
+    /// Files that were named again, and sent once.
+    pub twice: Vec<PathBuf>,
 }
 
 /// Replays until the end or the stop.
@@ -53,13 +56,10 @@ pub struct Replayed {
 pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Replayed> {
     let mut player = Player::new(settings, socket, stop);
     // A channel's metadata are to be known before its first sample: the files are read for them first.
-    for file in &settings.files {
-        read(file, |head, _| {
-            player.know(head);
-            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .with_context(|| file.display().to_string())?;
-    }
+    let Surveyed { files, twice, mut survey } = survey(&settings.files, |head, _| {
+        player.know(head);
+        if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    })?;
     if player.senders.is_empty() {
         return Err(anyhow!(
             "{}: no signal in it",
@@ -67,17 +67,18 @@ pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Repla
         ));
     }
     player.tell();
+    survey.keep_gaps();
     let mut damaged = Vec::new();
-    for file in &settings.files {
+    for file in &files {
         let damage = read(file, |head, block| {
-            player.play(head, block);
+            survey.take(head, block, |part| player.play(head, part));
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         })
         .with_context(|| file.display().to_string())?;
         damaged.extend(damage.map(|damage| (file.clone(), damage)));
     }
     player.end();
-    Ok(Replayed { damaged, ..player.replayed })
+    Ok(Replayed { damaged, twice, ..player.replayed })
 }
 
 struct Player<'a> {
@@ -110,8 +111,8 @@ struct Sender {
 #[derive(Clone, Copy)]
 struct Played {
     next: u64,
-    /// Behind its last sample: of its session the index, and the time as it was.
-    last: Option<(u64, u64, i64)>,
+    /// Behind its last sample: its session, and the time as it was.
+    last: Option<(u64, i64)>,
 }
 
 impl<'a> Player<'a> {
@@ -168,15 +169,13 @@ impl<'a> Player<'a> {
         self.wait(block);
         let sender = &mut self.senders[at];
         let Played { mut next, last } = sender.channels[channel];
-        // What is missing without a gap (a file that was removed) or between sessions.
-        if let Some((session, index, time)) = last {
-            let (missing, cause) = if session == head.session {
-                (block.first.saturating_sub(index), Cause::Unknown)
-            } else {
-                (block.rate.samples(i128::from(block.time) - i128::from(time)), Cause::Restart)
-            };
+        // What was due between sessions; within one the survey tells what is missing.
+        if let Some((session, time)) = last
+            && session != head.session
+        {
+            let missing = block.rate.samples(i128::from(block.time) - i128::from(time));
             if missing > 0 {
-                let values = Values::Gap(Gap { samples: missing, cause });
+                let values = Values::Gap(Gap { samples: missing, cause: Cause::Restart });
                 let time = time.saturating_add(self.shift);
                 let gap = Block { channel: channel as u16, first: next, time, rate: block.rate, values };
                 self.put(at, &gap);
@@ -187,7 +186,7 @@ impl<'a> Player<'a> {
         self.put(at, &Block { channel: channel as u16, first: next, time, ..*block });
         let behind = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
         self.senders[at].channels[channel] =
-            Played { next: next + block.samples(), last: Some((head.session, block.end(), behind)) };
+            Played { next: next + block.samples(), last: Some((head.session, behind)) };
     }
 
     /// Until the last sample of a block is due; meanwhile what waits is sent.

@@ -301,6 +301,21 @@ fn a_recorder_that_is_killed_leaves_what_it_had() {
     let export = weir(&["monitor", "export", "--out", table.to_str().unwrap()]).arg(cut).output().unwrap();
     assert_eq!(export.status.code(), Some(1));
     assert_eq!(fs::read_to_string(table).unwrap().lines().count(), 501);
+    // What was sent before the next recorder ran is missing, whatever the order of the files.
+    sender.send(50, false);
+    let mut recorder = Recorder::start(&machine, record(dir.path()));
+    sender.tell();
+    sender.send(50, true);
+    sender.end();
+    recorder.await_ledger(|ledger| ledger["archive"]["kept"] == 50);
+    recorder.stop();
+    let mut archives = files(dir.path());
+    archives.reverse();
+    let export = weir(&["monitor", "export"]).args(archives).output().unwrap();
+    let said = String::from_utf8(export.stderr).unwrap();
+    assert!(said.starts_with("551 rows: 600 samples, 50 of them missing\n"), "{said}");
+    let text = String::from_utf8(export.stdout).unwrap();
+    assert!(text.lines().nth(501).unwrap().ends_with(",500,,,,50,server,"), "{text}");
 }
 
 #[test]

@@ -19,10 +19,12 @@ use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use weir_wire::signal::{Block, Cause, Values};
 
+use super::survey::{Surveyed, survey};
 use super::{Damage, Head, read};
 
 /// Which table.
@@ -56,6 +58,8 @@ pub struct Exported {
     pub missing: u64,
     /// Files that are damaged, and were read up to there.
     pub damaged: Vec<(PathBuf, Damage)>,
+    /// Files that were named again, and taken once.
+    pub twice: Vec<PathBuf>,
 }
 
 /// A row.
@@ -78,7 +82,7 @@ trait Table {
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-/// Writes what is chosen of files, one behind the other.
+/// Writes what is chosen of files, one behind the other: each sample once, and a gap where no file has what is between two others.
 ///
 /// # Errors
 /// A file that cannot be opened or is none of MCAP; a chosen channel that is not there; no row; `output` cannot be written to.
@@ -90,16 +94,27 @@ pub fn export(
 ) -> Result<Exported> {
     // Nothing is written before there is a row: a mistake leaves no table without one.
     let (mut output, mut table) = (Some(output), None::<Box<dyn Table>>);
-    let (mut exported, mut rows) = (Exported::default(), Vec::new());
-    let mut met = vec![false; choice.channels.len()];
-    for file in files {
+    let (mut met, mut recorded) = (vec![false; choice.channels.len()], None::<(i64, i64)>);
+    let Surveyed { files, twice, mut survey } = survey(files, |head, block| {
+        if choice.takes(head, &mut met) {
+            let end = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
+            let (first, last) = recorded.unwrap_or((block.time, end));
+            recorded = Some((first.min(block.time), last.max(end)));
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some((name, _)) = choice.channels.iter().zip(&met).find(|(_, met)| !**met) {
+        bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
+    }
+    let (mut exported, mut rows) = (Exported { twice, ..Exported::default() }, Vec::new());
+    for file in &files {
         let mut failed = Ok(());
         let damage = read(file, |head, block| {
             if !choice.takes(head, &mut met) {
                 return ControlFlow::Continue(());
             }
             rows.clear();
-            rows_of(head, block, &mut rows);
+            survey.take(head, block, |part| rows_of(head, part, &mut rows));
             rows.retain(|row| choice.spans(row.time));
             if rows.is_empty() {
                 return ControlFlow::Continue(());
@@ -123,20 +138,31 @@ pub fn export(
             exported.damaged.push((file.clone(), damage));
         }
     }
-    if let Some((name, _)) = choice.channels.iter().zip(met).find(|(_, met)| !met) {
-        bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
-    }
-    let Some(table) = table else {
-        if let Some((file, damage)) = exported.damaged.first() {
-            bail!("{}: no signal that was chosen in front of the damage: {}", file.display(), damage.error);
-        }
-        bail!(
-            "{}: no signal that was chosen",
-            files.first().map_or_else(String::new, |file| file.display().to_string())
-        );
-    };
+    let Some(table) = table else { return Err(nothing(&files, recorded, &exported.damaged)) };
     table.finish()?;
     Ok(exported)
+}
+
+/// Why there is no row.
+fn nothing(files: &[PathBuf], recorded: Option<(i64, i64)>, damaged: &[(PathBuf, Damage)]) -> Error {
+    let damage = damaged.first().map_or_else(String::new, |(file, damage)| {
+        format!("; {}: damaged behind {} bytes: {}", file.display(), damage.whole_bytes, damage.error)
+    });
+    match (recorded, files) {
+        (Some((first, last)), _) => {
+            let [first, last] = [first, last].map(written);
+            anyhow!("--from, --until: nothing was recorded then (what was chosen is from {first} up to {last}){damage}")
+        }
+        (None, [file]) => anyhow!("{}: no signal in it{damage}", file.display()),
+        (None, files) => anyhow!("no signal in any of the {} files{damage}", files.len()),
+    }
+}
+
+/// A time as the flags take it.
+fn written(time: i64) -> String {
+    // Times before 1970 are a clock that was never set.
+    let since = Duration::from_nanos(u64::try_from(time).unwrap_or(0));
+    humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
 }
 
 impl Format {

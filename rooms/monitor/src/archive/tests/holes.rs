@@ -1,0 +1,139 @@
+//! What no file has, files that overlap or stand in another order, and times at which nothing was recorded.
+
+use weir_dgram::{Options, Socket};
+use weir_service::stop::Stop;
+
+use super::export::{Choice, Exported, Format};
+use super::*;
+use crate::archive::replay;
+
+/// A file of session 7 with blocks of 100 samples from these indices on, a chunk each; chunk by chunk its ends.
+fn written(path: &Path, firsts: &[u64]) -> Vec<u64> {
+    let mut archive = ArchiveFile::create(path).unwrap();
+    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
+    let mut ends = Vec::new();
+    for &first in firsts {
+        archive.block((7, 0), &block(0, first, Values::Samples(Element::F32, &samples(first))), (0.5, 1.0)).unwrap();
+        archive.end_chunk().unwrap();
+        ends.push(archive.written());
+    }
+    archive.finish().unwrap();
+    ends
+}
+
+/// Files with these blocks each, `a.mcap` and so on.
+fn archive(dir: &TempDir, files: &[&[u64]]) -> Vec<PathBuf> {
+    let name = |letter: u8| dir.path().join(format!("{}.mcap", char::from(letter)));
+    let paths: Vec<PathBuf> = (b'a'..).take(files.len()).map(name).collect();
+    for (path, firsts) in paths.iter().zip(files) {
+        written(path, firsts);
+    }
+    paths
+}
+
+fn table(dir: &TempDir, files: &[PathBuf], format: Format, choice: &Choice) -> anyhow::Result<(Exported, String)> {
+    let out = dir.path().join("out");
+    let exported = export::export(files, format, choice, fs::File::create(&out).unwrap())?;
+    Ok((exported, String::from_utf8_lossy(&fs::read(&out).unwrap()).into_owned()))
+}
+
+fn csv(dir: &TempDir, files: &[PathBuf]) -> (Exported, String) {
+    table(dir, files, Format::Csv, &Choice::default()).unwrap()
+}
+
+/// A recorder that was down in the middle of a session, or a file that was left out.
+#[test]
+fn what_no_file_has_is_a_gap_whatever_the_order_of_files() {
+    let dir = TempDir::new().unwrap();
+    let files = archive(&dir, &[&[0, 100], &[500, 600], &[1000]]);
+    let (exported, text) = csv(&dir, &files);
+    assert_eq!((exported.rows, exported.samples, exported.missing), (502, 1100, 600));
+    let lines: Vec<&str> = text.lines().collect();
+    let of = "magnetics,full,coil 0,T,0000000000000007";
+    assert_eq!(lines[201], format!("1700000000200000000,{of},200,,,,300,server,"));
+    assert_eq!(lines[402], format!("1700000000700000000,{of},700,,,,300,server,"));
+    let (parquet, _) = table(&dir, &files, Format::Parquet, &Choice::default()).unwrap();
+    assert_eq!((parquet.rows, parquet.samples, parquet.missing), (502, 1100, 600));
+    let [a, b, c]: [PathBuf; 3] = files.try_into().unwrap();
+    for order in [[&b, &a, &c], [&c, &b, &a], [&c, &a, &b]] {
+        let (again, other) = csv(&dir, &order.map(PathBuf::clone));
+        assert_eq!((again.missing, other), (600, text.clone()), "{order:?}");
+    }
+    // A choice of times that has no hole in it has none in its table.
+    let choice = Choice { until: Some(1_700_000_000_200_000_000), ..Choice::default() };
+    let (first, _) = table(&dir, &[a, b], Format::Csv, &choice).unwrap();
+    assert_eq!((first.samples, first.missing), (200, 0));
+}
+
+#[test]
+fn a_replay_has_the_same_gap_and_each_file_once() {
+    let dir = TempDir::new().unwrap();
+    let mut files = archive(&dir, &[&[0, 100], &[150, 500, 600]]);
+    let link = dir.path().join("link.mcap");
+    symlink(&files[1], &link).unwrap();
+    files.reverse();
+    files.push(link.clone());
+    let receiver = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let to = receiver.local_addr().unwrap();
+    let socket = Socket::connect(None, to, &Options::default()).unwrap();
+    let settings = replay::Settings { files: files.clone(), speed: 0.0, keep_times: true, to };
+    let replayed = replay::replay(&settings, &socket, &Stop::new().unwrap()).unwrap();
+    assert_eq!((replayed.samples, replayed.missing, replayed.twice), (450, 250, vec![link.clone()]));
+    let (exported, _) = csv(&dir, &files);
+    assert_eq!((exported.samples, exported.missing, exported.twice), (700, 250, vec![link]));
+}
+
+/// Two recorders of one session: each sample is there once, and is missing only where both lack it.
+#[test]
+fn files_that_overlap_are_taken_once() {
+    let dir = TempDir::new().unwrap();
+    let mut files = archive(&dir, &[&[0, 100, 200], &[50, 150, 250]]);
+    let gaps = dir.path().join("gaps.mcap");
+    let mut archive = ArchiveFile::create(&gaps).unwrap();
+    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
+    let gap = Values::Gap(Gap { samples: 400, cause: Cause::Network });
+    archive.block((7, 0), &block(0, 0, gap), (0.5, 1.0)).unwrap();
+    archive.finish().unwrap();
+    files.insert(0, gaps);
+    let (exported, text) = csv(&dir, &files);
+    assert_eq!((exported.rows, exported.samples, exported.missing), (351, 400, 50));
+    let mut indices: Vec<u64> =
+        text.lines().skip(1).map(|row| row.split(',').nth(6).unwrap().parse().unwrap()).collect();
+    indices.sort_unstable();
+    assert_eq!(indices, (0..=350).collect::<Vec<_>>());
+    let other = text.lines().find(|row| row.contains(",network,")).unwrap();
+    assert!(other.contains(",350,,,,50,network,"), "{other}");
+}
+
+#[test]
+fn a_damaged_chunk_is_a_gap_where_a_later_file_goes_on() {
+    let dir = TempDir::new().unwrap();
+    let (damaged, later) = (dir.path().join("a.mcap"), dir.path().join("b.mcap"));
+    let ends = written(&damaged, &[0, 100, 200, 300]);
+    written(&later, &[400]);
+    let mut bytes = fs::read(&damaged).unwrap();
+    bytes[(ends[0] + ends[1]) as usize / 2] ^= 1;
+    fs::write(&damaged, bytes).unwrap();
+    let (exported, text) = csv(&dir, &[damaged, later]);
+    assert_eq!((exported.samples, exported.missing, exported.damaged.len()), (500, 300, 1));
+    assert!(text.lines().nth(101).unwrap().contains(",100,,,,300,server,"), "{text}");
+}
+
+#[test]
+fn a_time_at_which_nothing_was_recorded_is_told_as_that() {
+    let dir = TempDir::new().unwrap();
+    let files = archive(&dir, &[&[0], &[100]]);
+    let late = Choice { from: Some(i64::MAX), ..Choice::default() };
+    assert_eq!(
+        table(&dir, &files, Format::Csv, &late).unwrap_err().to_string(),
+        "--from, --until: nothing was recorded then (what was chosen is from 2023-11-14T22:13:20.000Z up to \
+         2023-11-14T22:13:20.200Z)"
+    );
+    let (one, other) = (dir.path().join("one.mcap"), dir.path().join("other.mcap"));
+    for path in [&one, &other] {
+        written(path, &[]);
+    }
+    let nothing = |files: &[PathBuf]| table(&dir, files, Format::Csv, &Choice::default()).unwrap_err().to_string();
+    assert_eq!(nothing(std::slice::from_ref(&one)), format!("{}: no signal in it", one.display()));
+    assert_eq!(nothing(&[one, other]), "no signal in any of the 2 files");
+}
