@@ -49,5 +49,8 @@ struct Api {
     ended: Arc<Ended>,
 }
 
-/// Clients that follow signals at once: two hundred screens, and some that look after them. Of one address as well, which may be a proxy's.
+/// Clients that follow signals at once: two hundred screens, and some that look after them.
 const PLACES: usize = 256;
+
+/// Of one address: whoever says nothing in all of its places leaves as many to others.
+const SHARE: usize = PLACES / 2;

@@ -1,6 +1,7 @@
 //! The past of a channel as rows: samples, buckets, gaps.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use serde::Serialize;
 use weir_units::format::printable;
@@ -43,7 +44,7 @@ pub(super) struct Row(f64, u64, u64, Option<f64>, Option<f64>, Option<f64>, Opti
 const COLUMNS: [&str; 8] = ["time_ms", "index", "samples", "least", "greatest", "first", "last", "cause"];
 
 /// Rows of what is asked.
-pub(super) fn rows(history: &History, listed: &Listed, asked: &Asked) -> Rows {
+pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Rows {
     let channel = &listed.channel;
     let extent = history.extent(asked.key).unwrap_or_default();
     let time = |ms: f64| {
@@ -79,7 +80,7 @@ pub(super) fn rows(history: &History, listed: &Listed, asked: &Asked) -> Rows {
     let mut copied = Copied::default();
     while at < end {
         copied.clear();
-        let next = history.read(asked.key, at, MOST_COPIED, |block| copied.keep(&block));
+        let next = history.read_as(listed, at, MOST_COPIED, |block| copied.keep(&block));
         for block in copied.blocks(0).filter(|block| block.first < end) {
             thinning.push(until(block, end), &mut add);
         }

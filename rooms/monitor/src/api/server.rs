@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use weir_service::http::{self, Error, Limits, Places, Serving, Settings};
 
-use super::{Api, Figures, News, PLACES, Shown, news, page, routes};
+use super::{Api, Figures, News, PLACES, SHARE, Shown, news, page, routes};
 
 /// A server, bound but not yet serving.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Server {
                 shown,
                 settings,
                 page,
-                places: Places::new(PLACES, PLACES, "follow signals"),
+                places: Places::new(PLACES, SHARE, "follow signals"),
                 news: watch::Sender::new(News::default()),
                 figures: Figures::default(),
                 ended,

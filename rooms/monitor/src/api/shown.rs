@@ -47,7 +47,7 @@ pub struct Event {
     pub station: String,
     /// The channel; empty: of all of the station's.
     pub channel: String,
-    /// What kind, in one word for programs: `alarm`, `stale`, `gap`, `twin`, `restart`, `time`.
+    /// What kind, in one word for programs: `alarm`, `stale`, `gap`, `twin`, `restart`, `time`, `scale`.
     pub kind: &'static str,
     /// What, in one sentence for people.
     pub text: String,

@@ -236,7 +236,8 @@ fn strangers_pages_do_not_follow() {
 #[test]
 fn who_is_one_too_many_or_says_nonsense_is_told() {
     let (_, serving) = serve(10);
-    let mut all: Vec<_> = (0..PLACES).map(|_| follow(&serving, "").unwrap()).collect();
+    // Others' places are not for this address.
+    let mut all: Vec<_> = (0..SHARE).map(|_| follow(&serving, "").unwrap()).collect();
     assert_eq!(follow(&serving, "").err(), Some(503));
     for (at, (text, expected)) in [
         ("{", "EOF while parsing"),
@@ -255,6 +256,58 @@ fn who_is_one_too_many_or_says_nonsense_is_told() {
     let page: Value = serde_json::from_str(&get(&serving, "/ledger").1).unwrap();
     assert_eq!((&page["page"]["refused_full"], &page["page"]["ended_mistaken"]), (&json!(1), &json!(3)));
     assert_eq!(page["server"]["received"], 7);
+}
+
+/// What a screen has is of what the channel was: it gets the new from its beginning, and is told before it comes.
+#[test]
+fn what_is_measured_otherwise_begins_anew_for_its_clients() {
+    let (small, serving) = serve(90);
+    let mut reader = follow(&serving, "").unwrap();
+    say(&mut reader, r#"{"ask":4,"watch":[0],"columns":1000,"span_ms":1000}"#);
+    let (mut heard, mut is_changed) = (Vec::new(), false);
+    while heard.last().is_none_or(|last: &String| last != "first 90") {
+        let (opcode, contents) = frame(&mut reader);
+        if opcode == 2 {
+            let Body::Data(blocks) = Datagram::parse(&contents).unwrap().body else { panic!("no data") };
+            heard.extend(blocks.map(|block| format!("first {}", block.first)));
+        }
+        let text: Value = if opcode == 1 { serde_json::from_slice(&contents).unwrap() } else { Value::Null };
+        if let Some(unit) = text["channels"][0]["unit"].as_str() {
+            heard.push(format!("unit {unit}"));
+        }
+        if let Some(first) = text["begin"]["feeds"][0]["first"].as_u64() {
+            heard.push(format!("begin {first}"));
+        }
+        if text["whole"]["keys"] == json!([0]) && !is_changed {
+            is_changed = true;
+            heard.push("whole".to_owned());
+            let channel = Channel { name: "I".into(), unit: "kA".into(), rate: RATE, ..Channel::default() };
+            assert_eq!(small.history.write().channel("s", "display", &channel), Some(0));
+            append(&small, 90, 93);
+        }
+    }
+    assert_eq!(heard, ["unit ", "begin 0", "first 0", "whole", "unit kA", "begin 90", "first 90"]);
+    let rows: Value = serde_json::from_str(&get(&serving, "/history?key=0&from=0").1).unwrap();
+    assert_eq!((&rows["unit"], &rows["rows"][0][1]), (&json!("kA"), &json!(90)));
+}
+
+#[test]
+fn garbage_is_counted_and_who_just_goes_is_not() {
+    let (_, serving) = serve(10);
+    let page = || serde_json::from_str::<Value>(&get(&serving, "/ledger").1).unwrap()["page"].clone();
+    // There is no frame of this kind.
+    let mut reader = follow(&serving, "").unwrap();
+    reader.get_mut().write_all(&[0x83, 0x80, 0, 0, 0, 0]).unwrap();
+    // Whatever it is told, until it is ended.
+    let _ = reader.read_to_end(&mut Vec::new());
+    assert_eq!(page()["ended_mistaken"], 1);
+    let mut reader = follow(&serving, "").unwrap();
+    frame(&mut reader);
+    drop(reader);
+    while page()["clients_now"] != 0 {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    assert_eq!((&page()["ended_mistaken"], &page()["clients"]), (&json!(1), &json!(2)));
 }
 
 /// Each is a WebSocket's that asks for one too late: those of one address give way to its newest.

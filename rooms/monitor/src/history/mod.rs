@@ -66,6 +66,13 @@ impl Listed {
     pub fn is_called_as(&self, other: &Self) -> bool {
         self.channel.name == other.channel.name && self.stream == other.stream && self.station == other.station
     }
+
+    /// Whether its values mean the same: numbers of one are no numbers of the other, else.
+    pub fn is_measured_as(&self, other: &Self) -> bool {
+        let (one, other) = (&self.channel, &other.channel);
+        let same = |one: f64, other: f64| one.to_bits() == other.to_bits();
+        same(one.scale, other.scale) && same(one.offset, other.offset) && one.unit == other.unit
+    }
 }
 
 /// All channels, in the order in which they came.
@@ -102,10 +109,15 @@ struct Kept {
     count: u64,
     /// Of forgotten channels, for the next.
     free: Vec<u32>,
+    /// Channels that have begun anew: as they were, and as they are.
+    renewed: Vec<Renewed>,
     /// How often two channels were compared.
     #[cfg(test)]
     compared: Cell<u64>,
 }
+
+/// A channel whose values mean something else from now on: what it was, and what it is. What it had is gone.
+pub type Renewed = (Arc<Listed>, Arc<Listed>);
 
 /// The history, while the receiving thread writes a batch.
 #[derive(Debug)]
@@ -142,6 +154,18 @@ impl History {
         self.lock().rings.get(key as usize).map_or(from, |ring| ring.read(from, most_bytes, look))
     }
 
+    /// Like [`Self::read`], as long as the channel is the one that is listed so, and is measured so: else nothing is shown, and the index
+    /// stays. Who reads by a catalog of before would take new values for old ones.
+    pub fn read_as(&self, listed: &Arc<Listed>, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
+        let kept = self.lock();
+        let at = listed.key as usize;
+        let same = kept
+            .catalog
+            .get(at)
+            .is_some_and(|now| Arc::ptr_eq(now, listed) || (now.is_called_as(listed) && now.is_measured_as(listed)));
+        if same { kept.rings[at].read(from, most_bytes, look) } else { from }
+    }
+
     /// The index of the first sample at or after a time, or the end.
     pub fn index_at(&self, key: u32, time: i64) -> u64 {
         self.lock().rings.get(key as usize).map_or(0, |ring| ring.index_at(time))
@@ -160,6 +184,7 @@ impl History {
 
 impl Writing<'_> {
     /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
+    /// One that is measured otherwise than before begins anew: nothing that came before is shown as what it never was.
     pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<u32> {
         let kept = &mut *self.kept;
         let hash = kept.hash.hash_one((station, stream, channel.name.as_str()));
@@ -180,7 +205,10 @@ impl Writing<'_> {
         let catalog = Arc::make_mut(&mut kept.catalog);
         match known {
             Some(at) => {
-                catalog[at] = listed;
+                let before = std::mem::replace(&mut catalog[at], listed.clone());
+                if !is_new && !before.is_measured_as(&listed) && kept.rings[at].renew() {
+                    kept.renewed.push((before, listed));
+                }
                 kept.written[at] = Instant::now();
             }
             None => {
@@ -208,6 +236,11 @@ impl Writing<'_> {
             let listed = Listed { channel, ..(**listed).clone() };
             Arc::make_mut(catalog)[key as usize] = Arc::new(listed);
         }
+    }
+
+    /// Channels that had samples, and have begun anew since this was asked last.
+    pub fn take_renewed(&mut self) -> Vec<Renewed> {
+        std::mem::take(&mut self.kept.renewed)
     }
 
     /// Channels that nothing was ever written to.

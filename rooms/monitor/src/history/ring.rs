@@ -14,6 +14,8 @@ pub(super) struct Ring {
     bytes: usize,
     end: u64,
     end_time: i64,
+    /// Where it began anew.
+    renewed: u64,
 }
 
 /// Samples, buckets or a gap, in one go.
@@ -74,6 +76,13 @@ impl Ring {
         *self = Self { end: self.end, ..Self::default() };
     }
 
+    /// Begins anew: what there is means something else than what comes next. Whether there was anything.
+    pub(super) fn renew(&mut self) -> bool {
+        let had = !self.runs.is_empty();
+        *self = Self { end: self.end, renewed: self.end, ..Self::default() };
+        had
+    }
+
     /// Drops the oldest runs beyond a time and a size. The newest stays.
     pub(super) fn trim(&mut self, span: Duration, bytes: usize) {
         let oldest = self.end_time.saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX));
@@ -93,7 +102,9 @@ impl Ring {
         if from < oldest.first {
             let samples = oldest.first - from;
             let time = oldest.time.saturating_sub(i64::try_from(oldest.rate.nanos(samples)).unwrap_or(i64::MAX));
-            let values = Values::Gap(Gap { samples, cause: Cause::Viewer });
+            // What was dropped when it began anew nobody could have read faster.
+            let cause = if oldest.first == self.renewed { Cause::Server } else { Cause::Viewer };
+            let values = Values::Gap(Gap { samples, cause });
             look(Block { channel: 0, first: from, time, rate: oldest.rate, values });
             at = oldest.first;
         }

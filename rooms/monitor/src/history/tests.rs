@@ -177,3 +177,42 @@ fn other_limits_are_told_to_who_reads_the_catalog() {
     drop(writing);
     assert_eq!((history.catalog()[0].channel.limits, history.catalog()[0].key), (limits, 0));
 }
+
+/// What was measured in A is never shown in kA, whoever looks by whatever it knew.
+#[test]
+fn what_is_measured_otherwise_begins_anew() {
+    let (history, key) = history(1 << 20);
+    let bytes = values(0, 10);
+    let samples = |first| block(first, Values::Samples(Element::I32, &bytes));
+    history.write().append(key, &samples(0));
+    let before = history.catalog()[0].clone();
+    let told = |description: &str, scale, unit: &str| {
+        let (description, unit) = (description.into(), unit.into());
+        let channel = Channel { description, unit, scale, ..before.channel.clone() };
+        let mut writing = history.write();
+        assert_eq!(writing.channel("coil", "display", &channel), Some(key));
+        writing.take_renewed()
+    };
+    // What only says more of it changes nothing.
+    assert_eq!(told("of the coil", 1.0, "").len(), 0);
+    assert_eq!(history.extent(key).map(|extent| (extent.begin, extent.end)), Some((0, 10)));
+    let renewed = told("of the coil", 0.001, "kA");
+    let of = |listed: &Listed| (listed.channel.scale, listed.channel.unit.clone());
+    let changes: Vec<_> = renewed.iter().map(|(before, now)| (of(before), of(now))).collect();
+    assert_eq!(changes, [((1.0, String::new()), (0.001, "kA".to_owned()))]);
+    // Of nothing there is nothing to tell.
+    assert_eq!(told("of the coil", 0.001, "A").len(), 0);
+    assert_eq!(history.extent(key).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
+    history.write().append(key, &samples(10));
+    let now = history.catalog()[0].clone();
+    let seen = |listed: &Arc<Listed>| {
+        let mut seen = Vec::new();
+        let next = history.read_as(listed, 7, usize::MAX, |block| {
+            let cause = if let Values::Gap(gap) = block.values { Some(gap.cause) } else { None };
+            seen.push((block.first, block.samples(), cause));
+        });
+        (next, seen)
+    };
+    assert_eq!(seen(&before), (7, vec![]));
+    assert_eq!(seen(&now), (20, vec![(7, 3, Some(Cause::Server)), (10, 10, None)]));
+}

@@ -1,19 +1,21 @@
 //! The latest values, for Prometheus: one sample a channel, absent as soon as it is stale.
 
+use std::sync::Arc;
+
 use weir_service::metrics::{Family, Kind, Samples};
 use weir_wire::signal::{Block, Values};
 
 use crate::api::State;
-use crate::history::History;
+use crate::history::{History, Listed};
 
 /// Adds every family of [`families`], as of now. `states`: of all channels, in the order of their keys.
 pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
     let catalog = history.catalog();
-    let is_stale = |key| states.binary_search_by_key(&key, |state| state.key).is_ok_and(|at| states[at].stale);
-    let of = |key| if is_stale(key) { None } else { latest(history, key) };
+    let is_stale = |key: u32| states.binary_search_by_key(&key, |state| state.key).is_ok_and(|at| states[at].stale);
+    let of = |listed: &Arc<Listed>| if is_stale(listed.key) { None } else { latest(history, listed) };
     let values = catalog.iter().take(MOST_CHANNELS).filter_map(|listed| {
         let labels = [&listed.station, &listed.stream, &listed.channel.name, &listed.channel.unit].map(Clone::clone);
-        let value = of(listed.key)? * listed.channel.scale + listed.channel.offset;
+        let value = of(listed)? * listed.channel.scale + listed.channel.offset;
         value.is_finite().then_some((labels, value))
     });
     samples.family(&VALUE, values);
@@ -21,10 +23,10 @@ pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
 }
 
 /// The last value of a channel; `None`: there is none yet, or a gap.
-fn latest(history: &History, key: u32) -> Option<f64> {
-    let extent = history.extent(key)?;
+fn latest(history: &History, listed: &Arc<Listed>) -> Option<f64> {
+    let extent = history.extent(listed.key)?;
     let mut last = None;
-    history.read(key, extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
+    history.read_as(listed, extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
         last = match block.values {
             Values::Samples(..) => block.each().last(),
             Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),

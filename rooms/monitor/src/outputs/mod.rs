@@ -282,13 +282,14 @@ impl Running {
         let catalog = self.history.catalog();
         self.follow(&catalog, false);
         for (listed, at) in catalog.iter().zip(0..) {
+            self.renew(at, listed);
             let Some((_, Some(follower))) = self.followers.get_mut(at) else { continue };
             let scaling = (listed.channel.scale, listed.channel.offset);
             loop {
                 let begin = follower.at();
                 let points = &mut self.points;
                 let next =
-                    self.history.read(listed.key, begin, READ_BYTES, |block| follower.take(&block, scaling, points));
+                    self.history.read_as(listed, begin, READ_BYTES, |block| follower.take(&block, scaling, points));
                 follower.stand(next);
                 if next == begin {
                     break;
@@ -305,6 +306,24 @@ impl Running {
             self.points.clear();
         }
         self.send();
+    }
+
+    /// A channel that is measured otherwise begins anew, behind what was left of it as it was.
+    fn renew(&mut self, at: usize, listed: &Arc<Listed>) {
+        let Some((known, follower)) = self.followers.get_mut(at) else { return };
+        if known.is_measured_as(listed) {
+            return;
+        }
+        let before = std::mem::replace(known, listed.clone());
+        let Some(follower) = follower else { return };
+        let mut left = Vec::new();
+        follower.close(&mut left);
+        let extent = self.history.extent(listed.key).unwrap_or_default();
+        *follower = Follower::new(extent.begin, self.output.most);
+        self.counts.points.fetch_add(left.len() as u64, Ordering::Relaxed);
+        for point in &left {
+            self.write(&before, point);
+        }
     }
 
     /// Adds a point to the datagram, behind which another begins where it is full.

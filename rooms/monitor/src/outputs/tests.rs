@@ -164,3 +164,30 @@ fn the_key_of_a_channel_that_was_forgotten_is_another_ones() {
     assert_eq!(datagram[..length].split(|byte| *byte == b'\n').count(), 5);
     outputs.end();
 }
+
+/// What is open of it goes out as what it was, and nothing else of that does.
+#[test]
+fn what_is_measured_otherwise_begins_anew() {
+    let history = Arc::new(History::new(Bounds::default()));
+    let channel = |unit: &str, scale| Channel {
+        name: "a".into(),
+        unit: unit.into(),
+        scale,
+        rate: Rate::hertz(1000),
+        ..Channel::default()
+    };
+    let output = Output { to: "127.0.0.1:9".parse().unwrap(), format: Format::Influx, channels: vec![], most: 100.0 };
+    let mut running = Running::new(output, history.clone(), Arc::default());
+    let write = |unit: &str, scale, first| {
+        let mut writing = history.write();
+        let key = writing.channel("mag", "full", &channel(unit, scale)).unwrap();
+        writing.append(key, &block(first, Values::Samples(Element::F32, &bytes([1.0; 5]))));
+    };
+    write("T", 1.0, 0);
+    running.look(false);
+    write("mT", 1e3, 5);
+    running.renew(0, &history.catalog()[0]);
+    let left = std::mem::take(&mut running.datagram);
+    assert!(left.starts_with("signal,channel=a,station=mag,stream=full,unit=T value=1"), "{left}");
+    assert_eq!(running.followers[0].1.as_ref().map(Follower::at), Some(5));
+}

@@ -4,18 +4,18 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use weir_units::format::printable;
+use weir_units::format::{plain, printable};
 use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::board::Board;
-use super::derive::{self, Derive};
+use super::derive::{self, Computed, Derive};
 use super::events::Draft;
 use super::losses::Losses;
 use super::open::Open;
 use super::settings;
 use crate::api::Severity;
 use crate::derived;
-use crate::history::{Extent, Writing};
+use crate::history::{Extent, Listed, Renewed, Writing};
 use crate::receive::{News, Sink, Stream};
 
 /// Keeps what is received.
@@ -32,6 +32,8 @@ pub(super) struct Keeper<'a> {
     told: Vec<Draft>,
     /// When a station's clock was said to step.
     stepped: HashMap<String, Duration>,
+    /// When a channel was said to begin anew.
+    renewed: HashMap<u32, Duration>,
     /// Channels of senders that have not said who they are.
     strangers: usize,
 }
@@ -64,6 +66,7 @@ impl<'a> Keeper<'a> {
             derive,
             told: Vec::new(),
             stepped: HashMap::new(),
+            renewed: HashMap::new(),
             strangers: 0,
         }
     }
@@ -138,6 +141,20 @@ impl Keeper<'_> {
             self.derive.follow(&listed.station, listed.key, &listed.channel, |made, window| {
                 keep_made(&mut writing, &mut board, (now, open.wall()), made, window)
             });
+        }
+        let renewed = writing.take_renewed();
+        self.tell_renewed(renewed);
+    }
+
+    /// Says which channels are measured otherwise than before, each once in a while.
+    fn tell_renewed(&mut self, all: Vec<Renewed>) {
+        let now = self.open.now();
+        for (before, listed) in all {
+            let told = self.renewed.get(&listed.key);
+            if told.is_none_or(|then| now >= *then + RENEWALS_APART) {
+                self.renewed.insert(listed.key, now);
+                self.told.push(told_renewed(&before, &listed, self.open.wall()));
+            }
         }
     }
 }
@@ -232,8 +249,15 @@ impl Sink for Keeper<'_> {
             && let Some(channels) = self.sessions.get(&stream.session)
         {
             let open = self.open;
-            let Batch { board, .. } = self.batch.get_or_insert_with(|| Batch::begin(open));
-            channels.values().filter_map(|known| known.key).for_each(|key| board.end(key));
+            let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
+            let mut ended: Vec<u32> = channels.values().filter_map(|known| known.key).collect();
+            // What is made of them has ended with them.
+            while let Some(key) = ended.pop() {
+                board.end(key);
+                let (keys, left) = self.derive.end(key);
+                ended.extend(keys);
+                keep_computed(&mut self.derive, left, writing, board, *now, &mut self.told);
+            }
         }
         if matches!(news, News::Begun | News::Restarted | News::Twin) && self.sessions.len() >= MOST_SESSIONS {
             // The receiver knows as many: what is here beyond it has forgotten.
@@ -245,6 +269,10 @@ impl Sink for Keeper<'_> {
     }
 
     fn flush(&mut self) {
+        if let Some(batch) = &mut self.batch {
+            let renewed = batch.writing.take_renewed();
+            self.tell_renewed(renewed);
+        }
         self.batch = None;
         if let Some(settings) = self.open.changed_derive() {
             self.take_up(&settings);
@@ -293,7 +321,20 @@ fn made(
     if derive.is_empty() {
         return;
     }
-    for computed in derive.take(key, block) {
+    let all = derive.take(key, block);
+    keep_computed(derive, all, writing, board, now, told);
+}
+
+/// Keeps what was made, and what is made of that.
+fn keep_computed(
+    derive: &mut Derive,
+    all: Vec<Computed>,
+    writing: &mut Writing<'_>,
+    board: &mut Board,
+    now: Duration,
+    told: &mut Vec<Draft>,
+) {
+    for computed in all {
         let block = computed.block();
         writing.append(computed.key, &block);
         board.take(computed.key, &block, now, told);
@@ -371,6 +412,27 @@ fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
     }
 }
 
+/// What a channel was measured as, and is now.
+fn told_renewed(before: &Listed, listed: &Listed, time_ns: i64) -> Draft {
+    let (old, new) = (&before.channel, &listed.channel);
+    let number = |name: &str, old: f64, new: f64| {
+        (old.to_bits() != new.to_bits()).then(|| format!("{name} {} (it was {})", plain(new), plain(old)))
+    };
+    let unit = (old.unit != new.unit)
+        .then(|| format!("unit \"{}\" (it was \"{}\")", printable(&new.unit), printable(&old.unit)));
+    let changes = [number("scale", old.scale, new.scale), number("offset", old.offset, new.offset), unit];
+    let changes: Vec<String> = changes.into_iter().flatten().collect();
+    Draft {
+        time_ns,
+        severity: Severity::Info,
+        station: listed.station.clone(),
+        channel: new.name.clone(),
+        kind: "scale",
+        text: format!("it is measured otherwise from now on, and its curve begins anew: {}", changes.join(", ")),
+        remedy: None,
+    }
+}
+
 /// Clocks that are kept right move by less between two blocks.
 const LEAST_STEP: i64 = 5_000_000;
 
@@ -381,6 +443,9 @@ const SET: i128 = 10_000_000_000;
 /// From one event of a station to the next.
 const STEPS_APART: Duration = Duration::from_secs(10);
 const MOST_STEPPED: usize = 4096;
+
+/// From one event of a channel that begins anew to the next.
+const RENEWALS_APART: Duration = Duration::from_secs(10);
 
 /// Channels of senders that have not said who they are: others need room, too.
 const MOST_STRANGERS: usize = 256;
@@ -425,15 +490,64 @@ mod tests {
         assert_eq!(due_meanwhile(&block, nothing, second), (None, None));
     }
 
+    fn stream(session: u64) -> Arc<Stream> {
+        let (station, source) = (format!("s{session}"), ([192, 0, 2, 1], 5110).into());
+        Arc::new(Stream { session, station, name: "display".into(), source, clock: Clock::default() })
+    }
+
+    #[test]
+    fn what_is_measured_otherwise_is_said_once_with_old_and_new() {
+        let open = Open::new(Arc::new(History::new(Bounds::default())), &Arc::default(), receive::Open::default());
+        let mut keeper = Keeper::new(&open, Derive::new(&[]));
+        let stream = stream(1);
+        let channel = |scale, unit: &str| {
+            let (name, unit) = ("I".into(), unit.into());
+            Arc::new(Channel { name, unit, scale, rate: RATE, ..Channel::default() })
+        };
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        let block = Block { channel: 0, first: 0, time: 0, rate: RATE, values };
+        for (scale, unit) in [(1.0, "A"), (1.0, "A"), (0.5, "kA"), (0.5, "kA")] {
+            keeper.channel(&stream, &channel(scale, unit));
+            keeper.block(&stream, &block);
+            keeper.flush();
+        }
+        let events: Vec<_> = open.events.since(0).into_iter().map(|event| (event.channel, event.text)).collect();
+        let text = "it is measured otherwise from now on, and its curve begins anew: \
+                    scale 0.5 (it was 1), unit \"kA\" (it was \"A\")";
+        assert_eq!(events, [("I".to_owned(), text.to_owned())]);
+        assert_eq!(open.history.extent(0).map(|extent| (extent.begin, extent.end)), Some((2, 4)));
+    }
+
+    /// Of what is made here nothing is missing that anybody should look for, either.
+    #[test]
+    fn what_is_made_of_others_ends_with_them() {
+        let open = Open::new(Arc::new(History::new(Bounds::default())), &Arc::default(), receive::Open::default());
+        let settings = |name: &str, expression: &str| settings::Derive {
+            name: name.into(),
+            unit: String::new(),
+            expression: expression.into(),
+            window: None,
+        };
+        let derive = Derive::new(&[settings("twice", "2 * {s1/I}"), settings("more", "{derived/twice} + 1")]);
+        let mut keeper = Keeper::new(&open, derive);
+        let stream = stream(1);
+        keeper.channel(&stream, &Arc::new(Channel { name: "I".into(), rate: RATE, bucket: 1, ..Channel::default() }));
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        keeper.block(&stream, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
+        keeper.stream(&stream, News::Ended);
+        keeper.flush();
+        let told = open.board().look(open.now() + Duration::from_secs(60), 9);
+        let told: Vec<_> = told.iter().map(|draft| (draft.channel.as_str(), draft.severity)).collect();
+        let info = Severity::Info;
+        assert_eq!(told, [("I", info), ("twice", info), ("more", info)]);
+    }
+
     #[test]
     fn who_lost_its_place_writes_to_no_other_and_finds_one_with_samples() {
         let history = History::new(Bounds { channels: 2, ..Bounds::default() });
         let open = Open::new(Arc::new(history), &Arc::default(), receive::Open::default());
         let mut keeper = Keeper::new(&open, Derive::new(&[]));
-        let streams = [1, 2, 3].map(|session| {
-            let (station, source) = (format!("s{session}"), ([192, 0, 2, 1], 5110).into());
-            Arc::new(Stream { session, station, name: "display".into(), source, clock: Clock::default() })
-        });
+        let streams = [1, 2, 3].map(stream);
         let channel = Arc::new(Channel { name: "c".into(), rate: RATE, ..Channel::default() });
         streams.iter().for_each(|stream| keeper.channel(stream, &channel));
         let values = Values::Samples(Element::F32, &[0; 4]);

@@ -189,6 +189,11 @@ impl Publisher {
         match self.lines.get_mut(&listed.key) {
             Some(line) if Arc::ptr_eq(&line.listed, listed) => return,
             Some(line) => {
+                // What it was measured as goes out before what it is measured as now.
+                if !line.listed.is_measured_as(listed) {
+                    self.close(listed.key);
+                }
+                let Some(line) = self.lines.get_mut(&listed.key) else { return };
                 line.is_named &= line.listed.is_called_as(listed);
                 line.listed = listed.clone();
             }
@@ -212,6 +217,16 @@ impl Publisher {
         self.telling.change(listed.key);
     }
 
+    /// Sends what is open of a channel.
+    fn close(&mut self, key: u32) {
+        let Some(mut line) = self.lines.remove(&key) else { return };
+        let mut thinned = Vec::new();
+        line.thinner.flush(|bucket| thinned.push(bucket));
+        self.put_buckets(&line, &thinned);
+        self.lines.insert(key, line);
+        self.flush();
+    }
+
     fn send_on(&mut self, key: u32, open: &Open) {
         if self.lines.get(&key).is_none_or(|line| !line.is_named) {
             return;
@@ -219,7 +234,7 @@ impl Publisher {
         let Some(mut line) = self.lines.remove(&key) else { return };
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
-        line.at = open.history.read(key, line.at, MOST_BYTES, |block| blocks.push(Kept::new(&block)));
+        line.at = open.history.read_as(&line.listed, line.at, MOST_BYTES, |block| blocks.push(Kept::new(&block)));
         let now = self.began.elapsed();
         if !blocks.is_empty() {
             line.heard = now;

@@ -100,14 +100,18 @@ impl Signals {
 
     fn read_rows(&mut self) {
         let states: HashMap<u32, State> = self.shown.states().into_iter().map(|state| (state.key, state)).collect();
-        let (history, missing) = (self.shown.history(), &mut self.missing);
+        let (history, missing, before) = (self.shown.history(), &mut self.missing, &self.rows);
         let row = |listed: &Arc<Listed>| {
             let extent = history.extent(listed.key).unwrap_or_default();
             let (at, gone) = missing.entry(listed.key).or_insert((extent.begin, 0));
+            // What is measured otherwise begins anew.
+            if before.get(listed.key as usize).is_some_and(|before| !before.listed.is_measured_as(listed)) {
+                *at = extent.begin;
+            }
             let mut value = None;
             loop {
                 let begin = *at;
-                *at = history.read(listed.key, begin, READ_BYTES, |block| match block.values {
+                *at = history.read_as(listed, begin, READ_BYTES, |block| match block.values {
                     Values::Samples(..) => value = block.each().last(),
                     Values::Buckets(..) => value = block.buckets().last().map(|bucket| bucket.last),
                     Values::Gap(gap) => {
@@ -121,7 +125,7 @@ impl Signals {
             }
             // Nothing new: what is the last stays it.
             if value.is_none() && extent.end > 0 {
-                history.read(listed.key, extent.end - 1, 64, |block| {
+                history.read_as(listed, extent.end - 1, 64, |block| {
                     value = match block.values {
                         Values::Samples(..) => block.each().last(),
                         Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),
@@ -166,8 +170,7 @@ impl Signals {
         }
         for trace in &mut self.traces {
             let Some(row) = self.rows.iter().find(|row| row.listed.key == trace.key()) else { continue };
-            let channel = &row.listed.channel;
-            trace.follow(self.shown.history(), (channel.scale, channel.offset));
+            trace.follow(self.shown.history(), &row.listed);
         }
     }
 
@@ -268,8 +271,9 @@ impl Signals {
         let begin = newest - i64::from(plot.width) * 2;
         let missing: u64 = columns.iter().filter(|column| column.number > begin).map(|column| column.missing).sum();
         let mut words = vec![Span::styled(printable(&long_name(&row.listed)), Style::new().fg(colour).bold())];
-        if !row.listed.channel.unit.is_empty() {
-            words.push(format!(" [{}]", printable(&row.listed.channel.unit)).into());
+        let unit = &trace.listed().unwrap_or(&row.listed).channel.unit;
+        if !unit.is_empty() {
+            words.push(format!(" [{}]", printable(unit)).into());
         }
         if missing > 0 {
             let text = format!("   {} samples missing here", short_count(missing));

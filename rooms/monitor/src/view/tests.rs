@@ -143,6 +143,26 @@ fn what_is_derived_lacks_what_its_inputs_lack() {
     assert!(lines[5].contains("derived/view/derived/power") && lines[5].contains("200 (100"), "{}", lines[5]);
 }
 
+/// Neither the curve nor the value of what was measured in T is shown in mT.
+#[test]
+fn what_is_measured_otherwise_begins_anew() {
+    let kept = kept();
+    let mut signals = Signals::new(kept.clone(), look());
+    let braille = |buffer: &Buffer| {
+        let is_drawn = |symbol: &str| symbol.starts_with(|c| ('\u{2801}'..='\u{28ff}').contains(&c));
+        buffer.content.iter().filter(|cell| is_drawn(cell.symbol())).count()
+    };
+    // The ramp alone.
+    signals.press(KeyCode::Down);
+    signals.press(KeyCode::Char(' '));
+    assert!(braille(&draw(&mut signals, 100, 30)) > 50);
+    let limits = Limits { display_low: Some(-1e3), display_high: Some(1e3), ..Limits::default() };
+    let ramp = Channel { name: "ramp".into(), unit: "mT".into(), scale: 1e3, limits, ..Channel::default() };
+    assert_eq!(kept.0.write().channel("mag", "full", &ramp), Some(0));
+    assert_eq!(braille(&draw(&mut signals, 100, 30)), 0);
+    assert!(signals.line().starts_with("2 signals, 200 samples missing; mag/full/ramp – mT"), "{}", signals.line());
+}
+
 #[test]
 fn a_curve_is_broken_and_shaded_where_samples_are_missing() {
     let mut signals = Signals::new(kept(), look());

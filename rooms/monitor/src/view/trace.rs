@@ -1,10 +1,11 @@
 //! What a curve is drawn of: columns of time, each with the least, the greatest and what is missing in it.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use weir_wire::signal::{Block, Values};
 
-use crate::history::History;
+use crate::history::{History, Listed};
 
 /// The columns of one channel, up to the newest.
 #[derive(Clone, Debug)]
@@ -17,6 +18,8 @@ pub(super) struct Trace {
     /// Next index to be read.
     at: u64,
     columns: VecDeque<Column>,
+    /// The channel as its columns have it.
+    listed: Option<Arc<Listed>>,
 }
 
 /// What there is in a column.
@@ -36,11 +39,16 @@ pub(super) struct Column {
 
 impl Trace {
     pub(super) fn new(key: u32, width: i64, most: usize) -> Self {
-        Self { key, width: width.max(1), most, at: 0, columns: VecDeque::new() }
+        Self { key, width: width.max(1), most, at: 0, columns: VecDeque::new(), listed: None }
     }
 
     pub(super) fn key(&self) -> u32 {
         self.key
+    }
+
+    /// The channel as its columns have it: whoever has paused sees it as it was.
+    pub(super) fn listed(&self) -> Option<&Arc<Listed>> {
+        self.listed.as_ref()
     }
 
     pub(super) fn is_of(&self, width: i64, most: usize) -> bool {
@@ -52,7 +60,12 @@ impl Trace {
     }
 
     /// Takes in what has come since.
-    pub(super) fn follow(&mut self, history: &History, (scale, offset): (f64, f64)) {
+    pub(super) fn follow(&mut self, history: &History, listed: &Arc<Listed>) {
+        let before = self.listed.replace(listed.clone());
+        if before.is_some_and(|before| !before.is_measured_as(listed)) {
+            self.columns.clear();
+        }
+        let scaling = (listed.channel.scale, listed.channel.offset);
         let Some(extent) = history.extent(self.key) else { return };
         let span = self.width.saturating_mul(self.most as i64);
         // What has left the picture, or the history, is not looked at.
@@ -60,7 +73,7 @@ impl Trace {
         self.at = self.at.max(oldest).max(extent.begin);
         loop {
             let (at, begin) = (self.at, self.at);
-            let next = history.read(self.key, at, READ_BYTES, |block| self.take(&block, (scale, offset)));
+            let next = history.read_as(listed, at, READ_BYTES, |block| self.take(&block, scaling));
             self.at = next;
             if next == begin {
                 break;

@@ -1,10 +1,12 @@
 //! What one client is sent of one channel, from its own index on.
 
+use std::sync::Arc;
+
 use weir_wire::signal::{Block, Form, Header, Packer, Values};
 
 use crate::api::rows::{MOST_COPIED, until};
 use crate::api::thinned::{Copied, Piece, Place, Thinning};
-use crate::history::History;
+use crate::history::{History, Listed};
 use crate::thin::Thinned;
 
 /// One client's part of a channel.
@@ -36,8 +38,14 @@ pub(super) struct Message {
 
 impl Feed {
     /// Puts what there is into a message until it is full, and says whether there may be more. `budget`: bytes of the history that may
-    /// still be looked at in this go.
-    pub(super) fn pull(&mut self, history: &History, message: &mut Message, budget: &mut usize) -> bool {
+    /// still be looked at in this go; `listed`: the channel as the client knows it.
+    pub(super) fn pull(
+        &mut self,
+        history: &History,
+        listed: &Arc<Listed>,
+        message: &mut Message,
+        budget: &mut usize,
+    ) -> bool {
         message.channel = self.key;
         let end = self.until.unwrap_or(u64::MAX);
         let mut more = false;
@@ -48,7 +56,7 @@ impl Feed {
             }
             let mut copied = std::mem::take(&mut message.copied);
             copied.clear();
-            let next = history.read(self.key.into(), self.at, MOST_COPIED, |block| copied.keep(&block));
+            let next = history.read_as(listed, self.at, MOST_COPIED, |block| copied.keep(&block));
             for block in copied.blocks(self.key).filter(|block| block.first < end) {
                 self.thinning.push(until(block, end), |piece| message.add(piece));
             }

@@ -30,7 +30,7 @@ use super::routes::millis;
 use super::thinned::{Thinning, bucket};
 use super::{Acknowledged, Api, Event, News, State};
 use crate::derived;
-use crate::history::{Catalog, Listed};
+use crate::history::{Catalog, History, Listed};
 use ask::Ask;
 use feed::{Feed, Message};
 
@@ -144,6 +144,7 @@ impl Client {
                         }
                         Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
                         Some(Ok(Frame::Binary(_))) => return Err(End::Mistaken("it is binary".to_owned())),
+                        Some(Err(error)) if is_garbage(&error) => return Err(End::Mistaken(error.to_string())),
                         Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(End::Gone),
                     }
                 }
@@ -153,7 +154,9 @@ impl Client {
                     }
                     // A browser answers by itself.
                     self.send(Frame::Ping(Default::default())).await?;
-                    self.tell_channels().await?;
+                    if self.tell_channels().await? {
+                        work = Work::Now;
+                    }
                     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                     self.tell(json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
                 }
@@ -227,7 +230,9 @@ impl Client {
         for turn in 0..count {
             let at = (self.next + turn) % count;
             let feed = &mut self.feeds[at];
-            if feed.pull(api.shown.history(), &mut self.message, &mut budget) {
+            // What it has not been told of waits for that.
+            let Some(listed) = self.known.get(usize::from(feed.key)) else { continue };
+            if feed.pull(api.shown.history(), listed, &mut self.message, &mut budget) {
                 // It is the first of the next message.
                 self.next = at;
                 more = true;
@@ -260,21 +265,35 @@ impl Client {
         Ok(if more { Work::Now } else { Work::None })
     }
 
-    /// Says which channels there are that were not told, or were told otherwise.
-    async fn tell_channels(&mut self) -> Result<(), End> {
-        let fresh = self.fresh_channels();
-        self.tell_list("channels", &fresh, |listed| described(listed)).await
+    /// Says which channels there are that were not told, or were told otherwise. What is measured otherwise begins anew; returns whether
+    /// something does.
+    async fn tell_channels(&mut self) -> Result<bool, End> {
+        let (fresh, renewed) = self.fresh_channels();
+        self.tell_list("channels", &fresh, |listed| described(listed)).await?;
+        let begun = renew(&mut self.feeds, &renewed, self.api.shown.history());
+        if begun.is_empty() {
+            return Ok(false);
+        }
+        let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
+        self.tell(json!({"begin": {"ask": ask, "feeds": begun}})).await?;
+        Ok(true)
     }
 
-    fn fresh_channels(&mut self) -> Vec<Arc<Listed>> {
+    /// Those, and which of them are measured otherwise than they were told.
+    fn fresh_channels(&mut self) -> (Vec<Arc<Listed>>, Vec<u32>) {
         let catalog: Catalog = self.api.shown.history().catalog();
         let is_new =
             |(at, listed): &(usize, &Arc<Listed>)| self.known.get(*at).is_none_or(|known| !Arc::ptr_eq(known, listed));
         let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
+        let is_renewed = |listed: &&Arc<Listed>| {
+            let known = self.known.get(listed.key as usize);
+            known.is_some_and(|known| known.is_called_as(listed) && !known.is_measured_as(listed))
+        };
+        let renewed = fresh.iter().filter(is_renewed).map(|listed| listed.key).collect();
         if !fresh.is_empty() {
             self.known = catalog.to_vec();
         }
-        fresh
+        (fresh, renewed)
     }
 
     /// Says what is new of states and events.
@@ -334,6 +353,19 @@ impl Client {
     }
 }
 
+/// Feeds of channels that are measured otherwise than before begin anew: what of them a client has, it has as what they were. Returns what
+/// it is to be told.
+fn renew(feeds: &mut [Feed], renewed: &[u32], history: &History) -> Vec<Value> {
+    let mut begun = Vec::new();
+    for feed in feeds.iter_mut().filter(|feed| renewed.contains(&feed.key.into())) {
+        feed.at = history.extent(feed.key.into()).unwrap_or_default().begin;
+        feed.thinning = Thinning::new(feed.thinning.bucket());
+        feed.whole = false;
+        begun.push(json!({"key": feed.key, "bucket": feed.thinning.bucket(), "first": feed.at}));
+    }
+    begun
+}
+
 /// A channel, as pages and REST are told it.
 pub(super) fn described(listed: &Listed) -> Value {
     let channel = &listed.channel;
@@ -367,6 +399,13 @@ pub(super) fn stated(state: &State) -> Value {
     })
 }
 
+/// Whether a client has sent what is no WebSocket's, and has not just gone.
+fn is_garbage(error: &axum::Error) -> bool {
+    let mut causes = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
+    let is_gone = causes.any(|cause| cause.is::<std::io::Error>());
+    !is_gone && !error.to_string().contains(RESET)
+}
+
 /// What is due is not waited for: timers count whole milliseconds.
 async fn until(due: Instant) {
     if Instant::now() < due {
@@ -380,6 +419,9 @@ fn pause(clients: usize) -> Duration {
     let clients = u32::try_from(clients).unwrap_or(u32::MAX);
     SHORTEST_PAUSE.saturating_mul(clients).clamp(SHORTEST_PAUSE, FRAME)
 }
+
+/// In what the library says of a client that goes without a word.
+const RESET: &str = "without closing handshake";
 
 /// A frame of a screen: who has what is new in each of them sees it move evenly.
 const FRAME: Duration = Duration::from_micros(16_600);

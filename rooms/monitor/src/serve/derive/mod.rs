@@ -20,6 +20,7 @@ use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
 
+use crate::derived;
 pub(super) use crate::derived::STATION;
 
 /// All channels that are made of others.
@@ -58,6 +59,8 @@ struct Input {
     pieces: VecDeque<Piece>,
     /// Time behind its last sample, ns.
     end: Option<i64>,
+    /// Its station has ended in order: nothing of it is waited for.
+    ended: bool,
 }
 
 /// Samples of an input one after another, or so many that are missing.
@@ -151,7 +154,12 @@ const FUNCTIONS: [&str; 29] = [
 /// Its place, and what is wrong.
 pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
     let inputs = |expression: &str| read(expression).map(|(_, names)| names).unwrap_or_default();
-    let made = |name: &str| name.strip_prefix(STATION).and_then(|rest| rest.strip_prefix('/')).map(str::to_owned);
+    // What another server derives comes as any other channel does.
+    let is_ours = |name: &&str| !derived::is_one(STATION, "", name);
+    let made = |name: &str| {
+        let rest = name.strip_prefix(STATION).and_then(|rest| rest.strip_prefix('/'));
+        rest.filter(is_ours).map(str::to_owned)
+    };
     let needs: Vec<Vec<String>> =
         all.iter().map(|(_, expression)| inputs(expression).iter().filter_map(|name| made(name)).collect()).collect();
     for (at, needs) in needs.iter().enumerate() {
@@ -194,6 +202,7 @@ impl Derive {
                 scale: (1.0, 0.0),
                 pieces: VecDeque::new(),
                 end: None,
+                ended: false,
             };
             let inputs = names.into_iter().map(input).collect();
             Some(Made { settings: settings.clone(), expression, inputs, first, over: Over::Each, key: None })
@@ -225,6 +234,7 @@ impl Derive {
                 input.key = Some(key);
                 input.rate = channel.rate;
                 input.scale = (channel.scale, channel.offset);
+                input.ended = false;
             }
             if made.key.is_some() || made.inputs.iter().any(|input| input.key.is_none()) {
                 continue;
@@ -260,6 +270,24 @@ impl Derive {
                 input.end = None;
             }
         }
+    }
+
+    /// The station of a channel has ended in order. Returns the keys of those that are made of it, and what is left of them: what can no
+    /// longer be computed is a gap.
+    pub(super) fn end(&mut self, key: u32) -> (Vec<u32>, Vec<Computed>) {
+        let (mut keys, mut results) = (Vec::new(), Vec::new());
+        for made in &mut self.0 {
+            let mut is_of = false;
+            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
+                input.ended = true;
+                is_of = true;
+            }
+            if is_of && let Some(key) = made.key {
+                keys.push(key);
+                made.go_on(key, &mut results);
+            }
+        }
+        (keys, results)
     }
 
     /// What samples of a channel add to those that are made of it.
@@ -306,8 +334,8 @@ impl Made {
                                         outcome = Some(Err(cause));
                                         break;
                                     }
-                                    // Who is waited for for too long stands still.
-                                    None if late => {
+                                    // Who is waited for for too long stands still, and who has ended says nothing more.
+                                    None if late || input.ended => {
                                         outcome = Some(Err(Cause::Source));
                                         break;
                                     }
@@ -401,6 +429,7 @@ impl Input {
             Values::Gap(gap) => Err((gap.samples, gap.cause)),
         };
         self.end = Some(at(block.time, block.rate, block.samples()));
+        self.ended = false;
         self.pieces.push_back(Piece { time: block.time, rate: block.rate, values });
         if self.pieces.len() > MOST_PIECES {
             self.pieces.pop_front();

@@ -149,3 +149,32 @@ fn a_reload_keeps_what_is_the_same_and_tells_what_is_gone() {
     let made: Vec<_> = made.iter().map(|made| (made.key, matches!(made.block().values, Values::Gap(_)))).collect();
     assert_eq!(made, [(21, true), (11, false)]);
 }
+
+/// The slow one tells nothing of what is behind half its period: where it has ended, nobody will.
+#[test]
+fn what_cannot_be_computed_any_more_is_a_gap() {
+    let mut derive = derive("{s/a} + 10 * {s/b}", None);
+    assert_eq!(feed(&mut derive, 2, SLOW, 0, &[1.0]), []);
+    let first = feed(&mut derive, 1, FAST, 0, &[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
+    assert_eq!(first, [10.0, 12.0, 14.0, 16.0, 18.0].map(Ok));
+    let mut end = |key| {
+        let (keys, results) = derive.end(key);
+        assert_eq!(keys, [9]);
+        let missing = |computed: &Computed| (computed.time, computed.values.clone());
+        results.iter().map(missing).collect::<Vec<_>>()
+    };
+    let gap = Gap { samples: 2, cause: Cause::Source };
+    assert_eq!((end(1), end(2)), (vec![], vec![(5_000_000, Err(gap))]));
+    // It goes on once both are there again.
+    assert_eq!(feed(&mut derive, 1, FAST, 100, &[1.0]), [Err((1, Cause::Source))]);
+    assert_eq!(feed(&mut derive, 2, SLOW, 110, &[2.0]), []);
+    assert_eq!(feed(&mut derive, 1, FAST, 110, &[1.0]), [Ok(22.0)]);
+}
+
+/// As `derived/NAME` of station `derived`: docs/monitor.md.
+#[test]
+fn what_another_server_derives_can_be_computed_with() {
+    let of = |expression: &str| order(&[("twice".to_owned(), expression.to_owned())]);
+    assert_eq!(of("2 * {derived/derived/P}"), Ok(()));
+    assert_eq!(of("2 * {derived/P}"), Err((0, "there is no derived channel `P`".to_owned())));
+}
