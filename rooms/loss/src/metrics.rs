@@ -54,7 +54,10 @@ impl Books {
 
     /// Enters what has been added since the snapshot before.
     pub fn enter(&mut self, now: &Snapshot) {
-        let now = now.shown();
+        let mut now = now.shown();
+        // Whose they were may be found out later.
+        let missed = &mut now.sources.trace_missed_namespaces;
+        *missed = self.now.sources.trace_missed_namespaces.max(*missed);
         self.bound.extend(now.sockets.iter().map(|socket| socket.port));
         for drops in &now.drops {
             let key = drops.key();
@@ -94,7 +97,8 @@ impl Books {
         self.received.end();
         self.received_bytes.end();
         self.interfaces.end();
-        self.now = now;
+        // They are in the books: after a scan of ports these are thousands.
+        self.now = Snapshot { drops: Vec::new(), ..now };
     }
 
     /// Adds every family of [`families`].
@@ -122,8 +126,14 @@ impl Books {
         samples.family(&NET_RX, net_rx.reduce(|sum, more| sum + more).map(|total| ([], total)));
         let level = ["off", "drops", "queues", "everything"].iter().position(|&level| level == now.sources.trace);
         samples.single(&TRACE, level.unwrap_or(0));
-        let Sources { trace_missed, trace_missed_ports, trace_missed_sockets, .. } = now.sources;
-        let missed = [("events", trace_missed), ("ports", trace_missed_ports), ("sockets", trace_missed_sockets)];
+        let Sources { trace_missed, trace_missed_ports, trace_missed_sockets, trace_missed_namespaces, .. } =
+            now.sources;
+        let missed = [
+            ("events", trace_missed),
+            ("namespaces", trace_missed_namespaces),
+            ("ports", trace_missed_ports),
+            ("sockets", trace_missed_sockets),
+        ];
         samples.family(&MISSED, missed.into_iter().map(|(what, count)| ([what.to_owned()], count)));
     }
 
@@ -335,7 +345,7 @@ const MISSED: Family = Family::new(
     "weir_loss_trace_missed",
     Some("events"),
     Kind::Counter,
-    "What eBPF could not count: events, ports of dropped datagrams, sockets whose counts gave way. Unless 0, lower bounds.",
+    "What eBPF could not count: events, ports or namespaces of dropped datagrams, sockets whose counts gave way. Unless 0, lower bounds.",
 )
 .by(&["what"]);
 
@@ -438,6 +448,18 @@ mod tests {
         };
         assert_eq!(value(&text, &series("6000", "receive_buffer")), Some(997));
         assert_eq!(value(&text, &series("any", "port_closed")), Some(3));
+    }
+
+    #[test]
+    fn what_was_once_of_no_known_namespace_stays_counted() {
+        let begins = "weir_loss_trace_missed_events_total{what=\"namespaces\"}";
+        let missed = |count| {
+            let mut now = fixture::at(60);
+            now.sources.trace_missed_namespaces = count;
+            now
+        };
+        assert_eq!(value(&exposed(books([missed(9), missed(4)])), begins), Some(9));
+        assert_eq!(value(&exposed(books([missed(9), missed(14)])), begins), Some(14));
     }
 
     #[test]

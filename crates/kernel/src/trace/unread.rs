@@ -31,6 +31,9 @@ impl Unread {
     pub(super) fn assign(&mut self, drops: Vec<(DropKey, Counts)>, sockets: &[SocketTrace]) -> Vec<(DropKey, Counts)> {
         let (unnamed, mut all): (Vec<_>, Vec<_>) = drops.into_iter().partition(|(key, _)| key.namespace == 0);
         let mut ports: HashMap<u16, Vec<(DropKey, Counts)>> = HashMap::new();
+        // Ports and sockets may both be tens of thousands.
+        let mut sockets_of: HashMap<u16, Vec<&SocketTrace>> = HashMap::new();
+        sockets.iter().for_each(|socket| sockets_of.entry(socket.port).or_default().push(socket));
         for (key, counts) in unnamed {
             let given = self.given.entry(key).or_default();
             let of_all = given.values().fold(NONE, |sum, one| plus(sum, one.counts));
@@ -39,7 +42,7 @@ impl Unread {
         }
         for (port, mut rests) in ports {
             let buffers = rests.iter().map(|(_, rest)| rest.second).sum();
-            if let Some(socket) = self.owner(port, buffers, sockets) {
+            if let Some(socket) = self.owner(buffers, sockets_of.get(&port).map_or(&[], Vec::as_slice)) {
                 for (key, rest) in &mut rests {
                     let nothing = Given { namespace: socket.namespace, counts: NONE };
                     let given = self.given.entry(*key).or_default().entry(socket.cookie).or_insert(nothing);
@@ -78,17 +81,19 @@ impl Unread {
         self.taken.retain(|cookie, _| !closed.contains(cookie));
     }
 
-    /// The only socket with this port that had any unread, or the only one that had just as many.
-    fn owner<'a>(&self, port: u16, buffers: u64, sockets: &'a [SocketTrace]) -> Option<&'a SocketTrace> {
+    /// The only one of a port's sockets that had any unread, or the only one that had just as many.
+    fn owner<'a>(&self, buffers: u64, sockets: &[&'a SocketTrace]) -> Option<&'a SocketTrace> {
         let unread = |socket: &SocketTrace| {
             let taken = self.taken.get(&socket.cookie).copied().unwrap_or(0);
             socket.enqueued.saturating_sub(socket.reads + taken)
         };
-        let candidates = || sockets.iter().filter(move |own| own.port == port && unread(own) >= buffers && buffers > 0);
-        let alone = |mut candidates: Box<dyn Iterator<Item = &'a SocketTrace> + '_>| {
-            candidates.next().filter(|_| candidates.next().is_none())
-        };
-        alone(Box::new(candidates())).or_else(|| alone(Box::new(candidates().filter(|own| unread(own) == buffers))))
+        let candidates: Vec<&SocketTrace> =
+            sockets.iter().copied().filter(|own| unread(own) >= buffers && buffers > 0).collect();
+        if let [only] = candidates[..] {
+            return Some(only);
+        }
+        let mut exact = candidates.into_iter().filter(|own| unread(own) == buffers);
+        exact.next().filter(|_| exact.next().is_none())
     }
 }
 
@@ -133,6 +138,13 @@ mod tests {
         // The next has the same port; the first keeps what it lost.
         let sockets = [socket(1, 10, 10), socket(2, 10, 1), socket(3, 7, 0), socket(4, 8, 0)];
         assert_eq!(owners(&unread.assign(lost(16), &sockets)), [(2, 20, 9), (3, 30, 7)]);
+    }
+
+    #[test]
+    fn sockets_of_other_ports_are_no_doubt() {
+        let sockets = [SocketTrace { port: 5001, ..socket(1, 10, 1) }, socket(2, 10, 1)];
+        assert_eq!(owners(&Unread::default().assign(lost(9), &sockets)), [(2, 20, 9)]);
+        assert_eq!(owners(&Unread::default().assign(lost(9), &sockets[..1])), [(0, 0, 9)]);
     }
 
     #[test]

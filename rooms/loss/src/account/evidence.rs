@@ -238,15 +238,93 @@ fn subtract<'a, T: Clone, K: Eq + Hash + 'a>(
     later.iter().map(|row| before.get(&key(row)).map_or_else(|| row.clone(), |before| less(row, before))).collect()
 }
 
-/// How many datagrams of a port moved between two readings, counted at each step they took.
+/// What may concern a port, of all that was traced: its rows, those of no known port, and those of its sockets. What left may tell of
+/// whoever sends there, too, and stays whole.
+pub(super) fn of_port(trace: &Trace, port: u16, sockets: &BTreeSet<u64>) -> Trace {
+    let is_own = |to: u16, cookie: u64| to == port || to == 0 || sockets.contains(&cookie);
+    Trace {
+        drops: trace.drops.iter().filter(|drop| is_own(drop.port, drop.cookie)).cloned().collect(),
+        unnamed: Vec::new(),
+        drops_by_place: Vec::new(),
+        arrivals: trace.arrivals.iter().filter(|count| is_own(count.port, 0)).copied().collect(),
+        departures: trace.departures.clone(),
+        sends: trace.sends.clone(),
+        sockets: trace.sockets.iter().filter(|socket| is_own(socket.port, socket.cookie)).copied().collect(),
+        receive_softirq_ns: trace.receive_softirq_ns.clone(),
+        reassembling: trace.reassembling,
+        came_in_part: trace.came_in_part.clone(),
+        begun_before: trace.begun_before.clone(),
+        by_source: trace.by_source.clone(),
+        used_by_descendants: trace.used_by_descendants.clone(),
+        missed: trace.missed,
+    }
+}
+
+/// How many datagrams of these ports moved between two readings, counted at each step they took; no ports: of all.
 pub(super) fn moved(later: &Trace, earlier: &Trace, ports: &BTreeSet<u16>) -> u64 {
+    let moved = moved_by_port(later, earlier).into_iter();
+    moved.filter(|(port, _)| ports.is_empty() || ports.contains(port)).map(|(_, datagrams)| datagrams).sum()
+}
+
+/// The same of each port.
+pub(super) fn moved_by_port(later: &Trace, earlier: &Trace) -> HashMap<u16, u64> {
     let moved = difference(later, earlier);
-    let of = |port: u16| ports.is_empty() || ports.contains(&port);
-    let drops: u64 = moved.drops.iter().filter(|drop| of(drop.port)).map(|drop| drop.datagrams).sum();
-    let interface_counts = moved.arrivals.iter().chain(&moved.departures).filter(|count| of(count.port));
-    let interface_counts: u64 = interface_counts.map(|count| count.datagrams).sum();
-    let sends: u64 = moved.sends.iter().filter(|sends| of(sends.port)).map(|sends| sends.datagrams).sum();
-    let sockets = moved.sockets.iter().filter(|socket| of(socket.port));
-    let sockets: u64 = sockets.map(|socket| socket.enqueued + socket.reads).sum();
-    drops + interface_counts + sends + sockets
+    let drops = moved.drops.iter().map(|drop| (drop.port, drop.datagrams));
+    let passages = moved.arrivals.iter().chain(&moved.departures).map(|count| (count.port, count.datagrams));
+    let sends = moved.sends.iter().map(|sends| (sends.port, sends.datagrams));
+    let sockets = moved.sockets.iter().map(|socket| (socket.port, socket.enqueued + socket.reads));
+    let mut ports: HashMap<u16, u64> = HashMap::new();
+    for (port, datagrams) in drops.chain(passages).chain(sends).chain(sockets).filter(|(_, datagrams)| *datagrams > 0) {
+        *ports.entry(port).or_default() += datagrams;
+    }
+    ports
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drop(port: u16, cookie: u64, datagrams: u64) -> Drop {
+        Drop { reason: "NO_SOCKET".into(), port, cookie, datagrams, ..Drop::default() }
+    }
+
+    /// Of each of 100 ports a ledger is made of its own rows, not of those of a scan of all.
+    #[test]
+    fn a_port_has_its_own_rows_and_those_that_tell_no_port() {
+        let passed = |port| InterfaceCount { namespace: 1, interface: 2, port, cookie: 3, datagrams: 1, bytes: 9 };
+        let trace = Trace {
+            drops: (0..=u16::MAX).map(|port| drop(port, 0, 1)).chain([drop(9, 77, 5)]).collect(),
+            arrivals: (1..=u16::MAX).map(passed).collect(),
+            departures: (1..=u16::MAX).map(passed).collect(),
+            sockets: [(5000, 76), (9, 77), (9, 78)]
+                .map(|(port, cookie)| SocketTrace { port, cookie, ..SocketTrace::default() })
+                .to_vec(),
+            ..Trace::default()
+        };
+        let own = of_port(&trace, 5000, &[77].into());
+        let drops: Vec<(u16, u64)> = own.drops.iter().map(|drop| (drop.port, drop.cookie)).collect();
+        assert_eq!(drops, [(0, 0), (5000, 0), (9, 77)]);
+        assert_eq!(own.sockets.iter().map(|socket| socket.cookie).collect::<Vec<_>>(), [76, 77]);
+        // Whoever sends to several ports is known by all that left.
+        assert_eq!((own.arrivals.len(), own.departures.len()), (1, trace.departures.len()));
+    }
+
+    #[test]
+    fn what_moved_is_known_of_all_ports_at_once() {
+        let traced = |counts: &[(u16, u64)]| Trace {
+            drops: counts.iter().map(|&(port, datagrams)| drop(port, 0, datagrams)).collect(),
+            sockets: vec![SocketTrace {
+                port: 9,
+                cookie: 1,
+                enqueued: 2,
+                reads: counts[0].1,
+                ..SocketTrace::default()
+            }],
+            ..Trace::default()
+        };
+        let (earlier, later) = (traced(&[(9, 1), (10, 4), (11, 6)]), traced(&[(9, 3), (10, 4), (11, 7)]));
+        assert_eq!(moved_by_port(&later, &earlier), HashMap::from([(9, 4), (11, 1)]));
+        let moved = |ports: &[u16]| moved(&later, &earlier, &ports.iter().copied().collect());
+        assert_eq!([moved(&[]), moved(&[9]), moved(&[9, 10]), moved(&[10])], [5, 4, 4, 0]);
+    }
 }

@@ -1,9 +1,9 @@
 //! Who sent to a port, how many datagrams, and which calls failed.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use nix::errno::Errno;
-use weir_kernel::trace::Trace;
+use weir_kernel::trace::{Sends, Trace};
 
 use crate::places::Place;
 
@@ -47,10 +47,11 @@ pub(super) fn sending_sockets(trace: &Trace, port: u16, alone: bool) -> Vec<Send
 
 /// Sockets of which nothing departed: their calls failed, or what they sent waits. They may have meant any port.
 fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
-    let departed =
-        |cookie: u64| trace.departures.iter().any(|passage| passage.cookie == cookie && passage.datagrams > 0);
+    let departed = trace.departures.iter().filter(|passage| passage.datagrams > 0);
+    let departed: HashSet<u64> = departed.map(|passage| passage.cookie).collect();
+    let guessed = |sends: &&Sends| sends.port == 0 && sends.datagrams > 0 && !departed.contains(&sends.cookie);
     let mut sockets: BTreeMap<u64, SendingSocket> = BTreeMap::new();
-    for sends in trace.sends.iter().filter(|sends| sends.port == 0 && sends.datagrams > 0 && !departed(sends.cookie)) {
+    for sends in trace.sends.iter().filter(guessed) {
         let socket = sockets.entry(sends.cookie).or_insert_with(|| SendingSocket {
             cookie: sends.cookie,
             namespace: sends.namespace,

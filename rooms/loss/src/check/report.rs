@@ -117,7 +117,9 @@ impl fmt::Display for Report {
                 let ports = ports.unwrap_or_else(|| "unknown ports".to_owned());
                 writeln!(f, "to {ports}, {}, in some namespace of this machine", lost.place.row().title)?;
             } else if lost.place == Place::PortClosed {
-                writeln!(f, "came to {}, where nobody receives", ports.unwrap_or_default())?;
+                let ports = ports
+                    .unwrap_or_else(|| "ports that there was no room to tell (those asked for were open)".to_owned());
+                writeln!(f, "came to {ports}, where nobody receives")?;
             } else {
                 writeln!(f, "to {}: {}", ports.unwrap_or_default(), lost.place.row().title)?;
             }
@@ -314,10 +316,13 @@ mod tests {
         report.remaining = Some(vec![]);
         assert_eq!(report.to_string().lines().count(), 1);
         let stray = |place| facts::Lost { place, datagrams: 1, ports: vec![9], stray: true, ..facts::Lost::default() };
-        report.facts.losses = vec![stray(Place::PortClosed), stray(Place::Firewall)];
+        let somewhere = facts::Lost { ports: Vec::new(), ..stray(Place::PortClosed) };
+        report.facts.losses = vec![stray(Place::PortClosed), stray(Place::Firewall), somewhere];
         let told = [
             "nothing that was asked for: 1 datagram came to port 9, where nobody receives",
             "nothing that was asked for: 1 datagram to port 9: firewall, receiving",
+            "nothing that was asked for: 1 datagram came to ports that there was no room to tell (those asked for were open), \
+             where nobody receives",
         ];
         assert_eq!(report.to_string().lines().skip(1).collect::<Vec<_>>(), told);
     }

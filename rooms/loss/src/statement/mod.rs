@@ -8,6 +8,7 @@ use std::fmt::Write;
 use weir_units::format::shown;
 
 use crate::account::book::{Account, Entry, Ledger, Receiver};
+use crate::account::remarks::Unknown;
 use crate::places::Place;
 
 /// A line of what is told, in which others have named processes, interfaces and namespaces.
@@ -36,6 +37,11 @@ pub fn of(account: &Account) -> String {
         (None, None) => "no trace".to_owned(),
     };
     line!(text, "from {sources}, {}; {:.1} s", account.sources.counters.join(", "), account.took_s);
+    // Of several ledgers it is told once.
+    let all_missed = account.ledgers.iter().flat_map(|ledger| &ledger.unknown).filter_map(missed).max();
+    if let Some(events) = all_missed.filter(|_| account.ledgers.len() > 1) {
+        line!(text, "unknown: {}", Unknown::Missed(events));
+    }
     for warning in &account.warnings {
         line!(text, "warning: {warning}");
     }
@@ -94,8 +100,16 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
             line!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
         }
     }
-    for unknown in &ledger.unknown {
+    for unknown in ledger.unknown.iter().filter(|unknown| missed(unknown).is_none() || account.ledgers.len() == 1) {
         line!(text, "  unknown: {unknown}");
+    }
+}
+
+/// Events that the trace missed, of whatever ledger.
+fn missed(unknown: &Unknown) -> Option<u64> {
+    match unknown {
+        Unknown::Missed(events) => Some(*events),
+        _ => None,
     }
 }
 
@@ -204,7 +218,7 @@ fn with_commas(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::account::book::{Count, Namespace, Pending, Sender, Sources};
-    use crate::account::remarks::{Belief, Explanation, Unknown};
+    use crate::account::remarks::{Belief, Explanation};
 
     fn entry(place: Place, datagrams: u64) -> Entry {
         Entry {
@@ -290,6 +304,16 @@ mod tests {
         let ledger = Ledger { port: 5000, unknown: vec![Unknown::Sent], ..Ledger::default() };
         let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
         insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
+    }
+
+    #[test]
+    fn what_the_trace_missed_is_told_once() {
+        let ledger = |port| Ledger { port, unknown: vec![Unknown::Missed(3), Unknown::Sent], ..Ledger::default() };
+        for ports in [1, 100] {
+            let told = of(&Account { ledgers: (1..=ports).map(ledger).collect(), ..Account::default() });
+            assert_eq!(told.matches("3 events that the trace missed").count(), 1, "{told}");
+            assert_eq!(told.matches(&Unknown::Sent.to_string()).count(), usize::from(ports), "{told}");
+        }
     }
 
     #[test]

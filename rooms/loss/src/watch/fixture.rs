@@ -79,6 +79,7 @@ fn totals(second: u64) -> Snapshot {
         function: function.into(),
         datagrams: Count::new(rate * second),
         moved: 0,
+        rows: 0,
     };
     let counted = |namespace, place, counter: &str, rate: u64| Counted {
         namespace,

@@ -92,6 +92,12 @@ pub(super) fn unknown(now: &Snapshot) -> String {
             "what was counted of {sockets} gave way to others: some counts are unknown, or lower bounds"
         ));
     }
+    if sources.trace_missed_namespaces > 0 {
+        let datagrams = counted(sources.trace_missed_namespaces as usize, "datagram");
+        words.push(format!(
+            "{datagrams} lost in some namespace of this machine, perhaps in this one, are in no count (--netns all tells them)"
+        ));
+    }
     if now.drops.iter().any(|drops| drops.function.is_empty() && drops.reason == "NOT_SPECIFIED") {
         words.push("functions that drop are hidden (needs CAP_SYSLOG)".to_owned());
     }
@@ -138,6 +144,14 @@ mod tests {
         let carrier = Counted { place: Place::Transmit, counter: "eth0 tx_carrier".into(), ..ring.clone() };
         now.counted.push(carrier);
         assert!(lost(&now).iter().any(|lost| lost.why == "eth0 tx_carrier"));
+    }
+
+    #[test]
+    fn a_place_is_never_short_without_a_word() {
+        let mut now = fixture::at(60);
+        assert_eq!(unknown(&now), "");
+        now.sources.trace_missed_namespaces = 41_112;
+        assert!(unknown(&now).contains("lost in some namespace of this machine"), "{}", unknown(&now));
     }
 
     #[test]

@@ -89,6 +89,7 @@ impl Machine {
             trace_missed: missed.drops + missed.queues,
             trace_missed_ports: missed.ports,
             trace_missed_sockets: missed.sockets,
+            trace_missed_namespaces: 0,
         };
         self.totals.begin();
         let is_first = self.before.is_none();
@@ -158,7 +159,8 @@ impl Machine {
         let has_port = |sockets: &[Socket], port| sockets.iter().any(|socket| socket.port == port);
         if let Some(process) = &self.settings.process {
             let sockets = &now.sockets;
-            now.drops.retain(|drops| drops.port.is_some_and(|port| has_port(sockets, port)));
+            let ports: HashSet<u16> = sockets.iter().map(|socket| socket.port).collect();
+            now.drops.retain(|drops| drops.port.is_some_and(|port| ports.contains(&port)));
             if sockets.is_empty() {
                 now.notes.push(format!("process {process}: no UDP socket of it (has it ended? is it another user's?)"));
             }

@@ -17,6 +17,7 @@ mod machine;
 mod namespaces;
 mod privileges;
 mod room;
+mod rows;
 mod screen;
 pub mod settings;
 pub(crate) mod snapshot;

@@ -8,6 +8,7 @@ use std::hash::Hash;
 use serde::{Serialize, Serializer};
 use weir_units::format::shown;
 
+use super::rows;
 use crate::places::Place;
 use crate::reading::Loss;
 
@@ -26,7 +27,8 @@ pub struct Snapshot {
     pub sources: Sources,
     /// UDP sockets that are open.
     pub sockets: Vec<Socket>,
-    /// Drops as eBPF saw them, by place; empty without it.
+    /// Drops as eBPF saw them, by place; empty without it. In JSON each port of those that lose most alone.
+    #[serde(serialize_with = "rows::serialize")]
     pub drops: Vec<Drops>,
     /// Drops as the kernel's own counters have them, by place; those of sockets are with the sockets. In JSON only what
     /// has counted something.
@@ -66,6 +68,8 @@ pub struct Sources {
     pub trace_missed_ports: u64,
     /// Sockets of which what was counted gave way to others: those that are open have `lower_bound`, or are unknown.
     pub trace_missed_sockets: u64,
+    /// Datagrams dropped of which nobody can tell whether it was in a namespace that is watched: they are in no count.
+    pub trace_missed_namespaces: u64,
 }
 
 /// A UDP socket.
@@ -135,6 +139,8 @@ pub struct Drops {
     /// Of these, how many were told by port before.
     #[serde(skip)]
     pub moved: u64,
+    /// Rows with a port that are summed here: a line has no room for all.
+    pub rows: usize,
 }
 
 /// What a counter of the kernel says of a place.
@@ -264,7 +270,7 @@ impl Snapshot {
     pub fn sort(&mut self) {
         self.sockets.sort_by(|one, other| by(Sort::Drops, one, other));
         self.drops
-            .sort_by(|one, other| worst(one.datagrams, other.datagrams).then_with(|| one.key().cmp(&other.key())));
+            .sort_by(|one, other| worst(one.datagrams, other.datagrams).then_with(|| one.names().cmp(&other.names())));
         self.counted
             .sort_by(|one, other| worst(one.datagrams, other.datagrams).then_with(|| one.key().cmp(&other.key())));
         let lost = |interface: &Interface| interface.receive_drops.plus(interface.send_drops);
@@ -345,7 +351,7 @@ pub(crate) fn by(sort: Sort, one: &Socket, other: &Socket) -> std::cmp::Ordering
 }
 
 /// More a second comes first, then more in total.
-fn worst(one: Count, other: Count) -> std::cmp::Ordering {
+pub(super) fn worst(one: Count, other: Count) -> std::cmp::Ordering {
     let per_s = |count: Count| count.per_s.unwrap_or(0.0);
     per_s(other).total_cmp(&per_s(one)).then_with(|| other.total.cmp(&one.total))
 }
@@ -419,6 +425,11 @@ impl Drops {
     /// What tells it from others.
     pub fn key(&self) -> DropsKey {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())
+    }
+
+    /// The same, borrowed.
+    pub(super) fn names(&self) -> (Option<u32>, Option<u16>, Place, &str, &str) {
+        (self.namespace, self.port, self.place, &self.reason, &self.function)
     }
 }
 

@@ -57,15 +57,18 @@ pub(super) struct Traced<'a> {
 
 impl Traced<'_> {
     /// Adds drops by place, and to each socket what was traced of it. `strangers`: also drops of which nobody knows the
-    /// namespace, to ports that no socket was seen to have.
+    /// namespace, to ports that no socket was seen to have; else it is told how many these are.
     pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
         let mut drops: BTreeMap<DropsRow<'_>, (u64, u64)> = BTreeMap::new();
         let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
         let mut found_by_reader: HashMap<u16, u64> = HashMap::new();
+        let mut somewhere = 0;
         for drop in &self.trace.drops {
             let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
             let namespace = if drop.namespace == 0 { self.ports.only(drop.port) } else { Some(drop.namespace) };
             if namespace.is_none() && !strangers && !self.ports.0.contains_key(&drop.port) {
+                // What readers found damaged their sockets count.
+                somewhere += if drop.is_found_by_reader() { 0 } else { drop.datagrams };
                 continue;
             }
             drops.entry((namespace, Some(drop.port), place, &drop.reason, &drop.function)).or_default().0 +=
@@ -76,13 +79,18 @@ impl Traced<'_> {
                 *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
             }
         }
-        for drop in self.trace.unnamed.iter().filter(|drop| drop.is_found_by_reader()) {
-            *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+        for drop in &self.trace.unnamed {
+            if drop.is_found_by_reader() {
+                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+            } else {
+                somewhere += drop.datagrams;
+            }
         }
-        let ports: Vec<u16> = now.sockets.iter().map(|socket| socket.port).collect();
+        let mut sockets_of: HashMap<u16, usize> = HashMap::new();
+        now.sockets.iter().for_each(|socket| *sockets_of.entry(socket.port).or_default() += 1);
         for socket in &now.sockets {
             // What readers found damaged is counted by their socket alone: by that of the port, if there is one.
-            let alone = ports.iter().filter(|port| **port == socket.port).count() == 1;
+            let alone = sockets_of.get(&socket.port) == Some(&1);
             let (Some(cookie), Some(found), true) = (socket.cookie, found_by_reader.get(&socket.port), alone) else {
                 continue;
             };
@@ -102,8 +110,11 @@ impl Traced<'_> {
             if namespace.is_some() || strangers {
                 let row = drops.entry((namespace, None, place, &drop.reason, &drop.function)).or_default();
                 *row = (row.0 + drop.datagrams, row.1 + drop.moved);
+            } else if place != Place::UdpChecksum {
+                somewhere += drop.datagrams;
             }
         }
+        now.sources.trace_missed_namespaces = somewhere;
         now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), (datagrams, moved))| {
             Drops {
                 namespace,
@@ -113,6 +124,7 @@ impl Traced<'_> {
                 function: function.to_owned(),
                 datagrams: Count::new(datagrams),
                 moved,
+                rows: 0,
             }
         }));
         let traced: HashMap<u64, &SocketTrace> =
@@ -302,5 +314,36 @@ mod tests {
         };
         assert_eq!(told(false), [(2, None), (1, Some(7))]);
         assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);
+    }
+
+    /// Sockets that live for less than an interval and are closed unread: nobody lists them, and their queues tell no namespace.
+    #[test]
+    fn what_is_in_no_place_for_its_namespace_is_not_known_is_counted() {
+        let drop = |reason: &str, function: &str, port, datagrams| Drop {
+            reason: reason.into(),
+            function: function.into(),
+            port,
+            datagrams,
+            ..Drop::default()
+        };
+        let purged = |port, datagrams| drop("QUEUE_PURGE", "udp_destruct_common", port, datagrams);
+        let place = PlaceDrop { reason: "QUEUE_PURGE".into(), datagrams: 8, ..PlaceDrop::default() };
+        let trace = Trace {
+            drops: vec![purged(40_000, 1)],
+            // What readers found damaged is counted by their sockets.
+            unnamed: vec![purged(40_001, 2), purged(40_002, 4), drop("UDP_CSUM", "udp_recvmsg", 40_003, 16)],
+            drops_by_place: vec![place],
+            ..Trace::default()
+        };
+        let told = |trace: &Trace, strangers| {
+            let mut now = Snapshot::default();
+            add(&mut now, trace, &Ports::default(), true, strangers);
+            let sum: u64 = now.drops.iter().map(|drops| drops.datagrams.total).sum();
+            (sum, now.sources.trace_missed_namespaces)
+        };
+        assert_eq!(told(&trace, false), (0, 15));
+        // Who watches all namespaces has them all in their place.
+        let all = Trace { unnamed: Vec::new(), ..trace };
+        assert_eq!(told(&all, true), (9, 0));
     }
 }

@@ -8,7 +8,7 @@ use weir_kernel::trace::{Detail, Trace};
 use super::sockets::Known;
 use super::{Following, Sessions, namespaces};
 use crate::account::book::{Account, Ledger, Namespace, Sources, VERSION};
-use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved};
+use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference, moved_by_port, of_port};
 use crate::account::receivers::{Followed, ledgers};
 use crate::subject::Process;
 
@@ -40,7 +40,8 @@ impl Following {
                 .filter(|socket| socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name)))
                 .collect();
             let used = |cookie: u64| trace.used_by_descendants.contains(&cookie);
-            let is_own = |cookie: u64| used(cookie) || own.iter().any(|socket| socket.cookie == cookie);
+            let cookies: BTreeSet<u64> = own.iter().map(|socket| socket.cookie).collect();
+            let is_own = |cookie: u64| used(cookie) || cookies.contains(&cookie);
             let departed = trace.departures.iter().filter(|passage| passage.datagrams > 0);
             ports.extend(departed.filter(|passage| is_own(passage.cookie)).map(|passage| passage.port));
             let sends = trace.sends.iter().filter(|sends| sends.port != 0 && used(sends.cookie));
@@ -96,10 +97,10 @@ impl Following {
         (ports.into_iter().take(MOST_PORTS).map(|(port, _)| port).collect(), left_out)
     }
 
-    /// By how much the totals of a port moved while the first and the last readings were taken.
-    fn moving(&self, port: u16) -> u64 {
-        let ports = [port].into();
-        moved(&self.after[0], &self.start, &ports) + moved(&self.after[1], &self.last, &ports)
+    /// By how much the totals of each port moved while the first and the last readings were taken.
+    fn moving(&self) -> impl Fn(u16) -> u64 {
+        let readings = [moved_by_port(&self.after[0], &self.start), moved_by_port(&self.after[1], &self.last)];
+        move |port| readings.iter().filter_map(|moved| moved.get(&port)).sum()
     }
 
     pub(super) fn ledgers(&self, sessions: &Sessions) -> Vec<Ledger> {
@@ -117,19 +118,23 @@ impl Following {
             took: self.took,
             sent: None,
             received: None,
-            trace,
+            // Each port has its own.
+            trace: Trace::default(),
         };
+        let known = self.sockets.values().map(|known| known.followed.socket.clone());
+        let everybody: Vec<SocketSeen> = known.chain(self.gone_senders(&trace)).collect();
+        let moving = self.moving();
         let mut all = Vec::new();
         for port in ports {
+            let followed = self.followed(&trace, port);
+            let cookies = followed.iter().map(|followed| followed.socket.cookie).collect();
             let evidence = Evidence {
-                moving: self.moving(port),
+                trace: of_port(&trace, port, &cookies),
+                moving: moving(port),
                 sent: sessions.sent.clone().filter(|session| session.port == port),
                 received: sessions.received.clone().filter(|session| session.port == port),
                 ..evidence.clone()
             };
-            let followed = self.followed(&evidence.trace, port);
-            let known = self.sockets.values().map(|known| known.followed.socket.clone());
-            let everybody: Vec<SocketSeen> = known.chain(self.gone_senders(&evidence.trace)).collect();
             let mut ledgers = ledgers(
                 &evidence,
                 port,

@@ -207,7 +207,7 @@ impl Following {
     // Readings.
 
     fn take_first_readings(&mut self) {
-        for _ in 0..TRIES {
+        at_rest(PATIENCE_AT_REST, || {
             let first = self.tracing.read();
             self.read_counters();
             self.namespaces.iter_mut().for_each(Namespace::read_waiting);
@@ -217,10 +217,8 @@ impl Following {
             let second = self.tracing.read();
             let moving = moved(&second, &first, &self.filter.known_ports());
             (self.start, self.last, self.after[0]) = (first, second.clone(), second);
-            if moving == 0 {
-                break;
-            }
-        }
+            moving
+        });
         self.started = SystemTime::now();
         self.begun = Instant::now();
     }
@@ -236,18 +234,14 @@ impl Following {
     fn poll_quietly(&mut self) -> u64 {
         self.read_counters();
         let ports = self.filter.known_ports();
-        let mut moving = 0;
-        for _ in 0..TRIES {
+        at_rest(PATIENCE_AT_REST, || {
             let first = self.tracing.read();
             self.poll_sockets(&first);
             let second = self.tracing.read();
-            moving = moved(&second, &first, &ports);
+            let moving = moved(&second, &first, &ports);
             (self.last, self.after[1]) = (first, second);
-            if moving == 0 {
-                break;
-            }
-        }
-        moving
+            moving
+        })
     }
 
     fn read_counters(&mut self) {
@@ -302,6 +296,20 @@ impl Following {
     }
 }
 
+/// Reads until nothing moves meanwhile, some times at most, and not again when `patience` is over: of tens of thousands of
+/// ports each reading takes long. Returns how much moved.
+fn at_rest(patience: Duration, mut read: impl FnMut() -> u64) -> u64 {
+    let begun = Instant::now();
+    let mut moving = 0;
+    for _ in 0..TRIES {
+        moving = read();
+        if moving == 0 || begun.elapsed() >= patience {
+            break;
+        }
+    }
+    moving
+}
+
 /// Time between two polls of the sockets.
 pub const EACH: Duration = Duration::from_millis(100);
 /// Time between two readings while the account settles.
@@ -315,3 +323,25 @@ const RUNNING: Duration = Duration::from_millis(1500);
 const PATIENCE: Duration = Duration::from_millis(8500);
 /// Attempts to read at an instant at which nothing moves.
 const TRIES: usize = 20;
+/// After so long there is no further attempt.
+const PATIENCE_AT_REST: Duration = Duration::from_secs(1);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn readings_that_take_long_are_not_taken_many_times() {
+        let tries = |patience, still_from: u64| {
+            let mut readings = 0;
+            let moving = at_rest(patience, || {
+                readings += 1;
+                u64::from(readings < still_from)
+            });
+            (readings, moving)
+        };
+        assert_eq!(tries(Duration::MAX, 3), (3, 0));
+        assert_eq!(tries(Duration::MAX, u64::MAX), (TRIES as u64, 1));
+        assert_eq!(tries(Duration::ZERO, u64::MAX), (1, 1));
+    }
+}

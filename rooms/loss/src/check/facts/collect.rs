@@ -1,7 +1,7 @@
 //! An inspection of the machine: everything is read twice, with a short time in between, so that what it counts now can be told
 //! from what it counted at any time since boot.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -97,9 +97,13 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let losses = Losses::between(&before.reading, &after.reading);
     let known = receivers.iter().map(|watched| &watched.fact).chain(&losing);
     let known = known.map(|receiver| (receiver.cookie, receiver.drops.recent)).collect();
-    let ports = receivers.iter().filter(|_| asked_for).map(|watched| watched.fact.address.port()).collect();
+    let ports: BTreeSet<u16> =
+        receivers.iter().filter(|_| asked_for).map(|watched| watched.fact.address.port()).collect();
     let traced = traced.as_ref().map(|(trace, detail)| (trace, *detail));
-    let lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
+    let mut lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
+    if let Some((trace, _)) = traced.filter(|_| !ports.is_empty() && receivers.iter().all(|watched| watched.stayed)) {
+        lost::excuse_open_ports(&mut lost, trace);
+    }
 
     let truesize = match weigh(&levels) {
         Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },

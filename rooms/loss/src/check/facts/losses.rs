@@ -103,7 +103,7 @@ fn dropped(
     let lost = |((place, reason, function, cookie, _, stray, somewhere), ports): (Key<'_>, BTreeMap<u16, u64>)| Lost {
         place,
         datagrams: ports.values().sum(),
-        source: "kfree_skb".to_owned(),
+        source: KFREE_SKB.to_owned(),
         reason: reason.to_owned(),
         function: function.to_owned(),
         ports: most_first(ports),
@@ -173,6 +173,20 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
     }
     untold
 }
+
+/// Where the trace had no room to tell all ports, a counter alone tells of datagrams to closed ones. Those of the receivers that
+/// were asked for were open all the time.
+pub(super) fn excuse_open_ports(losses: &mut [Lost], trace: &Trace) {
+    if trace.missed.drops + trace.missed.ports == 0 {
+        return;
+    }
+    for lost in losses.iter_mut().filter(|lost| lost.place == Place::PortClosed && lost.source != KFREE_SKB) {
+        lost.stray = true;
+    }
+}
+
+/// What tells of drops that are traced.
+const KFREE_SKB: &str = "kfree_skb";
 
 fn most_first(ports: BTreeMap<u16, u64>) -> Vec<u16> {
     let mut ports: Vec<(u16, u64)> = ports.into_iter().filter(|(port, count)| *port != 0 && *count > 0).collect();
@@ -285,6 +299,40 @@ mod tests {
         assert_eq!(told(&[]), [(Place::Firewall, 57, vec![9, 5000], false), backlog()]);
         let (others, own) = ((Place::Firewall, 50, vec![9], true), (Place::Firewall, 7, vec![5000], false));
         assert_eq!(told(&[5000]), [others, own, backlog()]);
+    }
+
+    /// As when somebody scans the machine.
+    #[test]
+    fn what_a_counter_alone_tells_of_closed_ports_is_stray_while_the_port_was_open() {
+        let drops = vec![
+            drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 9, 50),
+            drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 5000, 7),
+        ];
+        let counted = [
+            counter(Place::PortClosed, Counter::Snmp("Udp", "NoPorts"), 45_000),
+            counter(Place::ReceiveRing, Counter::RxMissed, 2),
+        ];
+        let told = |missed: u64| -> Vec<(Place, u64, bool)> {
+            let mut trace = Trace { drops: drops.clone(), ..Trace::default() };
+            trace.missed.ports = missed;
+            let asked_for = BTreeSet::from([5000]);
+            let all = Some((&trace, Detail::Everything));
+            let mut losses = losses(all, HERE, &counted, &BTreeMap::new(), &asked_for);
+            excuse_open_ports(&mut losses, &trace);
+            losses.into_iter().map(|lost| (lost.place, lost.datagrams, lost.stray)).collect()
+        };
+        let rest = |stray| {
+            [
+                (Place::PortClosed, 44_943, stray),
+                (Place::PortClosed, 50, true),
+                // What the trace tells of the port itself stays its loss, and what cards lose is anybody's.
+                (Place::PortClosed, 7, false),
+                (Place::ReceiveRing, 2, false),
+            ]
+        };
+        assert_eq!(told(44_943), rest(true));
+        // Nothing says that there was no room.
+        assert_eq!(told(0), rest(false));
     }
 
     /// Short-lived sockets, of which neither socket nor namespace is known.

@@ -16,6 +16,8 @@ pub(super) struct Watched {
     cookie: Option<u64>,
     inode: u32,
     drops: u32,
+    /// Whether it was there each time that it was looked.
+    pub(super) stayed: bool,
     pub(super) fact: Receiver,
 }
 
@@ -60,7 +62,7 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
                 getsockopt(&socket, sockopt::UdpGroSegment).ok()
             }),
         };
-        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, fact }
+        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, stayed: true, fact }
     };
     Ok(found.into_iter().map(receiver).collect())
 }
@@ -121,9 +123,12 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
     // The last look is behind the end: what was dropped until then is in it.
     while !over {
         over = begin.elapsed() >= WINDOW;
+        let mut there = vec![false; receivers.len()];
         for socket in sockets.read()? {
-            let same = |watched: &&mut Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
-            if let Some(watched) = receivers.iter_mut().find(same) {
+            let same = |watched: &Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
+            if let Some(at) = receivers.iter().position(same) {
+                let watched = &mut receivers[at];
+                there[at] = true;
                 let level = u64::from(socket.memory.rmem_alloc);
                 watched.fact.level = watched.fact.level.max(level);
                 watched.fact.drops = Counted {
@@ -133,6 +138,7 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
                 levels.insert(level);
             }
         }
+        receivers.iter_mut().zip(there).for_each(|(watched, there)| watched.stayed &= there);
         if !over {
             thread::sleep(POLL_INTERVAL);
         }
