@@ -157,7 +157,7 @@ impl fmt::Display for Report {
 
 fn describe(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}", shown(&finding.what))?;
-    row(f, "loses at", finding.place.row().title)?;
+    row(f, "loses at", finding.title)?;
     for (index, evidence) in finding.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
         row(f, label, &format!("{}: {}", evidence.source, evidence.value))?;
@@ -341,6 +341,7 @@ mod tests {
         report.findings = vec![Finding {
             name: "losing",
             place: Place::ReceiveBuffer,
+            title: Place::ReceiveBuffer.row().title,
             what: "127.0.0.1:5000 is losing datagrams now".into(),
             evidence: Vec::new(),
             need: String::new(),

@@ -69,7 +69,7 @@ impl Following {
             let socket = &mut known.followed.socket;
             let is_own = socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
             if !is_own && trace.used_by_descendants.contains(&socket.cookie) {
-                socket.process = Some(command.clone());
+                (socket.process, socket.by_descent) = (Some(command.clone()), true);
             }
         }
     }

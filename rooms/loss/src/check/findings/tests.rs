@@ -113,6 +113,8 @@ fn a_reader_that_cuts_off_is_told_how_much() {
         findings(|facts| facts.receivers = vec![Receiver { cut: 1000, drops: counted(20, 0), ..receiver(8 << 20) }]);
     assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["truncated"]);
     assert!(found[0].evidence[0].value.starts_with("at least 1000 B"), "{found:?}");
+    // A filter that trims looks the same.
+    assert!(found[0].what.contains("own filter") && found[0].command.contains("SO_ATTACH_FILTER"), "{found:?}");
 }
 
 #[test]
