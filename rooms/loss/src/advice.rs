@@ -16,7 +16,10 @@ pub struct Advice {
     pub episodes: u64,
     /// Datagrams (buffers, where the kernel joins them) that came a second while any waited.
     pub arrive_per_s: f64,
-    /// Of these, how many its reader read a second.
+    /// Datagrams (buffers, as above) that came a second on average, since the first came; 0: not told.
+    #[serde(default)]
+    pub mean_per_s: f64,
+    /// How many its reader read a second while any waited.
     pub read_per_s: f64,
     /// Share of the time in which nothing waited: what the reader has to spare, percent.
     pub idle_pct: f64,
@@ -58,6 +61,7 @@ pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
         episodes: socket.episodes,
         load: receive_buffer.map(|buffer| wait(socket, arrive_per_s, 2 * buffer)),
         arrive_per_s,
+        mean_per_s: (socket.enqueued + socket.dropped) as f64 / (took_ns as f64 / 1e9),
         read_per_s: socket.reads as f64 / seconds,
         idle_pct: idle * 100.0 / took_ns as f64,
         reader_too_slow: share > MUCH || !helps,
@@ -71,6 +75,7 @@ pub(crate) fn of_nobody(dropped: u64, took_ns: u64) -> Option<Advice> {
         receive_buffer: None,
         episodes: 1,
         arrive_per_s: dropped as f64 / (took_ns as f64 / 1e9),
+        mean_per_s: dropped as f64 / (took_ns as f64 / 1e9),
         read_per_s: 0.0,
         idle_pct: 0.0,
         reader_too_slow: true,
@@ -163,6 +168,7 @@ mod tests {
     use weir_units::{Frequency, Size, Span};
 
     use super::*;
+    use crate::account::remarks::Explanation;
     use crate::check::load::Load;
 
     const SECOND: u64 = 1_000_000_000;
@@ -209,6 +215,10 @@ mod tests {
         };
         let advice = of(&stalling, 10 * SECOND).unwrap();
         assert!(!advice.reader_too_slow, "{advice:?}");
+        // What comes on average is less than what comes while any wait.
+        assert_eq!((advice.mean_per_s, advice.arrive_per_s > 15_000.0), (10_000.0, true));
+        let told = Explanation::Advice(advice.clone()).to_string();
+        assert!(told.contains("/s arrive (10\u{2009}000/s on average)"), "{told}");
         let bytes = advice.receive_buffer.unwrap() * 2;
         assert!((600_000..1_500_000).contains(&bytes), "{bytes}");
         // The load for a check asks for the same: so many bytes arrive while nobody reads.

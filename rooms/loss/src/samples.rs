@@ -78,7 +78,7 @@ pub(crate) fn capture(samples: &Samples, names: &dyn Names) -> Capture {
 fn comment(sample: &Sample, names: &dyn Names) -> String {
     let Sample { reason, function, .. } = sample;
     let place = Place::of_drop(reason, function, sample.outgoing);
-    let mut comment = place.row().title.to_owned();
+    let mut comment = place.title(function).to_owned();
     match (reason.as_str(), function.as_str()) {
         ("", "") => {}
         (reason, "") => comment.push_str(&format!(": {reason}")),

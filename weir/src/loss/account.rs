@@ -62,7 +62,7 @@ pub(super) struct Account {
     #[arg(long, value_name = "NAME|PID|PATH")]
     netns: Vec<String>,
     /// How long to follow.
-    #[arg(long, value_name = "SPAN", default_value = "10s", conflicts_with = "command")]
+    #[arg(long, value_name = "SPAN", default_value = "10s", allow_hyphen_values = true, conflicts_with = "command")]
     duration: Span,
     /// How much to trace by eBPF [default: everything that is permitted].
     #[arg(long, value_enum, default_value = "everything", hide_default_value = true)]
@@ -147,6 +147,8 @@ impl Account {
         let without = self.command.is_empty() && last.is_some_and(|last| last == "--");
         ensure!(!without, "--: with no command behind it: write e.g. `-- dig example.org`");
         ensure!(self.duration != Span::default(), "--duration 0: nothing could be followed: write e.g. 10s");
+        let is_all = self.netns.iter().any(|name| name == "all");
+        ensure!(!is_all || self.netns.len() == 1, "--netns all: with no other");
         Ok(())
     }
 
@@ -359,7 +361,10 @@ mod tests {
             let last = arguments.split_whitespace().last().map(OsStr::new);
             account(arguments).unwrap().check(last).is_err()
         };
-        assert_eq!(["--", "--port 5 --", "--duration 0s"].map(refused), [true; 3]);
+        assert_eq!(["--", "--port 5 --", "--duration 0s", "--netns all --netns x"].map(refused), [true; 4]);
+        // Its value is told, and not that there is no flag `-1`.
+        let backwards = account("--duration -1s").err().unwrap_or_default();
+        assert!(backwards.contains("'-1s' for '--duration"), "{backwards}");
         assert_eq!(["", "--port 5", "-- x", "-- x --"].map(refused), [false; 4]);
         let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options();
         assert_eq!(options.filter.ports, [5, 6].into());

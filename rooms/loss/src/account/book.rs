@@ -113,6 +113,10 @@ pub struct Receiver {
     pub pid: Option<u32>,
     /// That process's name.
     pub process: Option<String>,
+    /// Whether that is the command that was followed, and the socket its own or of one of its children: nobody was seen to
+    /// hold it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_descent: bool,
     /// The multicast group followed.
     pub group: Option<IpAddr>,
     /// Cookies of other sockets that took part of the same datagrams; they are in this ledger.
@@ -131,6 +135,10 @@ pub struct Sender {
     pub pid: Option<u32>,
     /// That process's name.
     pub process: Option<String>,
+    /// Whether that is the command that was followed, and the socket its own or of one of its children: nobody was seen to
+    /// hold it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_descent: bool,
     /// Datagrams it tried to send, failed calls included.
     pub sent: u64,
 }

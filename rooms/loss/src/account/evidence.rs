@@ -83,6 +83,9 @@ pub(super) struct SocketSeen {
     pub(super) peer: Option<SocketAddr>,
     /// The process that holds it, and its name.
     pub(super) process: Option<(u32, String)>,
+    /// Whether that is the command that is followed, of which this socket's own process descends or is it: nobody was seen
+    /// to hold it.
+    pub(super) by_descent: bool,
     /// Datagrams it dropped (SK_MEMINFO_DROPS); a lower bound if it is gone.
     pub(super) drops: u64,
     /// Memory in its receive queue when it was first seen.
@@ -105,6 +108,7 @@ impl SocketSeen {
             local: None,
             peer: None,
             process: None,
+            by_descent: false,
             drops: 0,
             queued_at_start: 0,
             queued: 0,

@@ -66,9 +66,13 @@ impl fmt::Display for Report {
         let (need, truesize) = (&self.need, &self.truesize);
         if let Some(seen) = &self.facts.seen {
             let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({})", shown(process)));
+            let mean = seen.mean_per_s.filter(|mean| mean * 1.05 < self.load.per_second());
+            let mean = mean.map_or_else(String::new, |mean| {
+                format!("; {}/s on average, {rate} while datagrams waited", format::short(mean.round()))
+            });
             writeln!(
                 f,
-                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost",
+                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost{mean}",
                 seen.address,
                 format::short(seen.took_s),
                 format::count(seen.datagrams.cast_signed()),
@@ -159,7 +163,7 @@ impl fmt::Display for Report {
 
 fn describe(finding: &Finding, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     writeln!(f, "{}", shown(&finding.what))?;
-    row(f, "loses at", finding.place.row().title)?;
+    row(f, "loses at", finding.title)?;
     for (index, evidence) in finding.evidence.iter().enumerate() {
         let label = if index == 0 { "evidence" } else { "" };
         row(f, label, &format!("{}: {}", evidence.source, evidence.value))?;
@@ -346,6 +350,7 @@ mod tests {
         report.findings = vec![Finding {
             name: "losing",
             place: Place::ReceiveBuffer,
+            title: Place::ReceiveBuffer.row().title,
             what: "127.0.0.1:5000 is losing datagrams now".into(),
             evidence: Vec::new(),
             need: String::new(),

@@ -131,6 +131,14 @@ impl Place {
         self.row().name
     }
 
+    /// In a table for people, for drops by this function.
+    pub fn title(self, function: &str) -> &'static str {
+        match self {
+            Place::Transmit if TO_A_BRIDGE_PORT.contains(&unsplit(function)) => "larger than the MTU of a bridge port",
+            _ => self.row().title,
+        }
+    }
+
     /// Which part of the way it is in.
     pub fn stage(self) -> Stage {
         self.row().stage
@@ -153,8 +161,7 @@ impl Place {
 
     /// What to change, for drops of this reason by this function.
     pub fn remedy(self, reason: &str, function: &str) -> &'static str {
-        // The compiler may have split a function: `ip6_pkt_drop.isra.0`.
-        let function = function.split('.').next().unwrap_or_default();
+        let function = unsplit(function);
         match (self, reason, function) {
             (
                 Place::IpAddress,
@@ -197,6 +204,9 @@ impl Place {
             (Place::Transmit, "BRIDGE_INGRESS_STP_STATE", _) => {
                 "the bridge's port does not forward (STP): `bridge link`"
             }
+            (Place::Transmit, _, function) if TO_A_BRIDGE_PORT.contains(&function) => {
+                "give all ports of the bridge the same MTU, or send shorter ones (a smaller MTU at the sender): `ip link`"
+            }
             (Place::Transmit, _, function) if function.starts_with("br_") => {
                 "no port of the bridge takes it: isolated ports, states, VLANs: `bridge -d link`, `bridge vlan`, `bridge mdb`"
             }
@@ -225,12 +235,20 @@ impl Place {
         if matches!(reason, "NETFILTER_DROP" | "SECURITY_HOOK" | "XFRM_POLICY") {
             return if outgoing { Place::FirewallOut } else { Place::Firewall };
         }
-        // The compiler may have split a function: `udp_destruct_common.part.0`.
-        let function = function.split('.').next().unwrap_or_default();
+        let function = unsplit(function);
         let of = |function: &str| TABLE.iter().find(|row| row.reasons.contains(&(reason, function)));
         of(function).or_else(|| of("")).map_or(Place::Other, |row| row.place)
     }
 }
+
+/// A function's name as the source has it: the compiler may have split it (`udp_destruct_common.part.0`).
+fn unsplit(function: &str) -> &str {
+    function.split('.').next().unwrap_or_default()
+}
+
+/// What hands a frame to a bridge's port, and drops what is too long for it: the port is up, or nothing is handed to it
+/// (net/bridge/br_forward.c, net/bridge/br_netfilter_hooks.c).
+const TO_A_BRIDGE_PORT: [&str; 3] = ["br_dev_queue_push_xmit", "br_nf_dev_queue_xmit", "br_nf_ip_fragment"];
 
 /// All places as a table for `docs/loss.md`.
 pub fn table() -> String {
@@ -333,6 +351,7 @@ mod tests {
             ("NOT_SPECIFIED", "veth_xdp_rcv_skb", false, Place::Xdp),
             ("NOT_SPECIFIED", "br_forward", false, Place::Transmit),
             ("NO_TX_TARGET", "br_flood", false, Place::Transmit),
+            ("NOT_SPECIFIED", "br_nf_dev_queue_xmit", false, Place::Transmit),
             ("XFRM_POLICY", "udp_queue_rcv_one_skb", false, Place::Firewall),
             ("XFRM_POLICY", "ip_output", true, Place::FirewallOut),
             ("NOT_SPECIFIED", "inet_frag_rbtree_purge", false, Place::Reassembly),
@@ -340,6 +359,11 @@ mod tests {
             assert_eq!(Place::of_drop(reason, function, outgoing), place, "{reason} in {function}");
         }
         assert!(Place::Transmit.remedy("NOT_SPECIFIED", "br_forward").contains("isolated"));
+        for function in ["br_dev_queue_push_xmit", "br_nf_dev_queue_xmit.part.0"] {
+            assert!(Place::Transmit.remedy("NOT_SPECIFIED", function).contains("same MTU"), "{function}");
+            assert_eq!(Place::Transmit.title(function), "larger than the MTU of a bridge port");
+        }
+        assert_eq!(Place::Transmit.title("br_forward"), Place::Transmit.row().title);
         assert!(Place::SendError.remedy("EINVAL", "").contains("blackhole"));
         assert!(Place::SocketFilter.row().remedy.contains("IPAddressDeny="));
     }

@@ -133,11 +133,13 @@ pub(super) static TABLE: [Row; Place::COUNT] = [
             ("NOT_SPECIFIED", "__dev_forward_skb2"),
             ("NOT_SPECIFIED", "____dev_forward_skb"),
             ("NOT_SPECIFIED", "dev_forward_skb"),
-            // Out of a bridge, none of whose ports takes it.
+            // Out of a bridge, none of whose ports takes it, or too long for the port's MTU.
             ("NOT_SPECIFIED", "br_forward"),
             ("NOT_SPECIFIED", "br_flood"),
             ("NOT_SPECIFIED", "br_multicast_flood"),
             ("NOT_SPECIFIED", "br_dev_queue_push_xmit"),
+            ("NOT_SPECIFIED", "br_nf_dev_queue_xmit"),
+            ("NOT_SPECIFIED", "br_nf_ip_fragment"),
             ("NOT_SPECIFIED", "br_handle_frame_finish"),
             ("NOT_SPECIFIED", "br_handle_frame"),
             ("NOT_SPECIFIED", "br_pass_frame_up"),
@@ -437,7 +439,7 @@ pub(super) static TABLE: [Row; Place::COUNT] = [
         counters: &[],
         calls: "MSG_TRUNC of the call",
         reasons: &[],
-        remedy: "give recv a larger buffer (MSG_TRUNC tells)",
+        remedy: "give recv a larger buffer (MSG_TRUNC tells); or the socket's own filter (SO_ATTACH_FILTER) keeps so many bytes",
     },
     Row {
         place: Place::Other,

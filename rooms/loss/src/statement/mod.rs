@@ -3,6 +3,8 @@
 mod sources;
 mod words;
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use weir_units::format::shown;
@@ -59,7 +61,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     }
     rows.push(row("received", count(ledger.received), share(ledger.received, base), String::new()));
     for entry in &ledger.places {
-        let title = format!("- {}", entry.place.row().title);
+        let title = format!("- {}", title(entry));
         rows.push(row(&title, with_commas(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
     }
     let places: Vec<String> =
@@ -85,7 +87,9 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         sources::tell(text, by_source);
     }
     for entry in &ledger.places {
-        line!(text, "  {}: {}", entry.place.row().title, entry.remedy);
+        for (within, remedy) in remedies(account, entry) {
+            line!(text, "  {}{within}: {remedy}", title(entry));
+        }
     }
     for sentence in &ledger.explanation {
         line!(text, "  {sentence}");
@@ -97,7 +101,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         if let Some(believed) = &entry.believed {
             let counts: Vec<String> = entry.also.iter().map(|also| format!("{} {}", also.source, also.count)).collect();
             let counts = if counts.is_empty() { String::new() } else { format!(" ({})", counts.join(", ")) };
-            line!(text, "  {}: believed is {believed}{counts}", entry.place.row().title);
+            line!(text, "  {}: believed is {believed}{counts}", title(entry));
         }
     }
     for unknown in ledger.unknown.iter().filter(|unknown| missed(unknown).is_none() || account.ledgers.len() == 1) {
@@ -132,7 +136,7 @@ fn heading(account: &Account, ledger: &Ledger) -> String {
         n => format!(", and {n} other sockets"),
     };
     let process = match (&receiver.process, receiver.pid) {
-        (Some(name), Some(pid)) => format!(" {name} ({pid})"),
+        (Some(name), Some(pid)) => format!(" {name} ({pid}){}", or_a_child(receiver.by_descent)),
         _ => String::new(),
     };
     format!("{address}{process}{group}{others}{}", in_namespace(account, receiver))
@@ -159,6 +163,9 @@ fn in_namespace(account: &Account, receiver: &Receiver) -> String {
 }
 
 fn namespace(account: &Account, inode: u32) -> String {
+    if inode == 0 {
+        return "a namespace that is not known".to_owned();
+    }
     let known = account.namespaces.iter().find(|namespace| namespace.inode == inode);
     known.and_then(|namespace| namespace.name.clone()).unwrap_or_else(|| format!("namespace {inode}"))
 }
@@ -167,14 +174,19 @@ fn senders(ledger: &Ledger) -> String {
     match &ledger.senders[..] {
         [] => String::new(),
         [one] => match (&one.process, one.pid) {
-            (Some(name), Some(pid)) => format!("by {name} ({pid})"),
+            (Some(name), Some(pid)) => format!("by {name} ({pid}){}", or_a_child(one.by_descent)),
             _ => String::new(),
         },
         several => format!("by {} sockets", several.len()),
     }
 }
 
-/// Reason, function and namespace of a loss.
+/// Of a socket that is known for the command's alone, and not who held it.
+fn or_a_child(by_descent: bool) -> &'static str {
+    if by_descent { " or a child of it" } else { "" }
+}
+
+/// Reason, function and namespaces of a loss.
 fn why(account: &Account, entry: &Entry) -> String {
     let mut words: Vec<String> = Vec::new();
     match (&entry.reason, &entry.function) {
@@ -183,13 +195,67 @@ fn why(account: &Account, entry: &Entry) -> String {
         (None, _) if entry.source != "trace" && entry.place != Place::Network => words.push(entry.source.clone()),
         _ => {}
     }
-    if entry.parts.len() > 1 {
-        words.push(format!("and {} more", entry.parts.len() - 1));
+    let causes: BTreeSet<(&str, &str)> = entry.parts.iter().map(|part| (&*part.reason, &*part.function)).collect();
+    if causes.len() > 1 {
+        words.push(format!("and {} more", causes.len() - 1));
     }
-    if let Some(inode) = entry.namespace.filter(|_| account.namespaces.len() > 1) {
-        words.push(format!("({})", namespace(account, inode)));
+    match &within(account, entry)[..] {
+        [] => {}
+        [(inode, _)] => words.push(format!("({})", namespace(account, *inode))),
+        several => {
+            let each = |(inode, datagrams): &(u32, u64)| {
+                format!("{} in {}", with_commas(*datagrams), namespace(account, *inode))
+            };
+            words.push(format!("({})", several.iter().map(each).collect::<Vec<_>>().join(", ")));
+        }
     }
     words.join(" ")
+}
+
+/// What a loss is called, where all of it is of one kind.
+fn title(entry: &Entry) -> &'static str {
+    let title = entry.place.title(entry.function.as_deref().unwrap_or_default());
+    let is_one = entry.parts.iter().all(|part| entry.place.title(&part.function) == title);
+    if is_one { title } else { entry.place.row().title }
+}
+
+/// The namespaces in which it was lost, and how many in each, the most first; none, where there is but one.
+fn within(account: &Account, entry: &Entry) -> Vec<(u32, u64)> {
+    if account.namespaces.len() < 2 {
+        return Vec::new();
+    }
+    let mut counts: Vec<(u32, u64)> = Vec::new();
+    for part in &entry.parts {
+        match counts.iter_mut().find(|(inode, _)| *inode == part.namespace) {
+            Some((_, datagrams)) => *datagrams += part.datagrams,
+            None => counts.push((part.namespace, part.datagrams)),
+        }
+    }
+    counts.sort_by_key(|(_, datagrams)| Reverse(*datagrams));
+    if counts.len() > 1 { counts } else { entry.namespace.map(|inode| (inode, entry.datagrams)).into_iter().collect() }
+}
+
+/// What to change, and in which namespaces, where it was lost in several.
+fn remedies<'a>(account: &Account, entry: &'a Entry) -> Vec<(String, &'a str)> {
+    let mut all: Vec<(&str, Vec<u32>)> = Vec::new();
+    for part in &entry.parts {
+        let remedy = entry.place.remedy(&part.reason, &part.function);
+        match all.iter_mut().find(|(known, _)| *known == remedy) {
+            Some((_, within)) if within.contains(&part.namespace) => {}
+            Some((_, within)) => within.push(part.namespace),
+            None => all.push((remedy, vec![part.namespace])),
+        }
+    }
+    let several = within(account, entry);
+    // What the entry itself says is of the most of them, or of its receiver.
+    if all.first().is_none_or(|(first, _)| *first != entry.remedy) {
+        all = vec![(entry.remedy.as_str(), several.iter().map(|(inode, _)| *inode).collect())];
+    }
+    let place = |within: &[u32]| {
+        let names: Vec<String> = within.iter().map(|inode| namespace(account, *inode)).collect();
+        if several.len() < 2 { String::new() } else { format!(" (in {})", names.join(", ")) }
+    };
+    all.into_iter().map(|(remedy, within)| (place(&within), remedy)).collect()
 }
 
 fn share(part: Option<u64>, whole: Option<u64>) -> String {
@@ -217,8 +283,8 @@ fn with_commas(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::book::{Count, Namespace, Pending, Sender, Sources};
-    use crate::account::remarks::{Belief, Explanation};
+    use crate::account::book::{Count, Namespace, Part, Pending, Sender, Sources};
+    use crate::account::remarks::{Belief, Explanation, Unknown};
 
     fn entry(place: Place, datagrams: u64) -> Entry {
         Entry {
@@ -258,6 +324,7 @@ mod tests {
                 namespace: 2,
                 pid: Some(4711),
                 process: Some("rsyslogd".into()),
+                by_descent: false,
                 group: None,
                 with: Vec::new(),
             }),
@@ -270,7 +337,14 @@ mod tests {
             places: vec![refused, full],
             unexplained: Some(0),
             explanation: vec![Explanation::Stalled { longest: 41_200_000, total: 41_200_000 }],
-            senders: vec![Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some("weir".into()), sent: 1 }],
+            senders: vec![Sender {
+                cookie: 3,
+                namespace: 1,
+                pid: Some(12),
+                process: Some("weir".into()),
+                sent: 1,
+                ..Sender::default()
+            }],
             ..Ledger::default()
         };
         let nobody = Ledger {
@@ -300,6 +374,56 @@ mod tests {
     }
 
     #[test]
+    fn who_sent_is_said_to_be_the_command_only_where_it_was_seen() {
+        let said = |by_descent| {
+            let sender = Sender { pid: Some(7), process: Some("sh".into()), by_descent, ..Sender::default() };
+            let receiver = Receiver { pid: Some(7), process: Some("sh".into()), by_descent, ..Receiver::default() };
+            let ledger = Ledger { senders: vec![sender], receiver: Some(receiver), ..Ledger::default() };
+            of(&Account { ledgers: vec![ledger], ..Account::default() })
+        };
+        assert_eq!(said(true).matches("sh (7) or a child of it\n").count(), 2, "{}", said(true));
+        assert_eq!(said(false).matches("sh (7)\n").count(), 2, "{}", said(false));
+    }
+
+    #[test]
+    fn a_loss_in_two_namespaces_is_told_and_mended_in_each() {
+        let part = |datagrams, reason: &str, function: &str, namespace| Part {
+            datagrams,
+            reason: reason.into(),
+            function: function.into(),
+            namespace,
+        };
+        let told = |place: Place, parts: Vec<Part>| {
+            let most = &parts[0];
+            let (reason, function) = (Some(most.reason.clone()), Some(most.function.clone()));
+            let remedy = place.remedy(&most.reason, &most.function).into();
+            let datagrams = parts.iter().map(|part| part.datagrams).sum();
+            let lost =
+                Entry { namespace: Some(most.namespace), reason, function, remedy, parts, ..entry(place, datagrams) };
+            let namespace = |inode, name: &str| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
+            let namespaces = vec![namespace(1, "blr"), namespace(2, "blb")];
+            let ledgers = vec![Ledger { port: 5000, places: vec![lost], ..Ledger::default() }];
+            of(&Account { ledgers, namespaces, ..Account::default() })
+        };
+        let rule = |datagrams, namespace| part(datagrams, "NETFILTER_DROP", "nf_hook_slow", namespace);
+        let text = told(Place::Firewall, vec![rule(1200, 2), rule(100, 1)]);
+        assert!(text.contains("NETFILTER_DROP in nf_hook_slow (1,200 in blb, 100 in blr)"), "{text}");
+        let title = Place::Firewall.row().title;
+        assert!(text.contains(&format!("  {title} (in blb, blr): ")), "{text}");
+        let text = told(Place::Firewall, vec![rule(1200, 2), part(100, "XFRM_POLICY", "ip_forward", 1)]);
+        assert!(text.contains(&format!("  {title} (in blr): an IPsec policy")), "{text}");
+        // A bridge's port of a smaller MTU, and one that is isolated.
+        let port = |datagrams, function: &str| part(datagrams, "NOT_SPECIFIED", function, 2);
+        let text = told(Place::Transmit, vec![port(400, "br_dev_queue_push_xmit"), port(9, "br_nf_dev_queue_xmit")]);
+        assert!(
+            text.contains("- larger than the MTU of a bridge port") && text.matches("same MTU").count() == 1,
+            "{text}"
+        );
+        let text = told(Place::Transmit, vec![port(400, "br_dev_queue_push_xmit"), port(9, "br_forward")]);
+        assert!(text.contains("same MTU") && text.contains("isolated ports"), "{text}");
+    }
+
+    #[test]
     fn what_is_unknown_is_no_number() {
         let ledger = Ledger { port: 5000, unknown: vec![Unknown::Sent], ..Ledger::default() };
         let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
@@ -320,7 +444,14 @@ mod tests {
     fn names_that_others_choose_steer_no_terminal() {
         let told = |name: &str| {
             let namespace = |inode| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
-            let sender = Sender { cookie: 3, namespace: 1, pid: Some(12), process: Some(name.into()), sent: 1 };
+            let sender = Sender {
+                cookie: 3,
+                namespace: 1,
+                pid: Some(12),
+                process: Some(name.into()),
+                sent: 1,
+                ..Sender::default()
+            };
             let lost = Entry { source: format!("{name} rx_missed"), ..entry(Place::ReceiveRing, 4) };
             let receiver = Receiver { pid: Some(1), process: Some(name.into()), namespace: 2, ..Receiver::default() };
             let behind = Explanation::Waited { total: 5, longest: 4, behind: Some(name.into()) };

@@ -169,16 +169,26 @@ impl fmt::Display for Explanation {
 fn advise(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let (arrive, read) = (format::short(advice.arrive_per_s.round()), format::short(advice.read_per_s.round()));
     let idle = format::short(advice.idle_pct.round());
+    let mean = match advice.mean_per_s {
+        0.0 => String::new(),
+        mean => format!(" ({}/s on average)", format::short(mean.round())),
+    };
     let faster = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)";
     if advice.is_of_nobody() {
         return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads nothing");
     }
     let Some(buffer) = advice.receive_buffer else {
-        return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads {read}/s: {faster}");
+        return write!(
+            f,
+            "no buffer helps: while datagrams wait {arrive}/s arrive{mean}, and it reads {read}/s: {faster}"
+        );
     };
     let buffer = format::count(buffer.cast_signed());
     let times = counted(advice.episodes as usize, "time");
-    write!(f, "a receive buffer helps: SO_RCVBUF {buffer}, for the worst of {times} that it was full")?;
+    write!(
+        f,
+        "a receive buffer helps: SO_RCVBUF {buffer}, for the worst of {times} that it was full; while datagrams wait {arrive}/s arrive{mean}"
+    )?;
     if advice.reader_too_slow {
         return write!(f, "; its reader has little to spare, too ({idle} % of the time): {faster}");
     }

@@ -372,7 +372,7 @@ fn mistakes_are_one_line() {
     let load = "--rate 50k/s --payload 200B --stall 40ms";
     let cases: [(&str, &[&str], i32, &str); 8] = [
         (load, &["--port", "1"], 1, "port 1: no UDP socket of that kind is open"),
-        (load, &["--process", "no-such-program"], 1, "process no-such-program: no UDP socket of that kind is open"),
+        (load, &["--process", "no-such-program"], 1, "process no-such-program: there is no such process"),
         (load, &["--interface", "nowhere"], 1, "interface nowhere: no such interface in this namespace"),
         (load, &["--netns", "no-such-namespace"], 1, "namespace no-such-namespace: no such file in /run/netns"),
         ("--rate 0/s --payload 1B --stall 1ms", &[], 2, "--rate 0: nothing arrives, nothing can be lost"),

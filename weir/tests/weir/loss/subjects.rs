@@ -102,7 +102,7 @@ fn all_namespaces() {
     let namespaces = [&scene.sender.ns, scene.sender.switch(), &scene.receiver.ns];
     let port = scene.port.to_string();
     let three = Following::port(scene.port, &namespaces);
-    let all = Following::start(&["--port", &port, "--netns", "all"], &namespaces);
+    let all = Following::start(&["--port", &port, "--netns", "all"], &[]);
     let to = scene.to();
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);

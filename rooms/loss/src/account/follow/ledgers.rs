@@ -160,7 +160,7 @@ impl Following {
     /// A socket that the trace alone saw.
     fn traced(&self, trace: &Trace, cookie: u64, namespace: u32) -> SocketSeen {
         let process = self.command.clone().filter(|_| trace.used_by_descendants.contains(&cookie));
-        SocketSeen { process, ..SocketSeen::traced(cookie, namespace) }
+        SocketSeen { by_descent: process.is_some(), process, ..SocketSeen::traced(cookie, namespace) }
     }
 
     /// Whether a ledger was asked for: of a port found by the way only with traffic.

@@ -69,7 +69,7 @@ impl Following {
             let socket = &mut known.followed.socket;
             let is_own = socket.process.as_ref().is_some_and(|(pid, name)| process.is(*pid, name));
             if !is_own && trace.used_by_descendants.contains(&socket.cookie) {
-                socket.process = Some(command.clone());
+                (socket.process, socket.by_descent) = (Some(command.clone()), true);
             }
         }
     }
@@ -83,11 +83,14 @@ impl Following {
         let own = |pid: u32| matches!(&self.filter.process, Some(Process::Command(pids)) if pids.contains(&pid));
         for known in self.sockets.values_mut() {
             let socket = &mut known.followed.socket;
-            if socket.process.is_none()
+            // Of the command's own it may only now be seen who holds them.
+            let by_descent = socket.by_descent;
+            if (socket.process.is_none() || by_descent)
                 && let holders = owners.of(known.inode)
-                && let Some(owner) = holders.iter().find(|owner| own(owner.pid)).or(holders.first())
+                && let any = holders.first().filter(|_| !by_descent)
+                && let Some(owner) = holders.iter().find(|owner| own(owner.pid)).or(any)
             {
-                socket.process = Some((owner.pid, owner.name.clone()));
+                (socket.process, socket.by_descent) = (Some((owner.pid, owner.name.clone())), false);
             }
         }
     }

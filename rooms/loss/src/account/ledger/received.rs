@@ -42,6 +42,7 @@ impl LedgerBuilder<'_> {
             namespace: first.namespace,
             pid,
             process,
+            by_descent: first.by_descent,
             group: self.evidence.group.or(bound),
             with: others.iter().filter(|socket| socket.has_cookie).map(|socket| socket.cookie).collect(),
         })

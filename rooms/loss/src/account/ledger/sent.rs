@@ -154,12 +154,19 @@ impl LedgerBuilder<'_> {
 
     pub(super) fn tell_senders(&self) -> Vec<Sender> {
         let seen = |cookie: u64| self.endpoints.everybody.iter().find(|socket| socket.cookie == cookie);
-        let process = |cookie: u64| seen(cookie).and_then(|socket| socket.process.clone()).unzip();
         self.senders
             .iter()
             .map(|sender| {
-                let (pid, process) = process(sender.cookie);
-                Sender { cookie: sender.cookie, namespace: sender.namespace, pid, process, sent: sender.tried() }
+                let socket = seen(sender.cookie);
+                let (pid, process) = socket.and_then(|socket| socket.process.clone()).unzip();
+                Sender {
+                    cookie: sender.cookie,
+                    namespace: sender.namespace,
+                    pid,
+                    process,
+                    by_descent: socket.is_some_and(|socket| socket.by_descent),
+                    sent: sender.tried(),
+                }
             })
             .collect()
     }

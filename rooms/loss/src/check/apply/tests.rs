@@ -95,6 +95,7 @@ fn finding(setting: Setting, value: &str, shown_by: Option<WantedBuffer>) -> Fin
     Finding {
         name: "test",
         place: Place::ReceiveBuffer,
+        title: Place::ReceiveBuffer.row().title,
         what: String::new(),
         evidence: Vec::new(),
         need: String::new(),

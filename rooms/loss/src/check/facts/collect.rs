@@ -43,7 +43,8 @@ impl Scope {
     pub(super) fn words(&self) -> String {
         let ports = self.ports.iter().map(|port| format!("port {port}"));
         let process = self.process.iter().map(|process| format!("process {process}"));
-        ports.chain(process).collect::<Vec<_>>().join(", ")
+        let group = self.group.iter().map(|group| format!("group {group}"));
+        ports.chain(process).chain(group).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -88,7 +89,8 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     }
     if let Some((tracing, (trace, detail))) = tracing.as_mut().zip(traced.as_ref()) {
         unseen.extend(tracing.find_cut(&mut receivers, ns.inode()?));
-        unseen.extend(unseen_cuts(&receivers, trace, *detail, ns.inode()?));
+        let all = receivers.iter().map(|watched| &watched.fact);
+        unseen.extend(unseen_cuts(all, trace, *detail, ns.inode()?));
     }
     let reassembling = waiting(ns, &before_waiting)?;
     if reassembling.datagrams > 0 && !reassembling.stays(after.softnet.len()) {
@@ -152,16 +154,30 @@ fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
     is_followed && receiver.level > 0 && receiver.drops.recent > 0 && full() && !reads()
 }
 
-/// Of whom nobody can tell whether they cut datagrams off.
-fn unseen_cuts(receivers: &[Watched], trace: &Trace, detail: Detail, namespace: u32) -> Vec<String> {
-    let line = |receiver: &Receiver| {
+/// Of whom nobody can tell whether they cut datagrams off: once for all sockets of an address.
+fn unseen_cuts<'a>(
+    receivers: impl Iterator<Item = &'a Receiver>,
+    trace: &Trace,
+    detail: Detail,
+    namespace: u32,
+) -> Vec<String> {
+    let mut told: Vec<(&Receiver, &str, usize)> = Vec::new();
+    for receiver in receivers {
         let why = match detail {
-            Detail::Everything => cut::why_unknown(trace, receiver, namespace)?,
-            _ => "what arrives is not traced",
+            Detail::Everything => cut::why_unknown(trace, receiver, namespace),
+            _ => Some("what arrives is not traced"),
         };
-        Some(format!("whether {} cuts datagrams off ({why})", receiver.who()))
+        let Some(why) = why else { continue };
+        match told.iter_mut().find(|(first, known, _)| (first.address, *known) == (receiver.address, why)) {
+            Some((.., sockets)) => *sockets += 1,
+            None => told.push((receiver, why, 1)),
+        }
+    }
+    let line = |(receiver, why, sockets): (&Receiver, &str, usize)| match sockets {
+        1 => format!("whether {} cuts datagrams off ({why})", receiver.who()),
+        _ => format!("whether the {sockets} sockets of {} cut datagrams off ({why})", receiver.address),
     };
-    receivers.iter().filter_map(|watched| line(&watched.fact)).collect()
+    told.into_iter().map(line).collect()
 }
 
 /// What is traced from one moment to another.
@@ -380,6 +396,8 @@ fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+
     use weir_kernel::counters::{Counter, links};
 
     use super::*;
@@ -402,6 +420,31 @@ mod tests {
         let losses = Losses::between(&of(&damaged, 5), &of(&damaged, 12));
         assert_eq!(losses.at(Place::Frame, Some(&eth0)), Some(Counted { total: 36, recent: 21 }));
         assert_eq!(losses.at(Place::Frame, None), None);
+    }
+
+    #[test]
+    fn what_is_not_seen_of_several_sockets_of_an_address_is_said_once() {
+        let receiver = |cookie, port: u16| Receiver {
+            address: SocketAddr::from(([127, 0, 0, 1], port)),
+            cookie,
+            pid: Some(7),
+            process: Some("reader".into()),
+            buffer: 212_992,
+            level: 0,
+            drops: Counted::default(),
+            hangs: false,
+            cut: 0,
+            joins: None,
+        };
+        let all = [receiver(1, 5000), receiver(2, 5000), receiver(3, 5001), receiver(4, 5000)];
+        let why = "cuts datagrams off (what arrives is not traced)";
+        assert_eq!(
+            unseen_cuts(all.iter(), &Trace::default(), Detail::Queues, 1),
+            [
+                "whether the 3 sockets of 127.0.0.1:5000 cut datagrams off (what arrives is not traced)".to_owned(),
+                format!("whether 127.0.0.1:5001 (reader, pid 7) {why}"),
+            ]
+        );
     }
 
     #[test]
@@ -436,5 +479,9 @@ mod tests {
         let missing = Scope { ports: vec![5], ..Scope::default() };
         let refused = collect(look(&missing), truesize).unwrap_err().to_string();
         assert!(refused.starts_with("port 5: no UDP socket of that kind is open"), "{refused}");
+        let nobody = Scope { process: Some(Process::Name("no-such-program".into())), ..Scope::default() };
+        let truesize = Truesize { bytes: 832, source: "test".into() };
+        let refused = collect(look(&nobody), truesize).unwrap_err().to_string();
+        assert_eq!(refused, "process no-such-program: there is no such process");
     }
 }

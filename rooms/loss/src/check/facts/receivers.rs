@@ -35,17 +35,27 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
     };
     let found: Vec<UdpSocket> = sockets.read()?.into_iter().filter(wanted).collect();
     if found.is_empty() {
-        let hidden = match owners.hidden() {
-            0 => String::new(),
-            hidden if geteuid().is_root() => format!(" ({hidden} processes may not be looked at)"),
-            hidden => format!(" ({hidden} processes of other users are hidden: run as root)"),
+        if let Some(process) = scope.process.as_ref().filter(|process| !process.runs()) {
+            bail!("process {process}: there is no such process");
+        }
+        let hidden = owners.hidden();
+        let processes = if hidden == 1 { "process" } else { "processes" };
+        let hidden = match (hidden, geteuid().is_root()) {
+            (0, _) => String::new(),
+            (_, true) => format!(" ({hidden} {processes} may not be looked at)"),
+            (1, false) => " (1 process of another user is hidden: run as root)".to_owned(),
+            (_, false) => format!(" ({hidden} {processes} of other users are hidden: run as root)"),
         };
         bail!("{}: no UDP socket of that kind is open{hidden}", scope.words());
     }
     let receiver = |socket: UdpSocket| {
         let owner = owners.of(socket.inode).iter().find(|owner| holds(owner));
         if owner.is_none() {
-            unseen.push(format!("whose socket {} is (run as root)", socket.local));
+            let line = format!("whose socket {} is (run as root)", socket.local);
+            // Several sockets of an address: once.
+            if !unseen.contains(&line) {
+                unseen.push(line);
+            }
         }
         let fact = Receiver {
             address: socket.local,

@@ -24,7 +24,10 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 
 /// The program's buffer is smaller than what comes.
 fn cutting(receiver: &Receiver) -> Finding {
-    let what = format!("{} reads datagrams into too small a buffer: they are cut off", receiver.who());
+    let what = format!(
+        "{} gets datagrams cut off: it reads them into too small a buffer, or its socket's own filter trims them",
+        receiver.who()
+    );
     Finding::advised("truncated", Place::Truncated, what, Place::Truncated.row().remedy.to_owned())
         .with("eBPF", format!("at least {} B of the datagrams that it read were not given to it", number(receiver.cut)))
         .need("a buffer in the program that holds the longest datagram")

@@ -45,7 +45,7 @@ pub(super) fn audit(case: &Case<'_>, told: &[Finding]) -> Vec<Finding> {
 
 fn losing(lost: &Lost, receiver: Option<&Receiver>) -> Finding {
     let Lost { place, datagrams, reason, function, .. } = lost;
-    let title = place.row().title;
+    let title = place.title(function);
     let what = match (receiver, lost.ports_in_words()) {
         (Some(receiver), _) => format!("{} is losing datagrams now: {title}", receiver.who()),
         _ if lost.source == "send calls" => format!("calls that send fail now: {reason}, {title}"),
@@ -74,5 +74,5 @@ fn losing(lost: &Lost, receiver: Option<&Receiver>) -> Finding {
             .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops),
         None => finding,
     };
-    finding.need("none").cost("as what is changed")
+    Finding { title, ..finding }.need("none").cost("as what is changed")
 }

@@ -21,6 +21,9 @@ pub struct Finding {
     pub name: &'static str,
     /// Where datagrams are lost for it.
     pub place: Place,
+    /// What that is called.
+    #[serde(skip)]
+    pub title: &'static str,
     /// What is wrong, in a line.
     pub what: String,
     /// What shows it: where it was read, and what.
@@ -76,6 +79,7 @@ impl Finding {
         Finding {
             name,
             place,
+            title: place.row().title,
             what,
             evidence: Vec::new(),
             need: String::new(),

@@ -2,6 +2,7 @@ use super::*;
 use crate::check::facts::{
     Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
+use crate::check::seen::Seen;
 use crate::check::setting::WantedBuffer;
 
 /// The load of the examples.
@@ -113,6 +114,8 @@ fn a_reader_that_cuts_off_is_told_how_much() {
         findings(|facts| facts.receivers = vec![Receiver { cut: 1000, drops: counted(20, 0), ..receiver(8 << 20) }]);
     assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["truncated"]);
     assert!(found[0].evidence[0].value.starts_with("at least 1000 B"), "{found:?}");
+    // A filter that trims looks the same.
+    assert!(found[0].what.contains("own filter") && found[0].command.contains("SO_ATTACH_FILTER"), "{found:?}");
 }
 
 #[test]
@@ -261,6 +264,31 @@ fn a_running_receiver_is_mended_itself() {
     let hidden = Receiver { pid: None, process: None, ..receiver(212_992) };
     let findings = self::findings(|facts| facts.receivers = vec![hidden]);
     assert_eq!((findings[0].name, &*findings[0].changes), ("receive_buffer", &[][..]));
+}
+
+/// 30,000/s while any wait, a tenth of it on average: a line of 10 Mbit/s has carried it.
+#[test]
+fn a_line_is_judged_by_what_comes_on_average() {
+    let of = |mean_per_s: Option<f64>| {
+        let mut facts = healthy();
+        facts.interfaces[0].speed_mbit = Some(10);
+        let load = Load { rate: "30k/s".parse().unwrap(), stall: "1ms".parse().unwrap(), ..load() };
+        facts.seen = Some(Seen {
+            address: "127.0.0.1:5000".parse().unwrap(),
+            cookie: 7,
+            process: None,
+            took_s: 3.0,
+            datagrams: 9000,
+            lost: 0,
+            mean_per_s,
+            load,
+            advice: None,
+        });
+        audit(&facts, &load).iter().map(|finding| finding.name).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Some(3000.0)), [""; 0]);
+    assert_eq!(of(None), ["speed"]);
+    assert_eq!(of(Some(30_000.0)), ["speed"]);
 }
 
 #[test]
