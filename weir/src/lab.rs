@@ -11,7 +11,7 @@ use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_report::opening::Seat;
 use weir_report::{self, asserts, store};
-use weir_service::output::say;
+use weir_service::output::{complain, say};
 use weir_units::Span;
 use weir_units::format::shown;
 
@@ -205,6 +205,9 @@ impl Lab {
             }
             LabCommand::Report { dir, cell } => {
                 let (manifest, records) = store::read(&dir)?;
+                if let Some(changed) = store::changed(&dir, &records) {
+                    complain!("weir: warning: {changed}");
+                }
                 let rendered = weir_report::write_all(&dir, &manifest, &records)?;
                 let seat = Seat::new(|name| std::env::var(name).ok());
                 say!("{}", seat.line(&rendered.page, std::io::stdout().is_terminal()));

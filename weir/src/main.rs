@@ -1,6 +1,7 @@
 //! The command line: flags, then validated settings, then a room. One file a subcommand.
 
 mod compare;
+mod files;
 mod lab;
 mod loss;
 mod messages;

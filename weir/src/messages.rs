@@ -7,7 +7,7 @@ use weir_report::messages::{Message, MessageTable};
 use weir_report::store::StoreError;
 use weir_service::output::complain;
 
-use crate::Outcome;
+use crate::{Outcome, files};
 
 /// A file that takes messages. A disk that fails ends no measurement: what it does not take is counted.
 pub(crate) struct Rows {
@@ -25,7 +25,7 @@ pub(crate) struct Unwritten {
 
 impl Rows {
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let table = MessageTable::create(path).map_err(StoreError::outside_the_lab)?;
+        let table = MessageTable::create(path, files::create(path)).map_err(StoreError::outside_the_lab)?;
         Ok(Self { table, failed: None })
     }
 
@@ -52,5 +52,22 @@ impl Unwritten {
                 Err(error)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_link_leads_messages_elsewhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, link) = (folder.path().join("file.csv"), folder.path().join("link.csv"));
+        std::fs::write(&file, "somebody's").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        let refused = Rows::create(&link).err().map(|error| error.to_string());
+        let why = format!("create {}: a link, which is not followed (give the file itself)", link.display());
+        assert_eq!((refused, std::fs::read_to_string(&file).unwrap()), (Some(why), "somebody's".to_owned()));
+        assert!(Rows::create(&file).is_ok());
     }
 }

@@ -61,23 +61,11 @@ struct Lines {
 }
 
 impl MessageTable {
-    /// Makes the file, in place of an earlier one: Parquet if its name ends in `.parquet`, otherwise CSV.
+    /// Fills a file that was made at `path`: with Parquet if its name ends in `.parquet`, otherwise with CSV.
     ///
     /// # Errors
-    /// It cannot be made.
-    pub fn create(path: &Path) -> Result<Self, StoreError> {
-        Self::into_file(path, File::create(path))
-    }
-
-    /// The same in the directory of a result: a link of that name is not followed.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn of_result(path: &Path) -> Result<Self, StoreError> {
-        Self::into_file(path, store::fresh(path))
-    }
-
-    fn into_file(path: &Path, file: io::Result<File>) -> Result<Self, StoreError> {
+    /// It could not be made.
+    pub fn create(path: &Path, file: io::Result<File>) -> Result<Self, StoreError> {
         let fail = |error| StoreError::new("create", path, error);
         let file = file.map_err(fail)?;
         let output = if path.extension().is_some_and(|extension| extension == "parquet") {
@@ -91,6 +79,14 @@ impl MessageTable {
             Output::Csv(Lines { file, waiting: HEAD.as_bytes().to_vec(), rows: 0, written: 0, bytes: 0 })
         };
         Ok(Self { output, path: path.to_owned(), given: 0 })
+    }
+
+    /// The same in the directory of a result, in place of an earlier one: a link of that name is not followed.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn of_result(path: &Path) -> Result<Self, StoreError> {
+        Self::create(path, store::fresh(path))
     }
 
     /// Adds messages. Once it has failed it takes no more, and only counts them.
@@ -279,7 +275,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (csv, parquet) = (dir.path().join("m.csv"), dir.path().join("m.parquet"));
         for path in [&csv, &parquet] {
-            let mut table = MessageTable::create(path).unwrap();
+            let mut table = MessageTable::create(path, File::create(path)).unwrap();
             table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
             table.write(&[message(2, Some(29))]).unwrap();
             table.finish().unwrap();
@@ -309,7 +305,7 @@ mod tests {
             if name.ends_with("parquet") {
                 std::os::unix::fs::symlink("/dev/full", &path).unwrap();
             }
-            let mut table = MessageTable::create(&path).unwrap();
+            let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
             let many: Vec<Message> = (0..100_000).map(|number| message(number, None)).collect();
             let failures = (0..3).filter(|_| table.write(&many).is_err()).count();
             let ended = table.finish();
@@ -322,7 +318,7 @@ mod tests {
     fn a_line_that_was_written_in_part_is_taken_back() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.csv");
-        let mut table = MessageTable::create(&path).unwrap();
+        let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
         table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
         let Output::Csv(lines) = &mut table.output else { panic!("no CSV") };
         // As if the disk had taken all but the last ten bytes.
@@ -337,7 +333,7 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_made_is_named() {
-        let error = MessageTable::create(Path::new("/nowhere/m.csv")).err().unwrap().to_string();
+        let error = MessageTable::of_result(Path::new("/nowhere/m.csv")).err().unwrap().to_string();
         assert!(error.starts_with("create /nowhere/m.csv: No such file"), "{error}");
     }
 }

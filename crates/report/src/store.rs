@@ -274,6 +274,15 @@ fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     Ok(record)
 }
 
+/// A line about the records of `dir` that are not as they were measured; `None`: all are.
+pub fn changed(dir: &Path, records: &[Record]) -> Option<String> {
+    let mut changed = records.iter().filter(|record| record.changed).map(|record| record.row.cell.as_str());
+    let (first, more) = (changed.next()?, changed.count());
+    let others = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let file = dir.join(CELLS);
+    Some(format!("{} was changed since it was measured: nothing of {first}{others} is believed", file.display()))
+}
+
 /// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
 fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
@@ -459,6 +468,9 @@ mod tests {
         );
         assert_eq!(whole_records(dir.path()).unwrap().len(), 1);
         assert!(!read[1].believes(crate::columns::Statistic::Throughput));
+        let told = changed(dir.path(), &read).unwrap();
+        let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
+        assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");
         // What an earlier version has written has no checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
         assert!(read_records(dir.path()).unwrap()[0].row.valid);

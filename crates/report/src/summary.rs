@@ -59,13 +59,17 @@ pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], ju
 /// How much was run, in a sentence.
 pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
-    let sum = |of: fn(&Record) -> u64| messages.iter().map(|record| of(record)).sum::<u64>();
+    // Each receiver of a group has what was sent to all of them.
+    let mut counted = BTreeSet::new();
+    let sent = messages.iter().filter(|record| counted.insert(run_of(record))).map(|record| record.row.sent);
+    let sent: u64 = sent.sum();
+    let several = if counted.len() < messages.len() { " to several receivers" } else { "" };
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
     let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
     let mut carried = Vec::new();
     if !messages.is_empty() || bulk.is_empty() {
-        let (sent, delivered) = (sum(|record| record.row.sent), sum(|record| record.row.delivered));
-        carried.push(format!("{} messages were sent, {} delivered", number(sent), number(delivered)));
+        let delivered: u64 = messages.iter().map(|record| record.row.delivered).sum();
+        carried.push(format!("{} messages were sent, {} delivered{several}", number(sent), number(delivered)));
     }
     if !bulk.is_empty() {
         carried.push(format!("{} were received in bulk", format::bytes(received)));
@@ -73,6 +77,14 @@ pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     let carried = carried.join("; ");
     let (had, planned) = (records.len(), manifest.planned_cells);
     format!("{had} of {planned} cells ran in {}: {carried}.", format::span(manifest.elapsed_s))
+}
+
+/// The run of a cell that a record is of, whichever receiver it tells of: the cell's name, and the repeat.
+fn run_of(record: &Record) -> (&str, u32) {
+    let cell = record.row.cell.as_str();
+    let receiver = record.axes.iter().find(|(key, _)| key == columns::RECEIVER);
+    let without = receiver.and_then(|(_, name)| cell.strip_suffix(name.as_str())?.strip_suffix('@'));
+    (without.unwrap_or(cell), record.row.repeat)
 }
 
 /// What the lab itself adds, in a sentence.
@@ -166,9 +178,12 @@ fn advice(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         let mut doubts = records.iter().filter(|record| !record.row.valid).flat_map(Record::doubts);
         doubts.any(|doubt| doubt.contains(what))
     };
+    // What is not here yet may have run beside it.
+    let runs = records.iter().map(run_of).collect::<BTreeSet<_>>().len()
+        + manifest.planned_cells.saturating_sub(records.len());
     let alone = || manifest.source.lines().any(|line| ["jobs = 1", "jobs = \"1\""].contains(&line.trim()));
     let mut advice = Vec::new();
-    if (voided_by("run.max_standstill") || voided_by("--jobs")) && manifest.planned_cells > 1 && !alone() {
+    if (voided_by("run.max_standstill") || voided_by("--jobs")) && runs > 1 && !alone() {
         advice.push(
             "Cells that run side by side take processors from each other: `--set run.jobs=1` runs one after the other."
                 .into(),
@@ -329,6 +344,25 @@ mod tests {
         records[0].disturbed = [(Statistic::Delay, "others took 61 % (run.max_foreign is 10%)".to_owned())].into();
         let told = warnings(&alone, &records);
         assert!(told.len() == 2 && told[1].contains("`--set run.max_foreign=100%`"), "{told:?}");
+    }
+
+    #[test]
+    fn receivers_of_one_cell_are_no_cells_beside_it() {
+        let mut records: Vec<Record> = fixture::records().into_iter().take(2).collect();
+        for (record, receiver) in records.iter_mut().zip(["a", "b"]) {
+            record.row.cell = format!("single@{receiver}");
+            record.axes = vec![(columns::RECEIVER.to_owned(), receiver.to_owned())];
+            (record.row.sent, record.row.delivered, record.row.valid) = (3000, 2990, false);
+            let why = "the emulator was late for 23.1 % of the time (run.max_standstill is 5%)";
+            record.disturbed = [(Statistic::Throughput, why.to_owned())].into();
+        }
+        let manifest = Manifest { source: String::new(), planned_cells: 2, ..fixture::manifest() };
+        let said = carried(&manifest, &records);
+        assert!(said.ends_with("3000 messages were sent, 5980 delivered to several receivers."), "{said}");
+        let beside = |records: &[Record]| warnings(&manifest, records).iter().any(|said| said.contains("side by side"));
+        assert!(!beside(&records));
+        records[1].row.cell = "other@b".into();
+        assert!(beside(&records));
     }
 
     #[test]

@@ -3,17 +3,15 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
-use std::io::{self, IsTerminal, Write, stderr};
+use std::fs::File;
+use std::io::{IsTerminal, Write, stderr};
 use std::net::{IpAddr, SocketAddr};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use nix::errno::Errno;
-use nix::fcntl::OFlag;
 use weir_kernel::namespaces::attended::Attended;
 use weir_kernel::trace::{Extras, Prefixes, Trace};
 use weir_loss::account::book::Account as Book;
@@ -28,7 +26,7 @@ use weir_units::Span;
 use weir_units::format::{shown, shown_in_json};
 
 use super::{Tracing, group};
-use crate::{Outcome, usage};
+use crate::{Outcome, files, usage};
 
 /// `weir loss account`.
 #[derive(Debug, Args)]
@@ -263,19 +261,7 @@ struct NewFile<'a> {
 
 impl NewFile<'_> {
     fn create(path: &Path) -> Result<NewFile<'_>> {
-        // Whoever may write in the folder could lead root elsewhere; below /dev (/dev/stderr) only root makes links.
-        let flags = if path.starts_with("/dev") { OFlag::empty() } else { OFlag::O_NOFOLLOW };
-        let file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .custom_flags(flags.bits())
-            .open(path)
-            .map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
-                Some(Errno::ELOOP) => io::Error::other("a link, which is not followed (give the file itself)"),
-                _ => error,
-            })
-            .with_context(|| format!("write {}", path.display()))?;
+        let file = files::create(path).with_context(|| format!("write {}", path.display()))?;
         Ok(NewFile { path, file })
     }
 

@@ -111,9 +111,14 @@ impl Plan {
         self.mean(over, |impairments| impairments.loss.mean())
     }
 
-    /// The constant delay averaged over so long a time from time 0 on, without variation and reordering.
+    /// The delay with what its variation adds on average, over so long a time from time 0 on, without reordering.
     pub fn mean_delay(&self, over: Duration) -> Duration {
-        Duration::from_secs_f64(self.mean(over, |impairments| impairments.delay.as_secs_f64()))
+        let delay = |impairments: &Impairments| {
+            let varies =
+                impairments.variation.as_ref().map_or(Duration::ZERO, |variation| variation.distribution.mean());
+            (impairments.delay + varies).as_secs_f64()
+        };
+        Duration::from_secs_f64(self.mean(over, delay))
     }
 
     /// Bits a second that `rate` or `trace` let through, averaged over so long a time from time 0 on, a trace by its
@@ -144,7 +149,7 @@ impl Plan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Loss, Rate};
+    use super::super::{Distribution, Loss, Order, Rate, Variation};
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -171,6 +176,26 @@ mod tests {
         plan.steps[1].impairments.rate = None;
         assert_eq!(plan.mean_rate(SECOND * 3), Some(200.0), "the unlimited phase has not come yet");
         assert_eq!(plan.mean_rate(SECOND * 4), None);
+    }
+
+    #[test]
+    fn a_variation_delays_by_its_mean() {
+        let ms = Duration::from_millis;
+        let mean = |distribution| {
+            let variation = Some(Variation { distribution, order: Order::Keep });
+            Plan::from(Impairments { delay: ms(7), variation, ..Impairments::default() }).mean_delay(SECOND)
+        };
+        assert_eq!(mean(Distribution::Uniform(ms(40))), ms(27));
+        assert_eq!(mean(Distribution::Exponential(ms(3))), ms(10));
+        assert_eq!(mean(Distribution::Normal(ms(30), ms(1))), ms(37));
+        assert_eq!(mean(Distribution::Normal(ms(30), ms(0))), ms(37));
+        // Half of it is put at 0: 100 ms divided by the root of tau; where a sixth is, 1.0833 ms.
+        for (distribution, added) in
+            [(Distribution::Normal(ms(0), ms(100)), 39.894_228), (Distribution::Normal(ms(1), ms(1)), 1.083_315)]
+        {
+            let mean = mean(distribution).as_secs_f64() * 1e3;
+            assert!((mean - 7.0 - added).abs() < 1e-4, "{mean}");
+        }
     }
 
     #[test]

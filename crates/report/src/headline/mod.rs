@@ -82,23 +82,41 @@ fn caveat(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], told: &[R
     if missing > 0 {
         parts.push(format!("{missing} of {} cells are missing", manifest.planned_cells));
     }
-    // Each quantity leaves out what it cannot believe.
-    let believed = |cell: &Cell<'_>| match told {
-        [] => cell.valid(),
-        told => told.iter().all(|reading| cell.measured(&reading.column).is_none() || cell.believes(&reading.column)),
-    };
-    let void: Vec<&str> = cells.iter().filter(|cell| !believed(cell)).map(|cell| cell.name).collect();
-    match void.len() {
-        0 => {}
-        1 => parts.push(format!("left out, as not valid: {}", named(&void))),
-        n => parts.push(format!("left out, as not valid: {n} of {} cells ({})", cells.len(), named(&void))),
-    }
+    parts.extend(left_out(cells, told));
     let faulty = |cell: &&Cell<'_>| cell.records.iter().any(|record| record.row.unexplained.is_some_and(|n| n != 0));
     let faulty: Vec<&str> = cells.iter().filter(faulty).map(|cell| cell.name).collect();
     if !faulty.is_empty() {
         parts.push(format!("the ledger does not close in {}", named(&faulty)));
     }
     (!parts.is_empty()).then(|| format!("{}.", words::capital(&parts.join("; "))))
+}
+
+/// The cells that are left out, as not valid: each quantity leaves out what it cannot believe.
+fn left_out(cells: &[Cell<'_>], told: &[Reading]) -> Vec<String> {
+    // Quantities that leave out the same are told of together.
+    let mut lists: Vec<(Vec<String>, Vec<&str>)> = Vec::new();
+    for reading in told {
+        let void = |cell: &&Cell<'_>| cell.measured(&reading.column).is_some() && !cell.believes(&reading.column);
+        let void: Vec<&str> = cells.iter().filter(void).map(|cell| cell.name).collect();
+        let noun = reading.of();
+        match lists.iter_mut().find(|(_, known)| *known == void) {
+            Some((nouns, _)) => nouns.push(noun),
+            None => lists.push((vec![noun], void)),
+        }
+    }
+    if told.is_empty() {
+        lists.push((Vec::new(), cells.iter().filter(|cell| !cell.valid()).map(|cell| cell.name).collect()));
+    }
+    let differ = lists.len() > 1;
+    let words = |(nouns, void): &(Vec<String>, Vec<&str>)| {
+        let of = if differ { format!(" of {}", words::listed(nouns)) } else { String::new() };
+        match void.len() {
+            0 => None,
+            1 => Some(format!("left out{of}, as not valid: {}", named(void))),
+            n => Some(format!("left out{of}, as not valid: {n} of {} cells ({})", cells.len(), named(void))),
+        }
+    };
+    lists.iter().filter_map(words).collect()
 }
 
 /// The first of these, and how many more there are.

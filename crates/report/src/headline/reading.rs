@@ -217,6 +217,15 @@ impl Reading {
         self.courses = joined;
     }
 
+    /// What it is called where something is left out of it.
+    pub(super) fn of(&self) -> String {
+        match topic(&self.column) {
+            Topic::Delay => "the delays".into(),
+            Topic::Delivery => "what was delivered".into(),
+            Topic::Other(column) => words::title(column, &self.title).trim_end_matches(':').to_owned(),
+        }
+    }
+
     /// The ratio up to which two values are as good as the same: delays span decades, what arrives does not.
     pub(super) fn alike(&self) -> f64 {
         if topic(&self.column) == Topic::Delay { 1.2 } else { 1.02 }

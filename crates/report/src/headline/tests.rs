@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use weir_units::format;
 
 use super::Headline;
-use crate::record::{Chart, ChartKind, Estimate, Manifest, Method, Record, Row};
+use crate::record::{Chart, ChartKind, Estimate, Manifest, Method, Record, Row, Statistic};
 use crate::{cells, fixture};
 
 fn headline(manifest: &Manifest, records: &[Record]) -> Headline {
@@ -173,6 +173,27 @@ fn what_is_not_valid_is_not_used_and_said() {
     let manifest = Manifest { planned_cells: 4, ..fixture::manifest() };
     let caveat = headline(&manifest, &faulty).caveat;
     assert_eq!(caveat.as_deref(), Some("2 of 4 cells are missing; the ledger does not close in 0%/tcp."));
+}
+
+#[test]
+fn what_a_quantity_leaves_out_is_said_of_that_quantity() {
+    let mut records = pairs(&[[(90.0, 0.01), (90.0, 0.01)], [(80.0, 0.01), (70.0, 0.01)]]);
+    let why = "the machine stood still for 40 % of the time".to_owned();
+    for record in &mut records[1..] {
+        record.row.valid = false;
+        record.disturbed = [(Statistic::Throughput, why.clone())].into();
+    }
+    let manifest = Manifest { charts: Vec::new(), planned_cells: records.len(), ..fixture::manifest() };
+    let caveat = |records: &[Record]| headline(&manifest, records).caveat.unwrap();
+    let told = caveat(&records);
+    let own = "eft out of what was delivered, as not valid: 3 of 4 cells (0%/tcp, 1%/udp and 1 more)";
+    assert!(told.contains(own) && !told.contains("the delays"), "{told}");
+    records[3].disturbed.insert(Statistic::Delay, why.clone());
+    let told = caveat(&records);
+    assert!(told.contains(own) && told.contains("eft out of the delays, as not valid: 1%/tcp"), "{told}");
+    records[1..].iter_mut().for_each(|record| drop(record.disturbed.insert(Statistic::Delay, why.clone())));
+    let told = caveat(&records);
+    assert!(told.contains("eft out, as not valid: 3 of 4 cells"), "{told}");
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use weir_units::format;
 
 use crate::columns;
-use crate::record::{DropList, Quantiles, Record, Word};
+use crate::record::{DropList, Quantiles, Record, WRONG_CHECKSUM, Word};
 
 /// The account of one record.
 pub(super) struct AccountView {
@@ -96,6 +96,7 @@ fn equation(record: &Record) -> String {
             ("planned loss", row.planned_drops),
             ("queue", row.queue_drops),
             ("socket", row.socket_drops.unwrap_or(0)),
+            (WRONG_CHECKSUM, wrong_checksums(record)),
             ("emulator", row.emulator_drops),
             ("backlog", columns::number(record, "backlog_drops").map_or(0, |drops| drops as u64)),
         ],
@@ -115,6 +116,11 @@ fn equation(record: &Record) -> String {
     } else {
         format!("sent {sent}; {}; unexplained {unexplained}", terms.join(", "))
     }
+}
+
+fn wrong_checksums(record: &Record) -> u64 {
+    let entry = record.ledger.iter().find(|entry| *entry.name == *WRONG_CHECKSUM);
+    entry.and_then(|entry| u64::try_from(entry.count).ok()).unwrap_or(0)
 }
 
 /// `22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0`: a transfer of bytes has no
@@ -183,6 +189,7 @@ fn digest(indexes: &[u64]) -> u64 {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::record::{Counter, LedgerEntry};
 
     #[test]
     fn the_account_adds_up_or_does_not_pretend_to() {
@@ -192,6 +199,10 @@ mod tests {
             equation(&record),
             format!("sent 5622 = delivered {} + planned loss {planned} + unexplained 0", 5622 - planned)
         );
+        let [place, unit, source] = ["receiver socket", "datagrams", "InCsumErrors"].map(Word::from);
+        record.ledger.push(LedgerEntry::new(Counter { place, name: WRONG_CHECKSUM.into(), unit, source }, 9));
+        record.row.delivered -= 9;
+        assert!(equation(&record).ends_with(" + wrong checksum 9 + unexplained 0"));
         record.row.planned_drops += 1;
         assert!(equation(&record).contains("; delivered "));
         record.row.unexplained = None;

@@ -79,6 +79,9 @@ pub const SENDER_FAILED: &str = "the sender met errors";
 /// How a remark begins that tells of packets which a capture does not have.
 pub const CAPTURE_LACKS: &str = "the capture lacks";
 
+/// The counter of a ledger that has the datagrams which the receiver's socket dropped for their checksum.
+pub const WRONG_CHECKSUM: &str = "wrong checksum";
+
 /// How a remark begins that tells of messages which their file does not have.
 pub const MESSAGES_LACK: &str = "the file of messages lacks";
 

@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
-use weir_report::record::{Counter, DropList, LedgerEntry, Word};
+use weir_report::record::{Counter, DropList, LedgerEntry, WRONG_CHECKSUM, Word};
 use weir_wire::signal::Cause;
 
+use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
 use super::missing::{self, Balance};
-use super::{PathAccount, report, udp_lost};
+use super::{PathAccount, report};
 use crate::cell::Measured;
 use crate::network::LinkReading;
 use crate::topology::Topology;
@@ -61,8 +62,13 @@ impl PathAccount<'_> {
             "/proc/net/snmp Udp",
         );
         if let Some(received) = self.received() {
-            if let Some(drops) = received.socket_drops {
-                ledger.add("receiver socket", "dropped", "datagrams", drops, "SK_MEMINFO_DROPS");
+            let wrong = self.wrong_checksums();
+            if let Some(drops) = self.socket_drops() {
+                let source = if wrong > 0 { "SK_MEMINFO_DROPS less wrong checksums" } else { "SK_MEMINFO_DROPS" };
+                ledger.add("receiver socket", "dropped", "datagrams", drops, source);
+            }
+            if wrong > 0 {
+                ledger.add("receiver socket", WRONG_CHECKSUM, "datagrams", wrong, "/proc/net/snmp Udp InCsumErrors");
             }
             if received.late_drops > 0 {
                 let (name, source) = ("came behind the end of receiving", "SK_MEMINFO_DROPS, of the host's");

@@ -239,7 +239,7 @@ pub(super) fn own_messages(kernel: &Snmp) -> u64 {
 }
 
 /// Hosts and routers on a way, its ends included, in order.
-fn nodes(topology: &Topology, hops: &[(usize, Way)]) -> Vec<usize> {
+pub(super) fn nodes(topology: &Topology, hops: &[(usize, Way)]) -> Vec<usize> {
     let near = |&(link, way): &(usize, Way)| topology.links[link].ends[way as usize];
     let last = hops.last().map(|&(link, way)| topology.links[link].ends[1 - way as usize]);
     let nodes = hops.iter().map(near).chain(last);

@@ -2,8 +2,9 @@
 
 use weir_traffic::{ReceiveReport, SendReport, Transport, longest_datagram};
 
+use super::hosts::{Reassembly, counter, udp_lost};
 use super::kernels::{self, Allowance, KernelDrop};
-use super::{PathAccount, PathTotals, udp_lost};
+use super::{PathAccount, PathTotals};
 use crate::arrivals;
 use crate::cell::Measured;
 use crate::scenario::Mode;
@@ -152,6 +153,17 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.load.as_ref().is_some_and(|load| load.transport != Transport::Tcp);
         let shared = load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here);
         (!shared).then(|| udp_lost(&receiver_hosts[self.receiver]))
+    }
+
+    /// Which hosts and routers on the way could not put datagrams together, a sentence each.
+    pub(super) fn what_was_not_put_together(&self) -> Vec<String> {
+        let Measured { topology, kernels, .. } = self.measured;
+        let ipv4 = topology.traffic.destination.is_ipv4();
+        let words = |node: usize| {
+            let entry = &topology.nodes[node];
+            Reassembly::new(ipv4, counter(kernels[node].as_ref()?)).words(&entry.kind.to_string(), &entry.name)
+        };
+        kernels::nodes(topology, &self.path.forward).into_iter().filter_map(words).collect()
     }
 
     /// What hosts and routers dropped and copied, a sentence each.

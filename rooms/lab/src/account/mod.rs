@@ -4,6 +4,7 @@ mod book;
 mod bulk;
 mod columns;
 mod disturbance;
+mod hosts;
 mod kernels;
 mod load;
 mod missing;
@@ -27,6 +28,7 @@ use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport,
 
 pub(crate) use self::book::{arrow, of_direction};
 use self::disturbance::{Delays, Disturbance};
+use self::hosts::{buffer_overruns, wrong_checksums};
 use self::own_flow::OwnFlow;
 use crate::arrivals;
 use crate::capture::CaptureReport;
@@ -183,12 +185,28 @@ impl PathAccount<'_> {
         }
     }
 
-    /// Datagrams dropped at the receiver's socket; those of iperf3's socket are those of its host.
+    /// Datagrams that the receiver's socket had no room for, as far as it can be told; those of iperf3's socket are those of
+    /// its host.
     fn socket_drops(&self) -> Option<u64> {
-        let iperf3 = self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
         let of_host = || self.host_drops().map(|_| buffer_overruns(&self.measured.receiver_hosts[self.receiver]));
+        if self.is_iperf3_datagrams() { of_host() } else { Some(self.counted_at_socket()? - self.wrong_checksums()) }
+    }
+
+    /// All that the receiver's socket has counted as dropped; `None`: it did not, or is iperf3's.
+    fn counted_at_socket(&self) -> Option<u64> {
         let own = || self.seen().map(|(_, seen)| seen.socket_drops);
-        if iperf3 { of_host() } else { self.received().map_or_else(own, |received| received.socket_drops) }
+        let counted = self.received().map_or_else(own, |received| received.socket_drops);
+        counted.filter(|_| !self.is_iperf3_datagrams())
+    }
+
+    /// Of these, datagrams with a wrong checksum.
+    fn wrong_checksums(&self) -> u64 {
+        let host = &self.measured.receiver_hosts[self.receiver];
+        self.counted_at_socket().map_or(0, |drops| wrong_checksums(drops, hosts::counter(host)))
+    }
+
+    fn is_iperf3_datagrams(&self) -> bool {
+        self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp
     }
 
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
@@ -308,6 +326,11 @@ impl PathAccount<'_> {
             ));
         }
         remarks.extend(self.what_kernels_did());
+        remarks.extend(self.what_was_not_put_together());
+        let wrong = self.wrong_checksums();
+        if wrong > 0 {
+            remarks.push(format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
+        }
         if self.measured.traffic.stopped() {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }
@@ -499,19 +522,6 @@ fn missing_at_nodes(
         let own = kernel.map_or(0, kernels::own_messages);
         Some((node, received as i64 + own as i64 - sent as i64))
     })
-}
-
-/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port. The namespace
-/// has carried nothing but the cell's traffic, so that its counters began at 0.
-fn udp_lost(host: &Snmp) -> u64 {
-    let count = |protocol, name| host.get(protocol, name).unwrap_or(0).unsigned_abs();
-    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
-}
-
-/// Of these, those that found a socket's buffer full.
-fn buffer_overruns(host: &Snmp) -> u64 {
-    let count = |protocol| host.get(protocol, "RcvbufErrors").unwrap_or(0).unsigned_abs();
-    ["Udp", "Udp6"].into_iter().map(count).sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.

@@ -37,7 +37,8 @@ impl PathAccount<'_> {
         let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
         let differ = differ.map(|(traced, counted)| {
             format!(
-                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, which is believed"
+                "traced: {traced} drops at the full receive buffer; the socket counted {counted}, wrong checksums left out, \
+                 which is believed"
             )
         });
         missed.into_iter().chain(differ).chain(untraced).collect()

@@ -137,6 +137,11 @@ fn lay(
         key.starts_with("links.") || key.starts_with("path."),
         "`{key}` stays while the network is up: what links do to packets can change (links.NAME.forward.loss, path.delay)"
     );
+    let own = key.strip_prefix("links.").and_then(|link| link.rsplit_once('.'));
+    ensure!(
+        !own.is_some_and(|(_, own)| ["ends", "mtu", "direct"].contains(&own)),
+        "`{key}` stays while the network is up: only what links do to packets can change"
+    );
     let (before, document) = (topology, sweep.document.to_string());
     let sweep = Sweep::new(origin, &document, &[(key.to_owned(), value.to_owned())])?;
     let is_axis = sweep.axes.iter().any(|axis| axis.key == key);

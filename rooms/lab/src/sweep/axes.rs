@@ -8,6 +8,7 @@ use weir_service::config::Step;
 
 use super::document::unquoted;
 use super::keys::as_written;
+use super::overrides::messages_a_second;
 use super::written::Written;
 
 /// One axis.
@@ -60,6 +61,9 @@ fn values(key: &str, written: Value) -> Result<Vec<Value>> {
         Value::Table(range) => steps(&range).with_context(|| format!("\"{key}\""))?,
         _ => bail!("\"{key}\": expected a list of values, or {FORM}"),
     };
+    if let Some(advice) = values.iter().find_map(|value| messages_a_second(key, value.as_str()?)) {
+        bail!("\"{key}\": {advice}");
+    }
     if values.is_empty() {
         bail!("\"{key}\" is empty: give it at least one value, or remove it");
     }

@@ -10,7 +10,7 @@ use super::about::elsewhere;
 use super::axes::Axis;
 use super::document::unquoted;
 use super::keys::{as_written, set};
-use super::overrides::check_links;
+use super::overrides::{check_links, messages_a_second};
 use super::pace;
 use super::written::Written;
 use crate::scenario::{ExtraCell, Scenario};
@@ -84,6 +84,9 @@ pub(super) fn extra_cell(
         &own.keys().map(String::as_str).collect::<Vec<_>>(),
     )?;
     for (key, value) in &own {
+        if let Some(advice) = value.as_str().and_then(|text| messages_a_second(key, text)) {
+            bail!("{}: cell {name}: `{key}`: {advice}", place_of(key));
+        }
         set(&mut document, key, value.clone()).with_context(|| format!("{}: cell {name}: `{key}`", place_of(key)))?;
     }
     pace::replace(&mut document, &mut Vec::new(), &|key| own.contains_key(key));

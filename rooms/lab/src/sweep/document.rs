@@ -4,6 +4,7 @@ use anyhow::{Result, bail};
 use toml::{Table, Value};
 use weir_service::config::{Document, Step};
 
+use super::overrides::messages_a_second;
 use crate::scenario::Scenario;
 
 /// Deserializes the document as written, so that an error can point at its line.
@@ -22,6 +23,12 @@ pub(super) fn check(origin: &str, text: &str, table: &Table) -> Result<()> {
             let path = [Step::Key("cells"), Step::Index(index), Step::Key(key)];
             let advice = "what a cell sets is in its `set`, each key in quotes: set = { \"path.loss\" = \"5%\" }";
             return Err(written.error(&path, &format!("cells: {key}: {advice}")));
+        }
+    }
+    for name in ["traffic", "load"] {
+        let rate = table.get(name).and_then(|traffic| traffic.get("rate")).and_then(Value::as_str);
+        if let Some(advice) = rate.and_then(|rate| messages_a_second(&format!("{name}.rate"), rate)) {
+            return Err(written.error(&[Step::Key(name), Step::Key("rate")], &format!("{name}.rate: {advice}")));
         }
     }
     match toml::from_str::<Scenario>(text) {

@@ -35,20 +35,22 @@ fn misread(key: &str, text: &str) -> Option<String> {
     if let Some((from, to)) = text.split_once("..").filter(|(from, to)| is_number(from) && is_number(to)) {
         return Some(format!("a range is written {{ from = \"{from}\", to = \"{to}\", step = ... }}"));
     }
-    let messages = || {
-        let number = text.strip_suffix("/s").filter(|_| last == "rate")?;
-        let (digits, times) = match number.strip_suffix('k') {
-            Some(digits) => (digits, 1e3),
-            None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
-        };
-        let nanos = (1e9 / (digits.trim().parse::<f64>().ok()? * times)).round();
-        let interval = if nanos % 1e3 == 0.0 { format!("{}us", nanos / 1e3) } else { format!("{nanos}ns") };
-        let table = key.strip_suffix(".rate")?;
-        (1.0..1e18)
-            .contains(&nanos)
-            .then(|| format!("a rate is in bits a second; so many messages are {table}.interval = \"{interval}\""))
+    messages_a_second(key, text)
+}
+
+/// What a rate of traffic that is given in messages a second is to be written as; `None`: it is none.
+pub(super) fn messages_a_second(key: &str, text: &str) -> Option<String> {
+    let table = key.strip_suffix(".rate").filter(|table| ["traffic", "load"].contains(table))?;
+    let number = text.trim().strip_suffix("/s")?;
+    let (digits, times) = match number.strip_suffix('k') {
+        Some(digits) => (digits, 1e3),
+        None => number.strip_suffix('M').map_or((number, 1.0), |digits| (digits, 1e6)),
     };
-    messages()
+    let nanos = (1e9 / (digits.trim().parse::<f64>().ok()? * times)).round();
+    let interval = if nanos % 1e3 == 0.0 { format!("{}us", nanos / 1e3) } else { format!("{nanos}ns") };
+    (1.0..1e18)
+        .contains(&nanos)
+        .then(|| format!("a rate is in bits a second; so many messages are {table}.interval = \"{interval}\""))
 }
 
 /// Applies one override. A list (`a,b,c` or `["a","b"]`) makes the key an axis; a single value makes it none.
@@ -66,6 +68,9 @@ pub(super) fn apply(document: &mut Table, axes: &mut Vec<Axis>, key: &str, text:
         Value::String(list) if list.contains(',') => list.split(',').map(|value| parse(value.trim())).collect(),
         value => vec![value],
     };
+    if let Some(advice) = values.iter().find_map(|value| messages_a_second(key, value.as_str()?)) {
+        bail!(advice);
+    }
     match (values.as_slice(), axes.iter_mut().find(|axis| axis.key == key)) {
         ([], _) => bail!("needs a value"),
         ([value], _) => {
@@ -90,7 +95,7 @@ fn parse(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use crate::sweep::Sweep;
-    use crate::sweep::tests::{DOCUMENT, names};
+    use crate::sweep::tests::{DOCUMENT, error, names};
 
     #[test]
     fn what_is_set_amiss_is_told_how_to_write() {
@@ -104,12 +109,29 @@ mod tests {
             ("path.loss", "0%..5%", "a range is written { from = \"0%\", to = \"5%\", step = ... }"),
             ("links.l.steps", "[{ at = \"1s\" }]", "one list has two brackets, links.l.steps=[[{ at = \"1s\" }]]"),
             ("traffic.rate", "20k/s", "so many messages are traffic.interval = \"50us\""),
+            ("traffic.rate", "1mbit, 20k/s", "so many messages are traffic.interval = \"50us\""),
         ] {
             let said = said(key, value);
             assert!(said.contains(message) && said.lines().count() == 1, "{said}");
         }
         let range = names(&[("path.loss", "{ from = \"2%\", to = \"4%\", step = \"2%\" }")]);
         assert_eq!(range, ["2%/udp", "2%/tcp", "4%/udp", "4%/tcp"]);
+    }
+
+    #[test]
+    fn messages_a_second_are_told_how_to_write_wherever_they_stand() {
+        let advice = "a rate is in bits a second; so many messages are traffic.interval = \"10000us\"";
+        let file = DOCUMENT.replace("interval = ", "rate = \"100/s\"\ninterval = ");
+        let axis = DOCUMENT.replace("[axes]", "[axes]\n\"traffic.rate\" = [\"1mbit\", \"100/s\"]");
+        let cell = format!("{DOCUMENT}[[cells]]\nname = \"own\"\nset = {{ \"traffic.rate\" = \"100/s\" }}\n");
+        for (document, line) in [(file, "rate = \"100/s\""), (axis, "\"traffic.rate\" ="), (cell, "set = ")] {
+            let at = document.lines().position(|written| written.starts_with(line)).unwrap() + 1;
+            let said = error(&document, &[]);
+            assert!(said.starts_with(&format!("two.toml:{at}: ")) && said.ends_with(advice), "{said}");
+            assert_eq!(said.lines().count(), 1, "{said}");
+        }
+        // Samples and signals have a rate of their own.
+        assert_eq!(super::messages_a_second("monitor.rate", "100/s"), None);
     }
 
     #[test]

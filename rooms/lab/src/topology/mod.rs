@@ -195,7 +195,8 @@ impl Topology {
         1.0 - self.along(hops).map(|plan| 1.0 - plan.mean_loss(self.window)).product::<f64>()
     }
 
-    /// Delay along these hops in milliseconds, as configured, averaged over the sending window, without variation.
+    /// Delay along these hops in milliseconds, as configured, averaged over the sending window, with the mean of its
+    /// variation.
     pub fn latency_ms(&self, hops: &[(usize, Way)]) -> f64 {
         self.along(hops).map(|plan| plan.mean_delay(self.window).as_secs_f64() * 1e3).sum()
     }

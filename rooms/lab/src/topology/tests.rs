@@ -140,6 +140,18 @@ fn families_may_take_different_ways() {
 }
 
 #[test]
+fn the_mean_of_a_variation_is_latency() {
+    let varied = "forward = { loss = \"10%\", delay = \"10ms\", variation = { normal = [\"30ms\", \"1ms\"] } }";
+    let topology = of_text(&TRIANGLE.replace("forward = { loss = \"10%\", delay = \"10ms\" }", varied)).unwrap();
+    assert!((topology.latency_ms(&topology.traffic.paths[0].forward) - 70.0).abs() < 1e-9);
+    let told = &topology.describe_paths()[0];
+    assert!(
+        told.contains("access 10 % 40 ms, ") && told.contains("28 % and 70 ms one way; back 0 % and 30 ms"),
+        "{told}"
+    );
+}
+
+#[test]
 fn the_way_back_may_be_another() {
     // r1's address towards r3 is known to r3 by r2 only: answers to it go round.
     let text = TRIANGLE.replace("\"10.1.3.3/24\"", "\"10.1.3.3/32\"");

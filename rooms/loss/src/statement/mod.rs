@@ -284,7 +284,7 @@ fn with_commas(count: u64) -> String {
 mod tests {
     use super::*;
     use crate::account::book::{Count, Namespace, Part, Pending, Sender, Sources};
-    use crate::account::remarks::{Belief, Explanation, Unknown};
+    use crate::account::remarks::{Belief, Explanation};
 
     fn entry(place: Place, datagrams: u64) -> Entry {
         Entry {

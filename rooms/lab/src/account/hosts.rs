@@ -1,0 +1,113 @@
+//! What a host's counters tell of datagrams that reached it and no program. A namespace has carried nothing but the cell's
+//! traffic, so that its counters began at 0.
+
+use weir_kernel::counters::Snmp;
+
+/// The counters of a host, by protocol and name; those that its kernel does not have are 0.
+pub(super) fn counter(host: &Snmp) -> impl Fn(&str, &str) -> u64 {
+    move |protocol: &str, name: &str| host.get(protocol, name).unwrap_or(0).unsigned_abs()
+}
+
+/// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port.
+pub(super) fn udp_lost(host: &Snmp) -> u64 {
+    let count = counter(host);
+    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
+}
+
+/// Of these, those that found a socket's buffer full.
+pub(super) fn buffer_overruns(host: &Snmp) -> u64 {
+    let count = counter(host);
+    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "RcvbufErrors")).sum()
+}
+
+/// Of so many drops that a socket has counted, those for a wrong checksum: it counts them as it does those that it had no
+/// room for. Where several sockets share a host, no drop for want of room is taken for another.
+pub(super) fn wrong_checksums(drops: u64, count: impl Fn(&str, &str) -> u64) -> u64 {
+    let both = |name: &str| count("Udp", name) + count("Udp6", name);
+    both("InCsumErrors").min(drops.saturating_sub(both("RcvbufErrors") + both("MemErrors")))
+}
+
+/// What became of the datagrams of which fragments came to a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Reassembly {
+    ipv4: bool,
+    /// Datagrams that were put together.
+    whole: u64,
+    /// Datagrams that were given up, since a fragment had not come in time.
+    given_up: u64,
+    /// Fragments that were thrown away as they came: they found no memory.
+    refused: u64,
+}
+
+impl Reassembly {
+    /// Of a family.
+    pub(super) fn new(ipv4: bool, count: impl Fn(&str, &str) -> u64) -> Self {
+        let own = |name: &str| count(if ipv4 { "Ip" } else { "Ip6" }, name);
+        // Each that was given up is among those that failed (net/ipv4/ip_fragment.c, net/ipv6/reassembly.c).
+        let given_up = own("ReasmTimeout");
+        let refused = own("ReasmFails").saturating_sub(given_up);
+        Self { ipv4, whole: own("ReasmOKs"), given_up, refused }
+    }
+
+    /// What a reader must know of it, of a node of this kind and name; `None`: nothing.
+    pub(super) fn words(self, kind: &str, name: &str) -> Option<String> {
+        let (high, time) = match self.ipv4 {
+            true => ("net.ipv4.ipfrag_high_thresh", "net.ipv4.ipfrag_time"),
+            false => ("net.ipv6.ip6frag_high_thresh", "net.ipv6.ip6frag_time"),
+        };
+        let Self { whole, given_up, refused, .. } = self;
+        let mut parts = Vec::new();
+        if refused > 0 {
+            parts.push(format!(
+                "{refused} fragments were thrown away as they came, as when the memory for them is full, and their \
+                 datagrams are lost with them: raise it, in {kind}s.{name}.setup, by `sysctl -w {high}=67108864`"
+            ));
+        }
+        if given_up > 0 {
+            parts.push(format!("{given_up} datagrams were given up: fragments of them had not come within {time}"));
+        }
+        let said = parts.join("; ");
+        (!said.is_empty())
+            .then(|| format!("{kind} `{name}` put {whole} datagrams together from their fragments; {said}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counters by protocol and name; all others are 0.
+    fn of<'a>(known: &'a [(&'a str, &'a str, u64)]) -> impl Fn(&str, &str) -> u64 + 'a {
+        move |protocol: &str, name: &str| {
+            let found = known.iter().find(|(of, named, _)| (*of, *named) == (protocol, name));
+            found.map_or(0, |(_, _, count)| *count)
+        }
+    }
+
+    #[test]
+    fn a_wrong_checksum_is_no_full_buffer() {
+        let host = [("Udp", "InErrors", 302), ("Udp", "InCsumErrors", 302)];
+        assert_eq!(wrong_checksums(302, of(&host)), 302);
+        let both = [("Udp", "RcvbufErrors", 40), ("Udp6", "InCsumErrors", 7)];
+        assert_eq!(wrong_checksums(47, of(&both)), 7);
+        // Those of another socket of the host are not among this one's.
+        assert_eq!((wrong_checksums(40, of(&both)), wrong_checksums(0, of(&both))), (0, 0));
+        assert_eq!(wrong_checksums(9, of(&[("Udp", "MemErrors", 9), ("Udp", "InCsumErrors", 5)])), 0);
+    }
+
+    #[test]
+    fn what_was_not_put_together_is_told_with_what_to_raise() {
+        let of_host = |ipv4, counts: &[(&str, &str, u64)]| Reassembly::new(ipv4, of(counts)).words("host", "b");
+        assert_eq!(of_host(true, &[("Ip", "ReasmReqds", 6000), ("Ip", "ReasmOKs", 150)]), None);
+        let full = [("Ip", "ReasmOKs", 3), ("Ip", "ReasmFails", 4102), ("Ip", "ReasmTimeout", 2)];
+        let said = of_host(true, &full).unwrap();
+        assert!(said.starts_with("host `b` put 3 datagrams together from their fragments; 4100 fragments "), "{said}");
+        assert!(said.contains("in hosts.b.setup, by `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
+        assert!(
+            said.ends_with("; 2 datagrams were given up: fragments of them had not come within net.ipv4.ipfrag_time")
+        );
+        assert_eq!(of_host(false, &full), None);
+        let six = of_host(false, &[("Ip6", "ReasmFails", 5)]).unwrap();
+        assert!(six.contains("5 fragments") && six.contains("net.ipv6.ip6frag_high_thresh"), "{six}");
+    }
+}
