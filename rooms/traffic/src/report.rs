@@ -149,7 +149,7 @@ impl ReceiveReport {
     }
 }
 
-/// Sums over sessions.
+/// Sums over sessions. Those of which [nothing but an end](SessionReport::is_end_alone) came are in no sum.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// How many.
@@ -172,11 +172,21 @@ pub struct Total {
     pub first_arrival: Option<Nanos>,
     /// When the last new one did.
     pub last_arrival: Option<Nanos>,
+    /// Sessions of which nothing but an announced end came.
+    pub ends_alone: u64,
+    /// The messages that these claim.
+    pub ends_alone_messages: u64,
 }
 
 impl Total {
     /// Adds a session.
     pub fn add(&mut self, session: &SessionReport) {
+        // One forged datagram would outweigh everything that came.
+        if session.is_end_alone() {
+            self.ends_alone += 1;
+            self.ends_alone_messages = self.ends_alone_messages.saturating_add(session.announced.unwrap_or(0));
+            return;
+        }
         self.sessions += 1;
         self.open += u64::from(session.announced.is_none());
         self.sent_at_least += session.sent_at_least();
@@ -293,6 +303,11 @@ impl SessionReport {
     /// Messages that were sent at least: the announced number, or the highest one seen and all before it.
     pub fn sent_at_least(&self) -> u64 {
         self.announced.unwrap_or(0).max(self.numbers.end())
+    }
+
+    /// Whether it told an end behind messages of which not one came: all were lost, or somebody forged it.
+    pub fn is_end_alone(&self) -> bool {
+        self.announced > Some(0) && self.numbers.end() == 0
     }
 }
 

@@ -1,6 +1,7 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
 pub(crate) mod account;
+mod fragments;
 pub(crate) mod summary;
 
 use std::net::{IpAddr, SocketAddr};
@@ -24,11 +25,12 @@ use weir_traffic::{
 };
 use weir_units::{BitRate, Size, Span};
 
+use self::fragments::Watch;
 use self::summary::{Summary, Told, print, print_interval, what_did_not_part};
 
 use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
-use crate::send::{endpoint, interval, joined, session};
+use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
 use crate::{Outcome, usage};
 
 /// `weir recv`.
@@ -58,7 +60,7 @@ pub(super) struct Recv {
     /// Source-specific multicast: join the groups for this sender alone.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// End after this time, whatever has come [default: never].
+    /// End after this time at the latest, with --idle-timeout 0 not before [default: never].
     #[arg(long, value_name = "SPAN")]
     duration: Option<Span>,
     /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
@@ -72,7 +74,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "SENDERS", default_value_t = 1)]
     senders: u64,
     /// Senders and sessions told apart at once; one that has fallen silent gives way to one too many, and is counted.
-    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS)]
+    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS, value_parser = sessions)]
     sessions: NonZeroUsize,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
@@ -115,6 +117,8 @@ impl Recv {
         // Before the first datagram can come, unless the kernel is to choose the port.
         let asked = Some(settings.listen.port()).filter(|&port| self.account && port != 0);
         let early = asked.map(OwnTraffic::follow).transpose()?;
+        // As early: only datagrams come in fragments.
+        let watch = if self.transport == Transport::Udp { Watch::begin() } else { None };
         let receiver = Receiver::bind(&settings)?;
         let port = receiver.local_addr().port();
         let following = match early {
@@ -125,7 +129,8 @@ impl Recv {
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
-        let summary = Summary::new(&settings, &report, told, unwritten.messages);
+        let fragments = watch.and_then(|watch| watch.end());
+        let summary = Summary::new(&settings, &report, told, unwritten.messages, fragments);
         let account = following
             .map(|following| -> Result<_> {
                 let told = ReceivedSession::from_json(serde_json::to_value(&summary)?)?;
@@ -133,7 +138,9 @@ impl Recv {
                 following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
             })
             .transpose()?;
-        print_with_account(self.json, &summary, account.as_ref(), || print(&settings, &report, unwritten.messages))?;
+        print_with_account(self.json, &summary, account.as_ref(), || {
+            print(&settings, &report, unwritten.messages, fragments);
+        })?;
         unwritten.judge(judge(&settings, &report, &summary))
     }
 
@@ -177,12 +184,9 @@ impl Recv {
 
     fn warn_about_buffer(&self, report: &ReceiveReport) {
         if let (Some(asked), Some(granted)) = (self.receive_buffer, report.receive_buffer)
-            // The kernel grants twice what it is asked for, to make room for its own overhead.
-            && (granted as u64) < asked.bytes.saturating_mul(2)
+            && let Some(less) = why_less(asked, granted, report.receive_buffer_limit)
         {
-            let half = Size { bytes: granted as u64 / 2 };
-            let sysctl = report.receive_buffer_limit.unwrap_or("net.core.rmem_max");
-            complain!("weir: receive buffer: {half} instead of {asked} (raise {sysctl})");
+            complain!("weir: receive buffer: {less}");
         }
     }
 
@@ -255,13 +259,14 @@ impl Recv {
             session: self.session,
             sessions: self.sessions,
             groups: self.groups(),
-            receive_buffer: self.receive_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            receive_buffer: self.receive_buffer.map(buffer),
             until: Until {
                 duration: self.duration.map(Span::duration),
                 idle: (idle != Span::default()).then(|| idle.duration()),
                 // Who says how long to wait does not wait longer for the first message.
                 idle_from_start: self.idle_timeout.is_some(),
-                announced: self.duration.is_none(),
+                // Neither ends nor silence: whoever says so, and how long, means just that long.
+                announced: self.duration.is_none() || idle != Span::default(),
                 senders: self.senders,
                 under_way: UNDER_WAY,
                 ..Until::default()
@@ -288,6 +293,23 @@ fn judge(settings: &ReceiverSettings, report: &ReceiveReport, summary: &Summary<
         bail!("{why}");
     }
     Ok(Outcome::Done)
+}
+
+/// What was granted of a receive buffer, and why not more; `None`: all of it was.
+fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String> {
+    // The kernel grants twice what it is asked for, to make room for its own overhead.
+    let half = Size { bytes: granted as u64 / 2 };
+    let why = if granted / 2 >= MOST_BUFFER {
+        "the kernel gives a socket no more".to_owned()
+    } else {
+        format!("raise {}", sysctl.unwrap_or("net.core.rmem_max"))
+    };
+    ((granted as u64) < asked.bytes.saturating_mul(2)).then(|| format!("{half} instead of {asked} ({why})"))
+}
+
+/// `--sessions`.
+fn sessions(text: &str) -> Result<NonZeroUsize, String> {
+    text.parse().map_err(|_| format!("`{text}`: write how many are told apart, 1 at least"))
 }
 
 /// Writes messages to the end.
@@ -348,13 +370,17 @@ mod tests {
         recv: Recv,
     }
 
-    /// The groups of a command line, or why it is none.
-    fn groups(arguments: &str) -> Result<Vec<String>, String> {
+    /// The settings of a command line, or why it is none.
+    fn settings(arguments: &str) -> Result<ReceiverSettings, String> {
         let words = std::iter::once("recv").chain(arguments.split_whitespace());
         let recv = Command::try_parse_from(words).map_err(|error| error.to_string())?.recv;
         let settings = recv.settings();
         recv.check(&settings).map_err(|error| error.to_string())?;
-        Ok(settings.groups.iter().map(ToString::to_string).collect())
+        Ok(settings)
+    }
+
+    fn groups(arguments: &str) -> Result<Vec<String>, String> {
+        Ok(settings(arguments)?.groups.iter().map(ToString::to_string).collect())
     }
 
     #[test]
@@ -368,6 +394,36 @@ mod tests {
             of("--listen 0.0.0.0:5000 --join 232.1.1.1@e --source 10.0.0.1 --source 10.0.0.2"),
             "232.1.1.1 from 10.0.0.1 on e, 232.1.1.1 from 10.0.0.2 on e"
         );
+    }
+
+    #[test]
+    fn a_duration_puts_no_announced_end_off_unless_silence_ends_nothing_either() {
+        let announced = |more: &str| settings(&format!("--listen 0.0.0.0:5000 {more}")).unwrap().until.announced;
+        assert!(announced("") && announced("--idle-timeout 0"));
+        assert!(announced("--duration 15s") && announced("--duration 15s --idle-timeout 20s"));
+        assert!(!announced("--duration 15s --idle-timeout 0"));
+    }
+
+    #[test]
+    fn a_buffer_that_is_smaller_says_what_would_raise_it() {
+        let (mib, gib) = (Size { bytes: 1 << 20 }, Size { bytes: 100 << 30 });
+        let half = Size { bytes: 1 << 19 };
+        assert_eq!(why_less(mib, 2 << 20, None), None);
+        let expected = format!("{half} instead of {mib} (raise net.core.rmem_max)");
+        assert_eq!(why_less(mib, 1 << 20, Some("net.core.rmem_max")), Some(expected));
+        // Whoever may grow it beyond the sysctl, and whoever has set that as high.
+        for sysctl in [None, Some("net.core.rmem_max")] {
+            let less = why_less(gib, i32::MAX as usize - 1, sysctl).unwrap();
+            assert!(less.ends_with(" (the kernel gives a socket no more)"), "{less}");
+        }
+        let asked = settings("--listen 0.0.0.0:5000 --receive-buffer 100GiB").unwrap().receive_buffer;
+        assert_eq!(asked, Some(i32::MAX as usize / 2), "it does not wrap round");
+    }
+
+    #[test]
+    fn no_session_to_tell_apart_is_a_usage_error() {
+        let refusal = settings("--listen 0.0.0.0:5000 --sessions 0").unwrap_err();
+        assert!(refusal.contains("`0`: write how many are told apart, 1 at least"), "{refusal}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use weir_traffic::{
 use weir_units::format;
 
 use super::account::{Account, Direction};
+use super::fragments::Fragments;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -18,9 +19,12 @@ pub(super) struct Summary<'a> {
     transport: Transport,
     listen: SocketAddr,
     sessions: Vec<Account>,
-    /// All sessions together, if there are several, those that gave way included.
+    /// All sessions together, if there are several, those that gave way included, `ends_alone` not.
     #[serde(skip_serializing_if = "Option::is_none")]
     total: Option<Sum>,
+    /// Sessions of which nothing but an announced end came, all lost or forged, and the messages that these claim.
+    ends_alone: u64,
+    ends_alone_messages: u64,
     /// Datagrams or connections that were not ours.
     foreign: u64,
     /// Messages of sessions too many to tell apart.
@@ -39,6 +43,8 @@ pub(super) struct Summary<'a> {
     /// Dropped at this socket; null: the kernel does not tell.
     socket_drops: Option<u64>,
     receive_buffer_bytes: Option<usize>,
+    /// UDP: what the kernel could not put together; null: it does not tell.
+    fragments: Option<Fragments>,
     /// Askers for messages beyond the limits, and those of them that were forgotten, since there were so many; cookies that
     /// were forged or too old; requests that were one too many within a second.
     refused: u64,
@@ -59,12 +65,21 @@ pub(super) struct Summary<'a> {
 
 impl<'a> Summary<'a> {
     /// That of a receiver that has ended; `told` is what was said of each interval, `unwritten` what a disk did not take.
-    pub(super) fn new(settings: &ReceiverSettings, report: &'a ReceiveReport, told: Vec<Told>, unwritten: u64) -> Self {
+    pub(super) fn new(
+        settings: &ReceiverSettings,
+        report: &'a ReceiveReport,
+        told: Vec<Told>,
+        unwritten: u64,
+        fragments: Option<Fragments>,
+    ) -> Self {
+        let total = report.total();
         Self {
             transport: settings.transport,
             listen: settings.listen,
             sessions: report.sessions.iter().map(Account::new).collect(),
-            total: Sum::of(&report.total()),
+            total: Sum::of(&total),
+            ends_alone: total.ends_alone,
+            ends_alone_messages: total.ends_alone_messages,
             foreign: report.foreign,
             unlisted: report.unlisted,
             unlisted_announcements: report.unlisted_announcements,
@@ -75,6 +90,7 @@ impl<'a> Summary<'a> {
             not_written: report.not_handed_over + unwritten,
             socket_drops: report.socket_drops,
             receive_buffer_bytes: report.receive_buffer,
+            fragments,
             refused: report.requests.refused,
             forgotten: report.requests.forgotten,
             forged: report.requests.forged,
@@ -94,9 +110,10 @@ impl<'a> Summary<'a> {
         let (listed, evicted) = (self.sessions.len() as u64, self.evicted_open);
         let open = self.sessions.iter().filter(|session| session.sent.is_none()).count();
         match open {
-            0 if listed + self.evicted == 0 && self.directions.is_empty() => {
-                format!("nothing came within {}", format::span(idle))
-            }
+            0 if listed + self.evicted == self.ends_alone && self.directions.is_empty() => match self.ends_alone {
+                0 => format!("nothing came within {}", format::span(idle)),
+                ends => format!("nothing but {ends} announced ends came within {}", format::span(idle)),
+            },
             0 if evicted == 0 => format!("nothing more came within {}, and others are waited for", format::span(idle)),
             0 => format!("{evicted} sessions gave way to others before their end was announced: raise --sessions"),
             _ => format!(
@@ -140,12 +157,12 @@ struct Sum {
 }
 
 impl Sum {
-    /// `None`: there are not several.
+    /// `None`: there are not several sessions, or nothing came but their ends.
     fn of(total: &Total) -> Option<Self> {
         let span = total.first_arrival.zip(total.last_arrival).map_or(0.0, |(first, last)| (last - first) as f64 / 1e9);
         let per_second = (span > 0.0).then(|| total.delivered.saturating_sub(1) as f64 / span);
         let bits = total.delivered_bytes as f64 * 8e-6 / total.delivered.max(1) as f64;
-        (total.sessions > 1).then_some(Self {
+        (total.sessions > 0 && total.sessions + total.ends_alone > 1).then_some(Self {
             sessions: total.sessions,
             sent: (total.open == 0).then_some(total.sent_at_least),
             sent_at_least: total.sent_at_least,
@@ -200,7 +217,8 @@ pub(super) fn what_did_not_part(report: &ReceiveReport) -> Option<String> {
 }
 
 /// Prints the account of every session.
-pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritten: u64) {
+pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritten: u64, fragments: Option<Fragments>) {
+    let total = report.total();
     let both = directions(report);
     let mut accounts = report.sessions.iter().map(Account::new).peekable();
     if accounts.peek().is_none() && both.is_empty() {
@@ -210,7 +228,7 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
         |account: &Account| report.reverse.iter().any(|flow| flow.both && account.is_of(flow.peer, flow.session));
     accounts.filter(|account| !told(account)).for_each(|account| account.print());
     both.iter().for_each(Account::print);
-    if let Some(sum) = Sum::of(&report.total()) {
+    if let Some(sum) = Sum::of(&total).filter(|sum| sum.sessions > 1) {
         sum.print();
     }
     let foreign = if settings.transport == Transport::Tcp { "connections" } else { "datagrams" };
@@ -225,11 +243,11 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
         let (requests, askers) = (report.not_allowed, askers.join(", "));
         say!("not allowed   {requests} requests for messages, from {askers}: --allow-reverse grants them");
     }
-    let unheard = report.sessions.iter().filter(|session| session.announced > Some(0) && session.numbers.end() == 0);
-    let unheard = unheard.count();
-    if unheard > 0 {
+    if total.ends_alone > 0 {
+        let (ends, claimed) = (total.ends_alone, total.ends_alone_messages);
         say!(
-            "end alone     {unheard} sessions told their end, and not one of their messages came: all lost, or forged"
+            "end alone     {ends} sessions told their end, and not one of the {claimed} messages that they claim came: all lost, \
+             or forged; in no sum"
         );
     }
     let requests = report.requests;
@@ -262,6 +280,9 @@ pub(super) fn print(settings: &ReceiverSettings, report: &ReceiveReport, unwritt
     }
     if let Some(drops) = report.socket_drops.filter(|&drops| drops > 0) {
         say!("socket drops  {drops} (this program was too slow: a larger --receive-buffer may help)");
+    }
+    if let Some(fragments) = fragments {
+        fragments.print();
     }
     if report.partial_bytes > 0 {
         say!("cut off       {} bytes of messages that did not come to their end", report.partial_bytes);
@@ -340,4 +361,19 @@ pub(crate) fn print_interval(told: &Told, first: bool) {
         told.lost,
         format::short(told.mbit_per_s),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_alone_stands_beside_the_sum() {
+        let claim = u64::from(u32::MAX);
+        let heard = Total { sessions: 1, sent_at_least: 20, delivered: 20, ..Total::default() };
+        assert!(Sum::of(&heard).is_none(), "it is in the list of sessions");
+        let sum = Sum::of(&Total { ends_alone: 1, ends_alone_messages: claim, ..heard }).unwrap();
+        assert_eq!((sum.sessions, sum.sent, sum.received, sum.lost), (1, Some(20), 20, 0));
+        assert!(Sum::of(&Total { ends_alone: 2, ends_alone_messages: claim, ..Total::default() }).is_none());
+    }
 }

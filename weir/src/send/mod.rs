@@ -62,7 +62,7 @@ pub(super) struct Send {
     #[arg(long, value_enum)]
     pacing: Option<Pacing>,
     /// How long to send [default: 60s, with --count: until that].
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
     /// How many messages to send, each of the senders.
     #[arg(long, short = 'n', value_name = "MESSAGES", value_parser = count)]
@@ -249,7 +249,7 @@ impl Send {
             dscp: self.dscp.map(|Dscp(point)| point),
             ttl: self.ttl,
             interface: self.interface.clone(),
-            send_buffer: self.send_buffer.map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX)),
+            send_buffer: self.send_buffer.map(buffer),
             connect_timeout: self.connect_timeout.duration(),
             drain: self.drain.duration(),
             announce: true,
@@ -296,6 +296,14 @@ fn rows_of(settings: &SenderSettings, report: &SendReport) -> Vec<Message> {
 /// What a thread brought back.
 pub(super) fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+/// The most that a socket's buffer can be asked for: the kernel doubles it, in an int.
+pub(super) const MOST_BUFFER: usize = i32::MAX as usize / 2;
+
+/// What to ask for of a buffer of this size.
+pub(super) fn buffer(size: Size) -> usize {
+    usize::try_from(size.bytes).unwrap_or(usize::MAX).min(MOST_BUFFER)
 }
 
 /// The window of a sender that ends by its count.
@@ -381,6 +389,14 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
     found.ok_or_else(|| format!("look up {host}: it has no address"))
 }
 
+/// `--duration`.
+fn duration(text: &str) -> Result<Span, String> {
+    match text.parse::<Span>() {
+        Ok(span) if span == Span::default() => Err(format!("`{text}`: nothing would be sent; write e.g. 60s")),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
 /// `--count`.
 fn count(text: &str) -> Result<NonZeroU64, String> {
     text.parse().map_err(|_| format!("`{text}`: write how many messages, 1 at least"))
@@ -433,6 +449,15 @@ mod tests {
             let refusal = format!("`{text}`: write a code point, 0 to 63, or its name, e.g. ef, af41, cs1 or le");
             assert_eq!(point(text), Err(refusal));
         }
+    }
+
+    #[test]
+    fn a_duration_is_some_time() {
+        assert_eq!(duration("15ms"), Ok(Span { nanos: 15_000_000 }));
+        for text in ["0", "0s"] {
+            assert_eq!(duration(text), Err(format!("`{text}`: nothing would be sent; write e.g. 60s")));
+        }
+        assert_eq!(duration("15"), Err("15".parse::<Span>().unwrap_err().to_string()));
     }
 
     #[test]

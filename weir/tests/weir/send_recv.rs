@@ -283,6 +283,14 @@ fn ctrl_c_leaves_a_result() {
 }
 
 #[test]
+fn a_duration_does_not_put_off_announced_ends() {
+    let listening = Listening::start(&["--duration", "10m", "--json"]);
+    let (status, _, said) = run(&["send", "--to", &listening.address, "-n", "20", "--interval", "1ms"]);
+    assert_eq!(status, Some(0), "{said}");
+    assert_eq!(listening.json()["sessions"][0]["received"], 20);
+}
+
+#[test]
 fn one_forged_datagram_does_not_end_a_receiver_before_its_sender() {
     let listening = Listening::start(&["--json"]);
     // The end of session 258, of no messages, as the documented layout has it.

@@ -90,11 +90,12 @@ impl<'a> Ending<'a> {
     fn silence(&self, sessions: &mut Sessions<'_>, at: Nanos) -> Option<(Nanos, Ended)> {
         let idle = self.until.idle.map(nanos);
         let heard = sessions.last_arrival().or(self.until.idle_from_start.then_some(self.started));
-        let silent = idle.zip(heard).map(|(idle, heard)| (heard.saturating_add(idle), Ended::Idle));
+        let silent = idle.zip(heard).map(|(idle, heard)| heard.saturating_add(idle));
         let all_known = self.until.announced && sessions.seen() >= self.until.senders;
         let announced = if all_known { sessions.end(GRACE, idle, at) } else { None };
-        let ended = if sessions.all_announced() { Ended::Complete } else { Ended::Idle };
-        silent.into_iter().chain(announced.map(|end| (end, ended))).min_by_key(|(end, _)| *end)
+        // Where all have told their end, silence that is over before their time to become complete leaves nothing open.
+        let ended = if all_known && sessions.all_announced() { Ended::Complete } else { Ended::Idle };
+        silent.into_iter().chain(announced).min().map(|end| (end, ended))
     }
 
     /// TCP: the end that it means if all connections are closed; `None`: others may come. Without a sender in this
@@ -143,13 +144,17 @@ fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use weir_wire::probe::{Extension, Kind, Probe};
+
     use super::*;
     use crate::ReceiverSettings;
 
     #[test]
     fn an_end_between_look_and_wait_is_waited_for() {
         let settings = ReceiverSettings::new("127.0.0.1:0".parse().unwrap());
-        let (exchange, stop) = (Exchange::new(std::time::Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
         let mut sessions = Sessions::new(&settings, &exchange);
         let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
         assert_eq!(ending.check(&mut sessions, 1), Ok(None));
@@ -160,11 +165,31 @@ mod tests {
         assert!(!ending.awaits_exchange());
     }
 
+    /// An idle time that is shorter than the time that late messages have.
+    #[test]
+    fn silence_behind_the_announced_ends_of_all_is_a_good_end() {
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let peer = "127.0.0.1:5000".parse().unwrap();
+        for (senders, expected) in [(1, Ended::Complete), (2, Ended::Idle)] {
+            let until = Until { announced: true, senders, idle: Some(Duration::from_nanos(100)), ..Until::default() };
+            let settings = ReceiverSettings { until, ..ReceiverSettings::new("127.0.0.1:0".parse().unwrap()) };
+            let mut sessions = Sessions::new(&settings, &exchange);
+            // One of two is missing.
+            for (kind, sequence, sent) in [(Kind::Message, 0, 1), (Kind::End, 2, 2)] {
+                let extension = Some(Extension { intended: sent, clock: 1, incarnation: 1, length: 40 });
+                sessions.count(&Probe { kind, session: 7, sequence, sent, extension }, 40, peer, sent);
+            }
+            let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
+            assert_eq!(ending.check(&mut sessions, 101), Ok(Some(102)));
+            assert_eq!(ending.check(&mut sessions, 102), Err(expected));
+        }
+    }
+
     #[test]
     fn a_stop_waits_for_what_was_sent_and_not_for_long() {
         let settings = ReceiverSettings::new("127.0.0.1:0".parse().unwrap());
-        let until = Until { under_way: std::time::Duration::from_nanos(100), ..Until::default() };
-        let (exchange, stop) = (Exchange::new(std::time::Duration::MAX).unwrap(), Stop::new().unwrap());
+        let until = Until { under_way: Duration::from_nanos(100), ..Until::default() };
+        let (exchange, stop) = (Exchange::new(Duration::MAX).unwrap(), Stop::new().unwrap());
         let mut sessions = Sessions::new(&settings, &exchange);
         stop.set();
         // Nobody sends, and what has come is taken.

@@ -316,6 +316,22 @@ fn what_has_ended_gives_way_and_stays_in_the_sum() {
     assert_eq!((total.sent_at_least, total.delivered, total.lost, total.open), (1200, 1200, 0, 0));
 }
 
+/// Whether it stays in the list or gives way.
+#[test]
+fn an_end_alone_is_in_no_sum() {
+    for most in [1, 10] {
+        let report = received(most, |sessions| {
+            sessions.count(&probe(Kind::End, 9, u32::MAX, SECOND, 3), 40, peer(9), SECOND);
+            (0..20).for_each(|n| sessions.count(&probe(Kind::Message, 1, n, 3 * SECOND, 1), 40, peer(1), 3 * SECOND));
+            sessions.count(&probe(Kind::End, 1, 20, 3 * SECOND, 1), 40, peer(1), 3 * SECOND);
+        });
+        let total = report.total();
+        assert_eq!(report.evicted, u64::from(most == 1));
+        assert_eq!((total.sessions, total.sent_at_least, total.delivered, total.lost), (1, 20, 20, 0));
+        assert_eq!((total.ends_alone, total.ends_alone_messages), (1, u64::from(u32::MAX)));
+    }
+}
+
 #[test]
 fn what_finds_no_place_is_counted_without_its_announcements() {
     let report = received(1, |sessions| {
