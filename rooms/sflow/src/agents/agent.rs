@@ -105,7 +105,7 @@ impl Agent {
         &self.streams
     }
 
-    /// The stream that leapt ahead, if this datagram, which fits in none, goes on where it was before: the leap may have been somebody else's.
+    /// The stream that leapt, if this datagram, which fits in none, goes on where it was before: the leap may have been somebody else's.
     pub fn left(&self, now: Nanos, number: u32, uptime: u32) -> Option<StreamId> {
         self.streams.iter().find(|stream| stream.has_left(now, number, uptime)).map(|stream| stream.id)
     }

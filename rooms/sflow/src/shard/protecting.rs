@@ -48,6 +48,8 @@ struct Told {
     at: u64,
     gathering: Gathering,
     course: Course,
+    /// One more whenever its uptime leapt.
+    era: u16,
 }
 
 impl Protecting {
@@ -133,11 +135,11 @@ impl Protecting {
         let is_known = agent.streams().iter().any(|stream| stream.id == placed.stream && stream.since == 0);
         let streams = &mut self.told[slot];
         let at = streams.iter().position(|told| (told.agent, told.from, told.id) == (address, from, id));
-        let course = at.map(|at| &mut streams[at].course);
+        let of_it = at.map(|at| &mut streams[at]);
         let trouble = match placed.step {
             Step::Jump if placed.restarted => Some(Trouble::Restart),
             Step::Jump => Some(Trouble::Jump),
-            _ => sign(placed, (agent, course), sent, now)
+            _ => sign(placed, (agent, of_it), sent, now)
                 .map(Trouble::Speakers)
                 .or_else(|| rivals(agent, placed.stream, now).map(Trouble::Streams)),
         };
@@ -153,8 +155,8 @@ impl Protecting {
                 streams.remove(silent);
             }
             let course = Course::new(sent.number, sent.uptime, now);
-            streams.push(Told { agent: address, from, id, stream: self.stream, trouble, at: now, gathering, course });
-            let (stream, pause) = (self.stream, 0);
+            let (stream, pause, era) = (self.stream, 0, placed.moment.era);
+            streams.push(Told { agent: address, from, id, stream, trouble, at: now, gathering, course, era });
             self.outlet.heard(Heard { time: now, agent: address, stream, from, trouble, pause, is_known });
             return;
         };
@@ -206,7 +208,7 @@ impl Protecting {
         }
     }
 
-    /// A datagram was not taken that goes on where a stream was before it leapt ahead: one of the two is somebody else's, and what was told
+    /// A datagram was not taken that goes on where a stream was before it leapt: one of the two is somebody else's, and what was told
     /// since the leap may be. The stream begins again with the next such datagram, under another number: by then nobody would know whose it was.
     #[cold]
     pub(super) fn left(&mut self, now: u64, slot: u32, stream: StreamId, from: IpAddr) {
@@ -259,8 +261,9 @@ fn tell(outlet: &mut Outlet, told: &mut Told, sign: Sign, now: u64) {
 
 /// What shows that a datagram is somebody else's, or that one before it was.
 #[inline]
-fn sign(placed: &Placed, (agent, course): (&Agent, Option<&mut Course>), sent: &Sent<'_>, now: u64) -> Option<Sign> {
-    let course = course?;
+fn sign(placed: &Placed, (agent, told): (&Agent, Option<&mut Told>), sent: &Sent<'_>, now: u64) -> Option<Sign> {
+    let Told { course, era, .. } = told?;
+    let has_leapt = std::mem::replace(era, placed.moment.era) != placed.moment.era;
     let (numbered, granule) = ((sent.number, sent.uptime), placed.moment.granule);
     match placed.step {
         Step::Late => {
@@ -268,9 +271,15 @@ fn sign(placed: &Placed, (agent, course): (&Agent, Option<&mut Course>), sent: &
         }
         Step::Next | Step::Lost(_) => {
             let is_leap = matches!(placed.step, Step::Lost(lost) if lost >= LEAP);
-            let is_ahead = is_leap && course.is_ahead(sent.uptime, now);
+            let is_ahead = (is_leap || has_leapt) && course.is_ahead(sent.uptime, now);
+            let is_set = has_leapt && (is_ahead || course.is_back(sent.uptime));
             course.forward(numbered, granule, now);
-            is_ahead.then_some(Sign::Ahead)
+            match (is_ahead && is_leap, is_set) {
+                (true, _) => Some(Sign::Ahead),
+                // Of clocks that are set nobody knows who set them.
+                (_, true) => Some(Sign::Uptime),
+                _ => None,
+            }
         }
         _ => None,
     }
