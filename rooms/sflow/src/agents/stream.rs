@@ -56,6 +56,9 @@ pub struct Stream {
     pub discontinuities: u64,
     /// Uptimes that jumped while the sequence went on.
     pub uptime_jumps: u64,
+    /// Whether its datagrams come from where the agent is not, as far as that is known: no others continue it.
+    #[serde(skip)]
+    pub is_foreign: bool,
     /// When it was heard first; 0: before the program began.
     #[serde(skip)]
     pub since: Nanos,
@@ -119,6 +122,7 @@ impl Stream {
             restarts: 0,
             discontinuities: 0,
             uptime_jumps: 0,
+            is_foreign: false,
             since: now,
             former: None,
             is_contested: false,

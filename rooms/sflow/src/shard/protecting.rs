@@ -72,6 +72,12 @@ impl Protecting {
         &mut self.outlet
     }
 
+    /// Whether an agent that is listed does not speak from there.
+    #[inline]
+    pub(super) fn is_foreign(&self, agent: IpAddr, from: IpAddr) -> bool {
+        self.outlet.is_foreign(agent, from)
+    }
+
     /// A packet was sampled. What comes late may be somebody else's, who has seen which datagrams were lost and fills in their numbers: it is not
     /// looked at, and what is in order counts for it.
     #[inline]
@@ -123,8 +129,10 @@ impl Protecting {
         self.is_late = placed.step == Step::Late;
         let Some(agent) = agent else { return };
         let slot = placed.agent() as usize;
-        // Of agents that are made up by the thousand nothing is remembered.
-        if agent.proven {
+        let stream = agent.streams().iter().find(|stream| stream.id == placed.stream);
+        let (is_known, is_foreign) = stream.map_or((false, false), |stream| (stream.since == 0, stream.is_foreign));
+        // Of agents that are made up by the thousand nothing is remembered, nor is what others send.
+        if agent.proven && !is_foreign {
             self.contents.note(slot, sent);
         }
         if slot >= self.told.len() {
@@ -132,7 +140,6 @@ impl Protecting {
         }
         let id = (placed.stream, placed.moment.epoch);
         let Identity { address, sub_agent } = agent.identity;
-        let is_known = agent.streams().iter().any(|stream| stream.id == placed.stream && stream.since == 0);
         let streams = &mut self.told[slot];
         let at = streams.iter().position(|told| (told.agent, told.from, told.id) == (address, from, id));
         let of_it = at.map(|at| &mut streams[at]);
@@ -299,14 +306,15 @@ fn rivals(agent: &Agent, own: StreamId, now: u64) -> Option<usize> {
     if streams.len() < 2 {
         return None;
     }
-    let agents::Stream { since, is_disputed, .. } = *streams.iter().find(|stream| stream.id == own)?;
+    let agents::Stream { since, is_disputed, is_foreign, .. } = *streams.iter().find(|stream| stream.id == own)?;
     let is_rival = |stream: &&agents::Stream| {
         let silent = now.saturating_sub(stream.heard());
         let is_elder = stream.id < own && silent <= SILENCE;
         let is_twin = stream.id > own && since > 0 && stream.since <= since + AT_ONCE && silent <= AT_ONCE;
         is_elder || is_twin || is_disputed && stream.id != own && silent <= SILENCE
     };
-    let rivals = streams.iter().filter(is_rival).count();
+    // What others send from elsewhere speaks against nothing that comes from where the agent is.
+    let rivals = streams.iter().filter(|stream| stream.is_foreign == is_foreign).filter(is_rival).count();
     (rivals > 0).then_some(rivals + 1)
 }
 

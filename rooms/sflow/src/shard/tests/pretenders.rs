@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use weir_protect::evidence::Speakers;
 use weir_protect::model::Stream;
 use weir_protect::room::{Inlet, News, queue};
 use weir_wire::sflow::encode::{self, Flow, Header};
@@ -292,4 +293,25 @@ fn a_standstill_is_no_clock_that_leaps() {
         let troubles: BTreeSet<_> = scene.troubles.values().flatten().flatten().collect();
         assert!(troubles.is_empty(), "{every}: {troubles:?}");
     }
+}
+
+/// He knows numbers and uptime of the agent and of its samples, and is always before it, at another address than the one that is listed.
+#[test]
+fn who_speaks_from_elsewhere_disturbs_no_agent() {
+    let mut scene = Scene::new();
+    let speakers = Speakers::new([(AGENT.into(), None)]);
+    scene.shard.protect_others(&["192.0.2.0/24".parse().unwrap()], Arc::new(speakers));
+    let elsewhere = "10.0.0.66".parse().unwrap();
+    for step in 0..1_000u32 {
+        let (ms, uptime) = (u64::from(step) * 100, 500_000 + 100 * step);
+        scene.send(ms, AGENT, 0, (5_000 + step, uptime), HERE);
+        if step >= 400 {
+            scene.send(ms + 90, elsewhere, 0, (5_001 + step, uptime + 90), THERE);
+        }
+    }
+    assert!(scene.seen[&HERE].is_disjoint(&scene.seen[&THERE]), "{:?}", scene.seen);
+    assert!(scene.seen[&HERE].iter().all(|&stream| !scene.is_in_trouble(stream)), "{:#?}", scene.troubles);
+    let agent = scene.shard.agents_at(AGENT).next().unwrap();
+    let own = agent.streams().iter().find(|stream| !stream.is_foreign).unwrap().ledger();
+    assert_eq!((own.received, own.lost, own.duplicates, own.late), (1_000, 0, 0, 0));
 }
