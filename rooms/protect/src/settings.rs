@@ -10,6 +10,7 @@ use ipnet::IpNet;
 pub use crate::config::document::Unknown;
 use crate::config::document::{Access, Document, Hooks, Neighbour, OnStop};
 use crate::config::values::Exporter;
+use crate::evidence::Speakers;
 use crate::model::{Action, Class, Mode, Point};
 
 /// Everything that `[protect]` says.
@@ -179,5 +180,10 @@ impl Settings {
     /// All protected networks, none within another.
     pub fn protected(&self) -> Vec<IpNet> {
         IpNet::aggregate(&self.groups.values().flat_map(|group| &group.networks).copied().collect())
+    }
+
+    /// From where its agents speak.
+    pub fn speakers(&self) -> Speakers {
+        Speakers::new(self.agents.iter().map(|exporter| (exporter.agent, exporter.from)))
     }
 }

@@ -75,7 +75,8 @@ impl Rehearsal {
         let mut settings = settings.clone();
         settings.carrier.workers = 1;
         let shards = Shards::new(&settings, Names::read(&settings)?);
-        let (outlet, inlet) = queue(PLACES, &protect.protected(), Arc::default());
+        let (mut outlet, inlet) = queue(PLACES, &protect.protected(), Arc::default());
+        outlet.listen(Arc::new(protect.speakers()));
         let mut engine = Engine::new(Arc::new(protect));
         engine.set_atlas(Atlas::of(&shards.lookups()));
         let sampling = match sampling {

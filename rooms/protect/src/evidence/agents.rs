@@ -60,7 +60,9 @@ pub enum Sign {
     Clock,
     /// Datagrams are missing, and the uptime behind them is ahead of the agent's clock.
     Ahead,
-    /// A datagram goes on where the stream was before it leapt ahead.
+    /// Its numbers go on, and its uptime leaps to where the agent's clock cannot be.
+    Uptime,
+    /// A datagram goes on where the stream was before its numbers leapt ahead, or its uptime.
     Leap,
     /// Samples of an interface have numbers that have come, or numbers or a pool that go on by turns at two places.
     Samples,
@@ -79,7 +81,8 @@ impl fmt::Display for Trouble {
                     Sign::Content => "one datagram came with two contents",
                     Sign::Clock => "a datagram was sent after those that it is numbered before",
                     Sign::Ahead => "numbers are left out, and its clock is ahead of the agent's",
-                    Sign::Leap => "its sequence leapt ahead, and goes on from where it was before, too",
+                    Sign::Uptime => "its numbers go on, and its clock leapt",
+                    Sign::Leap => "its sequence or clock leapt, and goes on from where it was before, too",
                     Sign::Samples => "samples of one interface are numbered or counted by two",
                 };
                 write!(out, "somebody else speaks in its name: {shown}")

@@ -13,6 +13,7 @@
 mod agents;
 mod counters;
 mod readings;
+mod speakers;
 
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ use ipnet::IpNet;
 
 pub use agents::{Heard, Sign, Trouble};
 pub use counters::Counts;
+pub use speakers::Speakers;
 
 pub(crate) use agents::Agents;
 pub(crate) use counters::{Place, Ports};

@@ -11,7 +11,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Waker;
 use super::thinning::Thinning;
-use crate::evidence::{Counts, Heard};
+use crate::evidence::{Counts, Heard, Speakers};
 use crate::model::{Packet, Point, Sighting, Stream};
 
 /// What a shard tells.
@@ -47,6 +47,7 @@ pub struct Outlet {
     waker: Arc<Waker>,
     /// In the order of addresses, none within another.
     protected: Arc<[IpNet]>,
+    speakers: Arc<Speakers>,
     totals: Arc<Totals>,
     thinning: Thinning,
     is_new: bool,
@@ -72,7 +73,8 @@ pub fn queue(places: usize, protected: &[IpNet], waker: Arc<Waker>) -> (Outlet, 
     let (producer, consumer) = RingBuffer::new(places);
     let totals = Arc::<Totals>::default();
     let (protected, thinning) = (sorted(protected), Thinning::new(RandomState::default().hash_one(places)));
-    let outlet = Outlet { queue: producer, waker, protected, totals: totals.clone(), thinning, is_new: false };
+    let (speakers, is_new) = (Arc::default(), false);
+    let outlet = Outlet { queue: producer, waker, protected, speakers, totals: totals.clone(), thinning, is_new };
     (outlet, Inlet { queue: consumer, totals })
 }
 
@@ -135,6 +137,17 @@ impl Outlet {
     /// Tells of packets to other networks from now on.
     pub fn protect(&mut self, networks: &[IpNet]) {
         self.protected = sorted(networks);
+    }
+
+    /// Takes agents to speak from there, from now on; before the first time each speaks from anywhere.
+    pub fn listen(&mut self, speakers: Arc<Speakers>) {
+        self.speakers = speakers;
+    }
+
+    /// Whether an agent that is listed does not speak from there.
+    #[inline]
+    pub fn is_foreign(&self, agent: IpAddr, from: IpAddr) -> bool {
+        self.speakers.is_foreign(agent, from)
     }
 
     #[inline]

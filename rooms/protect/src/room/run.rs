@@ -99,7 +99,13 @@ impl Room {
         };
         let instance = known.iter().rev().find_map(|entry| entry.instance.as_ref()?.parse().ok());
         let speaker = speaker(instance.map_or_else(fresh, Ok)?)?;
-        let (outlets, inlets) = (0..shards).map(|_| queue(PLACES, &settings.protected(), waker.clone())).unzip();
+        let speakers = Arc::new(settings.speakers());
+        let open = |_| {
+            let (mut outlet, inlet) = queue(PLACES, &settings.protected(), waker.clone());
+            outlet.listen(speakers.clone());
+            (outlet, inlet)
+        };
+        let (outlets, inlets) = (0..shards).map(open).unzip();
         let newest = known[known.len().saturating_sub(SHOWN)..].to_vec();
         engine.guard.restore(known, now);
         let board = Arc::new(engine.board(speaker.as_ref().map(|speaker| speaker.speaking()), Counts::default(), now));

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use super::sequence::{Ledger, Step};
 use super::stream::{Fit, SILENCE, Stream, StreamId, millis, plausible, since};
@@ -30,6 +30,8 @@ pub struct Agent {
     pub heard: Nanos,
     /// Whether datagrams that continue one another have come over some time: forged ones hardly do.
     pub proven: bool,
+    /// Those of others are not kept over a restart: then nobody would know any more whose they are.
+    #[serde(serialize_with = "of_its_own")]
     streams: Vec<Stream>,
     #[serde(skip)]
     strangers: Vec<Stranger>,
@@ -71,7 +73,11 @@ pub(super) struct Stranger {
     number: u32,
     uptime: u32,
     heard: Nanos,
+    is_foreign: bool,
 }
+
+/// Number and uptime of a datagram, and whether it comes from where its agent is not.
+type Told = (u32, u32, bool);
 
 /// Where a datagram belongs.
 pub(super) enum Place {
@@ -105,9 +111,10 @@ impl Agent {
         &self.streams
     }
 
-    /// The stream that leapt ahead, if this datagram, which fits in none, goes on where it was before: the leap may have been somebody else's.
-    pub fn left(&self, now: Nanos, number: u32, uptime: u32) -> Option<StreamId> {
-        self.streams.iter().find(|stream| stream.has_left(now, number, uptime)).map(|stream| stream.id)
+    /// The stream that leapt, if this datagram, which fits in none, goes on where it was before: the leap may have been somebody else's.
+    pub fn left(&self, now: Nanos, (number, uptime): (u32, u32), is_foreign: bool) -> Option<StreamId> {
+        let has_left = |stream: &&Stream| stream.is_foreign == is_foreign && stream.has_left(now, number, uptime);
+        self.streams.iter().find(has_left).map(|stream| stream.id)
     }
 
     /// Addresses from which its datagrams came of late, the newest first, few of them: its own, or relays'.
@@ -165,32 +172,44 @@ impl Agent {
     }
 
     #[inline]
-    pub(super) fn place(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
+    pub(super) fn place(&mut self, now: Nanos, told: Told, next: &mut u32) -> Place {
         self.heard = now;
         self.past.datagrams += 1;
-        let fits = self.streams.iter().map(|stream| stream.fit(now, number, uptime)).enumerate();
+        let (number, uptime, is_foreign) = told;
+        let streams = self.streams.iter().enumerate().filter(|(_, stream)| stream.is_foreign == is_foreign);
+        let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime)));
         match fits.max_by_key(|&(index, fit)| (fit, std::cmp::Reverse(index))) {
             Some((index, fit)) if fit != Fit::None => {
                 Place::Stream(index, self.streams[index].advance(now, number, uptime))
             }
-            Some(_) => self.strange(now, number, uptime, next),
-            None => self.open(now, number, uptime, next),
+            Some(_) => self.strange(now, told, next),
+            // One datagram from elsewhere is not enough where somebody is heard.
+            None if is_foreign && !self.streams.is_empty() => self.strange(now, told, next),
+            None => self.open(now, told, next),
         }
     }
 
     /// Two strangers that continue one another are a stream, or what has become of one.
     #[cold]
-    fn strange(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
-        self.streams.iter_mut().for_each(|stream| stream.is_disputed |= stream.has_left(now, number, uptime));
-        if let Some(index) = self.streams.iter().position(|stream| stream.resumes(now, number, uptime)) {
+    fn strange(&mut self, now: Nanos, told: Told, next: &mut u32) -> Place {
+        let (number, uptime, is_foreign) = told;
+        let of_its_kind = |stream: &Stream| stream.is_foreign == is_foreign;
+        for stream in self.streams.iter_mut().filter(|stream| of_its_kind(stream)) {
+            stream.is_disputed |= stream.has_left(now, number, uptime);
+        }
+        let resumes = |stream: &Stream| of_its_kind(stream) && stream.resumes(now, number, uptime);
+        if let Some(index) = self.streams.iter().position(resumes) {
             return self.resume(index, now, number, uptime, next);
         }
-        let known = self.strangers.iter().position(|stranger| stranger.continued(now, number, uptime));
+        let continued = |one: &Stranger| one.is_foreign == is_foreign && one.continued(now, number, uptime);
+        let known = self.strangers.iter().position(continued);
         let Some(known) = known else {
             if self.strangers.len() == STRANGERS {
-                self.strangers.remove(0);
+                // Others' go first.
+                let foreign = self.strangers.iter().position(|one| one.is_foreign);
+                self.strangers.remove(foreign.unwrap_or(0));
             }
-            self.strangers.push(Stranger { number, uptime, heard: now });
+            self.strangers.push(Stranger { number, uptime, heard: now, is_foreign });
             self.past.strangers += 1;
             return Place::Nowhere;
         };
@@ -200,10 +219,11 @@ impl Agent {
             let restart = stream.may_restart(first.heard, first.uptime);
             stream.may_be_over(first.heard) && (restart || stream.may_jump(first.heard, first.number, first.uptime))
         };
-        let candidates = (0..self.streams.len()).filter(|&index| again(&self.streams[index]));
+        let may_be = |index: &usize| of_its_kind(&self.streams[*index]) && again(&self.streams[*index]);
+        let candidates = (0..self.streams.len()).filter(may_be);
         let place = match candidates.min_by_key(|&index| self.streams[index].heard()) {
             Some(index) => Place::Again(index, self.streams[index].restart(first.heard, first.number, first.uptime)),
-            None => self.open(first.heard, first.number, first.uptime, next),
+            None => self.open(first.heard, (first.number, first.uptime, is_foreign), next),
         };
         self.past.strangers -= 1;
         if let Place::Again(index, _) | Place::New(index, _) = place {
@@ -230,7 +250,8 @@ impl Agent {
     fn adopt(&mut self, index: usize, now: Nanos) {
         let (stream, past) = (&mut self.streams[index], &mut self.past);
         self.strangers.retain(|one| {
-            let fits = stream.fit(now, one.number, one.uptime) == Fit::Both;
+            let is_alike = one.is_foreign == stream.is_foreign;
+            let fits = is_alike && stream.fit(now, one.number, one.uptime) == Fit::Both;
             if fits {
                 stream.advance(now, one.number, one.uptime);
                 past.strangers -= 1;
@@ -239,18 +260,22 @@ impl Agent {
         });
     }
 
-    fn open(&mut self, now: Nanos, number: u32, uptime: u32, next: &mut u32) -> Place {
-        let stream = Stream::new(StreamId(*next), now, number, uptime);
+    fn open(&mut self, now: Nanos, (number, uptime, is_foreign): Told, next: &mut u32) -> Place {
+        let mut stream = Stream::new(StreamId(*next), now, number, uptime);
+        stream.is_foreign = is_foreign;
         *next += 1;
         if self.streams.len() < STREAMS {
             self.streams.push(stream);
             return Place::New(self.streams.len() - 1, None);
         }
         // Nobody pushes out the one that was there first, as long as it goes on.
-        let oldest = (0..STREAMS).min_by_key(|&index| self.streams[index].id).unwrap_or(0);
+        let place = |index: usize| (self.streams[index].is_foreign, self.streams[index].id);
+        let oldest = (0..STREAMS).min_by_key(|&index| place(index)).unwrap_or(0);
         let goes_on = now.saturating_sub(self.streams[oldest].heard()) <= SILENCE;
         let may_go = (0..STREAMS).filter(|&index| index != oldest || !goes_on);
-        let quietest = may_go.min_by_key(|&index| self.streams[index].heard()).unwrap_or(0);
+        // Others' streams go first.
+        let turn = |index: usize| (!self.streams[index].is_foreign, self.streams[index].heard());
+        let quietest = may_go.min_by_key(|&index| turn(index)).unwrap_or(0);
         let gone = std::mem::replace(&mut self.streams[quietest], stream);
         self.past.take(&gone);
         self.past.evicted_streams += 1;
@@ -277,9 +302,14 @@ impl AgentLedger {
     }
 }
 
+/// Those of an agent's streams that come from where it is, or may.
+fn of_its_own<S: Serializer>(streams: &[Stream], to: S) -> Result<S::Ok, S::Error> {
+    streams.iter().filter(|stream| !stream.is_foreign).collect::<Vec<_>>().serialize(to)
+}
+
 impl Stranger {
     pub(super) fn new(now: Nanos, number: u32, uptime: u32) -> Self {
-        Self { number, uptime, heard: now }
+        Self { number, uptime, heard: now, is_foreign: false }
     }
 
     /// Whether a datagram goes on where this one ended: further on in both.

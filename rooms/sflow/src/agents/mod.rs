@@ -3,6 +3,7 @@
 //! ```text
 //! (agent address, sub-agent) -> newcomers: on credit, else on probation -> Agent
 //!    Agent -> streams: by sequence and uptime -> Sequence: next, lost, late, duplicate
+//!         |   those that come from where the agent is not have streams of their own, as far as anybody knows where it is
 //!         \-> strangers: continue no stream; two that continue one another are a restart, or another stream
 //!    (stream, data source) -> whatever is kept of it
 //! ```

@@ -56,6 +56,9 @@ pub struct Stream {
     pub discontinuities: u64,
     /// Uptimes that jumped while the sequence went on.
     pub uptime_jumps: u64,
+    /// Whether its datagrams come from where the agent is not, as far as that is known: no others continue it.
+    #[serde(skip)]
+    pub is_foreign: bool,
     /// When it was heard first; 0: before the program began.
     #[serde(skip)]
     pub since: Nanos,
@@ -65,7 +68,8 @@ pub struct Stream {
     /// Whether somebody else has begun again in its name: it has to be silent before that is believed once more.
     #[serde(skip)]
     is_contested: bool,
-    /// Number, uptime and arrival of the datagram before the last great leap ahead, and before the first one of late: who leaps twice hides none.
+    /// Number, uptime and arrival of the datagram before the last great leap, of the numbers ahead or of the clock, and before the first one of
+    /// late: who leaps twice hides none.
     #[serde(skip)]
     leapt_from: [Option<(u32, u32, Nanos)>; 2],
     /// Whether another one has gone on where this leapt from: nobody knows which of them is the agent.
@@ -118,6 +122,7 @@ impl Stream {
             restarts: 0,
             discontinuities: 0,
             uptime_jumps: 0,
+            is_foreign: false,
             since: now,
             former: None,
             is_contested: false,
@@ -203,13 +208,14 @@ impl Stream {
         })
     }
 
-    /// Whether a datagram that does not fit goes on where this leapt ahead from: then one of the two is somebody else.
+    /// Whether a datagram that does not fit goes on where this leapt from: then one of the two is somebody else.
     pub(super) fn has_left(&self, now: Nanos, number: u32, uptime: u32) -> bool {
-        self.leapt_from.iter().flatten().any(|&(from, told, heard)| {
+        let is_behind = self.sequence.ahead(number).is_some_and(|ahead| ahead <= 0) || since(self.uptime, uptime) < 0;
+        let goes_on = |&(from, told, heard): &(u32, u32, Nanos)| {
             let ahead = i64::from(number.wrapping_sub(from) as i32);
-            let behind = self.sequence.ahead(number).is_some_and(|ahead| ahead < 0);
-            behind && (1..=BURST).contains(&ahead) && plausible(told, uptime, millis(now, heard))
-        })
+            (1..=BURST).contains(&ahead) && plausible(told, uptime, millis(now, heard))
+        };
+        is_behind && self.leapt_from.iter().flatten().any(goes_on)
     }
 
     /// Goes on where it was before it began again; what it has been since, as a stream by this number.
@@ -235,28 +241,37 @@ impl Stream {
     #[inline]
     pub(super) fn advance(&mut self, now: Nanos, number: u32, uptime: u32) -> Step {
         let step = self.sequence.advance(number);
-        if let Step::Lost(lost) = step
-            && lost >= LEAP
-        {
-            let from = (number.wrapping_sub(lost + 1), self.uptime, self.heard);
-            let first = self.leapt_from[1].filter(|first| now.saturating_sub(first.2) <= SILENCE);
-            self.leapt_from = [Some(from), first.or(Some(from))];
+        let lost = match step {
+            Step::Next => 0,
+            Step::Lost(lost) => lost,
+            _ => return step,
+        };
+        let is_right = plausible(self.uptime, uptime, millis(now, self.heard));
+        // A clock that was set, or somebody else who knows the number and not the time: the agent goes on where it was.
+        if lost >= LEAP || !is_right && self.trust > 0 {
+            self.leave(now, number.wrapping_sub(lost + 1));
         }
-        if matches!(step, Step::Next | Step::Lost(_)) {
-            if plausible(self.uptime, uptime, millis(now, self.heard)) {
-                self.trust = (self.trust + 1).min(TRUSTED);
-            } else {
-                self.trust = self.trust.saturating_sub(TRUSTED / 2);
-                self.uptime_jumps += 1;
-                self.era = self.era.wrapping_add(1);
-                self.start = (uptime, now);
-            }
-            (self.uptime, self.heard) = (uptime, now);
-            if self.granule == 0 || !uptime.is_multiple_of(self.granule) {
-                self.granule = gcd(uptime, self.granule);
-            }
+        if is_right {
+            self.trust = (self.trust + 1).min(TRUSTED);
+        } else {
+            self.trust = self.trust.saturating_sub(TRUSTED / 2);
+            self.uptime_jumps += 1;
+            self.era = self.era.wrapping_add(1);
+            self.start = (uptime, now);
+        }
+        (self.uptime, self.heard) = (uptime, now);
+        if self.granule == 0 || !uptime.is_multiple_of(self.granule) {
+            self.granule = gcd(uptime, self.granule);
         }
         step
+    }
+
+    /// It leaps away from this number.
+    #[cold]
+    fn leave(&mut self, now: Nanos, number: u32) {
+        let from = (number, self.uptime, self.heard);
+        let first = self.leapt_from[1].filter(|first| now.saturating_sub(first.2) <= SILENCE);
+        self.leapt_from = [Some(from), first.or(Some(from))];
     }
 
     /// Begins again with another run of the same agent.

@@ -167,9 +167,20 @@ impl<T> Agents<T> {
         }
     }
 
-    /// Finds out what a datagram is.
-    #[inline]
+    /// Finds out what a datagram is that comes from where its agent is.
     pub fn datagram(&mut self, now: Nanos, who: Identity, number: u32, uptime: u32) -> Verdict {
+        self.datagram_from(now, who, (number, uptime), false)
+    }
+
+    /// Finds out what a datagram is. `is_foreign`: it comes from where its agent is not: it continues none but such streams.
+    #[inline]
+    pub fn datagram_from(
+        &mut self,
+        now: Nanos,
+        who: Identity,
+        (number, uptime): (u32, u32),
+        is_foreign: bool,
+    ) -> Verdict {
         let slot = match self.by_identity.get(&who) {
             Some(&slot) => slot,
             None => match self.newcomer(now, who, number, uptime) {
@@ -178,7 +189,7 @@ impl<T> Agents<T> {
             },
         };
         let Some(agent) = self.agents.get_mut(slot) else { return Verdict::Refused };
-        let (index, step, restarted) = match agent.place(now, number, uptime, &mut self.next_stream) {
+        let (index, step, restarted) = match agent.place(now, (number, uptime, is_foreign), &mut self.next_stream) {
             Place::Stream(_, Step::Duplicate) => return Verdict::Duplicate,
             Place::Stream(_, Step::Stale) => return Verdict::Stale,
             Place::Nowhere => return Verdict::Stranger,

@@ -46,9 +46,18 @@ pub(super) struct Sampled {
 }
 
 impl Order {
-    /// A sample came. Not to be told of the first one.
+    /// A sample came; whether it shows that there are two hands. Not to be told of the first one.
     #[inline]
-    pub(super) fn take(&mut self, sampled: &Sampled) {
+    pub(super) fn take(&mut self, sampled: &Sampled) -> bool {
+        let was_broken = std::mem::take(&mut self.is_broken);
+        self.judge(sampled);
+        let is_broken = self.is_broken;
+        self.is_broken |= was_broken;
+        is_broken
+    }
+
+    #[inline]
+    fn judge(&mut self, sampled: &Sampled) {
         let made = match sampled.step {
             Step::Next => 1,
             Step::Lost(lost) => lost.saturating_add(1),

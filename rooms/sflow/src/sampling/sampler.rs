@@ -102,13 +102,19 @@ impl Sampler {
         let ahead = self.sequence.ahead(number);
         let again = ahead == Some(0);
         let step = self.sequence.advance(number);
+        let mut is_anothers = false;
         if let Some(ahead) = ahead {
             let (number, pool) = ((number, number.wrapping_sub(ahead as u32)), (pool, self.pool));
             let (late, rate, now) = (moment.late, self.nominal, moment.now);
-            self.order.take(&Sampled { step, late, number, pool, rate, now });
+            is_anothers = self.order.take(&Sampled { step, late, number, pool, rate, now });
         }
         let made = match step {
             Step::Duplicate | Step::Stale if moment.late => return None,
+            _ if is_anothers => {
+                self.part(step, number);
+                self.baseline(rate, pool, drops);
+                return Some(self.weigh(None));
+            }
             // Datagrams have no duplicates here: the agent does not count its samples.
             Step::Duplicate if again => 1,
             Step::Duplicate | Step::Stale => {
@@ -158,6 +164,17 @@ impl Sampler {
         let sequence = std::mem::take(&mut self.sequence);
         *self = Self { sequence, epoch: self.epoch, report: self.report, ..Self::default() };
         self.baseline(rate, pool, drops);
+    }
+
+    /// Somebody else has numbered or counted samples here: what the pool grew by of late may be his, and is nothing that the agent's stand for.
+    #[cold]
+    fn part(&mut self, step: Step, number: u32) {
+        if matches!(step, Step::Duplicate | Step::Stale) {
+            self.sequence.restart(number);
+        }
+        (self.growth, self.made, self.memory) = (self.nominal as f32, 1.0, PRIOR);
+        self.arrivals = Arrivals::of_chance(PRIOR);
+        self.exact = 0;
     }
 
     fn baseline(&mut self, rate: u32, pool: u32, drops: u32) {

@@ -370,3 +370,16 @@ fn what_an_agent_and_a_network_do_is_of_one() {
         still.forged(5 + turn, 77)
     }));
 }
+
+/// One sample that is somebody else's lets the pool leap, ahead or back: the agent's own stand for what they stood for before.
+#[test]
+fn what_somebody_else_has_counted_is_not_shared_out_among_the_agents_samples() {
+    for ahead in [800_u32, 800_u32.wrapping_neg()] {
+        let mut counting = Counting::new(17);
+        let (number, pool) = (counting.number, counting.pool);
+        counting.forged(number.wrapping_add(ahead), pool.wrapping_add(ahead.wrapping_mul(200 * RATE)));
+        let found = (0..3).filter(|_| counting.agent()).count();
+        assert_eq!(found, 1, "{ahead}");
+        close(counting.sampler.effective_rate(), f64::from(RATE), 0.01);
+    }
+}

@@ -21,6 +21,8 @@ pub(super) struct Course {
     window: u64,
     /// In what steps uptimes go, ms; 0: not with the time.
     granule: u32,
+    /// That of the datagram which is furthest, ms.
+    uptime: u32,
     /// Numbers that had come, and when; ascending.
     marks: VecDeque<(u32, Nanos)>,
 }
@@ -32,13 +34,13 @@ impl Course {
         marks.push_back((number, now));
         let mut best = [NOTHING; WINDOWS];
         best[0] = (0, 1);
-        Self { start: (uptime, now), best, window: now / WINDOW, granule: 0, marks }
+        Self { start: (uptime, now), best, window: now / WINDOW, granule: 0, uptime, marks }
     }
 
     /// A datagram came that is further than all before. `granule`: in what steps uptimes go, ms; 0: not with the time.
     #[inline]
     pub(super) fn forward(&mut self, (number, uptime): (u32, u32), granule: u32, now: Nanos) {
-        self.granule = granule;
+        (self.granule, self.uptime) = (granule, uptime);
         if now / WINDOW != self.window {
             self.begin_window(uptime, now);
         }
@@ -67,9 +69,18 @@ impl Course {
     /// Whether an uptime is further ahead than the agent's clock can be, as it has gone so far.
     #[inline]
     pub(super) fn is_ahead(&self, uptime: u32, now: Nanos) -> bool {
-        let is_known = |(_, count): &(i64, u32)| *count >= KNOWN && self.granule > 0;
-        let line = self.line().filter(is_known);
+        let line = self.line().filter(|line| self.is_known(line));
         line.is_some_and(|(line, _)| self.ahead(uptime, now) > line + AHEAD + i64::from(self.granule))
+    }
+
+    /// Whether a clock that has gone with ours so far goes back.
+    pub(super) fn is_back(&self, uptime: u32) -> bool {
+        let is_known = self.line().is_some_and(|line| self.is_known(&line));
+        is_known && (uptime.wrapping_sub(self.uptime) as i32) < 0
+    }
+
+    fn is_known(&self, line: &(i64, u32)) -> bool {
+        line.1 >= KNOWN && self.granule > 0
     }
 
     /// How much longer a datagram was on its way than others, ns. By the windows that have ended, and the one in which uptimes were ahead least:

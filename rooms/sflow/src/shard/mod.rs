@@ -94,9 +94,9 @@ impl Shards {
         self.shards.iter().zip(outlets).for_each(|(shard, outlet)| shard.read(|shard| shard.protect(outlet)));
     }
 
-    /// Tells it of packets to other networks from now on.
-    pub fn protect_others(&self, networks: &[ipnet::IpNet]) {
-        self.each(|shard| shard.protect_others(networks)).for_each(drop);
+    /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
+    pub fn protect_others(&self, networks: &[ipnet::IpNet], speakers: &Arc<weir_protect::evidence::Speakers>) {
+        self.each(|shard| shard.protect_others(networks, speakers.clone())).for_each(drop);
     }
 
     /// A reader's turn at each.

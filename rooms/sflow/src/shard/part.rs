@@ -131,11 +131,14 @@ impl Shard {
             return Fate::NotAllowed;
         }
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
-        let verdict = self.agents.datagram(now.nanos, who, datagram.sequence, datagram.uptime);
+        // Who speaks in an agent's name from elsewhere takes no place in its streams, whatever number he knows.
+        let from = peer.ip().to_canonical();
+        let is_foreign = self.protecting.as_ref().is_some_and(|protecting| protecting.is_foreign(who.address, from));
+        let verdict = self.agents.datagram_from(now.nanos, who, (datagram.sequence, datagram.uptime), is_foreign);
         let sent = Sent { number: datagram.sequence, uptime: datagram.uptime, bytes };
         let Verdict::Placed(placed) = verdict else {
             if self.protecting.is_some() {
-                self.refused(&verdict, who, (&datagram, &sent, peer.ip().to_canonical()), now);
+                self.refused(&verdict, who, (&datagram, &sent, from), now);
             }
             return Fate::from(&verdict);
         };
@@ -148,7 +151,7 @@ impl Shard {
         self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
         if let Some(protecting) = &mut self.protecting {
-            protecting.placed(now.nanos, &placed, self.agents.at(placed.agent()), (&sent, peer.ip().to_canonical()));
+            protecting.placed(now.nanos, &placed, self.agents.at(placed.agent()), (&sent, from));
         }
         self.find_sources(&placed, &datagram);
         let mut number = 0;
@@ -186,13 +189,15 @@ impl Shard {
     ) {
         let slot = self.agents.slot(&who);
         let Self { protecting: Some(protecting), names, agents, .. } = self else { return };
+        let is_foreign = protecting.is_foreign(who.address, from);
         if let (Verdict::Stranger, Some(slot)) = (verdict, slot)
-            && let Some(stream) = agents.at(slot).and_then(|agent| agent.left(now.nanos, sent.number, sent.uptime))
+            && let Some(agent) = agents.at(slot)
+            && let Some(stream) = agent.left(now.nanos, (sent.number, sent.uptime), is_foreign)
         {
             protecting.left(now.nanos, slot, stream, from);
         }
         match (verdict, slot) {
-            (Verdict::Duplicate, Some(slot)) if protecting.repeated(now.nanos, slot, (sent, from)) => {
+            (Verdict::Duplicate, Some(slot)) if !is_foreign && protecting.repeated(now.nanos, slot, (sent, from)) => {
                 let flows = datagram.samples().flatten().filter_map(|sample| match sample {
                     Sample::Flow(sample) => Some(sample),
                     _ => None,
@@ -346,9 +351,16 @@ impl Shard {
         self.protecting = Some(Box::new(Protecting::new(outlet)));
     }
 
-    /// Tells it of packets to other networks from now on.
-    pub(super) fn protect_others(&mut self, networks: &[ipnet::IpNet]) {
-        self.protecting.iter_mut().for_each(|protecting| protecting.outlet().protect(networks));
+    /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
+    pub(super) fn protect_others(
+        &mut self,
+        networks: &[ipnet::IpNet],
+        speakers: Arc<weir_protect::evidence::Speakers>,
+    ) {
+        if let Some(protecting) = &mut self.protecting {
+            protecting.outlet().protect(networks);
+            protecting.outlet().listen(speakers);
+        }
     }
 
     /// Goes over to other settings; what is known stays.

@@ -48,6 +48,8 @@ struct Told {
     at: u64,
     gathering: Gathering,
     course: Course,
+    /// One more whenever its uptime leapt.
+    era: u16,
 }
 
 impl Protecting {
@@ -68,6 +70,12 @@ impl Protecting {
 
     pub(super) fn outlet(&mut self) -> &mut Outlet {
         &mut self.outlet
+    }
+
+    /// Whether an agent that is listed does not speak from there.
+    #[inline]
+    pub(super) fn is_foreign(&self, agent: IpAddr, from: IpAddr) -> bool {
+        self.outlet.is_foreign(agent, from)
     }
 
     /// A packet was sampled. What comes late may be somebody else's, who has seen which datagrams were lost and fills in their numbers: it is not
@@ -121,8 +129,10 @@ impl Protecting {
         self.is_late = placed.step == Step::Late;
         let Some(agent) = agent else { return };
         let slot = placed.agent() as usize;
-        // Of agents that are made up by the thousand nothing is remembered.
-        if agent.proven {
+        let stream = agent.streams().iter().find(|stream| stream.id == placed.stream);
+        let (is_known, is_foreign) = stream.map_or((false, false), |stream| (stream.since == 0, stream.is_foreign));
+        // Of agents that are made up by the thousand nothing is remembered, nor is what others send.
+        if agent.proven && !is_foreign {
             self.contents.note(slot, sent);
         }
         if slot >= self.told.len() {
@@ -130,14 +140,13 @@ impl Protecting {
         }
         let id = (placed.stream, placed.moment.epoch);
         let Identity { address, sub_agent } = agent.identity;
-        let is_known = agent.streams().iter().any(|stream| stream.id == placed.stream && stream.since == 0);
         let streams = &mut self.told[slot];
         let at = streams.iter().position(|told| (told.agent, told.from, told.id) == (address, from, id));
-        let course = at.map(|at| &mut streams[at].course);
+        let of_it = at.map(|at| &mut streams[at]);
         let trouble = match placed.step {
             Step::Jump if placed.restarted => Some(Trouble::Restart),
             Step::Jump => Some(Trouble::Jump),
-            _ => sign(placed, (agent, course), sent, now)
+            _ => sign(placed, (agent, of_it), sent, now)
                 .map(Trouble::Speakers)
                 .or_else(|| rivals(agent, placed.stream, now).map(Trouble::Streams)),
         };
@@ -153,8 +162,8 @@ impl Protecting {
                 streams.remove(silent);
             }
             let course = Course::new(sent.number, sent.uptime, now);
-            streams.push(Told { agent: address, from, id, stream: self.stream, trouble, at: now, gathering, course });
-            let (stream, pause) = (self.stream, 0);
+            let (stream, pause, era) = (self.stream, 0, placed.moment.era);
+            streams.push(Told { agent: address, from, id, stream, trouble, at: now, gathering, course, era });
             self.outlet.heard(Heard { time: now, agent: address, stream, from, trouble, pause, is_known });
             return;
         };
@@ -206,7 +215,7 @@ impl Protecting {
         }
     }
 
-    /// A datagram was not taken that goes on where a stream was before it leapt ahead: one of the two is somebody else's, and what was told
+    /// A datagram was not taken that goes on where a stream was before it leapt: one of the two is somebody else's, and what was told
     /// since the leap may be. The stream begins again with the next such datagram, under another number: by then nobody would know whose it was.
     #[cold]
     pub(super) fn left(&mut self, now: u64, slot: u32, stream: StreamId, from: IpAddr) {
@@ -259,8 +268,9 @@ fn tell(outlet: &mut Outlet, told: &mut Told, sign: Sign, now: u64) {
 
 /// What shows that a datagram is somebody else's, or that one before it was.
 #[inline]
-fn sign(placed: &Placed, (agent, course): (&Agent, Option<&mut Course>), sent: &Sent<'_>, now: u64) -> Option<Sign> {
-    let course = course?;
+fn sign(placed: &Placed, (agent, told): (&Agent, Option<&mut Told>), sent: &Sent<'_>, now: u64) -> Option<Sign> {
+    let Told { course, era, .. } = told?;
+    let has_leapt = std::mem::replace(era, placed.moment.era) != placed.moment.era;
     let (numbered, granule) = ((sent.number, sent.uptime), placed.moment.granule);
     match placed.step {
         Step::Late => {
@@ -268,9 +278,15 @@ fn sign(placed: &Placed, (agent, course): (&Agent, Option<&mut Course>), sent: &
         }
         Step::Next | Step::Lost(_) => {
             let is_leap = matches!(placed.step, Step::Lost(lost) if lost >= LEAP);
-            let is_ahead = is_leap && course.is_ahead(sent.uptime, now);
+            let is_ahead = (is_leap || has_leapt) && course.is_ahead(sent.uptime, now);
+            let is_set = has_leapt && (is_ahead || course.is_back(sent.uptime));
             course.forward(numbered, granule, now);
-            is_ahead.then_some(Sign::Ahead)
+            match (is_ahead && is_leap, is_set) {
+                (true, _) => Some(Sign::Ahead),
+                // Of clocks that are set nobody knows who set them.
+                (_, true) => Some(Sign::Uptime),
+                _ => None,
+            }
         }
         _ => None,
     }
@@ -290,14 +306,15 @@ fn rivals(agent: &Agent, own: StreamId, now: u64) -> Option<usize> {
     if streams.len() < 2 {
         return None;
     }
-    let agents::Stream { since, is_disputed, .. } = *streams.iter().find(|stream| stream.id == own)?;
+    let agents::Stream { since, is_disputed, is_foreign, .. } = *streams.iter().find(|stream| stream.id == own)?;
     let is_rival = |stream: &&agents::Stream| {
         let silent = now.saturating_sub(stream.heard());
         let is_elder = stream.id < own && silent <= SILENCE;
         let is_twin = stream.id > own && since > 0 && stream.since <= since + AT_ONCE && silent <= AT_ONCE;
         is_elder || is_twin || is_disputed && stream.id != own && silent <= SILENCE
     };
-    let rivals = streams.iter().filter(is_rival).count();
+    // What others send from elsewhere speaks against nothing that comes from where the agent is.
+    let rivals = streams.iter().filter(|stream| stream.is_foreign == is_foreign).filter(is_rival).count();
     (rivals > 0).then_some(rivals + 1)
 }
 

@@ -1,6 +1,6 @@
 //! Somebody else speaks in an agent's name, and knows its uptime, not its numbers.
 
-use super::super::StreamId;
+use super::super::{Step, StreamId};
 use super::{Agents, Limits, MILLISECOND, Process, SECOND, Verdict, WHO, agents};
 
 const START: u64 = 1_000 * SECOND;
@@ -90,5 +90,30 @@ fn an_agent_that_begins_again_itself_is_the_same_and_stays_so() {
     seen.dedup();
     assert!(seen.len() == 3 && seen.iter().all(|(stream, _)| *stream == seen[0].0), "{seen:?}");
     assert_eq!(agents.agent(&WHO).unwrap().ledger().restarts, 2);
+    is_balanced(&agents);
+}
+
+#[test]
+fn who_speaks_from_elsewhere_takes_no_place_whatever_numbers_he_knows() {
+    let (mut agents, mut process) = (agents(Limits::default()), honest());
+    let mut seen = Vec::new();
+    for step in 0..200u64 {
+        let now = START + step * SECOND;
+        let (number, uptime) = process.send(now);
+        let Verdict::Placed(placed) = agents.datagram(now, WHO, number, uptime) else { panic!("lost at {step}") };
+        let again = agents.datagram_from(now, WHO, (number, uptime), true);
+        assert!(!matches!(again, Verdict::Placed(other) if other.stream == placed.stream), "{again:?}");
+        seen.push((placed.stream, placed.moment.epoch, placed.moment.era, placed.step));
+        // The next ones, and more streams than are followed, some of another time.
+        for turn in 0..20u32 {
+            let told = if turn % 2 == 0 { uptime } else { uptime + 10_000_000 };
+            for next in 1..=3 {
+                agents.datagram_from(now + u64::from(next), WHO, (number + 1_000_000 * turn + next, told + next), true);
+            }
+        }
+    }
+    seen[0].3 = Step::Next;
+    seen.dedup();
+    assert_eq!(seen.len(), 1, "{seen:?}");
     is_balanced(&agents);
 }

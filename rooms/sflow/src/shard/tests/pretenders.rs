@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
+use weir_protect::evidence::Speakers;
 use weir_protect::model::Stream;
 use weir_protect::room::{Inlet, News, queue};
 use weir_wire::sflow::encode::{self, Flow, Header};
@@ -232,4 +233,85 @@ fn who_stays_ahead_of_the_agent_is_found_out() {
         assert!((4_000..4_150).contains(&found), "{ahead} ahead each {every} ms, clock {clock} ms: at {found}");
         assert!(scene.seen[&THERE].iter().all(|&stream| scene.is_in_trouble(stream)), "{:#?}", scene.troubles);
     }
+}
+
+/// He takes the numbers that come next, and tells a time that is not the agent's.
+#[test]
+fn who_takes_the_next_numbers_and_tells_another_time_is_found_out() {
+    type Told = fn(u32) -> u32;
+    let told: [Told; 3] = [|uptime| uptime + 30_000, |uptime| uptime + 10_000_000, |_| 5];
+    // How often the agent sends, ms: of one that is seldom heard it is not known how its clock goes.
+    for (every, told) in [100, 20_000].into_iter().flat_map(|every| told.map(|told| (every, told))) {
+        let mut scene = Scene::new();
+        let at = |step: u32| (u64::from(step * every), 500_000 + step * every);
+        for step in 0..=400 {
+            let (ms, uptime) = at(step);
+            scene.send(ms, AGENT, 0, (5_000 + step, uptime), HERE);
+        }
+        let own = scene.seen[&HERE].clone();
+        assert!(own.len() == 1 && !own.iter().any(|&stream| scene.is_in_trouble(stream)), "{:#?}", scene.troubles);
+        for turn in 0..20 {
+            let (ms, uptime) = at(400);
+            scene.send(ms + 5 + u64::from(turn), AGENT, 0, (5_401 + turn, told(uptime + turn)), THERE);
+        }
+        let is_found = |scene: &Scene| {
+            let mut troubles = own.iter().flat_map(|stream| scene.troubles[stream].iter().flatten());
+            troubles.any(|trouble| trouble.starts_with("somebody else speaks"))
+        };
+        assert_eq!(is_found(&scene), every == 100, "{every}: {:#?}", scene.troubles);
+        let (ms, uptime) = at(401);
+        scene.send(ms, AGENT, 0, (5_401, uptime), HERE);
+        assert!(is_found(&scene), "{every}: {:#?}", scene.troubles);
+        if every == 20_000 {
+            continue;
+        }
+        // For as long as he goes on.
+        for step in 402..1_600 {
+            let (ms, uptime) = at(step);
+            scene.send(ms, AGENT, 0, (5_000 + step, uptime), HERE);
+            scene.send(ms + 5, AGENT, 0, (5_019 + step, told(uptime)), THERE);
+            if step % 100 == 99 {
+                let is_told = scene.seen[&THERE].iter().all(|&stream| scene.is_in_trouble(stream));
+                assert!(is_told, "{step}: {:#?} {:?}", scene.troubles, scene.seen);
+                scene.seen.clear();
+                scene.troubles.clear();
+            }
+        }
+    }
+}
+
+/// Nobody reads for eight seconds, and then all that waited is read at once: no clock has leapt.
+#[test]
+fn a_standstill_is_no_clock_that_leaps() {
+    for every in [100, 4_000] {
+        let mut scene = Scene::new();
+        for step in 0..1_000u32 {
+            let sent = u64::from(step * every);
+            let read = if (60_000..68_000).contains(&(sent % 120_000)) { sent - sent % 120_000 + 68_000 } else { sent };
+            scene.send(read, AGENT, 0, (5_000 + step, 500_000 + step * every), HERE);
+        }
+        let troubles: BTreeSet<_> = scene.troubles.values().flatten().flatten().collect();
+        assert!(troubles.is_empty(), "{every}: {troubles:?}");
+    }
+}
+
+/// He knows numbers and uptime of the agent and of its samples, and is always before it, at another address than the one that is listed.
+#[test]
+fn who_speaks_from_elsewhere_disturbs_no_agent() {
+    let mut scene = Scene::new();
+    let speakers = Speakers::new([(AGENT.into(), None)]);
+    scene.shard.protect_others(&["192.0.2.0/24".parse().unwrap()], Arc::new(speakers));
+    let elsewhere = "10.0.0.66".parse().unwrap();
+    for step in 0..1_000u32 {
+        let (ms, uptime) = (u64::from(step) * 100, 500_000 + 100 * step);
+        scene.send(ms, AGENT, 0, (5_000 + step, uptime), HERE);
+        if step >= 400 {
+            scene.send(ms + 90, elsewhere, 0, (5_001 + step, uptime + 90), THERE);
+        }
+    }
+    assert!(scene.seen[&HERE].is_disjoint(&scene.seen[&THERE]), "{:?}", scene.seen);
+    assert!(scene.seen[&HERE].iter().all(|&stream| !scene.is_in_trouble(stream)), "{:#?}", scene.troubles);
+    let agent = scene.shard.agents_at(AGENT).next().unwrap();
+    let own = agent.streams().iter().find(|stream| !stream.is_foreign).unwrap().ledger();
+    assert_eq!((own.received, own.lost, own.duplicates, own.late), (1_000, 0, 0, 0));
 }
