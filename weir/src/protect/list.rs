@@ -71,8 +71,9 @@ fn remarks(state: &Value) -> Vec<String> {
         remarks.push(format!("everything was stopped by {}: `weir protect resume` goes on", escaped(by)));
     }
     if let Some(orphans) = state["speaker"]["orphans"].as_u64().filter(|&orphans| orphans > 0) {
-        let what = format!("gobgpd has {orphans} routes with the number of another Weir");
-        remarks.push(format!("{what}: `weir protect sweep` withdraws them"));
+        let (routes, them) = if orphans == 1 { ("route", "it") } else { ("routes", "them") };
+        let what = format!("gobgpd has {orphans} {routes} with the number of another Weir");
+        remarks.push(format!("{what}: `weir protect sweep` withdraws {them}"));
     }
     if state["counts"]["switch_unwritten"] == true {
         let what = "the last stop, or its end, is not in the journal yet (tried each second)";
@@ -177,6 +178,11 @@ mod tests {
         let fine =
             json!({"stopped": null, "counts": {"switch_unwritten": false, "believed_agents": 1}, "speaker": speaker});
         assert!(remarks(&fine).is_empty() && remarks(&json!({"speaker": null})).is_empty());
+        for (orphans, told) in [(1, "1 route with"), (2, "2 routes with")] {
+            let state = json!({"speaker": {"orphans": orphans}});
+            let told = format!("gobgpd has {told} the number of another Weir: ");
+            assert!(remarks(&state).iter().any(|remark| remark.starts_with(&told)), "{:?}", remarks(&state));
+        }
         let text = "gobgpd does not answer: 3 routes may still stand";
         let speaker = json!({"address": "127.0.0.1:50051", "in_doubt": true, "text": text, "why": "gone\u{1b}[2J"});
         let stopped = json!({"stopped": {"by": "anna"}, "counts": {"switch_unwritten": true, "believed_agents": 0}, "speaker": speaker});

@@ -42,8 +42,17 @@ impl Detector {
             }
             return;
         }
-        let Some(known) = self.dossiers.get_mut(dossier).filter(|dossier| dossier.wait <= now) else { return };
-        known.wait = now + AGAIN;
+        let Some(known) = self.dossiers.get_mut(dossier) else { return };
+        if known.wait > now {
+            if known.is_unsure {
+                if known.full == 0 {
+                    self.unsure.push((key, is_believed));
+                }
+                known.full |= fired;
+            }
+            return;
+        }
+        (known.wait, known.is_unsure) = (now + AGAIN, false);
         known.fired.get_or_insert(now);
         let Some(known) = self.dossiers.get(dossier) else { return };
         let group = &self.watches.groups[usize::from(self.groups.networks[network].group)];
@@ -54,6 +63,7 @@ impl Detector {
         // Of several thresholds that are exceeded the narrowest says most of what it is.
         let Some(watch) = (0..group.len()).filter(enough).min_by_key(|&number| classes::breadth(group[number].class))
         else {
+            self.dossiers.get_mut(dossier).into_iter().for_each(|known| known.is_unsure = true);
             return;
         };
         let wider = &self.groups.networks[network].lengths[level + 1..];
@@ -84,6 +94,29 @@ impl Detector {
             return;
         }
         self.begin(at, place, watch);
+    }
+
+    /// Looks once more at what was of too few sources, and was too much once more while it was not looked at: of what an agent sends once a second
+    /// most may have come after the first look, and what comes next is of the second after.
+    pub(super) fn look_again(&mut self) {
+        if self.unsure.is_empty() {
+            return;
+        }
+        let mut unsure = std::mem::take(&mut self.unsure);
+        unsure.retain(|&(key, is_believed)| {
+            let Some(at) = self.table.find(&key) else { return false };
+            let known = self.dossiers.get_mut(self.table.get(at).dossier).filter(|known| known.key == Some(key));
+            let Some(known) = known.filter(|known| known.full != 0) else { return false };
+            if known.is_unsure && known.wait > self.now {
+                return true;
+            }
+            let (fired, is_unsure) = (std::mem::take(&mut known.full), known.is_unsure);
+            if is_unsure && self.floods.get(&(key.span, is_believed)).is_none() {
+                self.fired(at, fired, is_believed);
+            }
+            false
+        });
+        self.unsure = unsure;
     }
 
     /// Whether many hosts of a prefix get too much at the same time: so many that none stands for the others, and all but the one that

@@ -75,6 +75,9 @@ pub(super) struct Dossier {
     headers: Headers,
     /// Until when it need not be looked at again whether it is a flood.
     pub(super) wait: u64,
+    /// Whether that is for want of sources, and which tests were full meanwhile: then it is looked at again when the time has come.
+    pub(super) is_unsure: bool,
+    pub(super) full: u32,
     /// When it first was above a threshold.
     pub(super) fired: Option<u64>,
     /// How full the fullest bucket was, as of the last sample.
@@ -246,6 +249,8 @@ impl Dossier {
             places: Vec::with_capacity(PLACES),
             headers: Headers::default(),
             wait: 0,
+            is_unsure: false,
+            full: 0,
             fired: None,
             share: 0.0,
             flood: false,
@@ -255,6 +260,7 @@ impl Dossier {
     fn begin(&mut self, key: Key, now: u64) {
         (self.key, self.since, self.last, self.samples) = (Some(key), now, now, 0);
         (self.wait, self.fired, self.share, self.flood) = (0, None, 0.0, false);
+        (self.is_unsure, self.full) = (false, 0);
         (self.next, self.gone, self.class) = (0, (0, 0), None);
         self.ring.clear();
         self.places.clear();

@@ -78,6 +78,8 @@ pub struct Detector {
     /// Floods that were decided and are not told yet, and when they are looked at next.
     begun: Vec<Place>,
     look: u64,
+    /// Whose buckets were full while they waited for more sources, and whether they are believed.
+    unsure: Vec<(Key, bool)>,
     /// Targets that have become wider: what they were before, which is over.
     widened: Vec<(Target, Class, u64)>,
     /// What is in force against wider attacks; `None`: nobody says.
@@ -128,6 +130,7 @@ impl Detector {
             findings: Vec::new(),
             begun: Vec::new(),
             look: 0,
+            unsure: Vec::new(),
             widened: Vec::new(),
             shields: None,
             atlas: None,
@@ -367,6 +370,7 @@ impl Detector {
     /// week, 0 to 167, from Monday 00:00 on.
     pub fn tick(&mut self, now: u64, hour: usize) {
         self.reach(now);
+        self.look_again();
         self.tell_begun();
         let quiet = self.settings.quiet.as_nanos() as u64;
         let (mut due, mut untold) = (Vec::new(), Vec::new());
@@ -424,14 +428,15 @@ impl Detector {
         self.now = self.now.max(now);
     }
 
-    /// Whether something was decided that is told soon: time is to be told more often meanwhile.
+    /// Whether something was decided that is told soon, or may be: time is to be told more often meanwhile.
     pub fn is_about_to_tell(&self) -> bool {
-        !self.begun.is_empty()
+        !self.begun.is_empty() || !self.unsure.is_empty()
     }
 
     /// What was decided since the last time, in order. To be asked when all that came together has been taken: a flood that is decided by the
     /// first samples of a datagram is told by all of them.
     pub fn take_findings(&mut self) -> Vec<Finding> {
+        self.look_again();
         self.tell_begun();
         std::mem::take(&mut self.findings)
     }

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::AT_FDCWD;
@@ -22,8 +22,6 @@ pub struct Journal {
     /// `None`: the next try opens it again.
     file: Option<File>,
     size: u64,
-    /// The last line may be half a one.
-    torn: bool,
     /// Which file was opened last: its device and number.
     opened: Option<(u64, u64)>,
 }
@@ -42,7 +40,7 @@ pub struct Found {
 impl Journal {
     /// At this path; nothing is opened yet. Past `most` bytes it is put aside, as the same name with `.1`.
     pub fn new(path: PathBuf, most: u64) -> Self {
-        Self { path, most, file: None, size: 0, torn: false, opened: None }
+        Self { path, most, file: None, size: 0, opened: None }
     }
 
     /// Whether the next line belongs into a new file: then [`Self::rotate`].
@@ -67,10 +65,6 @@ impl Journal {
     /// The file cannot be opened, is none of ours, or the disk does not take it; the next call tries again.
     pub fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
         let mut lines = Vec::new();
-        if self.torn {
-            // What was cut off stays a line of its own, that the next reader passes over.
-            lines.push(b'\n');
-        }
         for entry in entries {
             write_json(&mut lines, entry).map_err(io::Error::other)?;
             lines.push(b'\n');
@@ -80,12 +74,15 @@ impl Journal {
             None => {
                 let file = open(&self.path)?;
                 let metadata = file.metadata()?;
+                if is_torn(&file, metadata.len())? {
+                    // What was cut off, by a full disk or a crash, stays a line of its own, that the next reader passes over.
+                    lines.insert(0, b'\n');
+                }
                 (self.size, self.opened) = (metadata.len(), Some(identity(&metadata)));
                 self.file.insert(file)
             }
         };
         let written = file.write_all(&lines).and_then(|()| file.sync_data());
-        self.torn = written.is_err();
         match written {
             Ok(()) => self.size += lines.len() as u64,
             Err(_) => self.file = None,
@@ -215,9 +212,18 @@ pub fn writable(path: &Path) -> io::Result<()> {
 /// For this process alone to read: it tells of a network and its people.
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = OpenOptions::new().append(true).create(true).custom_flags(flags).mode(0o600).open(path)?;
+    let file = OpenOptions::new().read(true).append(true).create(true).custom_flags(flags).mode(0o600).open(path)?;
     ours(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Whether the last line is half a one.
+fn is_torn(file: &File, size: u64) -> io::Result<bool> {
+    let mut last = [b'\n'];
+    if size > 0 {
+        file.read_exact_at(&mut last, size - 1)?;
+    }
+    Ok(last != [b'\n'])
 }
 
 fn identity(metadata: &Metadata) -> (u64, u64) {

@@ -77,6 +77,28 @@ fn a_file_that_is_no_journal_is_refused_and_left_alone() {
     assert_eq!(read(&path).unwrap().count, 1);
 }
 
+/// A crash may leave half a line, and whoever starts again knows nothing of it.
+#[test]
+fn what_is_written_behind_half_a_line_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("protect.jsonl");
+    Journal::new(path.clone(), MOST).append(&[entry(1)]).unwrap();
+    let mut torn = fs::read_to_string(&path).unwrap();
+    torn.push_str("{\"time\":\"2026-11-27T13:2");
+    fs::write(&path, torn).unwrap();
+    let stopped = Entry::new(UNIX_EPOCH, "anna", What::Stopped, "");
+    let mut journal = Journal::new(path.clone(), MOST);
+    journal.append(&[stopped]).unwrap();
+    journal.append(&[entry(2)]).unwrap();
+    // Nor is a line put between whole ones.
+    Journal::new(path.clone(), MOST).append(&[entry(3)]).unwrap();
+    let found = read(&path).unwrap();
+    let whats: Vec<_> = found.entries.iter().map(|entry| (entry.attack, entry.what)).collect();
+    let announced = |id| (Some(id), What::Announced);
+    assert_eq!(whats, [announced(1), (None, What::Stopped), announced(2), announced(3)]);
+    assert_eq!((found.count, fs::read_to_string(&path).unwrap().lines().count()), (1, 5));
+}
+
 #[test]
 fn a_full_file_is_put_aside_and_what_matters_goes_along() {
     let dir = tempfile::tempdir().unwrap();

@@ -337,8 +337,14 @@ impl Run {
         }
         let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
         let is_done = speaking.as_ref().is_none_or(|speaking| speaking.settled);
+        let is_due = |waiting: &Waiting| is_done || now.nanos >= waiting.until;
+        if !self.waiting.iter().any(is_due) {
+            return;
+        }
+        // Whoever looks when he has his answer sees what it says.
+        self.publish(speaking.clone(), now);
         // Who asked may have left.
-        for waiting in self.waiting.extract_if(.., |waiting| is_done || now.nanos >= waiting.until) {
+        for waiting in self.waiting.extract_if(.., |waiting| is_due(waiting)) {
             let _ = waiting.answer.send(Ok(stopped(speaking.as_ref(), waiting.is_kept)));
         }
     }
@@ -378,13 +384,17 @@ impl Run {
         if since < SHOWS_APART || !self.is_new && since < SECOND {
             return;
         }
+        let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
+        self.publish(speaking, now);
+    }
+
+    fn publish(&mut self, speaking: Option<Speaking>, now: Now) {
         (self.shown, self.is_new) = (now.nanos, false);
         let (sightings, dropped) = self.intake.totals();
         let unwritten = self.writer.as_ref().map_or(0, Writer::unwritten);
         let switch_unwritten = self.owed.is_some();
         let late = self.intake.late();
         let counts = Counts { sightings, dropped, late, unwritten, switch_unwritten, ..Counts::default() };
-        let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
         self.show.send_replace(Arc::new(self.engine.board(speaking, counts, now)));
     }
 

@@ -341,6 +341,21 @@ fn who_stops_everything_is_told_what_still_stands() {
     }
 }
 
+/// Several one after the other, so that the last look was a moment ago.
+#[test]
+fn who_has_stopped_everything_sees_that_at_once() {
+    let speaking = Speaking { connected: true, settled: true, standing: Some(0), ..Speaking::default() };
+    let speaker = |_| Ok(Some(Box::new(Says(speaking)) as Box<_>));
+    let Started { room, .. } = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
+    let board = room.commands().board();
+    for number in 0..20 {
+        let by = format!("anna-{number}");
+        room.commands().ask(Command::Stop, &by).unwrap();
+        assert_eq!(board.borrow().stopped.as_ref().map(|stopped| stopped.by.clone()), Some(by));
+        room.commands().ask(Command::Resume, "anna").unwrap();
+    }
+}
+
 /// Waits until something holds.
 #[track_caller]
 fn until(what: &str, mut holds: impl FnMut() -> bool) {

@@ -31,6 +31,15 @@ const OVERDUE: f32 = 1.5;
 /// Over how long its pace is smoothed, seconds.
 const PACE: f32 = 10.0;
 
+/// It has fallen when its last datagrams, some 16, were so many times as far apart as by what was smoothed: what an agent sent of a flood that is over
+/// is not missing. The time between two of them counts for a few times what it was of late at most: a standstill is no pace.
+const FALLEN: f32 = 1.5;
+const OF_LATE: f32 = 1.0 / 16.0;
+const AT_MOST: f32 = 4.0;
+
+/// Datagrams are never taken to come faster one after the other than this, seconds.
+const FASTEST: f32 = 1e-4;
+
 /// Part of the datagrams that were missing after which what had gathered is taken to be here: how many there are is chance.
 const MADE_UP: f32 = 0.8;
 
@@ -78,6 +87,8 @@ struct Pace {
     /// Datagrams a second, then, and how often a second some were sent at once.
     pace: f32,
     rhythm: f32,
+    /// How far apart the last few of them were, seconds.
+    apart: f32,
     /// When what was sent at once last began.
     sending: u64,
     stood: Stood,
@@ -135,14 +146,15 @@ impl Gathering {
 impl Pace {
     fn new(now: u64) -> Self {
         let stood = Stood::default();
-        Self { began: now, last: now, kept: MOST, likely: MOST, pace: 0.0, rhythm: 0.0, sending: now, stood }
+        let (pace, rhythm, apart) = (0.0, 0.0, 0.0);
+        Self { began: now, last: now, kept: MOST, likely: MOST, pace, rhythm, apart, sending: now, stood }
     }
 
     /// The next one; `extra`: by how much longer than others its samples may have been kept.
     fn enter(&mut self, now: u64, extra: u64) {
         let gap = now.saturating_sub(self.last);
         let seconds = gap as f32 * 1e-9;
-        let due = self.usual(self.pace) * seconds;
+        let due = self.present() * seconds;
         let stands_still = due >= MISSING && self.usual(self.rhythm) * seconds >= OVERDUE;
         let (most, longest) = (MOST + extra, LONGEST + extra);
         let stood = &mut self.stood;
@@ -189,7 +201,14 @@ impl Pace {
         let faded = (-seconds / PACE).exp();
         self.pace = self.pace * faded + 1.0 / PACE;
         self.rhythm = self.rhythm * faded + if begins { 1.0 / PACE } else { 0.0 };
+        self.apart += OF_LATE * (seconds.min(AT_MOST * self.apart.max(FASTEST)) - self.apart);
         self.last = self.last.max(now);
+    }
+
+    /// How many a second there are now: what is usual, unless that has fallen.
+    fn present(&self) -> f32 {
+        let usual = self.usual(self.pace);
+        if usual * self.apart > FALLEN { self.apart.recip() } else { usual }
     }
 
     /// How many a second, of what is smoothed so, since there are any, if that is not long. The last one alone is no pace: whoever sends one
@@ -401,6 +420,35 @@ mod tests {
             for is_told in [false, true] {
                 let missed = missed(pauses, is_told);
                 assert!(missed <= 30 * MILLISECOND, "{pauses:?}, {is_told}: {missed} ns");
+            }
+        }
+    }
+
+    /// 10 datagrams a second, 250 in a flood that is over for some time, then none for 2 s: as many have gathered as come now, and not as came then.
+    #[test]
+    fn what_came_of_a_flood_is_not_missing_when_it_is_over() {
+        for (is_told, over) in [(false, 10_000), (false, 15_000), (true, 10_000), (true, 15_000)] {
+            let (standstill, mut gathering) = (Standstill::default(), Gathering::new(0, SECOND));
+            let mut enter = |ms: u64| {
+                let now = SECOND + ms * MILLISECOND;
+                gathering.hear(now);
+                let arrival = Arrival { now, uptime: ms as u32, granule: u32::from(is_told), waited: 0 };
+                standstill.enter(&mut gathering, arrival);
+                gathering.kept() / MILLISECOND
+            };
+            // Not evenly: 20 ms apart, and 180.
+            let usual = |from: u64, to: u64| (from..to).step_by(200).flat_map(|at| [at, at + 20]);
+            let over = 35_000 + over;
+            for ms in usual(0, 30_000).skip(1).chain((30_000..35_000).step_by(4)).chain(usual(35_000, over)) {
+                enter(ms);
+            }
+            // From the last one on.
+            assert_eq!(enter(over + 2_000), 2_180);
+            (1..20).for_each(|number| assert_eq!(enter(over + 2_000), 2_180, "{number}"));
+            // What was silent for so long may take as long to tell all of it.
+            for ms in usual(over + 2_100, over + 14_000) {
+                let kept = enter(ms);
+                assert!(ms <= over + 4_300 || kept <= 200, "{is_told}: {kept} ms, {} ms after", ms - over);
             }
         }
     }

@@ -158,6 +158,46 @@ fn a_flood_that_is_decided_in_the_middle_of_a_batch_may_be_as_much_as_is_still_t
     }
 }
 
+/// A pulse of a second, 8 times the threshold: when it is looked at first, too few of its samples are here, and there is no next batch of it.
+#[test]
+fn a_batch_is_of_many_sources_once_it_is_here() {
+    for few in [false, true] {
+        let mut random = Source(11);
+        let udp_flood = Threshold { min_sources: 10, ..Threshold::packets(Class::UdpFlood, 200_000.0) };
+        let mut detector = believed(settings(vec![udp_flood]));
+        show(&mut detector, 0, "10.0.0.1", 1_000.0, udp(ip("1.1.1.1"), host(60_000), (1, 1), 100));
+        let (begin, mut told) = (10 * SECOND, Vec::new());
+        for number in 0..1_600 {
+            let time = begin + number / 7 * 30_000;
+            let source = if few { host(0x10_0000 + (number % 5) as u32) } else { anybody(&mut random) };
+            let packet = udp(source, host(7), (53, random.bits() as u16), 1_400);
+            let (point, stream) = (point("10.0.0.1"), Stream::default());
+            let (ingress, frames, kept) = (Some(true), 1_000.0, SECOND);
+            let ago = [kept, 0];
+            detector.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: &[] });
+            told.extend(detector.take_findings());
+        }
+        assert_eq!(
+            (floods(&told).len(), detector.is_about_to_tell()),
+            (0, true),
+            "it is not to be known at the first look"
+        );
+        for tick in 1..20 {
+            detector.tick(begin + tick * SECOND / 100, 0);
+            told.extend(detector.take_findings());
+        }
+        let found = floods(&told);
+        assert_eq!(found.is_empty(), few);
+        if let Some(first) = found.first() {
+            assert!(first.decided <= begin + SECOND / 20, "{}", first.decided);
+            let packets = first.evidence.packets;
+            assert!(packets.value > 800e3 && packets.high > 1_600e3, "{packets:?}");
+        }
+        // Nobody waits for more where nothing comes.
+        assert!(!detector.is_about_to_tell());
+    }
+}
+
 /// 25 times the threshold, of an agent that had been silent for a second: 100 samples a second, in datagrams of seven.
 #[test]
 fn the_first_flood_of_a_quiet_agent_is_as_much_as_it_is() {
