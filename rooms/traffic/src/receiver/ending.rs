@@ -94,7 +94,8 @@ impl<'a> Ending<'a> {
         let all_known = self.until.announced && sessions.seen() >= self.until.senders;
         let announced = if all_known { sessions.end(GRACE, idle, at) } else { None };
         // Where all have told their end, silence that is over before their time to become complete leaves nothing open.
-        let ended = if all_known && sessions.all_announced() { Ended::Complete } else { Ended::Idle };
+        let is_complete = all_known && sessions.seen() > 0 && sessions.all_announced();
+        let ended = if is_complete { Ended::Complete } else { Ended::Idle };
         silent.into_iter().chain(announced).min().map(|end| (end, ended))
     }
 
