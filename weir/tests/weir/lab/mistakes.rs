@@ -42,7 +42,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         (
             "to = \"20%\"",
             "to = \"120%\"",
-            "mistake.toml:{line}: cell 101%/udp: path.loss: `101%`: a share is between 0% and 100%",
+            "mistake.toml:{line}: cell 101%/udp: path.loss: `101%`: a share is between \"0%\" and \"100%\"",
         ),
         (
             "to = \"receiver\"",
@@ -123,7 +123,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
-        (&["telemetry", "--set", "path.loss=120%"], "path.loss: `120%`: a share is between 0% and 100%"),
+        (&["telemetry", "--set", "path.loss=120%"], "path.loss: `120%`: a share is between \"0%\" and \"100%\""),
         (&["telemetry", "--set", "path.lsos=5%"], "unknown key `lsos`, did you mean `loss`?"),
         (&["telemetry", "--set", "path.loss=[]"], "--set path.loss=[]: needs a value"),
         (&["telemetry", "--set", "links.uplink.loss=5%"], "path.loss and links.uplink.loss are both set"),
