@@ -52,5 +52,5 @@ struct Api {
 /// Clients that follow signals at once: two hundred screens, and some that look after them.
 const PLACES: usize = 256;
 
-/// Of one address: whoever says nothing in all of its places leaves as many to others.
-const SHARE: usize = PLACES / 2;
+/// Of one address: two hundred screens may be behind one, and whoever says nothing in all of its places leaves some to others.
+const SHARE: usize = PLACES / 8 * 7;

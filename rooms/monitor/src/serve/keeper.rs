@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
-use weir_units::format::{plain, printable};
-use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
+use weir_wire::signal::{Block, Channel, Values};
 
 use super::board::Board;
+use super::changes::{self, Changes};
 use super::derive::{self, Computed, Derive};
 use super::events::Draft;
 use super::losses::Losses;
@@ -15,7 +15,7 @@ use super::open::Open;
 use super::settings;
 use crate::api::Severity;
 use crate::derived;
-use crate::history::{Extent, Listed, Renewed, Writing};
+use crate::history::Writing;
 use crate::receive::{News, Sink, Stream};
 
 /// Keeps what is received.
@@ -30,10 +30,7 @@ pub(super) struct Keeper<'a> {
     losses: Losses,
     derive: Derive,
     told: Vec<Draft>,
-    /// When a station's clock was said to step.
-    stepped: HashMap<String, Duration>,
-    /// When a channel was said to begin anew.
-    renewed: HashMap<u32, Duration>,
+    changes: Changes,
     /// Channels of senders that have not said who they are.
     strangers: usize,
 }
@@ -65,8 +62,7 @@ impl<'a> Keeper<'a> {
             losses: Losses::default(),
             derive,
             told: Vec::new(),
-            stepped: HashMap::new(),
-            renewed: HashMap::new(),
+            changes: Changes::default(),
             strangers: 0,
         }
     }
@@ -142,20 +138,7 @@ impl Keeper<'_> {
                 keep_made(&mut writing, &mut board, (now, open.wall()), made, window)
             });
         }
-        let renewed = writing.take_renewed();
-        self.tell_renewed(renewed);
-    }
-
-    /// Says which channels are measured otherwise than before, each once in a while.
-    fn tell_renewed(&mut self, all: Vec<Renewed>) {
-        let now = self.open.now();
-        for (before, listed) in all {
-            let told = self.renewed.get(&listed.key);
-            if told.is_none_or(|then| now >= *then + RENEWALS_APART) {
-                self.renewed.insert(listed.key, now);
-                self.told.push(told_renewed(&before, &listed, self.open.wall()));
-            }
-        }
+        self.changes.renewed(writing.take_renewed(), self.open, &mut self.told);
     }
 }
 
@@ -201,17 +184,17 @@ impl Sink for Keeper<'_> {
         let extent = writing.extent(*key).unwrap_or_default();
         if !std::mem::replace(begun, true) {
             let silence = board.silence(*key, *now);
-            let (gap, step) = due_meanwhile(block, extent, silence);
+            let (gap, step) = changes::due_meanwhile(block, extent, silence);
             if let Some(step) = step {
-                tell_step(&mut self.stepped, &mut self.told, stream, (block.time, *now), step);
+                self.changes.stepped(stream, (block.time, *now), step, &mut self.told);
             }
             if let Some(gap) = gap {
                 writing.append(*key, &gap);
                 open.count_restart(gap.samples());
                 made(&mut self.derive, *key, &gap, writing, board, *now, &mut self.told);
             }
-        } else if let Some(step) = step(block, extent) {
-            tell_step(&mut self.stepped, &mut self.told, stream, (block.time, *now), step);
+        } else if let Some(step) = changes::step(block, extent) {
+            self.changes.stepped(stream, (block.time, *now), step, &mut self.told);
         }
         writing.append(*key, block);
         board.take(*key, block, *now, &mut self.told);
@@ -270,8 +253,7 @@ impl Sink for Keeper<'_> {
 
     fn flush(&mut self) {
         if let Some(batch) = &mut self.batch {
-            let renewed = batch.writing.take_renewed();
-            self.tell_renewed(renewed);
+            self.changes.renewed(batch.writing.take_renewed(), self.open, &mut self.told);
         }
         self.batch = None;
         if let Some(settings) = self.open.changed_derive() {
@@ -342,35 +324,6 @@ fn keep_computed(
     }
 }
 
-/// What a station would have sent since the channel was heard last, in an earlier session of it: by its times, and where its clock was set
-/// meanwhile by this machine's. `silence`: since samples came last. Returns by how much the clock was set, ns, too.
-fn due_meanwhile(block: &Block<'_>, extent: Extent, silence: Duration) -> (Option<Block<'static>>, Option<i64>) {
-    if extent.begin == extent.end {
-        return (None, None);
-    }
-    let by_times = i128::from(block.time) - i128::from(extent.end_time);
-    // The block itself came within the silence, too.
-    let silence = i128::try_from(silence.as_nanos()).unwrap_or(i128::MAX);
-    let here = (silence - block.rate.nanos(block.samples())).max(0);
-    // Less than that is not seen: what comes first may be as old, or late.
-    let was_set = by_times < -SET || by_times > silence.saturating_add(SET);
-    let passed = if was_set { here } else { by_times };
-    let step = i64::try_from(by_times - passed).unwrap_or(if by_times < 0 { i64::MIN } else { i64::MAX });
-    // To the nearest sample.
-    let samples = block.rate.samples(passed + block.rate.nanos(1) / 2);
-    let gap = Gap { samples, cause: Cause::Restart };
-    let (channel, rate) = (block.channel, block.rate);
-    let gap = Block { channel, first: extent.end, time: extent.end_time, rate, values: Values::Gap(gap) };
-    ((samples > 0).then_some(gap), was_set.then_some(step))
-}
-
-/// By how much a clock has stepped between two blocks, ns.
-fn step(block: &Block<'_>, extent: Extent) -> Option<i64> {
-    let step = block.time.saturating_sub(extent.end_time);
-    let half = i64::try_from(block.rate.nanos(1) / 2).unwrap_or(i64::MAX);
-    (extent.begin < extent.end && step.unsigned_abs() > half.max(LEAST_STEP).unsigned_abs()).then_some(step)
-}
-
 /// A channel lives that has had something within this time: none of those gives way.
 const LIVES: Duration = Duration::from_secs(10);
 
@@ -379,73 +332,6 @@ const MOST_NEWCOMERS: usize = 1024;
 
 /// From one look for room to the next, of a channel with samples.
 const TRIES_APART: Duration = Duration::from_secs(1);
-
-/// Once in a while for each station.
-fn tell_step(
-    stepped: &mut HashMap<String, Duration>,
-    told: &mut Vec<Draft>,
-    stream: &Stream,
-    (time, now): (i64, Duration),
-    step: i64,
-) {
-    if stepped.get(&stream.station).is_some_and(|then| now < *then + STEPS_APART) {
-        return;
-    }
-    if stepped.len() >= MOST_STEPPED {
-        stepped.clear();
-    }
-    stepped.insert(stream.station.clone(), now);
-    told.push(told_step(stream, time, step));
-}
-
-fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
-    let way = if step < 0 { "back" } else { "on" };
-    let size = weir_units::format::duration(step.unsigned_abs() as f64 / 1e3);
-    Draft {
-        time_ns,
-        severity: Severity::Minor,
-        station: stream.station.clone(),
-        channel: String::new(),
-        kind: "time",
-        text: format!("its clock has stepped {way} by {size}"),
-        remedy: Some("let chrony or PTP slew the clock of that station, not step it".into()),
-    }
-}
-
-/// What a channel was measured as, and is now.
-fn told_renewed(before: &Listed, listed: &Listed, time_ns: i64) -> Draft {
-    let (old, new) = (&before.channel, &listed.channel);
-    let number = |name: &str, old: f64, new: f64| {
-        (old.to_bits() != new.to_bits()).then(|| format!("{name} {} (it was {})", plain(new), plain(old)))
-    };
-    let unit = (old.unit != new.unit)
-        .then(|| format!("unit \"{}\" (it was \"{}\")", printable(&new.unit), printable(&old.unit)));
-    let changes = [number("scale", old.scale, new.scale), number("offset", old.offset, new.offset), unit];
-    let changes: Vec<String> = changes.into_iter().flatten().collect();
-    Draft {
-        time_ns,
-        severity: Severity::Info,
-        station: listed.station.clone(),
-        channel: new.name.clone(),
-        kind: "scale",
-        text: format!("it is measured otherwise from now on, and its curve begins anew: {}", changes.join(", ")),
-        remedy: None,
-    }
-}
-
-/// Clocks that are kept right move by less between two blocks.
-const LEAST_STEP: i64 = 5_000_000;
-
-/// By so much what a station's clock says of the time between two of its sessions may differ from what passed here, ns: what comes of it
-/// may be late, and this machine may stand still.
-const SET: i128 = 10_000_000_000;
-
-/// From one event of a station to the next.
-const STEPS_APART: Duration = Duration::from_secs(10);
-const MOST_STEPPED: usize = 4096;
-
-/// From one event of a channel that begins anew to the next.
-const RENEWALS_APART: Duration = Duration::from_secs(10);
 
 /// Channels of senders that have not said who they are: others need room, too.
 const MOST_STRANGERS: usize = 256;
@@ -462,33 +348,6 @@ mod tests {
     use crate::receive;
 
     const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
-
-    #[test]
-    fn what_was_due_meanwhile_is_not_by_a_clock_that_was_set() {
-        const HOUR: i64 = 3_600_000_000_000;
-        let extent = Extent { begin: 0, end: 500, begin_time: 0, end_time: HOUR };
-        let due = |passed: i64, silence: Duration| {
-            let values = Values::Samples(Element::F32, &[0; 400]);
-            let block = Block { channel: 3, first: 0, time: HOUR + passed, rate: RATE, values };
-            let (gap, step) = due_meanwhile(&block, extent, silence);
-            assert!(gap.is_none_or(|gap| (gap.first, gap.time) == (500, HOUR)));
-            (gap.map_or(0, |gap| gap.samples()), step)
-        };
-        let second = Duration::from_secs(1);
-        // As it was, 100 samples came within that time; and a second late.
-        assert_eq!(due(5_000_000_000, second * 5 + second / 10), (5000, None));
-        assert_eq!(due(6_000_000_000, second * 5), (6000, None));
-        assert_eq!(due(0, second), (0, None));
-        assert_eq!(due(-1_000_000_000, second), (0, None));
-        // On and back by an hour.
-        let silence = second * 5 + second / 10;
-        assert_eq!(due(HOUR + 5_000_000_000, silence), (5000, Some(HOUR)));
-        assert_eq!(due(5_000_000_000 - HOUR, silence), (5000, Some(-HOUR)));
-        let nothing = Extent::default();
-        let values = Values::Samples(Element::F32, &[0; 4]);
-        let block = Block { channel: 3, first: 0, time: HOUR, rate: RATE, values };
-        assert_eq!(due_meanwhile(&block, nothing, second), (None, None));
-    }
 
     fn stream(session: u64) -> Arc<Stream> {
         let (station, source) = (format!("s{session}"), ([192, 0, 2, 1], 5110).into());

@@ -9,6 +9,7 @@
 //! ```
 
 mod board;
+mod changes;
 pub mod config;
 pub mod control;
 mod derive;
