@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, MutexGuard};
 use std::time::Duration;
 
+use weir_units::format::printable;
 use weir_wire::signal::{Block, Channel, Values};
 
 use super::board::Board;
