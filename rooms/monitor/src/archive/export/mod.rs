@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Error, Result, anyhow, bail};
-use weir_wire::signal::{Block, Cause, Values};
+use weir_wire::signal::{Block, Cause, Gap, Values};
 
 use super::survey::{Surveyed, survey};
 use super::{Damage, Head, read};
@@ -114,7 +114,7 @@ pub fn export(
                 return ControlFlow::Continue(());
             }
             rows.clear();
-            survey.take(head, block, |part| rows_of(head, part, &mut rows));
+            survey.take(head, block, |part| choice.clip(part).iter().for_each(|part| rows_of(head, part, &mut rows)));
             rows.retain(|row| choice.spans(row.time));
             if rows.is_empty() {
                 return ControlFlow::Continue(());
@@ -198,6 +198,19 @@ impl Choice {
 
     fn spans(&self, time: i64) -> bool {
         self.from.is_none_or(|from| time >= from) && self.until.is_none_or(|until| time < until)
+    }
+
+    /// Of a gap what lies in the time that is chosen, which may begin or end within it; of all else the whole.
+    fn clip<'a>(&self, block: &Block<'a>) -> Option<Block<'a>> {
+        let Values::Gap(gap) = block.values else { return Some(*block) };
+        let before = |time: i64| match i128::from(time) - i128::from(block.time) {
+            passed if passed > 0 => block.rate.samples(passed - 1).saturating_add(1).min(gap.samples),
+            _ => 0,
+        };
+        let (skipped, end) = (self.from.map_or(0, before), self.until.map_or(gap.samples, before));
+        let samples = end.checked_sub(skipped).filter(|samples| *samples > 0)?;
+        let time = block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
+        Some(Block { first: block.first + skipped, time, values: Values::Gap(Gap { samples, ..gap }), ..*block })
     }
 }
 

@@ -137,3 +137,20 @@ fn a_time_at_which_nothing_was_recorded_is_told_as_that() {
     assert_eq!(nothing(std::slice::from_ref(&one)), format!("{}: no signal in it", one.display()));
     assert_eq!(nothing(&[one, other]), "no signal in any of the 2 files");
 }
+
+/// Of a gap that begins before the time that is chosen, or ends behind it, the part counts that is within.
+#[test]
+fn a_gap_counts_as_far_as_it_is_within_the_time_that_is_chosen() {
+    let dir = TempDir::new().unwrap();
+    let files = archive(&dir, &[&[0, 100], &[500]]);
+    let at = |index: i64| 1_700_000_000_000_000_000 + index * 1_000_000;
+    for (from, until, rows, missing, first) in
+        [(300, 550, 51, 200, 300), (150, 300, 51, 100, 150), (250, 300, 1, 50, 250), (0, 200, 200, 0, 0)]
+    {
+        let choice = Choice { from: Some(at(from)), until: Some(at(until)), ..Choice::default() };
+        let (exported, text) = table(&dir, &files, Format::Csv, &choice).unwrap();
+        assert_eq!((exported.rows, exported.missing), (rows, missing), "{from} to {until}");
+        let begin = format!("{},magnetics,full,coil 0,T,0000000000000007,{first},", at(from));
+        assert!(text.lines().nth(1).unwrap().starts_with(&begin), "{text}");
+    }
+}
