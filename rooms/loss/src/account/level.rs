@@ -59,7 +59,8 @@ pub(super) fn explain(
     let dropped = lost(Place::ReceiveBuffer);
     let Some(socket) = fullest(sockets).filter(|_| dropped > 0) else { return };
     let stall = socket.longest_stall_ns;
-    explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns });
+    // The sum has no short ones.
+    explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns.max(stall) });
     let longest_wait = socket.reader_longest_wait_ns;
     if longest_wait > MILLISECOND {
         let behind = behind(socket);

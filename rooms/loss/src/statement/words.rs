@@ -148,7 +148,8 @@ impl fmt::Display for Explanation {
                 let (total, longest) = (time(total), time(longest));
                 write!(
                     f,
-                    "for {total} of that its reader was ready to run and had no processor (at the longest {longest})"
+                    "in all its reader was ready to run for {total} and had no processor (at the longest {longest}), whether or not \
+                     datagrams waited"
                 )?;
                 behind.iter().try_for_each(|name| write!(f, ", the longest time behind `{name}`"))
             }
