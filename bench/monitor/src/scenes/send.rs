@@ -22,7 +22,7 @@ pub(crate) fn run(_: &Programs, scale: Scale, report: &mut Report) -> Result<()>
     let mut looks = [(1, Vec::new()), (200, Vec::new())];
     for _ in 0..scale.rounds {
         for (receivers, seen) in &mut looks {
-            // Long: of 3 s each, medians of five were up to 14 % apart with nothing changed.
+            // Long, so that what differs is not chance.
             seen.push(look(&weir, *receivers, scale.look * 4)?);
         }
     }
