@@ -329,8 +329,13 @@ impl Channel {
                 }
                 return announced;
             }
-            if let Some(error) = taken.error.filter(|error| error.kind() != io::ErrorKind::WouldBlock) {
-                self.errors.count("announce", &error);
+            match taken.error {
+                Some(error) if is_queue_drop(&error, self.reports) => {
+                    self.errors.count(INTERFACE_QUEUE, &error);
+                    announced += 1;
+                }
+                Some(error) if error.kind() != io::ErrorKind::WouldBlock => self.errors.count("announce", &error),
+                _ => {}
             }
             while now() < next {
                 clock::wait(&mut [], Some(next));
@@ -385,15 +390,22 @@ fn send_datagram(
         taken = send_one(socket, way, message);
     }
     match taken.error {
-        // Of what an interface's queue drops the kernel tells only those that read reports: as without them it was sent.
-        Some(error) if reports && error.raw_os_error() == Some(ENOBUFS) => {
-            errors.count("interface queue", &error);
+        Some(error) if is_queue_drop(&error, reports) => {
+            errors.count(INTERFACE_QUEUE, &error);
             Ok(())
         }
         Some(error) => Err(error),
         None => Ok(()),
     }
 }
+
+/// Whether an interface's queue dropped the datagram. The kernel tells only those that read reports: as without them it was sent.
+fn is_queue_drop(error: &io::Error, reports: bool) -> bool {
+    reports && error.raw_os_error() == Some(ENOBUFS)
+}
+
+/// What such a drop is counted as.
+const INTERFACE_QUEUE: &str = "interface queue";
 
 /// Counts what the network reported about earlier datagrams: each of the reports, where they are kept. None is left, which
 /// would wake up whoever waits for the socket. Whether there was one.
