@@ -73,6 +73,8 @@ pub(super) struct Stranger {
     number: u32,
     uptime: u32,
     heard: Nanos,
+    /// When the first one of its run came.
+    since: Nanos,
     is_foreign: bool,
 }
 
@@ -180,6 +182,9 @@ impl Agent {
         let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime)));
         match fits.max_by_key(|&(index, fit)| (fit, std::cmp::Reverse(index))) {
             Some((index, fit)) if fit != Fit::None => {
+                if self.streams.len() > 1 {
+                    self.meet(index, now, told);
+                }
                 Place::Stream(index, self.streams[index].advance(now, number, uptime))
             }
             Some(_) => self.strange(now, told, next),
@@ -189,7 +194,26 @@ impl Agent {
         }
     }
 
-    /// Two strangers that continue one another are a stream, or what has become of one.
+    /// Streams that run into one another: who comes from behind may be about to take the other one's numbers, and nobody knows any more which
+    /// of them is the agent.
+    #[cold]
+    fn meet(&mut self, index: usize, now: Nanos, (number, uptime, is_foreign): Told) {
+        let mut has_met = false;
+        for (other, stream) in self.streams.iter_mut().enumerate() {
+            if other != index && stream.is_foreign == is_foreign && stream.is_near(now, number, uptime) {
+                stream.is_disputed = true;
+                has_met = true;
+            }
+        }
+        self.streams[index].is_disputed |= has_met;
+    }
+
+    /// Two speak in a stream: as long as another one goes on, nobody knows which of them is the agent.
+    pub(super) fn dispute(&mut self, id: StreamId) {
+        self.streams.iter_mut().filter(|stream| stream.id == id).for_each(|stream| stream.is_disputed = true);
+    }
+
+    /// Two strangers that continue one another are a stream, or what has become of one: of one that is silent for longer than it is otherwise.
     #[cold]
     fn strange(&mut self, now: Nanos, told: Told, next: &mut u32) -> Place {
         let (number, uptime, is_foreign) = told;
@@ -209,21 +233,28 @@ impl Agent {
                 let foreign = self.strangers.iter().position(|one| one.is_foreign);
                 self.strangers.remove(foreign.unwrap_or(0));
             }
-            self.strangers.push(Stranger { number, uptime, heard: now, is_foreign });
+            self.strangers.push(Stranger { is_foreign, ..Stranger::new(now, number, uptime) });
             self.past.strangers += 1;
             return Place::Nowhere;
         };
-        let first = self.strangers.remove(known);
+        let last = self.strangers[known];
         // Who has been heard since is somebody else.
         let again = |stream: &Stream| {
-            let restart = stream.may_restart(first.heard, first.uptime);
-            stream.may_be_over(first.heard) && (restart || stream.may_jump(first.heard, first.number, first.uptime))
+            let restart = stream.may_restart(last.heard, last.uptime);
+            stream.may_be_over(last.since) && (restart || stream.may_jump(last.heard, last.number, last.uptime))
         };
         let may_be = |index: &usize| of_its_kind(&self.streams[*index]) && again(&self.streams[*index]);
         let candidates = (0..self.streams.len()).filter(may_be);
-        let place = match candidates.min_by_key(|&index| self.streams[index].heard()) {
-            Some(index) => Place::Again(index, self.streams[index].restart(first.heard, first.number, first.uptime)),
-            None => self.open(first.heard, (first.number, first.uptime, is_foreign), next),
+        let candidate = candidates.min_by_key(|&index| self.streams[index].heard());
+        if candidate.is_some_and(|index| self.streams[index].may_go_on(now, last.uptime)) {
+            self.strangers[known] = Stranger { number, uptime, heard: now, ..last };
+            self.past.strangers += 1;
+            return Place::Nowhere;
+        }
+        self.strangers.remove(known);
+        let place = match candidate {
+            Some(index) => Place::Again(index, self.streams[index].restart(last.heard, last.number, last.uptime)),
+            None => self.open(last.heard, (last.number, last.uptime, is_foreign), next),
         };
         self.past.strangers -= 1;
         if let Place::Again(index, _) | Place::New(index, _) = place {
@@ -309,7 +340,7 @@ fn of_its_own<S: Serializer>(streams: &[Stream], to: S) -> Result<S::Ok, S::Erro
 
 impl Stranger {
     pub(super) fn new(now: Nanos, number: u32, uptime: u32) -> Self {
-        Self { number, uptime, heard: now, is_foreign: false }
+        Self { number, uptime, heard: now, since: now, is_foreign: false }
     }
 
     /// Whether a datagram goes on where this one ended: further on in both.

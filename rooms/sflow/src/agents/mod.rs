@@ -4,7 +4,7 @@
 //! (agent address, sub-agent) -> newcomers: on credit, else on probation -> Agent
 //!    Agent -> streams: by sequence and uptime -> Sequence: next, lost, late, duplicate
 //!         |   those that come from where the agent is not have streams of their own, as far as anybody knows where it is
-//!         \-> strangers: continue no stream; two that continue one another are a restart, or another stream
+//!         \-> strangers: continue no stream; two that continue one another are another stream, or the same begun again: then that is silent
 //!    (stream, data source) -> whatever is kept of it
 //! ```
 //!
@@ -12,6 +12,7 @@
 
 mod agent;
 mod newcomers;
+mod pauses;
 mod sequence;
 mod slots;
 mod stream;
@@ -21,6 +22,7 @@ mod tests;
 
 pub use agent::{Agent, AgentLedger};
 pub use newcomers::Newcomers;
+pub(crate) use pauses::Pauses;
 pub use sequence::{Ledger, Sequence, Step};
 pub use stream::{Moment, SILENCE, Stream, StreamId};
 pub use table::{Agents, Identity, Limits, Placed, Source, SourceId, Totals, Verdict};

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{Ledger, Sequence, Step};
-use super::{Nanos, SECOND};
+use super::{Nanos, Pauses, SECOND};
 
 /// A stream, by a number that no other one of this table had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -27,6 +27,10 @@ const UNITS: [i64; 3] = [10, 100, 1_000];
 const DAY: i64 = 86_400_000;
 /// A stream that was heard within this time may go on, ns: counters come every 10 to 60 s.
 pub const SILENCE: Nanos = 120 * SECOND;
+/// Pauses of a stream in which its own next datagram comes: one may be lost.
+const PAUSES: Nanos = 2;
+/// How long that is waited for, at most, of an agent that says that it has begun again, ns: it is nothing rare.
+const BEGINNING: Nanos = 10 * SECOND;
 /// Trust in an uptime that was never wrong.
 const TRUSTED: u8 = 8;
 
@@ -42,6 +46,9 @@ pub struct Stream {
     heard: Nanos,
     /// Uptime and arrival from which on they are compared.
     start: (u32, Nanos),
+    /// How long it is silent between two datagrams.
+    #[serde(skip)]
+    pauses: Pauses,
     /// How far uptimes went with the time at which they came.
     trust: u8,
     /// The greatest common divisor of all uptimes, ms: some agents count whole seconds.
@@ -115,6 +122,7 @@ impl Stream {
             uptime,
             heard: now,
             start: (uptime, now),
+            pauses: Pauses::default(),
             trust: TRUSTED / 2,
             granule: uptime,
             epoch: 0,
@@ -200,6 +208,21 @@ impl Stream {
         self.heard < now && (!self.is_contested || now - self.heard > SILENCE)
     }
 
+    /// Whether its own next datagram may still come, though others say that it has begun again, or counts on elsewhere: who is in no hurry sends
+    /// between two of an agent's.
+    pub(super) fn may_go_on(&self, now: Nanos, uptime: u32) -> bool {
+        let most = if self.may_restart(now, uptime) { BEGINNING } else { SILENCE };
+        now.saturating_sub(self.heard) <= (PAUSES * self.pauses.longest()).min(most)
+    }
+
+    /// Whether a datagram that is another stream's is close to where this one goes on, too.
+    pub(super) fn is_near(&self, now: Nanos, number: u32, uptime: u32) -> bool {
+        let elapsed = now.saturating_sub(self.heard);
+        let near =
+            self.sequence.ahead(number).is_some_and(|ahead| i64::from(ahead).abs() < i64::from(Sequence::WINDOW));
+        near && elapsed <= SILENCE && plausible(self.uptime, uptime, (elapsed / 1_000_000) as i64)
+    }
+
     /// Whether a datagram goes on where this was before it began again: then that was somebody else.
     pub(super) fn resumes(&self, now: Nanos, number: u32, uptime: u32) -> bool {
         self.former.as_ref().is_some_and(|former| {
@@ -259,6 +282,7 @@ impl Stream {
             self.era = self.era.wrapping_add(1);
             self.start = (uptime, now);
         }
+        self.pauses.enter(now.saturating_sub(self.heard), now);
         (self.uptime, self.heard) = (uptime, now);
         if self.granule == 0 || !uptime.is_multiple_of(self.granule) {
             self.granule = gcd(uptime, self.granule);

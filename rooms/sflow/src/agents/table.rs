@@ -236,6 +236,14 @@ impl<T> Agents<T> {
         }
     }
 
+    /// Two speak in a stream of the agent in a slot.
+    #[cold]
+    pub fn dispute(&mut self, slot: u32, stream: StreamId) {
+        if let Some(agent) = self.agents.get_mut(slot) {
+            agent.dispute(stream);
+        }
+    }
+
     /// Whoever is in a slot.
     #[inline]
     pub fn at(&self, slot: u32) -> Option<&Agent> {

@@ -15,7 +15,6 @@ mod directory;
 mod kept;
 mod offenders;
 mod part;
-mod pauses;
 mod protecting;
 mod standstill;
 mod statistics;

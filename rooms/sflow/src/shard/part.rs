@@ -174,6 +174,9 @@ impl Shard {
         self.settle(who.address, &placed, now);
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().flush();
+            if let Some(stream) = protecting.take_disputed() {
+                self.agents.dispute(placed.agent(), stream);
+            }
         }
         Fate::Analysed
     }
@@ -211,6 +214,9 @@ impl Shard {
             _ => protecting.refused(now.nanos, verdict, who.address, from),
         }
         protecting.outlet().flush();
+        if let (Some(slot), Some(stream)) = (slot, protecting.take_disputed()) {
+            agents.dispute(slot, stream);
+        }
     }
 
     /// A stream is new, and perhaps its agent.

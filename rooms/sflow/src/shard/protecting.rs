@@ -32,6 +32,8 @@ pub(super) struct Protecting {
     /// Whether later ones of its stream came before it.
     is_late: bool,
     standstill: Standstill,
+    /// A stream in which two speak, as the datagram at hand shows.
+    disputed: Option<StreamId>,
     /// When a datagram that has no agent was last told of.
     stranger: u64,
 }
@@ -64,6 +66,7 @@ impl Protecting {
             ago: [0; 2],
             is_late: false,
             standstill: Standstill::default(),
+            disputed: None,
             stranger: 0,
         }
     }
@@ -150,6 +153,9 @@ impl Protecting {
                 .map(Trouble::Speakers)
                 .or_else(|| rivals(agent, placed.stream, now).map(Trouble::Streams)),
         };
+        if matches!(trouble, Some(Trouble::Speakers(_))) {
+            self.disputed = Some(placed.stream);
+        }
         let Some(told) = at.map(|at| &mut streams[at]) else {
             self.runs = self.runs.wrapping_add(1);
             let gathering = Gathering::new(sent.uptime, now);
@@ -182,6 +188,12 @@ impl Protecting {
         }
     }
 
+    /// The stream in which two speak, if the datagram that was told of last shows that of one.
+    #[inline]
+    pub(super) fn take_disputed(&mut self) -> Option<StreamId> {
+        self.disputed.take()
+    }
+
     /// Some twenty times a second.
     pub(super) fn tick(&mut self, now: u64) {
         self.standstill.tick(now);
@@ -200,6 +212,7 @@ impl Protecting {
         let Some(told) = of_it.min_by_key(|told| (told.id.0, Reverse(told.gathering.heard()))) else { return false };
         (self.stream, self.is_late) = (told.stream, false);
         (self.kept, self.ago) = (told.gathering.kept(), told.gathering.ago());
+        self.disputed = Some(told.id.0);
         tell(&mut self.outlet, told, Sign::Content, now);
         true
     }
@@ -211,6 +224,7 @@ impl Protecting {
         let is_of_two =
             |told: &&mut Told| told.from == from && told.course.is_sent_later((sent.number, sent.uptime), now);
         if let Some(told) = streams.iter_mut().find(is_of_two) {
+            self.disputed = Some(told.id.0);
             tell(&mut self.outlet, told, Sign::Clock, now);
         }
     }
@@ -222,6 +236,7 @@ impl Protecting {
         let streams = self.told.get_mut(slot as usize).map(Vec::as_mut_slice).unwrap_or_default();
         let of_it = streams.iter_mut().filter(|told| told.from == from && told.id.0 == stream);
         if let Some(told) = of_it.max_by_key(|told| told.gathering.heard()) {
+            self.disputed = Some(told.id.0);
             tell(&mut self.outlet, told, Sign::Leap, now);
         }
     }
@@ -232,6 +247,7 @@ impl Protecting {
         let streams = self.told.get_mut(slot as usize).map(Vec::as_mut_slice).unwrap_or_default();
         let stream = self.stream;
         if let Some(told) = streams.iter_mut().find(|told| told.stream == stream) {
+            self.disputed = Some(told.id.0);
             tell(&mut self.outlet, told, Sign::Samples, now);
         }
     }

@@ -5,8 +5,7 @@
 //! way is known for as old as it is, however often and in whatever pieces the way stood still. An agent that stands still itself tells no
 //! such thing: it is silent, and what has gathered comes afterwards, at once or bit by bit.
 
-use super::pauses::Pauses;
-use crate::agents::SECOND;
+use crate::agents::{Pauses, SECOND};
 
 /// The longest that an agent keeps a sample (sFlow version 5: no sample is delayed by more than a second), ns.
 pub(super) const MOST: u64 = SECOND;
@@ -111,9 +110,8 @@ struct Stood {
 impl Gathering {
     /// Its first datagram.
     pub(super) fn new(uptime: u32, now: u64) -> Self {
-        let pauses = Pauses::new(now);
         let (came, sent) = (Pace::new(now), Pace::new(0));
-        Self { heard: now, kept: MOST, ago: [MOST, 0], came, sent, uptime, clock: 0, pauses }
+        Self { heard: now, kept: MOST, ago: [MOST, 0], came, sent, uptime, clock: 0, pauses: Pauses::default() }
     }
 
     /// When the last one came.

@@ -72,8 +72,8 @@ fn of_an_agent_with_restarts() {
         let (mut now, mut lost, mut duplicates, mut received) = (SECOND, 0, 0, 0);
         let restarts = random.number(0..4);
         for _ in 0..=restarts {
-            // Down for two seconds at least; then it counts from 1 again, with an uptime that goes from 0.
-            now += random.number(2 * SECOND..60 * SECOND);
+            // Down for longer than what goes on where it was is waited for; then it counts from 1 again, with an uptime that goes from 0.
+            now += random.number(11 * SECOND..60 * SECOND);
             let truth = faults(&mut random, 1, 2_000);
             let booted = now;
             for &number in &truth.arrivals {

@@ -54,6 +54,59 @@ fn an_agent_goes_on_whatever_is_begun_in_its_name() {
     }
 }
 
+/// He tells the agent's uptime, or that it has begun again, between two of its datagrams.
+#[test]
+fn who_begins_between_two_datagrams_is_somebody_else() {
+    for is_young in [false, true] {
+        let (mut agents, mut process) = (agents(Limits::default()), honest());
+        let mut seen = Vec::new();
+        for step in 0..120u64 {
+            let now = START + step * SECOND;
+            let (number, uptime) = process.send(now);
+            let Verdict::Placed(placed) = agents.datagram(now, WHO, number, uptime) else { panic!("lost at {step}") };
+            seen.push((placed.stream, placed.moment.epoch, placed.moment.era));
+            for turn in (0..5).filter(|_| step >= 60) {
+                let (now, told) =
+                    (now + u64::from(turn) * 20 * MILLISECOND, 10 + 1_000 * (step as u32 - 60) + 20 * turn);
+                let number = 4_000_000 + 5 * step as u32 + turn;
+                let uptime = if is_young { told } else { uptime + 20 * turn };
+                let forged = agents.datagram(now + 300 * MILLISECOND, WHO, number, uptime);
+                assert!(!matches!(forged, Verdict::Placed(forged) if forged.stream == placed.stream), "{forged:?}");
+            }
+        }
+        seen.dedup();
+        assert_eq!(seen.len(), 1, "{seen:?}");
+        is_balanced(&agents);
+    }
+}
+
+#[test]
+fn streams_that_run_into_one_another_are_disputed() {
+    let (mut agents, mut process) = (agents(Limits::default()), honest());
+    let first = process.number + 61 - 200;
+    let are_disputed = |agents: &Agents<u32>| {
+        let streams = agents.agent(&WHO).unwrap().streams();
+        streams.iter().map(|stream| stream.is_disputed).collect::<Vec<_>>()
+    };
+    for step in 0..200u64 {
+        let now = START + step * SECOND;
+        let (number, uptime) = process.send(now);
+        agents.datagram(now, WHO, number, uptime);
+        let Some(ahead) = step.checked_sub(60) else { continue };
+        agents.datagram(now + SECOND / 2, WHO, first + 2 * ahead as u32, uptime + 500);
+        agents.datagram(now + SECOND * 6 / 10, WHO, first + 2 * ahead as u32 + 1, uptime + 600);
+        let expected = match ahead {
+            // The third of his makes a stream, once the agent's has gone on.
+            0 => vec![false],
+            1..60 => vec![false, false],
+            _ => continue,
+        };
+        assert_eq!(are_disputed(&agents), expected, "{ahead}");
+    }
+    let disputed = are_disputed(&agents);
+    assert!(disputed.len() >= 2 && disputed[..2] == [true, true], "{disputed:?}");
+}
+
 #[test]
 fn an_agent_that_is_seldom_heard_is_not_pushed_out() {
     let (mut agents, mut process) = (agents(Limits::default()), honest());

@@ -1,10 +1,10 @@
 //! How long a stream is silent between two of its datagrams: so long somebody else may speak in it before the agent's own next one shows that.
 
-use crate::agents::SECOND;
+use super::SECOND;
 
 /// The longest pauses of late.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Pauses {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Pauses {
     /// The longest that ended in each of the last windows, ms, the newest first. By time: whoever sends often in a pause makes it no shorter.
     longest: [u32; WINDOWS],
     /// Number of the newest window.
@@ -12,14 +12,9 @@ pub(super) struct Pauses {
 }
 
 impl Pauses {
-    /// Of a stream whose first datagram comes now.
-    pub(super) fn new(now: u64) -> Self {
-        Self { longest: [0; WINDOWS], window: now / WINDOW }
-    }
-
     /// A datagram came after so many ns.
     #[inline]
-    pub(super) fn enter(&mut self, pause: u64, now: u64) {
+    pub(crate) fn enter(&mut self, pause: u64, now: u64) {
         let passed = (now / WINDOW).saturating_sub(self.window);
         if passed > 0 {
             let passed = passed.min(WINDOWS as u64) as usize;
@@ -32,7 +27,7 @@ impl Pauses {
     }
 
     /// The longest that is remembered, ns.
-    pub(super) fn longest(&self) -> u64 {
+    pub(crate) fn longest(&self) -> u64 {
         self.longest.iter().copied().max().map_or(0, |longest| u64::from(longest) * MILLISECOND)
     }
 }
@@ -50,7 +45,7 @@ mod tests {
     #[test]
     fn who_sends_often_for_a_while_makes_no_pause_shorter() {
         let start = 1_000 * SECOND;
-        let mut pauses = Pauses::new(start);
+        let mut pauses = Pauses::default();
         let mut now = start;
         let mut pass = |pauses: &mut Pauses, pause: u64, times: u64| {
             for _ in 0..times {
