@@ -109,6 +109,8 @@ pub enum Explanation {
     BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
+    /// So many did not fit it at least: some that came were not read.
+    CutOffAtLeast(u64),
     /// So many more were dropped before the ledger begins.
     Upstream(u64, Place),
     /// More came than left.

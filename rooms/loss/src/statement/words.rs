@@ -141,6 +141,9 @@ impl fmt::Display for Explanation {
                 Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
+            Self::CutOffAtLeast(bytes) => {
+                write!(f, "at least {bytes} bytes were cut off: {}", Place::Truncated.row().remedy)
+            }
             Self::Upstream(datagrams, place) => {
                 write!(f, "{datagrams} more were dropped before they came here: {}", place.row().title)
             }

@@ -147,9 +147,7 @@ impl<'a> LedgerBuilder<'a> {
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);
         }
-        if arrived == received {
-            self.explain_bytes();
-        }
+        self.explain_bytes(arrived, received);
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
         let (receiver_trace, advice) = (self.receiver_traces(), self.advice());
