@@ -235,7 +235,7 @@ fn repeats_that_are_not_valid_have_no_partner() {
 
 #[test]
 fn what_is_undecided_tells_how_many_repeats_it_needs() {
-    let few = vec![record("a", 1, 100.0, 10.0), record("b", 1, 100.0, 10.0)];
+    let few = [record("a", 1, 100.0, 10.0), record("b", 1, 100.0, 10.0)];
     let mut void = few.clone();
     void[1].row.valid = false;
     let settings = CompareSettings { columns: vec!["mbit_per_s".to_owned()], ..settings(0.02) };

@@ -96,7 +96,7 @@ fn tens_of_thousands_of_senders_to_a_port_are_accounted_for_in_seconds() {
             (cookie(number), 4, process(number))
         );
     }
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert!(took < Duration::from_secs(30), "{took:?}");
 }
 
 #[test]
