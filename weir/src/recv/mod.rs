@@ -60,8 +60,8 @@ pub(super) struct Recv {
     /// Source-specific multicast: join the groups for this sender alone.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// End after this time at the latest, with --idle-timeout 0 not before [default: never].
-    #[arg(long, value_name = "SPAN")]
+    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
+    #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
     /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
     /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
@@ -307,6 +307,14 @@ fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String>
     ((granted as u64) < asked.bytes.saturating_mul(2)).then(|| format!("{half} instead of {asked} ({why})"))
 }
 
+/// `--duration`.
+fn duration(text: &str) -> Result<Span, String> {
+    match text.parse::<Span>() {
+        Ok(span) if span == Span::default() => Err(format!("`{text}`: nothing would be received; write e.g. 60s")),
+        parsed => parsed.map_err(|error| error.to_string()),
+    }
+}
+
 /// `--sessions`.
 fn sessions(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("`{text}`: write how many are told apart, 1 at least"))
@@ -402,6 +410,15 @@ mod tests {
         assert!(announced("") && announced("--idle-timeout 0"));
         assert!(announced("--duration 15s") && announced("--duration 15s --idle-timeout 20s"));
         assert!(!announced("--duration 15s --idle-timeout 0"));
+    }
+
+    #[test]
+    fn a_duration_is_some_time() {
+        assert!(settings("--listen 0.0.0.0:5000 --duration 15ms").is_ok());
+        for text in ["0", "0s", "0ms"] {
+            let refusal = settings(&format!("--listen 0.0.0.0:5000 --duration {text}")).unwrap_err();
+            assert!(refusal.contains(&format!("`{text}`: nothing would be received; write e.g. 60s")), "{refusal}");
+        }
     }
 
     #[test]

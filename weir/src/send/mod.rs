@@ -61,7 +61,7 @@ pub(super) struct Send {
     /// late ones [default: sleep, with --rate: schedule].
     #[arg(long, value_enum)]
     pacing: Option<Pacing>,
-    /// How long to send [default: 60s, with --count: until that].
+    /// How long to send (not 0) [default: 60s, with --count: until that].
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
     /// How many messages to send, each of the senders.

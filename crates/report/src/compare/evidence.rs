@@ -93,27 +93,43 @@ impl Pair<'_> {
     }
 }
 
+/// Why a column cannot be tested.
+pub(super) struct Untested {
+    pub(super) reason: String,
+    /// So many repeats would do, where these are what is wanting.
+    pub(super) repeats_needed: Option<usize>,
+}
+
+impl From<String> for Untested {
+    fn from(reason: String) -> Untested {
+        Untested { reason, repeats_needed: None }
+    }
+}
+
 /// Tests a column of two cells, or says why it cannot.
-pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Result<Test, String> {
+pub(super) fn test(a: &Cell<'_>, b: &Cell<'_>, column: &Column, terms: Terms) -> Result<Test, Untested> {
     let void = [(a, "A"), (b, "B")].map(|(cell, name)| (!cell.believes(column.name)).then_some(name));
     let void: Vec<&str> = void.into_iter().flatten().collect();
     if !void.is_empty() {
-        return Err(format!("not valid in {}", void.join(" and ")));
+        return Err(format!("not valid in {}", void.join(" and ")).into());
     }
     for (cell, name) in [(a, "A"), (b, "B")] {
         if cell.measured(column.name).is_none() {
-            return Err(format!("not measured in {name}"));
+            return Err(format!("not measured in {name}").into());
         }
     }
     let pairs = pairs(a, b, column);
     if pairs.len() >= FEWEST_PAIRS {
-        return by_repeats(&pairs, column, terms).ok_or_else(|| "not finite".into());
+        return by_repeats(&pairs, column, terms).ok_or_else(|| "not finite".to_owned().into());
     }
     let test = match column.kind {
         Kind::Share(trials) => shares_of_single_runs(a, b, column, trials, terms.least),
         _ => by_batches(a, b, column, terms),
     };
-    test.ok_or_else(|| TOO_FEW.into())
+    test.ok_or_else(|| Untested {
+        reason: format!("too few repeats ({} valid in both, {FEWEST_PAIRS} needed)", pairs.len()),
+        repeats_needed: Some(FEWEST_PAIRS),
+    })
 }
 
 /// The column in repeats of the same number that can be believed in both runs.
@@ -305,5 +321,3 @@ const TICK: f64 = 0.01;
 
 /// Degrees of freedom of a single run, at most.
 const MOST_FREEDOM: f64 = 7.0;
-
-const TOO_FEW: &str = "too few repeats";

@@ -18,7 +18,7 @@ use serde::Serialize;
 use weir_stats::paired;
 use weir_units::format;
 
-use self::evidence::{Terms, Test};
+use self::evidence::{Terms, Test, Untested};
 use crate::cells::{self, Cell};
 use crate::columns::{self, Better, Column, Kind, Statistic};
 use crate::record::{Manifest, Record};
@@ -60,6 +60,8 @@ pub struct Comparison {
     pub only_b: Vec<String>,
     /// Cell by cell, column by column.
     pub rows: Vec<Row>,
+    /// Rows that are undecided: they may differ, and nothing alarms.
+    pub undecided: usize,
     /// See [`CompareSettings::false_alarms`].
     pub false_alarms: f64,
     /// See [`CompareSettings::least`].
@@ -104,6 +106,8 @@ pub struct Row {
     pub verdict: Verdict,
     /// Why it is undecided.
     pub reason: Option<String>,
+    /// So many repeats that are valid in both runs would be tested, where it is undecided for want of them.
+    pub repeats_needed: Option<usize>,
 }
 
 /// A ratio between two ends.
@@ -200,12 +204,24 @@ impl Comparison {
             format::percent(self.false_alarms),
             format::percent(self.least),
         );
-        let undecided = self.rows.iter().filter(|row| row.verdict == Verdict::Undecided).count();
-        let all = self.rows.len();
-        let undecided = (undecided > 0)
-            .then(|| format!("{undecided} of {all} comparisons are undecided: nothing is known of these"));
+        let undecided = (self.undecided > 0).then(|| self.what_is_undecided());
         let rests = (!said.is_empty()).then(|| format!("rests on {}", said.join(" and ")));
         rests.into_iter().chain([rate]).chain(undecided).collect()
+    }
+
+    /// How many are undecided, and what would decide them.
+    fn what_is_undecided(&self) -> String {
+        let (undecided, all) = (self.undecided, self.rows.len());
+        let wanting: Vec<usize> = self.rows.iter().filter_map(|row| row.repeats_needed).collect();
+        let needed = wanting.iter().max().map(|needed| {
+            let of_these =
+                if wanting.len() == undecided { String::new() } else { format!(" {} of them", wanting.len()) };
+            format!(
+                ";{of_these} for want of repeats: {needed} that are valid in both runs are needed (--repeat {needed})"
+            )
+        });
+        let needed = needed.unwrap_or_default();
+        format!("{undecided} of {all} comparisons are undecided: nothing is known of these{needed}")
     }
 }
 
@@ -235,13 +251,15 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
         let missing = |cell: &&Cell<'_>| !others.contains_key(cell.name);
         ours.iter().filter(missing).map(|cell| cell.name.to_owned()).collect()
     };
+    let rows = decided(tested, settings.false_alarms);
     Comparison {
         a: Side::new(a.0, &cells_a),
         b: Side::new(b.0, &cells_b),
         warnings: warnings(a, b),
         only_a: only(&cells_a, &named_b),
         only_b: only(&cells_b, &named_a),
-        rows: decided(tested, settings.false_alarms),
+        undecided: rows.iter().filter(|row| row.verdict == Verdict::Undecided).count(),
+        rows,
         false_alarms: settings.false_alarms,
         least: settings.least,
         own_delay_us,
@@ -296,10 +314,11 @@ impl Tested {
             p_value: None,
             verdict: Verdict::Undecided,
             reason: None,
+            repeats_needed: None,
         };
         let (row, test) = match evidence::test(a, b, column, terms) {
             Ok(test) => (Row { basis: Some(test.basis), ..row }, Some(test)),
-            Err(reason) => (Row { reason: Some(reason), ..row }, None),
+            Err(Untested { reason, repeats_needed }) => (Row { reason: Some(reason), repeats_needed, ..row }, None),
         };
         Self { row, better: column.better, test }
     }

@@ -21,8 +21,8 @@ pub enum Unknown {
     FailedCalls(u64, String, Place),
     /// The port of so many calls of sockets that sent nothing, their error, and where it is met.
     FailedBeside(u64, String, Place),
-    /// The port of so many datagrams that left nowhere.
-    LeftNowhere(u64),
+    /// The port of so many datagrams that left nowhere; and how many passages and drops the trace missed, which may be why.
+    LeftNowhere(u64, u64),
     /// The port of calls of which nothing departed.
     PortOfCalls,
     /// What the program read: not traced, and it told nothing.
@@ -109,6 +109,8 @@ pub enum Explanation {
     BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
+    /// So many did not fit it at least: some that came were not read.
+    CutOffAtLeast(u64),
     /// So many more were dropped before the ledger begins.
     Upstream(u64, Place),
     /// More came than left.

@@ -1,9 +1,9 @@
 //! Who sent to a port, how many datagrams, and which calls failed.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use nix::errno::Errno;
-use weir_kernel::trace::{Sends, Trace};
+use weir_kernel::trace::{Drop, InterfaceCount, Sends, Trace};
 
 use crate::places::Place;
 
@@ -70,17 +70,54 @@ fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
 /// that sent: nobody can tell which port they meant.
 pub(super) fn failed_beside(trace: &Trace, senders: &[SendingSocket]) -> BTreeMap<i32, u64> {
     let mut failed = BTreeMap::new();
-    let others =
-        guessed_sockets(trace).into_iter().filter(|socket| senders.iter().all(|own| own.cookie != socket.cookie));
+    let own: HashSet<u64> = senders.iter().map(|sender| sender.cookie).collect();
+    let others = guessed_sockets(trace).into_iter().filter(|socket| !own.contains(&socket.cookie));
     for (errno, calls) in others.flat_map(|socket| socket.failed) {
         *failed.entry(errno).or_default() += calls;
     }
     failed
 }
 
+/// Rows of a trace by the socket that they are of: there may be tens of thousands, and each is asked for its own.
+struct ByCookie<'a, T>(HashMap<u64, Vec<&'a T>>);
+
+impl<'a, T> ByCookie<'a, T> {
+    fn new(rows: impl Iterator<Item = &'a T>, cookie: impl Fn(&T) -> u64) -> Self {
+        let mut of: HashMap<u64, Vec<&T>> = HashMap::new();
+        for row in rows {
+            of.entry(cookie(row)).or_default().push(row);
+        }
+        ByCookie(of)
+    }
+
+    /// Its rows, in their order.
+    fn of(&self, cookie: u64) -> &[&'a T] {
+        self.0.get(&cookie).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// What a trace tells of sockets that may send to a port.
+struct Rows<'a> {
+    sends: ByCookie<'a, Sends>,
+    departures: ByCookie<'a, InterfaceCount>,
+    /// Drops on the way out, of what was for the port.
+    drops: ByCookie<'a, Drop>,
+}
+
+impl<'a> Rows<'a> {
+    fn new(trace: &'a Trace, port: u16) -> Self {
+        let drops = trace.drops.iter().filter(|drop| drop.outgoing && drop.port == port);
+        Rows {
+            sends: ByCookie::new(trace.sends.iter(), |sends| sends.cookie),
+            departures: ByCookie::new(trace.departures.iter(), |passage| passage.cookie),
+            drops: ByCookie::new(drops, |drop| drop.cookie),
+        }
+    }
+}
+
 fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
+    let rows = Rows::new(trace, port);
     let mut cookies: BTreeSet<(u64, u32)> = BTreeSet::new();
-    let sends_of = |cookie: u64| trace.sends.iter().filter(move |sends| sends.cookie == cookie);
     cookies.extend(trace.sends.iter().filter(|sends| sends.port == port).map(|sends| (sends.cookie, sends.namespace)));
     // A bridge or router hands on what another namespace's socket sent: that has no calls here.
     cookies.extend(
@@ -88,31 +125,29 @@ fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
             .departures
             .iter()
             .filter(|passage| passage.port == port && passage.cookie != 0)
-            .filter(|passage| sends_of(passage.cookie).all(|sends| sends.namespace == passage.namespace))
+            .filter(|passage| rows.sends.of(passage.cookie).iter().all(|sends| sends.namespace == passage.namespace))
             .map(|passage| (passage.cookie, passage.namespace)),
     );
     let outgoing = trace.drops.iter().filter(|drop| drop.outgoing && drop.cookie != 0 && drop.port == port);
     cookies.extend(outgoing.map(|drop| (drop.cookie, drop.namespace)));
-    let own = |cookie: u64, namespace: u32| sends_of(cookie).next().is_none_or(|sends| sends.namespace == namespace);
+    let own =
+        |cookie: u64, namespace: u32| rows.sends.of(cookie).first().is_none_or(|sends| sends.namespace == namespace);
     cookies
         .into_iter()
         .filter(|(cookie, namespace)| own(*cookie, *namespace))
-        .map(|(cookie, namespace)| sending_socket(trace, port, cookie, namespace))
+        .map(|(cookie, namespace)| sending_socket(&rows, port, cookie, namespace))
         .filter(|socket| socket.tried() > 0 || !socket.doubtful.is_empty())
         .collect()
 }
 
-fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> SendingSocket {
+fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> SendingSocket {
     let mut by_interface: BTreeMap<u32, u64> = BTreeMap::new();
-    for passage in &trace.departures {
-        if passage.cookie == cookie && passage.namespace == namespace && passage.port == port {
+    for passage in rows.departures.of(cookie) {
+        if passage.namespace == namespace && passage.port == port {
             *by_interface.entry(passage.interface).or_default() += passage.datagrams;
         }
     }
-    let drops = trace
-        .drops
-        .iter()
-        .filter(|drop| drop.outgoing && drop.cookie == cookie && drop.namespace == namespace && drop.port == port);
+    let drops = rows.drops.of(cookie).iter().filter(|drop| drop.namespace == namespace);
     let mut dropped_before: BTreeMap<Place, u64> = BTreeMap::new();
     // Datagrams beyond the first of each joined buffer that was refused, or dropped by a queue.
     let (mut joined_refused, mut joined_queued) = (0, 0);
@@ -130,7 +165,7 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
     let departed: u64 = by_interface.values().sum();
     let mut connected = Calls::default();
     let mut free = Calls::default();
-    for sends in trace.sends.iter().filter(|sends| sends.cookie == cookie) {
+    for sends in rows.sends.of(cookie) {
         let calls = if sends.port == port {
             &mut connected
         } else if sends.port == 0 {
@@ -179,12 +214,9 @@ fn sending_socket(trace: &Trace, port: u16, cookie: u64, namespace: u32) -> Send
         return socket;
     }
     let seen = seen(&free);
-    let elsewhere: u64 = trace
-        .departures
-        .iter()
-        .filter(|passage| passage.cookie == cookie && passage.namespace == namespace && passage.port != port)
-        .map(|passage| passage.datagrams)
-        .sum();
+    let elsewhere = rows.departures.of(cookie).iter();
+    let elsewhere = elsewhere.filter(|passage| passage.namespace == namespace && passage.port != port);
+    let elsewhere: u64 = elsewhere.map(|passage| passage.datagrams).sum();
     if elsewhere == 0 {
         // All of it came here. Through a bridge of this host it departs twice.
         let twice = by_interface.len() > 1 && free.taken > 0;
@@ -225,3 +257,6 @@ impl Calls {
         self.taken > 0 || !self.failed.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -93,6 +93,8 @@ impl Check {
             if came.is_some() {
                 facts.unseen.push("what a reader does: no datagram came to a socket while it was looked".to_owned());
             }
+            facts.payload_is_mean = self.load.payload.is_none();
+            facts.unseen.extend(findings::larger_than_the_mean(&facts, &load));
             Ok(Facts { seen: seen.clone(), ..facts })
         };
         let facts = look()?;

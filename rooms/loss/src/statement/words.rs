@@ -35,10 +35,20 @@ impl fmt::Display for Unknown {
                     place.remedy(errno, "")
                 )
             }
-            Self::LeftNowhere(datagrams) => write!(
-                f,
-                "whether {datagrams} datagrams that left nowhere were for this port: their socket sends to several"
-            ),
+            Self::LeftNowhere(datagrams, missed) => {
+                write!(
+                    f,
+                    "whether {datagrams} datagrams that left nowhere were for this port: their socket sends to several"
+                )?;
+                match missed {
+                    0 => Ok(()),
+                    missed => write!(
+                        f,
+                        "; of what left, came or was dropped the trace missed {missed} events, which may be all that is \
+                         behind it"
+                    ),
+                }
+            }
             Self::PortOfCalls => {
                 f.write_str("the port of calls of which nothing departed: taken for this one, the only one followed")
             }
@@ -131,6 +141,9 @@ impl fmt::Display for Explanation {
                 Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
+            Self::CutOffAtLeast(bytes) => {
+                write!(f, "at least {bytes} bytes were cut off: {}", Place::Truncated.row().remedy)
+            }
             Self::Upstream(datagrams, place) => {
                 write!(f, "{datagrams} more were dropped before they came here: {}", place.row().title)
             }
@@ -225,6 +238,14 @@ impl fmt::Display for Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_left_nowhere_names_what_the_trace_missed_at_its_ledger() {
+        let told = Unknown::LeftNowhere(3, 0).to_string();
+        assert!(told.starts_with("whether 3 datagrams") && !told.contains("missed"), "{told}");
+        let told = Unknown::LeftNowhere(3, 7).to_string();
+        assert!(told.contains("the trace missed 7 events, which may be all that is behind it"), "{told}");
+    }
 
     #[test]
     fn what_another_host_may_answer_is_found_again_in_json() {

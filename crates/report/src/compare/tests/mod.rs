@@ -214,7 +214,8 @@ fn what_cannot_be_tested_says_why() {
         rows.into_iter().map(|row| row.reason.unwrap()).collect()
     };
     let good = run(true, Some(10.0));
-    assert_eq!(reasons(&good, &good, &["mbit_per_s", "sent"]), ["too few repeats", "too few repeats"]);
+    let too_few = "too few repeats (1 valid in both, 3 needed)";
+    assert_eq!(reasons(&good, &good, &["mbit_per_s", "sent"]), [too_few, too_few]);
     assert_eq!(reasons(&good, &run(false, Some(10.0)), &["mbit_per_s"]), ["not valid in B"]);
     assert_eq!(reasons(&run(true, None), &good, &["delay_mean_us"]), ["not measured in A"]);
     // Nobody asked for the delay, and nobody measured it.
@@ -228,7 +229,30 @@ fn repeats_that_are_not_valid_have_no_partner() {
     b[1].row.valid = false;
     assert_eq!(compared(&a, &b, &settings(0.0)).rows[0].basis, Some(Basis::Repeats(3)));
     b[2].row.valid = false;
-    assert_eq!(compared(&a, &b, &settings(0.0)).rows[0].reason.as_deref(), Some("too few repeats"));
+    let reason = compared(&a, &b, &settings(0.0)).rows.remove(0).reason;
+    assert_eq!(reason.as_deref(), Some("too few repeats (2 valid in both, 3 needed)"));
+}
+
+#[test]
+fn what_is_undecided_tells_how_many_repeats_it_needs() {
+    let few = [record("a", 1, 100.0, 10.0), record("b", 1, 100.0, 10.0)];
+    let mut void = few.clone();
+    void[1].row.valid = false;
+    let settings = CompareSettings { columns: vec!["mbit_per_s".to_owned()], ..settings(0.02) };
+    let of = |b: &[Record]| {
+        let compared = compared(&few, b, &settings);
+        let told = compared.assurance().pop().unwrap();
+        (serde_json::to_value(&compared).unwrap(), told)
+    };
+    let needed = "for want of repeats: 3 that are valid in both runs are needed (--repeat 3)";
+    let (json, told) = of(&few);
+    assert_eq!(told, format!("2 of 2 comparisons are undecided: nothing is known of these; {needed}"));
+    assert_eq!((&json["undecided"], &json["rows"][0]["repeats_needed"]), (&2.into(), &3.into()));
+    assert_eq!(json["rows"][0]["verdict"], "undecided");
+    // More of what is not valid would not help.
+    let (json, told) = of(&void);
+    assert_eq!(told, format!("2 of 2 comparisons are undecided: nothing is known of these; 1 of them {needed}"));
+    assert_eq!((&json["undecided"], &json["rows"][1]["repeats_needed"]), (&2.into(), &serde_json::Value::Null));
 }
 
 #[test]

@@ -1,10 +1,25 @@
 //! Which drops are of this ledger.
 
+use std::collections::HashMap;
+use std::ptr;
+
 use weir_kernel::trace::{Detail, Drop};
 
 use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
 use crate::places::{Place, Stage};
+
+/// What of the drops without socket and namespace may be a receiver's.
+pub(super) struct Anonymous {
+    /// What its closed sockets had unread.
+    left_by_closed: u64,
+    /// What its sockets count as dropped, beyond what is known to be theirs.
+    counted_by_open: u64,
+    /// Datagrams of those that no reader found, and of those that one found.
+    all: [u64; 2],
+    /// The same of the rows before each.
+    before: HashMap<*const Drop, u64>,
+}
 
 impl LedgerBuilder<'_> {
     /// Collects what was traced: all of it, or what happened after arrival.
@@ -50,7 +65,18 @@ impl LedgerBuilder<'_> {
         if !several && !is_bounded {
             return drop.datagrams;
         }
-        let room = |socket: &&SocketSeen| {
+        let anonymous = self.anonymous.get_or_init(|| self.anonymous());
+        let room = if closed { anonymous.left_by_closed } else { anonymous.counted_by_open };
+        // Those before it have taken theirs.
+        let all = anonymous.all[usize::from(found)];
+        let before = anonymous.before.get(&ptr::from_ref(drop)).copied().unwrap_or(all);
+        // Of joined ones a buffer is what a socket knows.
+        if drop.buffers < drop.datagrams { drop.datagrams } else { drop.datagrams.min(room.saturating_sub(before)) }
+    }
+
+    /// Counts it once: such a drop has a row for each sender's port.
+    fn anonymous(&self) -> Anonymous {
+        let room = |socket: &&SocketSeen, closed: bool| {
             let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
             let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
             if closed {
@@ -63,17 +89,14 @@ impl LedgerBuilder<'_> {
             }
             socket.drops.saturating_sub(known.map(|drop| drop.buffers).sum())
         };
-        let room: u64 = self.endpoints.receivers.iter().map(room).sum();
-        // Those before it have taken theirs.
-        let before = self.evidence.trace.drops.iter().take_while(|before| !std::ptr::eq(*before, drop));
-        let before = before.filter(|before| is_anonymous(before) && self.is_of_port(before));
-        let before = before.filter(|before| before.is_found_by_reader() == found).map(|before| before.datagrams);
-        // Of joined ones a buffer is what a socket knows.
-        if drop.buffers < drop.datagrams {
-            drop.datagrams
-        } else {
-            drop.datagrams.min(room.saturating_sub(before.sum()))
+        let of_all = |closed: bool| -> u64 { self.endpoints.receivers.iter().map(|socket| room(socket, closed)).sum() };
+        let (mut all, mut before) = ([0; 2], HashMap::new());
+        for drop in self.evidence.trace.drops.iter().filter(|drop| is_anonymous(drop) && self.is_of_port(drop)) {
+            let sum: &mut u64 = &mut all[usize::from(drop.is_found_by_reader())];
+            before.insert(ptr::from_ref(drop), *sum);
+            *sum += drop.datagrams;
         }
+        Anonymous { left_by_closed: of_all(true), counted_by_open: of_all(false), all, before }
     }
 
     /// Whether a drop is on the way to this receiver.
@@ -82,7 +105,6 @@ impl LedgerBuilder<'_> {
             return false;
         }
         let home = self.home;
-        let from = |namespace: u32| self.senders.iter().any(|sender| sender.namespace == namespace);
         if drop.outgoing {
             // A group's copy for this host leaves the way before the interface's queue.
             let looped = self.endpoints.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
@@ -101,7 +123,10 @@ impl LedgerBuilder<'_> {
         let others = self.endpoints.all.iter().any(|socket| socket.namespace == drop.namespace);
         let stage = Place::of_drop(&drop.reason, &drop.function, false).stage();
         let only_passes = !matches!(stage, Stage::Port | Stage::Socket | Stage::Anywhere);
-        !from(drop.namespace) && !others && only_passes && !self.endpoints.receivers.is_empty()
+        !self.sender_namespaces.contains(&drop.namespace)
+            && !others
+            && only_passes
+            && !self.endpoints.receivers.is_empty()
     }
 
     /// Whether a drop happened to a datagram that counts as arrived.

@@ -8,8 +8,12 @@ mod rest;
 mod sent;
 mod sources;
 
+use std::cell::OnceCell;
+use std::collections::BTreeSet;
+
 use weir_kernel::trace::Detail;
 
+use self::drops::Anonymous;
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
 use super::remarks::{Explanation, Unknown};
@@ -45,6 +49,10 @@ struct LedgerBuilder<'a> {
     /// The receiver's namespace; `None`: nothing came anywhere.
     home: Option<u32>,
     senders: Vec<SendingSocket>,
+    /// The namespaces that they are in.
+    sender_namespaces: BTreeSet<u32>,
+    /// What of the drops without socket and namespace may be this receiver's, once it is asked for.
+    anonymous: OnceCell<Anonymous>,
     places: Tally,
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
@@ -66,7 +74,9 @@ impl<'a> LedgerBuilder<'a> {
             evidence,
             endpoints,
             home: None,
+            sender_namespaces: senders.iter().map(|sender| sender.namespace).collect(),
             senders,
+            anonymous: OnceCell::new(),
             places: Tally::default(),
             upstream: Tally::default(),
             pending: Vec::new(),
@@ -137,9 +147,7 @@ impl<'a> LedgerBuilder<'a> {
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);
         }
-        if arrived == received {
-            self.explain_bytes();
-        }
+        self.explain_bytes(arrived, received);
         self.explain();
         let pending = pending_known.then(|| self.pending_total());
         let (receiver_trace, advice) = (self.receiver_traces(), self.advice());

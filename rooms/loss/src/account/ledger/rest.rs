@@ -157,8 +157,9 @@ impl<'a> LedgerBuilder<'a> {
         came.map(|passage| passage.bytes).sum()
     }
 
-    /// Where every datagram that came was read, bytes are missing only where the program's buffer was too small.
-    pub(super) fn explain_bytes(&mut self) {
+    /// Of what was read bytes are missing only where the program's buffer was too small: all of them where every datagram that
+    /// came was read, else those beyond what the others can have had.
+    pub(super) fn explain_bytes(&mut self, arrived: Option<u64>, received: Option<u64>) {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
@@ -169,8 +170,16 @@ impl<'a> LedgerBuilder<'a> {
             return;
         }
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
-        if cut > 0 {
-            self.explanation.push(Explanation::CutOff(cut));
+        // Of joined ones a call takes many.
+        let is_each = socket.read_datagrams == Some(socket.reads);
+        let read = if is_each { Some(socket.reads) } else { received };
+        let Some(unread) = arrived.zip(read).and_then(|(arrived, read)| arrived.checked_sub(read)) else { return };
+        if unread == 0 {
+            self.explanation.extend((cut > 0).then_some(Explanation::CutOff(cut)));
+        } else if is_each {
+            let others = unread.saturating_add(self.evidence.moving).saturating_mul(MOST_PAYLOAD);
+            let cut = cut.saturating_sub(others);
+            self.explanation.extend((cut > 0).then_some(Explanation::CutOffAtLeast(cut)));
         }
     }
 
@@ -212,5 +221,68 @@ impl<'a> LedgerBuilder<'a> {
             self.explanation.push(Explanation::Stalled { longest: all, total: all });
             self.explanation.push(Explanation::Advice(advice));
         }
+    }
+}
+
+/// Of UDP over IPv6.
+const MOST_PAYLOAD: u64 = 65_527;
+
+#[cfg(test)]
+mod tests {
+    use weir_kernel::trace::{Drop, InterfaceCount, Trace};
+
+    use super::super::{Endpoints, ledger};
+    use super::*;
+    use crate::account::book::Ledger;
+    use crate::account::evidence::Evidence;
+
+    /// Of 10,000 of 1,000 bytes so many were read, with so many bytes each; the others found the buffer full.
+    fn close(reads: u64, bytes: u64) -> Ledger {
+        const CAME: u64 = 10_000;
+        let socket = SocketTrace {
+            cookie: 20,
+            namespace: 2,
+            port: 5000,
+            enqueued: reads,
+            reads,
+            read_datagrams: Some(reads),
+            read_bytes: reads * bytes,
+            queued_before: Some(0),
+            ..SocketTrace::default()
+        };
+        let (namespace, port, lost) = (2, 5000, CAME - reads);
+        let came = InterfaceCount { namespace, interface: 2, port, cookie: 0, datagrams: CAME, bytes: CAME * 1_000 };
+        let full = Drop {
+            reason: "SOCKET_RCVBUFF".into(),
+            function: "udp_queue_rcv_one_skb".into(),
+            namespace,
+            cookie: 20,
+            port,
+            datagrams: lost,
+            buffers: lost,
+            ..Drop::default()
+        };
+        let trace = Trace { arrivals: vec![came], sockets: vec![socket], drops: vec![full], ..Trace::default() };
+        let namespaces = vec![NamespaceEvidence { inode: namespace, ..NamespaceEvidence::default() }];
+        let evidence = Evidence { detail: Some(Detail::Everything), trace, namespaces, ..Evidence::default() };
+        let local = Some("10.0.0.2:5000".parse().unwrap());
+        let socket = SocketSeen { local, drops: lost, gone: false, ..SocketSeen::traced(20, namespace) };
+        let all = [socket.clone()];
+        ledger(&evidence, &Endpoints { port, receivers: &[&socket], all: &all, everybody: &[], copies: false })
+    }
+
+    #[test]
+    fn what_is_cut_off_is_told_where_some_were_lost_too() {
+        let told = |reads, bytes| {
+            let ledger = close(reads, bytes);
+            assert_eq!((ledger.arrived, ledger.received, ledger.unexplained), (Some(10_000), Some(reads), Some(0)));
+            let is_cut = |told: &Explanation| matches!(told, Explanation::CutOff(_) | Explanation::CutOffAtLeast(_));
+            ledger.explanation.into_iter().filter(is_cut).collect::<Vec<_>>()
+        };
+        assert!(told(10_000, 1_000).is_empty());
+        assert_eq!(told(10_000, 999), [Explanation::CutOff(10_000)]);
+        // The five that were lost had at most so many each.
+        assert_eq!(told(9_995, 900), [Explanation::CutOffAtLeast(10_000_000 - 9_995 * 900 - 5 * MOST_PAYLOAD)]);
+        assert!(told(9_995, 999).is_empty());
     }
 }

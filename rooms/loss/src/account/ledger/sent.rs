@@ -1,14 +1,14 @@
 //! What was sent, which calls failed, and where the ledger begins.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
 use nix::errno::Errno;
-use weir_kernel::trace::{Detail, Drop};
+use weir_kernel::trace::{Detail, Drop, Missed};
 
 use super::LedgerBuilder;
 use super::drops::is_anonymous;
 use crate::account::book::Sender;
-use crate::account::evidence::NamespaceEvidence;
+use crate::account::evidence::{NamespaceEvidence, SocketSeen};
 use crate::account::remarks::{Explanation, Unknown};
 use crate::account::senders::{SendingSocket, failed_beside};
 use crate::account::tally::Tally;
@@ -33,7 +33,9 @@ impl LedgerBuilder<'_> {
         }
         let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
         if vanished > 0 {
-            self.unknown.push(Unknown::LeftNowhere(vanished));
+            // They may have left, or been dropped, where the trace did not see it.
+            let Missed { drops, ports, passages, .. } = self.evidence.trace.missed;
+            self.unknown.push(Unknown::LeftNowhere(vanished, drops + ports + passages));
         }
         if !self.evidence.several_ports {
             for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders) {
@@ -98,6 +100,7 @@ impl LedgerBuilder<'_> {
     /// Calls that failed are losses of their own, except those that tell of a drop which the trace has already.
     pub(super) fn add_failed_calls(&mut self) {
         let mut unreachable_reports = self.icmp_reports();
+        let dropped = self.dropped_by_sender();
         let mut buffers =
             self.places.at(Place::Qdisc) + self.places.at(Place::Backlog) + self.places.at(Place::Transmit);
         for sender in self.senders.clone() {
@@ -114,18 +117,10 @@ impl LedgerBuilder<'_> {
                     continue;
                 }
                 let place = Place::of_failed_call(errno);
-                let dropped =
-                    self.evidence.trace.drops.iter().filter(|drop| {
-                        drop.outgoing && drop.cookie == sender.cookie && drop.port == self.endpoints.port
-                    });
+                let dropped = dropped.get(&sender.cookie);
                 let known = match place {
-                    Place::FirewallOut => dropped
-                        .filter(|drop| Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut)
-                        .map(|drop| drop.datagrams)
-                        .sum(),
-                    Place::SendError if errno == Errno::EMSGSIZE => {
-                        dropped.filter(|drop| drop.reason == "PKT_TOO_BIG").map(|drop| drop.datagrams).sum()
-                    }
+                    Place::FirewallOut => dropped.map_or(0, |dropped| dropped.refused),
+                    Place::SendError if errno == Errno::EMSGSIZE => dropped.map_or(0, |dropped| dropped.too_big),
                     Place::Qdisc => {
                         let known = calls.min(buffers);
                         buffers -= known;
@@ -145,19 +140,37 @@ impl LedgerBuilder<'_> {
         }
     }
 
+    /// What was dropped on its way out of each sender that has a drop of the port.
+    fn dropped_by_sender(&self) -> HashMap<u64, DroppedOut> {
+        let port = self.endpoints.port;
+        let mut senders: HashMap<u64, DroppedOut> = HashMap::new();
+        for drop in self.evidence.trace.drops.iter().filter(|drop| drop.outgoing && drop.port == port) {
+            let of = senders.entry(drop.cookie).or_default();
+            if Place::of_drop(&drop.reason, &drop.function, true) == Place::FirewallOut {
+                of.refused += drop.datagrams;
+            }
+            if drop.reason == "PKT_TOO_BIG" {
+                of.too_big += drop.datagrams;
+            }
+        }
+        senders
+    }
+
     /// Messages "destination unreachable" that the senders' namespaces got.
     fn icmp_reports(&self) -> u64 {
-        let namespaces: BTreeSet<u32> = self.senders.iter().map(|sender| sender.namespace).collect();
         let of = |ns: &NamespaceEvidence| ns.counter("Icmp.InDestUnreachs") + ns.counter("Icmp6.InDestUnreachs");
-        self.evidence.namespaces.iter().filter(|ns| namespaces.contains(&ns.inode)).map(of).sum()
+        self.evidence.namespaces.iter().filter(|ns| self.sender_namespaces.contains(&ns.inode)).map(of).sum()
     }
 
     pub(super) fn tell_senders(&self) -> Vec<Sender> {
-        let seen = |cookie: u64| self.endpoints.everybody.iter().find(|socket| socket.cookie == cookie);
+        let mut seen: HashMap<u64, &SocketSeen> = HashMap::new();
+        for socket in self.endpoints.everybody {
+            seen.entry(socket.cookie).or_insert(socket);
+        }
         self.senders
             .iter()
             .map(|sender| {
-                let socket = seen(sender.cookie);
+                let socket = seen.get(&sender.cookie);
                 let (pid, process) = socket.and_then(|socket| socket.process.clone()).unzip();
                 Sender {
                     cookie: sender.cookie,
@@ -170,4 +183,13 @@ impl LedgerBuilder<'_> {
             })
             .collect()
     }
+}
+
+/// Datagrams of one sender that were dropped on their way out, where its calls tell of it, too.
+#[derive(Default)]
+struct DroppedOut {
+    /// By a firewall.
+    refused: u64,
+    /// As they exceeded what the way takes.
+    too_big: u64,
 }

@@ -128,10 +128,12 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         losing,
         losses: lost,
         seen: None,
+        payload_is_mean: false,
         interfaces,
         bridges,
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
+        reassembled: reassembled(&before.reading, &after.reading),
         reassembling,
         memory_errors: losses.at(Place::UdpMemory, None),
         tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
@@ -279,6 +281,16 @@ impl Search {
 
 /// Fewer readings may all have met the same datagram under way.
 const ENOUGH: usize = 4;
+
+/// What was put together from fragments; `None`: the kernel does not tell.
+fn reassembled(before: &Reading, after: &Reading) -> Option<Counted> {
+    let of = |reading: &Reading| {
+        let tables = ["Ip", "Ip6"].into_iter().filter_map(|table| reading.snmp.get(table, "ReasmOKs"));
+        tables.map(i64::cast_unsigned).reduce(u64::wrapping_add)
+    };
+    let (before, total) = (of(before)?, of(after)?);
+    Some(Counted { total, recent: total.saturating_sub(before) })
+}
 
 /// What waits for fragments since `before`: what is only under way is whole a moment later.
 fn waiting(ns: &NetNs, before: &Reassembly) -> Result<Reassembling> {

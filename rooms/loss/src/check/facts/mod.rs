@@ -44,6 +44,8 @@ pub struct Facts {
     pub losses: Vec<Lost>,
     /// What came, where the load was taken from it; null: it was stated.
     pub seen: Option<Seen>,
+    /// Whether the payload of the load is the mean of what came, and not stated.
+    pub payload_is_mean: bool,
     /// Interfaces that datagrams may come in by.
     pub interfaces: Vec<Interface>,
     /// Bridges of the namespace.
@@ -52,6 +54,8 @@ pub struct Facts {
     pub reverse_path_drops: Option<Counted>,
     /// Datagrams of which fragments were missing (Ip ReasmFails).
     pub reassembly_failures: Option<Counted>,
+    /// Datagrams that were put together from fragments (Ip ReasmOKs, Ip6 ReasmOKs), of all ports and protocols.
+    pub reassembled: Option<Counted>,
     /// Datagrams that wait for fragments.
     pub reassembling: Reassembling,
     /// Datagrams that found UDP's memory used up (Udp MemErrors).

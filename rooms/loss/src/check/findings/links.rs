@@ -5,6 +5,7 @@ use weir_units::format;
 
 use super::{Case, Finding, number, unseen};
 use crate::check::facts::{Bridge, Interface};
+use crate::check::load::Load;
 use crate::check::setting::Setting;
 use crate::places::Place;
 
@@ -165,17 +166,25 @@ fn joining(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     )
 }
 
+/// Whether a datagram of the load fits a packet of an interface, as far as is known.
+pub(super) fn fits(interface: &Interface, load: &Load) -> bool {
+    interface.mtu == 0 || load.payload.bytes <= interface.mtu.saturating_sub(IP_AND_UDP)
+}
+
 /// A datagram of several packets is lost with any of them.
 fn fragments(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
-    let room = interface.mtu.saturating_sub(IP_AND_UDP);
-    let failures = case.facts.reassembly_failures.unwrap_or_default();
-    if interface.mtu == 0 || case.load.payload.bytes <= room {
+    if fits(interface, case.load) {
         return None;
     }
+    let room = interface.mtu.saturating_sub(IP_AND_UDP);
+    let failures = case.facts.reassembly_failures.unwrap_or_default();
     // Fragments carry multiples of 8 bytes.
     let each = (interface.mtu.saturating_sub(20) / 8 * 8).max(8);
     let pieces = (case.load.payload.bytes + 8).div_ceil(each);
-    let what = format!("datagrams come by {} in {pieces} fragments, and are lost with any of them", interface.name);
+    // Single ones may be smaller, or larger.
+    let by_mean = if case.facts.payload_is_mean { ", by their mean size" } else { "" };
+    let what =
+        format!("datagrams come by {} in {pieces} fragments{by_mean}, and are lost with any of them", interface.name);
     Some(
         Finding::advised("fragments", Place::Reassembly, what, format!("payloads of at most {room} B in the sender"))
             .with(format!("/sys/class/net/{}/mtu", interface.name), format!("{} B", interface.mtu))

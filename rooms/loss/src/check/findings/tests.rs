@@ -119,6 +119,26 @@ fn a_reader_that_cuts_off_is_told_how_much() {
 }
 
 #[test]
+fn a_payload_that_is_a_mean_is_told_as_one() {
+    for payload_is_mean in [false, true] {
+        let found = findings(|facts| {
+            facts.payload_is_mean = payload_is_mean;
+            facts.interfaces[0].mtu = 200;
+        });
+        assert_eq!(found[0].what.contains("by their mean size"), payload_is_mean, "{found:?}");
+    }
+    // A mean that fits says nothing of those that do not.
+    let told = |payload_is_mean, recent, mtu| {
+        let mut facts = Facts { payload_is_mean, reassembled: Some(counted(900, recent)), ..healthy() };
+        facts.interfaces[0].mtu = mtu;
+        larger_than_the_mean(&facts, &load())
+    };
+    let line = told(true, 12, 1500).unwrap();
+    assert!(line.contains("12 datagrams") && line.contains("200B, is a mean"), "{line}");
+    assert_eq!([told(true, 0, 1500), told(false, 12, 1500), told(true, 12, 200)], [None, None, None]);
+}
+
+#[test]
 fn each_fault_is_found_alone() {
     let eth0 = |facts: &mut Facts, change: &dyn Fn(&mut Interface)| change(&mut facts.interfaces[0]);
     assert_eq!(found(|facts| facts.settings.rmem_default = Some(212_992)), ["rmem_default"]);
