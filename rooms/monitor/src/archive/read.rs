@@ -1,7 +1,7 @@
 //! Reading an archive: block by block in the order in which they came, up to the end or to what is damaged.
 
 use std::collections::HashMap;
-use std::fs::File;
+use std::fs::{self, DirEntry, File};
 use std::io::{self, BufReader, Read};
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -31,8 +31,24 @@ pub struct Damage {
 /// It cannot be opened, or is no MCAP file.
 pub fn read(path: &Path, look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>) -> io::Result<Option<Damage>> {
     let file = File::open(path)?;
-    let length = file.metadata()?.len();
+    let metadata = file.metadata()?;
+    if metadata.is_dir() {
+        return Err(io::Error::new(io::ErrorKind::IsADirectory, what_is_in(path)?));
+    }
+    let length = metadata.len();
     read_from(BufReader::with_capacity(READ_BYTES, file), length, look)
+}
+
+/// Of a directory: which files to name in its place.
+fn what_is_in(directory: &Path) -> io::Result<String> {
+    let is_archive = |entry: io::Result<DirEntry>| {
+        entry.is_ok_and(|entry| Path::new(&entry.file_name()).extension().is_some_and(|extension| extension == "mcap"))
+    };
+    Ok(if fs::read_dir(directory)?.any(is_archive) {
+        format!("it is a directory (name the files in it: {}/*.mcap)", directory.display())
+    } else {
+        "it is a directory without an archive (name files that weir monitor record wrote)".to_owned()
+    })
 }
 
 /// The same of so many bytes that are somewhere else.
@@ -95,7 +111,7 @@ pub(crate) fn read_from(
                 }
             }
             Err(McapError::BadMagic) if whole == 0 => {
-                return Err(io::Error::new(io::ErrorKind::InvalidData, "no MCAP file"));
+                return Err(io::Error::new(io::ErrorKind::InvalidData, NO_ARCHIVE));
             }
             Err(McapError::UnexpectedEof) => {
                 return damage(whole, "it ends in the middle: whoever wrote it did not come to its end".into());
@@ -105,6 +121,8 @@ pub(crate) fn read_from(
     }
     Ok(None)
 }
+
+const NO_ARCHIVE: &str = "no MCAP file (name files that weir monitor record wrote)";
 
 /// Read at once.
 const READ_BYTES: usize = 1 << 20;
