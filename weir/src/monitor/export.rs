@@ -96,6 +96,15 @@ impl Export {
             number(exported.samples),
             number(exported.missing)
         );
+        if let [first, .., last] = exported.unordered.as_slice() {
+            complain!(
+                "weir: {} to {}: of {} files that overlap more had to wait than fits in memory: rows of a channel are not all in \
+                 order (sort them by `session` and `index`, or export fewer channels at a time)",
+                first.display(),
+                last.display(),
+                exported.unordered.len()
+            );
+        }
         for file in &exported.twice {
             complain!("weir: {}: named twice, and taken once", file.display());
         }

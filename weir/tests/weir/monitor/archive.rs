@@ -431,7 +431,7 @@ fn mistakes_are_told_in_one_line() {
 fn an_interface_is_of_the_usual_group_where_no_other_is_named() {
     let dir = TempDir::new().unwrap();
     for room in [&["serve"][..], &["record", "--dir", dir.path().to_str().unwrap()]] {
-        let output = weir(&[&["monitor"], room, &["--interface", "lo", "--check"]].concat()).output().unwrap();
+        let output = weir(&[&["monitor"][..], room, &["--interface", "lo", "--check"]].concat()).output().unwrap();
         let toml = String::from_utf8(output.stdout).unwrap();
         let listen = "address = \"239.192.77.1:5110\"\ninterface = \"lo\"\n";
         assert!(output.status.success() && toml.contains(listen), "{room:?}: {toml}");
