@@ -3,6 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io;
 use std::path::PathBuf;
+use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -62,6 +63,14 @@ impl Export {
         if self.out.is_none() && format == Format::Parquet && screen::is_terminal() {
             return usage(Err(anyhow::anyhow!("Parquet is not for a terminal: name a file (--out FILE)")));
         }
+        if let (Some(from), Some(until)) = (self.from, self.until)
+            && from >= until
+        {
+            let [from, until] = [from, until].map(written);
+            return usage(Err(anyhow::anyhow!(
+                "--from {from} is not before --until {until}: nothing is between them (choose a later --until)"
+            )));
+        }
         let choice = Choice { channels: self.channel, from: self.from, until: self.until };
         let exported = match &self.out {
             None => export::export(&self.files, format, &choice, io::stdout())?,
@@ -87,6 +96,15 @@ impl Export {
             number(exported.samples),
             number(exported.missing)
         );
+        if let [first, .., last] = exported.unordered.as_slice() {
+            complain!(
+                "weir: {} to {}: of {} files that overlap more had to wait than fits in memory: rows of a channel are not all in \
+                 order (sort them by `session` and `index`, or export fewer channels at a time)",
+                first.display(),
+                last.display(),
+                exported.unordered.len()
+            );
+        }
         for file in &exported.twice {
             complain!("weir: {}: named twice, and taken once", file.display());
         }
@@ -101,10 +119,16 @@ impl Export {
     }
 }
 
+/// A time as the flags take it.
+fn written(time: i64) -> String {
+    let since = Duration::from_nanos(u64::try_from(time).unwrap_or(0));
+    humantime::format_rfc3339(UNIX_EPOCH + since).to_string()
+}
+
 /// RFC 3339, as nanoseconds since 1970 UTC.
 fn time(text: &str) -> Result<i64, String> {
     let time =
         humantime::parse_rfc3339_weak(text).map_err(|error| format!("{error}; write e.g. 2026-11-23T10:00:00Z"))?;
-    let since = time.duration_since(std::time::UNIX_EPOCH).map_err(|_| "it is before 1970".to_owned())?;
+    let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it is before 1970".to_owned())?;
     i64::try_from(since.as_nanos()).map_err(|_| "it is after 2262".to_owned())
 }

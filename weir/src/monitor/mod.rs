@@ -9,8 +9,14 @@ mod serve;
 mod station;
 mod view;
 
-use anyhow::Result;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use weir_monitor::receive::Settings;
+use weir_monitor::serve::config::document::Listen;
+use weir_service::config::Address;
 
 use crate::Outcome;
 
@@ -53,5 +59,63 @@ impl Monitor {
             Command::Check(check) => check.run(),
             Command::Key(key) => key.run(),
         }
+    }
+}
+
+/// What `--listen`, `--interface` and `--source` say as a file would. Without the first the others are of the usual group.
+fn listens(listen: &[SocketAddr], interface: Option<&str>, source: Option<IpAddr>) -> Result<Vec<Listen>> {
+    let mut addresses = listen.to_vec();
+    let of_groups = [("--interface", interface.is_some()), ("--source", source.is_some())];
+    if let Some((flag, _)) = of_groups.iter().find(|(_, is_given)| *is_given) {
+        if addresses.is_empty() {
+            addresses.extend(Settings::default().listen.iter().map(|usual| usual.address));
+        }
+        if !addresses.iter().any(|address| address.ip().is_multicast()) {
+            let all: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+            bail!("{flag}: there is no group among {} (leave it out)", all.join(", "));
+        }
+    }
+    let of = |address: SocketAddr| Listen {
+        address: Address(address),
+        interface: interface.filter(|_| address.ip().is_multicast()).map(str::to_owned),
+        source: source.filter(|_| address.ip().is_multicast()),
+    };
+    Ok(addresses.into_iter().map(of).collect())
+}
+
+/// Where a file says where to listen, it says of groups all there is to say.
+fn not_beside(file: Option<&PathBuf>, flag: &str, is_given: bool) -> Result<()> {
+    match file.filter(|_| is_given) {
+        Some(file) => {
+            bail!("--{flag}: {} says where to listen (write `{flag}` there, below [[listen]])", file.display())
+        }
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interface_and_a_source_are_of_groups_and_of_the_usual_one_where_none_is_named() {
+        let [group, host]: [SocketAddr; 2] = ["239.1.1.1:7", "192.0.2.7:5110"].map(|address| address.parse().unwrap());
+        let of = |listen: &[SocketAddr], interface, source| -> Result<Vec<(String, bool, bool)>, String> {
+            let told =
+                |listen: Listen| (listen.address.0.to_string(), listen.interface.is_some(), listen.source.is_some());
+            let listens = listens(listen, interface, source).map_err(|error| error.to_string())?;
+            Ok(listens.into_iter().map(told).collect())
+        };
+        let (eth1, source) = (Some("eth1"), Some(host.ip()));
+        let usual = "239.192.77.1:5110".to_owned();
+        assert_eq!(of(&[], None, None), Ok(vec![]));
+        assert_eq!(of(&[], eth1, None), Ok(vec![(usual.clone(), true, false)]));
+        assert_eq!(of(&[], None, source), Ok(vec![(usual, false, true)]));
+        let both = vec![(group.to_string(), true, true), (host.to_string(), false, false)];
+        assert_eq!(of(&[group, host], eth1, source), Ok(both));
+        assert_eq!(
+            of(&[host, host], eth1, None),
+            Err("--interface: there is no group among 192.0.2.7:5110, 192.0.2.7:5110 (leave it out)".to_owned())
+        );
     }
 }

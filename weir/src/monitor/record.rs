@@ -7,11 +7,10 @@ use anyhow::Result;
 use clap::Args;
 use weir_monitor::record;
 use weir_monitor::record::config::{Document, Origin};
-use weir_monitor::serve::config::document::Listen;
-use weir_service::config::Address;
 use weir_units::{Size, Span};
 
 use super::replay::address;
+use super::{listens, not_beside};
 use crate::service::{Configured, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
@@ -36,10 +35,10 @@ pub(super) struct Record {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Of groups: the interface to join them on [default: where a route leads].
-    #[arg(long, value_name = "NAME", conflicts_with = "config", requires = "listen")]
+    #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Of groups: the one source to hear [default: any].
-    #[arg(long, value_name = "ADDR", conflicts_with = "config", requires = "listen")]
+    #[arg(long, value_name = "ADDR")]
     source: Option<IpAddr>,
     /// The directory of files [default: this one].
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
@@ -66,8 +65,10 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin =
-            Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
+        let base = usage(self.configured.base(|| self.document()))?;
+        usage(not_beside(base.file(), "interface", self.interface.is_some()))?;
+        usage(not_beside(base.file(), "source", self.source.is_some()))?;
+        let origin = Origin { base, fixed: self.configured.service.fixed() };
         let (config, warnings) = usage(origin.begin(self.configured.check))?;
         if self.configured.check {
             print_checked(&warnings, &config.to_toml());
@@ -79,14 +80,9 @@ impl Record {
     }
 
     /// What the flags say as a file would.
-    fn document(&self) -> Document {
-        let listen = |&address: &SocketAddr| Listen {
-            address: Address(address),
-            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
-            source: self.source.filter(|_| address.ip().is_multicast()),
-        };
-        Document {
-            listen: self.listen.iter().map(listen).collect(),
+    fn document(&self) -> Result<Document> {
+        Ok(Document {
+            listen: listens(&self.listen, self.interface.as_deref(), self.source)?,
             directory: self.dir.clone(),
             prefix: self.prefix.clone(),
             cut_size: self.cut_size,
@@ -94,6 +90,6 @@ impl Record {
             leave: self.leave,
             queue: self.queue,
             ..Document::default()
-        }
+        })
     }
 }

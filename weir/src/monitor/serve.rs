@@ -5,11 +5,11 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::Result;
 use clap::Args;
 use weir_monitor::serve::config::Origin;
-use weir_monitor::serve::config::document::{Document, Listen};
+use weir_monitor::serve::config::document::Document;
 use weir_monitor::serve::control;
-use weir_service::config::Address;
 use weir_wire::signal::PORT;
 
+use super::{listens, not_beside};
 use crate::service::{Configured, address, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
@@ -31,7 +31,7 @@ pub(super) struct Serve {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listened, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Join groups on this interface [default: where a route leads].
-    #[arg(long, value_name = "NAME", conflicts_with = "config", requires = "listen")]
+    #[arg(long, value_name = "NAME")]
     interface: Option<String>,
     /// Serve the page here [default: 127.0.0.1:5180].
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
@@ -43,11 +43,9 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin = Origin {
-            base: self.configured.base(|| Ok(self.document()))?,
-            http: self.http,
-            fixed: self.configured.service.fixed(),
-        };
+        let base = usage(self.configured.base(|| self.document()))?;
+        usage(not_beside(base.file(), "interface", self.interface.is_some()))?;
+        let origin = Origin { base, http: self.http, fixed: self.configured.service.fixed() };
         let config = usage(origin.begin(self.configured.check))?;
         if self.configured.check {
             print_checked(&[], &config.to_toml());
@@ -59,13 +57,9 @@ impl Serve {
     }
 
     /// What the flags say as a file would.
-    fn document(&self) -> Document {
-        let listen = |&address: &SocketAddr| Listen {
-            address: Address(address),
-            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
-            source: None,
-        };
-        Document { listen: self.listen.iter().map(listen).collect(), ..Document::default() }
+    fn document(&self) -> Result<Document> {
+        let listen = listens(&self.listen, self.interface.as_deref(), None)?;
+        Ok(Document { listen, ..Document::default() })
     }
 }
 

@@ -9,10 +9,12 @@
 //!
 //! A channel of a session is a channel of the file, whose metadata is that of its sender; a block or a gap is a message ([`schema`]).
 
+mod beside;
 pub mod export;
 mod file;
 mod head;
 mod lost;
+mod ordered;
 mod outages;
 mod read;
 mod recorder;

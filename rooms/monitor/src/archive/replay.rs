@@ -56,7 +56,7 @@ pub struct Replayed {
 pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Replayed> {
     let mut player = Player::new(settings, socket, stop);
     // A channel's metadata are to be known before its first sample: the files are read for them first.
-    let Surveyed { files, twice, mut survey } = survey(&settings.files, |head, _| {
+    let Surveyed { groups, twice, mut survey } = survey(&settings.files, |head, _| {
         player.know(head);
         if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
@@ -69,7 +69,7 @@ pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Repla
     player.tell();
     survey.keep_gaps();
     let mut damaged = Vec::new();
-    for file in &files {
+    for (_, file) in groups.iter().flatten() {
         let damage = read(file, |head, block| {
             survey.take(head, block, |part| player.play(head, part));
             if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }

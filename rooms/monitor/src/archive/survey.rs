@@ -13,12 +13,14 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use weir_wire::signal::{Block, Cause, Gap, Values};
 
+use super::ordered::Waiting;
 use super::{Head, read};
 
 /// Files, and what is in them.
 pub(super) struct Surveyed {
-    /// In the order in which they are to be read.
-    pub(super) files: Vec<PathBuf>,
+    /// In the order in which they are to be read, with the times of their first blocks; together those that overlap, in some channel, and
+    /// those between them.
+    pub(super) groups: Vec<Vec<(Option<i64>, PathBuf)>>,
     /// Names of files that have been named before, this way or another.
     pub(super) twice: Vec<PathBuf>,
     pub(super) survey: Survey,
@@ -27,22 +29,28 @@ pub(super) struct Surveyed {
 /// What files have of each channel, and what was taken of it.
 #[derive(Debug, Default)]
 pub(super) struct Survey {
-    lines: Vec<Line>,
+    pub(super) lines: Vec<Line>,
+    /// What waits in all lines, bytes.
+    pub(super) held: usize,
+    /// Whether more would have had to wait than there is room for.
+    pub(super) is_crowded: bool,
     /// By session and number of the channel; a number may stand for one channel after another.
     numbers: HashMap<(u64, u16), Vec<usize>>,
 }
 
 /// A channel of a session.
 #[derive(Debug)]
-struct Line {
+pub(super) struct Line {
     origin: String,
     name: String,
     /// What files have values of.
-    valued: Spans,
+    pub(super) valued: Spans,
     /// What files have values or a gap of.
-    told: Spans,
+    pub(super) told: Spans,
     /// What was taken, holes included.
     taken: Spans,
+    /// Of what files have, that which was seen; and what waits for what is before it.
+    pub(super) waiting: Waiting,
     /// Behind what was taken last: its index and time.
     behind: Option<(u64, i64)>,
 }
@@ -59,23 +67,67 @@ pub(super) fn survey(
     let (files, twice) = once(files);
     let mut survey = Survey::default();
     let (mut found, mut reached, mut is_in_order) = (Vec::new(), HashMap::new(), true);
-    for file in files {
-        let (mut begin, mut met) = (None, HashSet::new());
-        read(&file, |head, block| {
-            begin.get_or_insert(block.time);
+    for path in files {
+        let mut file = Found { path, begin: None, lines: HashMap::new() };
+        read(&file.path, |head, block| {
+            file.begin.get_or_insert(block.time);
             let line = survey.look(head, block);
-            if met.insert(line) {
+            let (first, end) = file.lines.entry(line).or_insert_with(|| {
                 is_in_order &= reached.insert(line, block.first).is_none_or(|before| before <= block.first);
-            }
+                (block.first, block.end())
+            });
+            (*first, *end) = ((*first).min(block.first), (*end).max(block.end()));
             look(head, block)
         })
-        .with_context(|| file.display().to_string())?;
-        found.push((begin, file));
+        .with_context(|| file.path.display().to_string())?;
+        found.push(file);
     }
     if !is_in_order {
-        found.sort_by_key(|&(begin, _)| begin);
+        found.sort_by_key(|file| file.begin);
     }
-    Ok(Surveyed { files: found.into_iter().map(|(_, file)| file).collect(), twice, survey })
+    Ok(Surveyed { groups: groups(found), twice, survey })
+}
+
+/// A file, and what is in it.
+struct Found {
+    path: PathBuf,
+    /// Time of its first block.
+    begin: Option<i64>,
+    /// By lines: from which index up to which.
+    lines: HashMap<usize, (u64, u64)>,
+}
+
+/// Files that are read together.
+struct Group {
+    /// The number of the first of them.
+    begin: usize,
+    files: Vec<(Option<i64>, PathBuf)>,
+}
+
+/// Puts together what overlaps: no file has in a line what is before the end of that line in an earlier group.
+fn groups(found: Vec<Found>) -> Vec<Vec<(Option<i64>, PathBuf)>> {
+    // By lines: each file that got further than all before it, and how far.
+    let mut reached: HashMap<usize, Vec<(usize, u64)>> = HashMap::new();
+    let mut groups: Vec<Group> = Vec::new();
+    for (number, file) in found.into_iter().enumerate() {
+        let mut from = number;
+        for (line, (first, end)) in file.lines {
+            let reached = reached.entry(line).or_default();
+            let at = reached.partition_point(|&(_, before)| before <= first);
+            from = reached.get(at).map_or(from, |&(earlier, _)| from.min(earlier));
+            if reached.last().is_none_or(|&(_, before)| before < end) {
+                reached.push((number, end));
+            }
+        }
+        let mut group = Group { begin: number, files: vec![(file.begin, file.path)] };
+        while let Some(mut earlier) = groups.pop_if(|earlier| from < earlier.begin + earlier.files.len()) {
+            earlier.files.append(&mut group.files);
+            group = earlier;
+        }
+        group.files.sort_by_key(|&(begin, _)| begin);
+        groups.push(group);
+    }
+    groups.into_iter().map(|group| group.files).collect()
 }
 
 /// Each file once, whatever it is called; and what else it was called.
@@ -102,6 +154,7 @@ impl Survey {
     pub(super) fn take(&mut self, head: &Head, block: &Block<'_>, mut each: impl FnMut(&Block<'_>)) {
         let at = self.line(head);
         let line = &mut self.lines[at];
+        line.waiting.pass(block.first, block.end());
         if let Some(hole) = line.hole(block) {
             line.taken.add(hole.first, hole.end());
             each(&hole);
@@ -127,7 +180,7 @@ impl Survey {
         }
     }
 
-    fn line(&mut self, head: &Head) -> usize {
+    pub(super) fn line(&mut self, head: &Head) -> usize {
         let Self { lines, numbers } = self;
         let channel = &head.channel;
         let known = numbers.entry((head.session, channel.id)).or_default();
@@ -142,6 +195,7 @@ impl Survey {
             told: Spans::default(),
             taken: Spans::default(),
             behind: None,
+            waiting: Waiting::default(),
         });
         known.push(lines.len() - 1);
         lines.len() - 1
@@ -166,7 +220,7 @@ impl Line {
 }
 
 /// The samples of a block from one on, up to another; of buckets those that are whole in there. `None`: none.
-fn part<'a>(block: &Block<'a>, from: u64, upto: u64) -> Option<Block<'a>> {
+pub(super) fn part<'a>(block: &Block<'a>, from: u64, upto: u64) -> Option<Block<'a>> {
     let slice = |bytes: &'a [u8], each: usize, (from, upto): (u64, u64)| {
         let at = |index: u64| usize::try_from(index).unwrap_or(usize::MAX).saturating_mul(each);
         bytes.get(at(from)..at(upto)).filter(|bytes| !bytes.is_empty())
@@ -193,10 +247,10 @@ fn later(time: i64, nanos: i128) -> i64 {
 
 /// Indices from one on, up to another, each; in order, and none touches the next.
 #[derive(Debug, Default)]
-struct Spans(Vec<(u64, u64)>);
+pub(super) struct Spans(Vec<(u64, u64)>);
 
 impl Spans {
-    fn add(&mut self, first: u64, end: u64) {
+    pub(super) fn add(&mut self, first: u64, end: u64) {
         if first >= end {
             return;
         }
@@ -211,7 +265,7 @@ impl Spans {
     }
 
     /// What of this is in none of them.
-    fn left(&self, mut first: u64, end: u64) -> Vec<(u64, u64)> {
+    pub(super) fn left(&self, mut first: u64, end: u64) -> Vec<(u64, u64)> {
         let mut parts = Vec::new();
         let at = self.0.partition_point(|&(_, before)| before <= first);
         for &(begin, before) in self.0[at..].iter().take_while(|&&(begin, _)| begin < end) {
@@ -224,6 +278,10 @@ impl Spans {
             parts.push((first, end));
         }
         parts
+    }
+
+    pub(super) fn get(&self, at: usize) -> Option<(u64, u64)> {
+        self.0.get(at).copied()
     }
 
     /// If one begins here, and there is another before it: its end.

@@ -251,6 +251,16 @@ fn what_is_there_is_never_written_to() {
     assert!(!dir.path().join("nowhere.mcap").exists());
 }
 
+/// As a shell leaves a pattern that fits nothing, or who forgets one.
+#[test]
+fn of_a_directory_it_is_told_which_files_to_name() {
+    let dir = TempDir::new().unwrap();
+    let told = || read(dir.path(), |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
+    assert_eq!(told(), "it is a directory without an archive (name files that weir monitor record wrote)");
+    fs::write(dir.path().join("a.mcap"), b"").unwrap();
+    assert_eq!(told(), format!("it is a directory (name the files in it: {}/*.mcap)", dir.path().display()));
+}
+
 #[test]
 fn a_table_adds_up_to_what_was_sent() {
     let dir = TempDir::new().unwrap();

@@ -138,12 +138,12 @@ impl Kept {
     }
 
     /// When its first sample was, ns since 1970 UTC.
-    pub(super) fn time(&self) -> i64 {
+    pub(crate) fn time(&self) -> i64 {
         self.time
     }
 
     /// Bytes that it takes.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         size_of::<Self>() + self.values.len()
     }
 

@@ -327,11 +327,11 @@ impl<S: Sink> Sink for Follow<S> {
                 feed.come_back(&mut self.inner);
             }
         }
-        // What nobody sends on any more has ended, too.
+        // What nobody sends on any more is told as that, too.
         for feed in self.feeds.values_mut().filter(|_| news == News::Ended) {
             if !feed.has_ended && feed.servers.iter().all(|server| server.is_gone) {
                 feed.has_ended = true;
-                self.inner.stream(&feed.stream, News::Ended);
+                self.inner.stream(&feed.stream, News::Unserved);
             }
         }
         if news == News::Silent {

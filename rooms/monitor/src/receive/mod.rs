@@ -141,6 +141,8 @@ pub enum News {
     Back,
     /// It has said that it ends, and everything before is here, or declared lost.
     Ended,
+    /// Of what servers send on: the last of them has ended. Nobody says whether its station has.
+    Unserved,
 }
 
 /// `magnetics/display`.

@@ -508,10 +508,10 @@ fn what_no_server_sends_on_any_more_has_ended() {
     follow.stream(&relays[0].stream, News::Ended);
     assert_eq!(of_feed(&mut follow), [News::Begun]);
     follow.stream(&relays[1].stream, News::Ended);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Ended]);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Unserved]);
     let names = follow.inner().names.len();
     Relay::new(3, 0, 1, &mut follow).send(500..1000, &mut follow);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Ended, News::Back]);
+    assert_eq!(of_feed(&mut follow), [News::Begun, News::Unserved, News::Back]);
     assert_eq!(follow.inner().names.len(), names + 1);
     let (_, samples) = follow.inner().samples.values().next().unwrap();
     assert_eq!((samples.len(), samples.iter().filter(|sample| sample.is_ok()).count()), (1000, 600));

@@ -35,8 +35,21 @@ struct Entry {
     heard: Duration,
     /// The longest time that one block has stood for, or a sample of its rate does.
     longest: Duration,
-    /// Its station has ended in order: nothing is expected.
-    ended: bool,
+    /// It has ended in order: nothing is expected.
+    ended: Option<End>,
+}
+
+/// What has ended in order, so that nothing more of a channel is expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// Its station.
+    Station,
+    /// The last server that sent it on; of its station nobody says so.
+    Server,
+    /// A channel that it is made of.
+    Input,
+    /// A reload has taken it away.
+    Derived,
 }
 
 impl Board {
@@ -50,7 +63,7 @@ impl Board {
             Some(entry) => {
                 entry.watch = watch;
                 entry.channel = channel.clone();
-                entry.ended = false;
+                entry.ended = None;
                 entry.longest = entry.longest.max(period);
             }
             None => {
@@ -65,7 +78,7 @@ impl Board {
                     since_ns: wall,
                     heard: now,
                     longest: period,
-                    ended: false,
+                    ended: None,
                 };
                 self.entries.insert(key, entry);
             }
@@ -112,7 +125,7 @@ impl Board {
         entry.heard = now;
         let stands_for = block.rate.nanos(block.samples()).clamp(0, i128::from(u64::MAX)) as u64;
         entry.longest = entry.longest.max(Duration::from_nanos(stands_for));
-        entry.ended = false;
+        entry.ended = None;
         if entry.stale {
             entry.stale = false;
             entry.since_ns = block.time;
@@ -133,10 +146,10 @@ impl Board {
         self.entries.remove(&key);
     }
 
-    /// Its station has ended in order.
-    pub(super) fn end(&mut self, key: u32) {
+    /// A channel has ended in order.
+    pub(super) fn end(&mut self, key: u32, end: End) {
         if let Some(entry) = self.entries.get_mut(&key) {
-            entry.ended = true;
+            entry.ended = Some(end);
         }
     }
 
@@ -151,7 +164,7 @@ impl Board {
             entry.since_ns = wall;
             let age = plain((now - entry.heard).as_secs_f64());
             let (severity, text) = match (entry.ended, entry.channel.bucket) {
-                (true, _) => (Severity::Info, "its station has ended".to_owned()),
+                (Some(end), _) => (Severity::Info, end.words().to_owned()),
                 (_, 0) => (Severity::Info, "it is not sent: nobody has asked for it".to_owned()),
                 _ => (Severity::Minor, format!("no samples for {age} s")),
             };
@@ -185,6 +198,17 @@ impl Board {
             acknowledged: entry.latch.word(),
         };
         self.entries.iter().map(state).collect()
+    }
+}
+
+impl End {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Self::Station => "its station has ended",
+            Self::Server => "the last server that sent it on has ended",
+            Self::Input => "a channel that it is made of has ended",
+            Self::Derived => "it is no longer derived",
+        }
     }
 }
 

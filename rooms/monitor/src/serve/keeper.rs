@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_units::format::printable;
 use weir_wire::signal::{Block, Channel, Values};
 
-use super::board::Board;
+use super::board::{Board, End};
 use super::changes::{self, Changes};
 use super::derive::{self, Computed, Derive};
 use super::events::Draft;
@@ -133,7 +133,7 @@ impl Keeper<'_> {
         let open = self.open;
         let catalog = open.history.catalog();
         let Batch { mut writing, mut board, now } = Batch::begin(open);
-        self.derive.change(settings).into_iter().for_each(|key| board.end(key));
+        self.derive.change(settings).into_iter().for_each(|key| board.end(key, End::Derived));
         for listed in catalog.iter().filter(|listed| !listed.channel.name.is_empty()) {
             self.derive.follow(&listed.station, listed.key, &listed.channel, |made, window| {
                 keep_made(&mut writing, &mut board, (now, open.wall()), made, window)
@@ -228,18 +228,24 @@ impl Sink for Keeper<'_> {
             }
             News::Back => (Severity::Info, "back", "it is heard again".to_owned(), None),
             News::Ended => (Severity::Info, "end", "it has ended".to_owned(), None),
+            News::Unserved => (Severity::Info, "end", End::Server.words().to_owned(), None),
         };
-        if news == News::Ended
+        let end = match news {
+            News::Ended => Some(End::Station),
+            News::Unserved => Some(End::Server),
+            _ => None,
+        };
+        if let Some(end) = end
             && let Some(channels) = self.sessions.get(&stream.session)
         {
             let open = self.open;
             let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-            let mut ended: Vec<u32> = channels.values().filter_map(|known| known.key).collect();
+            let mut ended: Vec<_> = channels.values().filter_map(|known| known.key).map(|key| (key, end)).collect();
             // What is made of them has ended with them.
-            while let Some(key) = ended.pop() {
-                board.end(key);
+            while let Some((key, end)) = ended.pop() {
+                board.end(key, end);
                 let (keys, left) = self.derive.end(key);
-                ended.extend(keys);
+                ended.extend(keys.into_iter().map(|key| (key, End::Input)));
                 keep_computed(&mut self.derive, left, writing, board, *now, &mut self.told);
             }
         }
@@ -321,6 +327,10 @@ fn keep_computed(
         let block = computed.block();
         writing.append(computed.key, &block);
         board.take(computed.key, &block, now, told);
+        // What was still to be computed of an input that has ended says of nothing more to come.
+        if derive.has_ended(computed.key) {
+            board.end(computed.key, End::Input);
+        }
         made(derive, computed.key, &block, writing, board, now, told);
     }
 }
@@ -400,6 +410,68 @@ mod tests {
         let told: Vec<_> = told.iter().map(|draft| (draft.channel.as_str(), draft.severity)).collect();
         let info = Severity::Info;
         assert_eq!(told, [("I", info), ("twice", info), ("more", info)]);
+    }
+
+    /// What the other one sends of the time that both have comes behind the end of the one.
+    #[test]
+    fn what_is_made_of_two_stations_ends_with_the_first_of_them() {
+        let settings = |name: &str, expression: &str| settings::Derive {
+            name: name.into(),
+            unit: String::new(),
+            expression: expression.into(),
+            window: None,
+        };
+        for (expression, ends) in [("{s1/I} + {s2/I}", 1), ("{s2/I} + {s1/I}", 1), ("{s1/I} + {s2/I}", 2)] {
+            let open = Open::new(Arc::new(History::new(Bounds::default())), &Arc::default(), receive::Open::default());
+            let derive = Derive::new(&[settings("sum", expression), settings("more", "{derived/sum} + 1")]);
+            let mut keeper = Keeper::new(&open, derive);
+            let streams = [stream(1), stream(2)];
+            let channel = Arc::new(Channel { name: "I".into(), rate: RATE, ..Channel::default() });
+            streams.iter().for_each(|stream| keeper.channel(stream, &channel));
+            let values = Values::Samples(Element::F32, &[0; 4]);
+            let block = Block { channel: 0, first: 0, time: 0, rate: RATE, values };
+            let (one, other) = if ends == 1 { (&streams[0], &streams[1]) } else { (&streams[1], &streams[0]) };
+            keeper.block(one, &block);
+            keeper.stream(one, News::Ended);
+            keeper.block(other, &block);
+            keeper.flush();
+            let all = open.history.catalog();
+            let sums = all.iter().filter(|listed| listed.station == "derived");
+            let sums: Vec<_> = sums.filter_map(|listed| open.history.extent(listed.key)).collect();
+            assert!(sums.len() == 2 && sums.iter().all(|extent| extent.end > extent.begin), "{sums:?}");
+            let look = |seconds| {
+                let told = open.board().look(open.now() + Duration::from_secs(seconds), 9);
+                let told = told.into_iter().filter(|draft| draft.station == "derived");
+                told.map(|draft| (draft.channel, draft.severity, draft.text)).collect::<Vec<_>>()
+            };
+            let text = || "a channel that it is made of has ended".to_owned();
+            let ended = |name: &str| (name.to_owned(), Severity::Info, text());
+            assert_eq!(look(60), [ended("sum"), ended("more")], "{expression}, {ends}");
+            assert!(look(120).is_empty(), "once");
+        }
+    }
+
+    /// Whoever hears a server hears its end, and nothing of its stations'.
+    #[test]
+    fn the_end_of_a_server_is_none_of_a_station() {
+        let open = Open::new(Arc::new(History::new(Bounds::default())), &Arc::default(), receive::Open::default());
+        let mut follow = receive::Follow::new(Keeper::new(&open, Derive::new(&[])));
+        let server = Arc::new(Stream { station: "control".into(), name: "view".into(), ..(*stream(1)).clone() });
+        let channel = Channel { name: "I".into(), origin: "coil".into(), rate: RATE, ..Channel::default() };
+        follow.stream(&server, News::Begun);
+        follow.channel(&server, &Arc::new(channel));
+        let values = Values::Samples(Element::F32, &[0; 4]);
+        follow.block(&server, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
+        follow.stream(&server, News::Ended);
+        follow.flush();
+        let ends = open.events.since(0).into_iter().filter(|event| event.kind == "end");
+        let ends: Vec<_> = ends.map(|event| (event.station, event.severity, event.text)).collect();
+        let of_server = ("control".to_owned(), Severity::Info, "it has ended".to_owned());
+        let text = || "the last server that sent it on has ended".to_owned();
+        assert_eq!(ends, [of_server, ("coil".to_owned(), Severity::Info, text())]);
+        let told = open.board().look(open.now() + Duration::from_secs(60), 9);
+        let told: Vec<_> = told.into_iter().map(|draft| (draft.channel, draft.severity, draft.text)).collect();
+        assert_eq!(told, [("I".to_owned(), Severity::Info, text())]);
     }
 
     #[test]

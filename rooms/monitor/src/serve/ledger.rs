@@ -93,7 +93,7 @@ impl StreamCount {
             source: stream.source.to_string(),
             state: match news {
                 News::Silent => "silent",
-                News::Ended => "ended",
+                News::Ended | News::Unserved => "ended",
                 _ => "live",
             },
             clock: match stream.clock.source {

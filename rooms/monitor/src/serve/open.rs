@@ -66,7 +66,7 @@ impl Streams {
             }
             // New names come by the thousand: one look makes room for many.
             if self.known.len() >= MOST_STREAMS.max(self.left) + MORE_STREAMS {
-                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
+                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Unserved | News::Silent));
                 self.left = self.known.len();
                 let Self { known, names, .. } = self;
                 names.retain(|_, session| known.contains_key(session) || *session == stream.session);

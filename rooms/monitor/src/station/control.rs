@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use anyhow::{Context, Result};
@@ -20,7 +19,7 @@ use super::settings::{Kind, Settings};
 use super::sources::{self, Next};
 use super::state::State;
 use super::stream::Stream;
-use super::worker::{FITS_WITHIN, Running, Worker};
+use super::worker::{FITS_WITHIN, Orders, Running, Worker};
 use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
@@ -40,7 +39,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     }
     let service: Service<Station<'_>> = setup.start(needs(&settings))?;
     let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));
-    let (orders, received) = sync_channel(1);
+    let orders = Orders::default();
     let worker = Worker {
         name: settings.name.clone(),
         clock: SampleClock::start(settings.clock),
@@ -50,7 +49,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
         delay: u64::try_from(settings.delay.as_nanos()).unwrap_or(u64::MAX),
         state: state.clone(),
         stop: stop.clone(),
-        orders: received,
+        orders: orders.clone(),
         news: service.events(),
         pulse: service.pulse("station"),
         steps: 0,

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::SyncSender;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -19,7 +18,7 @@ use super::outlets::REMEDIES;
 use super::settings::{ChannelSettings, Settings};
 use super::sources;
 use super::state::State;
-use super::worker::{News, Order};
+use super::worker::{News, Order, Orders};
 
 /// The control thread's own.
 pub(super) struct Station<'a> {
@@ -27,7 +26,7 @@ pub(super) struct Station<'a> {
     settings: Settings,
     state: Arc<State>,
     stop: Arc<AtomicBool>,
-    orders: SyncSender<Order>,
+    orders: Orders,
     worker: Option<JoinHandle<()>>,
     losses: Losses,
     /// Sources that still run.
@@ -134,10 +133,8 @@ impl Room for Station<'_> {
                 "element and full: a reload does not change them of channels that are there (restart for it)"
             );
         }
-        let order = Order { channels: settings.channels.clone(), display: settings.display };
-        if self.orders.try_send(order).is_err() {
-            bail!("the reload before is still being carried out (try again)");
-        }
+        // One that the thread has not carried out yet is one with it.
+        self.orders.give(Order { channels: settings.channels.clone(), display: settings.display });
         self.settings = settings;
         Ok(fixed)
     }
@@ -158,7 +155,7 @@ impl<'a> Station<'a> {
         settings: Settings,
         state: Arc<State>,
         stop: Arc<AtomicBool>,
-        orders: SyncSender<Order>,
+        orders: Orders,
         worker: JoinHandle<()>,
     ) -> Self {
         let (losses, running) = (Losses::new(LOSSES_APART, Instant::now()), settings.sources.len());
@@ -199,3 +196,35 @@ const LOOKS_APART: Duration = Duration::from_millis(500);
 
 /// From one line about what is lost to the next.
 const LOSSES_APART: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use weir_service::config::{Base, Source};
+
+    use super::*;
+
+    /// The thread looks once a second: two may come in between.
+    #[test]
+    fn of_reloads_that_come_together_the_last_one_is_carried_out() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("station.toml");
+        let write = |display: &str| {
+            let source = "[[source]]\nkind = \"sine\"\nname = \"coil\"\nrate = \"1k/s\"\n";
+            fs::write(&path, format!("name = \"s\"\ndisplay = \"{display}\"\n{source}")).unwrap();
+        };
+        write("100/s");
+        let origin = Origin { base: Base::File(Source::new(path.clone())), fixed: Fixed::default() };
+        let settings = origin.load().unwrap().settings;
+        let (orders, worker) = (Orders::default(), std::thread::spawn(|| ()));
+        let state = Arc::new(State::new("s"));
+        let mut station = Station::new(&origin, settings, state, Arc::default(), orders.clone(), worker);
+        for display in ["200/s", "300/s"] {
+            write(display);
+            station.reload().unwrap();
+        }
+        assert_eq!(orders.take().map(|order| order.display), Some(300.0));
+        assert!(orders.take().is_none());
+    }
+}

@@ -1,8 +1,7 @@
 //! The thread of a station: asks sources, steps streams, and waits for whichever is due first.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, TryRecvError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::poll::{PollFd, PollFlags};
 use weir_service::EventSender;
@@ -28,7 +27,7 @@ pub(super) struct Worker {
     pub(super) delay: Nanos,
     pub(super) state: Arc<State>,
     pub(super) stop: Arc<AtomicBool>,
-    pub(super) orders: Receiver<Order>,
+    pub(super) orders: Orders,
     pub(super) news: EventSender<News>,
     pub(super) pulse: Pulse,
     pub(super) steps: u64,
@@ -52,6 +51,10 @@ pub(super) struct Order {
     pub(super) display: f64,
 }
 
+/// The order that the thread has not taken yet: of several the last one, for each says all.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Orders(Arc<Mutex<Option<Order>>>);
+
 /// What the thread tells the control thread.
 #[derive(Debug)]
 pub(super) enum News {
@@ -63,6 +66,23 @@ pub(super) enum News {
     Stepped(i64),
     /// Names that are described, and no channel has.
     Unfit(Vec<String>),
+}
+
+impl Orders {
+    /// It is carried out in place of one that still waits.
+    pub(super) fn give(&self, order: Order) {
+        *self.waiting() = Some(order);
+    }
+
+    /// What is to be carried out now.
+    pub(super) fn take(&self) -> Option<Order> {
+        self.waiting().take()
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, Option<Order>> {
+        // It is replaced as a whole: it is never half given.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Worker {
@@ -103,12 +123,9 @@ impl Worker {
         }
         let quality = self.clock.quality();
         self.board.streams.iter_mut().for_each(|stream| stream.header.clock = quality);
-        match self.orders.try_recv() {
-            Ok(Order { channels, display }) => {
-                self.board.describe(&channels, display);
-                self.unfit = Some(self.board.now.elapsed + FITS_WITHIN);
-            }
-            Err(TryRecvError::Empty | TryRecvError::Disconnected) => {}
+        if let Some(Order { channels, display }) = self.orders.take() {
+            self.board.describe(&channels, display);
+            self.unfit = Some(self.board.now.elapsed + FITS_WITHIN);
         }
         if self.unfit.take_if(|due| self.board.now.elapsed >= *due).is_some() {
             let names = self.board.unfit();

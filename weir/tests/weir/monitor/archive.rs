@@ -384,15 +384,37 @@ fn mistakes_are_told_in_one_line() {
     let no_mcap = dir.path().join("a.csv");
     fs::write(&no_mcap, "no archive at all, but a text").unwrap();
     let path = no_mcap.display();
+    let no_archive = "no MCAP file (name files that weir monitor record wrote)";
     for (arguments, status, line) in [
         (
             vec!["export", "/nowhere.mcap"],
             1,
             "weir: /nowhere.mcap: No such file or directory (os error 2)\n".to_owned(),
         ),
-        (vec!["export", no_mcap.to_str().unwrap()], 1, format!("weir: {path}: no MCAP file\n")),
-        (vec!["replay", no_mcap.to_str().unwrap(), "--to", LISTEN], 1, format!("weir: {path}: no MCAP file\n")),
+        (vec!["export", no_mcap.to_str().unwrap()], 1, format!("weir: {path}: {no_archive}\n")),
+        (vec!["replay", no_mcap.to_str().unwrap(), "--to", LISTEN], 1, format!("weir: {path}: {no_archive}\n")),
+        (
+            vec!["export", dir.path().to_str().unwrap()],
+            1,
+            format!(
+                "weir: {}: it is a directory without an archive (name files that weir monitor record wrote)\n",
+                dir.path().display()
+            ),
+        ),
+        (
+            vec!["export", "a.mcap", "--from", "2026-11-23T10:00:00Z", "--until", "2026-11-23 09:00:00"],
+            2,
+            "weir: --from 2026-11-23T10:00:00Z is not before --until 2026-11-23T09:00:00Z: nothing is between them \
+             (choose a later --until)\n"
+                .into(),
+        ),
         (vec!["record", "--queue", "1MiB"], 2, "weir: queue: 1MiB (it must be 4MiB to 16GiB)\n".into()),
+        (
+            vec!["record", "-c", "/nowhere.toml", "--interface", "eth1"],
+            2,
+            "weir: --interface: /nowhere.toml says where to listen (write `interface` there, below [[listen]])\n"
+                .into(),
+        ),
         (
             vec!["check", "--group", "192.0.2.1"],
             2,
@@ -402,6 +424,17 @@ fn mistakes_are_told_in_one_line() {
         let output = weir(&[&["monitor"], &arguments[..]].concat()).output().unwrap();
         let stderr = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), stderr), (Some(status), line), "{arguments:?}");
+    }
+}
+
+#[test]
+fn an_interface_is_of_the_usual_group_where_no_other_is_named() {
+    let dir = TempDir::new().unwrap();
+    for room in [&["serve"][..], &["record", "--dir", dir.path().to_str().unwrap()]] {
+        let output = weir(&[&["monitor"][..], room, &["--interface", "lo", "--check"]].concat()).output().unwrap();
+        let toml = String::from_utf8(output.stdout).unwrap();
+        let listen = "address = \"239.192.77.1:5110\"\ninterface = \"lo\"\n";
+        assert!(output.status.success() && toml.contains(listen), "{room:?}: {toml}");
     }
 }
 

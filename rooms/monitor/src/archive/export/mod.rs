@@ -24,6 +24,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use weir_wire::signal::{Block, Cause, Gap, Values};
 
+use super::beside::read_beside;
 use super::survey::{Surveyed, survey};
 use super::{Damage, Head, read};
 
@@ -60,6 +61,8 @@ pub struct Exported {
     pub damaged: Vec<(PathBuf, Damage)>,
     /// Files that were named again, and taken once.
     pub twice: Vec<PathBuf>,
+    /// Files that overlap by so much that their rows are not in order within each channel.
+    pub unordered: Vec<PathBuf>,
 }
 
 /// A row.
@@ -82,7 +85,8 @@ trait Table {
     fn finish(self: Box<Self>) -> Result<()>;
 }
 
-/// Writes what is chosen of files, one behind the other: each sample once, and a gap where no file has what is between two others.
+/// Writes what is chosen of files: each sample once, in the order of indices within a channel of a session, and a gap where no file has
+/// what is between two others.
 ///
 /// # Errors
 /// A file that cannot be opened or is none of MCAP; a chosen channel that is not there; no row; `output` cannot be written to.
@@ -92,10 +96,8 @@ pub fn export(
     choice: &Choice,
     output: impl Write + Send + 'static,
 ) -> Result<Exported> {
-    // Nothing is written before there is a row: a mistake leaves no table without one.
-    let (mut output, mut table) = (Some(output), None::<Box<dyn Table>>);
     let (mut met, mut recorded) = (vec![false; choice.channels.len()], None::<(i64, i64)>);
-    let Surveyed { files, twice, mut survey } = survey(files, |head, block| {
+    let Surveyed { groups, twice, mut survey } = survey(files, |head, block| {
         if choice.takes(head, &mut met) {
             let end = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
             let (first, last) = recorded.unwrap_or((block.time, end));
@@ -106,41 +108,85 @@ pub fn export(
     if let Some((name, _)) = choice.channels.iter().zip(&met).find(|(_, met)| !**met) {
         bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
     }
-    let (mut exported, mut rows) = (Exported { twice, ..Exported::default() }, Vec::new());
-    for file in &files {
-        let mut failed = Ok(());
-        let damage = read(file, |head, block| {
-            if !choice.takes(head, &mut met) {
-                return ControlFlow::Continue(());
-            }
-            rows.clear();
-            survey.take(head, block, |part| choice.clip(part).iter().for_each(|part| rows_of(head, part, &mut rows)));
-            rows.retain(|row| choice.spans(row.time));
-            if rows.is_empty() {
-                return ControlFlow::Continue(());
-            }
-            exported.count(&rows);
-            if let Some(output) = output.take() {
-                match format.table(output) {
-                    Ok(begun) => table = Some(begun),
-                    Err(error) => failed = Err(error),
+    let mut rows = Rows::new(choice, format, twice, output);
+    for group in &groups {
+        let damaged = if let [(_, file)] = group.as_slice() {
+            let damage = read(file, |head, block| {
+                if choice.takes(head, &mut met) {
+                    survey.take(head, block, |part| rows.take(head, part));
                 }
-            }
-            if let Some(table) = &mut table
-                && failed.is_ok()
-            {
-                failed = table.rows(head, &rows);
-            }
-            if failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        });
-        failed?;
-        if let Some(damage) = damage.with_context(|| file.display().to_string())? {
-            exported.damaged.push((file.clone(), damage));
+                rows.flow()
+            });
+            let damage = damage.with_context(|| file.display().to_string());
+            damage.map(|damage| damage.map(|damage| (file.clone(), damage)).into_iter().collect())
+        } else {
+            let damaged = read_beside(group, |head, block| {
+                if choice.takes(head, &mut met) {
+                    survey.take_in_order(head, block, |head, part| rows.take(head, part));
+                }
+                rows.flow()
+            });
+            survey.release_all(|head, part| rows.take(head, part));
+            damaged
+        };
+        std::mem::replace(&mut rows.failed, Ok(()))?;
+        rows.exported.damaged.extend(damaged?);
+        if std::mem::take(&mut survey.is_crowded) {
+            rows.exported.unordered.extend(group.iter().map(|(_, file)| file.clone()));
         }
     }
-    let Some(table) = table else { return Err(nothing(&files, recorded, &exported.damaged)) };
+    let Rows { table, exported, .. } = rows;
+    let Some(table) = table else {
+        let files: Vec<PathBuf> = groups.into_iter().flatten().map(|(_, file)| file).collect();
+        return Err(nothing(&files, recorded, &exported.damaged));
+    };
     table.finish()?;
     Ok(exported)
+}
+
+/// Rows on their way to the table. Nothing is written before there is one: a mistake leaves no table without one.
+struct Rows<'a, W> {
+    choice: &'a Choice,
+    format: Format,
+    output: Option<W>,
+    table: Option<Box<dyn Table>>,
+    rows: Vec<Row>,
+    exported: Exported,
+    /// Nothing is written behind a failure.
+    failed: Result<()>,
+}
+
+impl<'a, W: Write + Send + 'static> Rows<'a, W> {
+    fn new(choice: &'a Choice, format: Format, twice: Vec<PathBuf>, output: W) -> Self {
+        let exported = Exported { twice, ..Exported::default() };
+        Self { choice, format, output: Some(output), table: None, rows: Vec::new(), exported, failed: Ok(()) }
+    }
+
+    fn take(&mut self, head: &Arc<Head>, part: &Block<'_>) {
+        let Self { choice, format, output, table, rows, exported, failed } = self;
+        rows.clear();
+        choice.clip(part).iter().for_each(|part| rows_of(head, part, rows));
+        rows.retain(|row| choice.spans(row.time));
+        if rows.is_empty() || failed.is_err() {
+            return;
+        }
+        exported.count(rows);
+        if let Some(output) = output.take() {
+            match format.table(output) {
+                Ok(begun) => *table = Some(begun),
+                Err(error) => *failed = Err(error),
+            }
+        }
+        if let Some(table) = table
+            && failed.is_ok()
+        {
+            *failed = table.rows(head, rows);
+        }
+    }
+
+    fn flow(&self) -> ControlFlow<()> {
+        if self.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
 }
 
 /// Why there is no row.

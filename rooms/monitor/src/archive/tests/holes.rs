@@ -1,5 +1,7 @@
 //! What no file has, files that overlap or stand in another order, and times at which nothing was recorded.
 
+use std::collections::BTreeSet;
+
 use weir_dgram::{Options, Socket};
 use weir_service::stop::Stop;
 
@@ -97,12 +99,49 @@ fn files_that_overlap_are_taken_once() {
     files.insert(0, gaps);
     let (exported, text) = csv(&dir, &files);
     assert_eq!((exported.rows, exported.samples, exported.missing), (351, 400, 50));
-    let mut indices: Vec<u64> =
-        text.lines().skip(1).map(|row| row.split(',').nth(6).unwrap().parse().unwrap()).collect();
-    indices.sort_unstable();
+    let indices: Vec<u64> = text.lines().skip(1).map(|row| row.split(',').nth(6).unwrap().parse().unwrap()).collect();
     assert_eq!(indices, (0..=350).collect::<Vec<_>>());
     let other = text.lines().find(|row| row.contains(",network,")).unwrap();
     assert!(other.contains(",350,,,,50,network,"), "{other}");
+}
+
+/// What one recorder lacks and the other has stands where it belongs, whatever they have and in whatever order they are named.
+#[test]
+fn what_another_file_has_stands_where_it_belongs() {
+    let dir = TempDir::new().unwrap();
+    let files = archive(&dir, &[&[0, 100, 700], &[200, 300, 600], &[250, 400, 500, 600]]);
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0]] {
+        let (exported, text) = csv(&dir, &order.map(|at: usize| files[at].clone()));
+        assert_eq!((exported.samples, exported.missing, exported.unordered.len()), (800, 0, 0));
+        let indices = text.lines().skip(1).map(|row| row.split(',').nth(6).unwrap().parse().unwrap());
+        assert_eq!(indices.collect::<Vec<u64>>(), (0..800).collect::<Vec<_>>(), "{order:?}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn rows_follow_on_one_another_whatever_files_have(
+        sets in prop::collection::vec(prop::collection::btree_set(0..12_u64, 0..8), 1..5),
+    ) {
+        // Blocks of one file begin beside those of another.
+        let shifted = |(set, shift): (&BTreeSet<u64>, u64)| set.iter().map(|at| at * 100 + shift * 30).collect::<Vec<u64>>();
+        let firsts: Vec<Vec<u64>> = sets.iter().zip(0..).map(shifted).collect();
+        let has: BTreeSet<u64> = firsts.iter().flatten().flat_map(|&first| first..first + 100).collect();
+        prop_assume!(!has.is_empty());
+        let dir = TempDir::new().unwrap();
+        let firsts: Vec<&[u64]> = firsts.iter().map(Vec::as_slice).collect();
+        let (exported, text) = csv(&dir, &archive(&dir, &firsts));
+        let (begin, end) = (*has.first().unwrap(), has.last().unwrap() + 1);
+        prop_assert_eq!((exported.samples, exported.missing), (end - begin, end - begin - has.len() as u64));
+        let mut next = begin;
+        for row in text.lines().skip(1) {
+            let row: Vec<&str> = row.split(',').collect();
+            prop_assert_eq!(row[6].parse::<u64>().unwrap(), next);
+            next += row[10].parse::<u64>().unwrap();
+        }
+        prop_assert_eq!(next, end);
+    }
 }
 
 #[test]

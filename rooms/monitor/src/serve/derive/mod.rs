@@ -290,13 +290,20 @@ impl Derive {
         (keys, results)
     }
 
+    /// Whether a channel is made of one that has ended: what can still be computed of it is the last of it.
+    pub(super) fn has_ended(&self, key: u32) -> bool {
+        self.0.iter().any(|made| made.key == Some(key) && made.inputs.iter().any(|input| input.ended))
+    }
+
     /// What samples of a channel add to those that are made of it.
     pub(super) fn take(&mut self, key: u32, block: &Block<'_>) -> Vec<Computed> {
         let mut results = Vec::new();
+        let ended = self.has_ended(key);
         for made in &mut self.0 {
             let mut is_of = false;
             for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
                 input.push(block);
+                input.ended = ended;
                 is_of = true;
             }
             if is_of && let Some(key) = made.key {
@@ -429,7 +436,6 @@ impl Input {
             Values::Gap(gap) => Err((gap.samples, gap.cause)),
         };
         self.end = Some(at(block.time, block.rate, block.samples()));
-        self.ended = false;
         self.pieces.push_back(Piece { time: block.time, rate: block.rate, values });
         if self.pieces.len() > MOST_PIECES {
             self.pieces.pop_front();
