@@ -181,7 +181,7 @@ impl Survey {
     }
 
     pub(super) fn line(&mut self, head: &Head) -> usize {
-        let Self { lines, numbers } = self;
+        let Self { lines, numbers, .. } = self;
         let channel = &head.channel;
         let known = numbers.entry((head.session, channel.id)).or_default();
         let is_it = |line: &Line| line.name == channel.name && line.origin == channel.origin;
