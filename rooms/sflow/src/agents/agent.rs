@@ -1,5 +1,6 @@
 //! An identity, and the streams behind it.
 
+use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use serde::{Deserialize, Serialize, Serializer};
@@ -179,8 +180,12 @@ impl Agent {
         self.past.datagrams += 1;
         let (number, uptime, is_foreign) = told;
         let streams = self.streams.iter().enumerate().filter(|(_, stream)| stream.is_foreign == is_foreign);
-        let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime)));
-        match fits.max_by_key(|&(index, fit)| (fit, std::cmp::Reverse(index))) {
+        let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime), stream.heard()));
+        // Of streams that run into one another each goes on by itself: what is next in both is of the one that sends more.
+        let rank = |&(index, fit, heard): &(usize, Fit, Nanos)| {
+            (fit, if fit == Fit::Next { heard } else { 0 }, Reverse(index))
+        };
+        match fits.max_by_key(rank).map(|(index, fit, _)| (index, fit)) {
             Some((index, fit)) if fit != Fit::None => {
                 if self.streams.len() > 1 {
                     self.meet(index, now, told);
@@ -282,7 +287,7 @@ impl Agent {
         let (stream, past) = (&mut self.streams[index], &mut self.past);
         self.strangers.retain(|one| {
             let is_alike = one.is_foreign == stream.is_foreign;
-            let fits = is_alike && stream.fit(now, one.number, one.uptime) == Fit::Both;
+            let fits = is_alike && stream.fit(now, one.number, one.uptime) >= Fit::Both;
             if fits {
                 stream.advance(now, one.number, one.uptime);
                 past.strangers -= 1;

@@ -110,6 +110,8 @@ pub(super) enum Fit {
     Sequence,
     /// By both.
     Both,
+    /// As above, and it is the next one.
+    Next,
 }
 
 impl Stream {
@@ -159,7 +161,7 @@ impl Stream {
         let Some(ahead) = self.sequence.ahead(number) else { return Fit::None };
         let clock = plausible(self.uptime, uptime, millis(now, self.heard));
         match i64::from(ahead) {
-            1 if clock => Fit::Both,
+            1 if clock => Fit::Next,
             // A clock that was set: whoever goes on counting is the same.
             1 => Fit::Sequence,
             ahead if ahead <= 0 && self.began_again(now, uptime) => Fit::None,
@@ -227,7 +229,7 @@ impl Stream {
     pub(super) fn resumes(&self, now: Nanos, number: u32, uptime: u32) -> bool {
         self.former.as_ref().is_some_and(|former| {
             let is_ahead = former.sequence.ahead(number).is_some_and(|ahead| ahead > 0);
-            now.saturating_sub(former.heard) <= SILENCE && is_ahead && former.fit(now, number, uptime) == Fit::Both
+            now.saturating_sub(former.heard) <= SILENCE && is_ahead && former.fit(now, number, uptime) >= Fit::Both
         })
     }
 

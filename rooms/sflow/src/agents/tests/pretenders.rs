@@ -80,31 +80,38 @@ fn who_begins_between_two_datagrams_is_somebody_else() {
     }
 }
 
+/// He comes from behind, and sends twice as much: each stream goes on by itself, and both are in dispute.
 #[test]
 fn streams_that_run_into_one_another_are_disputed() {
     let (mut agents, mut process) = (agents(Limits::default()), honest());
     let first = process.number + 61 - 200;
-    let are_disputed = |agents: &Agents<u32>| {
-        let streams = agents.agent(&WHO).unwrap().streams();
-        streams.iter().map(|stream| stream.is_disputed).collect::<Vec<_>>()
-    };
-    for step in 0..200u64 {
+    let (mut own, mut others) = (Vec::new(), Vec::new());
+    for step in 0..400u64 {
         let now = START + step * SECOND;
         let (number, uptime) = process.send(now);
-        agents.datagram(now, WHO, number, uptime);
+        let Verdict::Placed(placed) = agents.datagram(now, WHO, number, uptime) else { panic!("lost at {step}") };
+        own.push((placed.stream, placed.moment.epoch, placed.moment.era));
         let Some(ahead) = step.checked_sub(60) else { continue };
-        agents.datagram(now + SECOND / 2, WHO, first + 2 * ahead as u32, uptime + 500);
-        agents.datagram(now + SECOND * 6 / 10, WHO, first + 2 * ahead as u32 + 1, uptime + 600);
-        let expected = match ahead {
-            // The third of his makes a stream, once the agent's has gone on.
-            0 => vec![false],
-            1..60 => vec![false, false],
-            _ => continue,
-        };
-        assert_eq!(are_disputed(&agents), expected, "{ahead}");
+        for turn in 0..2 {
+            let (later, number) = (500 + 100 * turn, first + 2 * ahead as u32 + turn);
+            let forged = agents.datagram(now + u64::from(later) * MILLISECOND, WHO, number, uptime + later);
+            others.extend(if let Verdict::Placed(placed) = forged { Some(placed.stream) } else { None });
+        }
+        let streams = agents.agent(&WHO).unwrap().streams();
+        let disputed = streams.iter().filter(|stream| stream.is_disputed).count();
+        // Where they are within 128 numbers of one another.
+        match ahead {
+            ..70 => assert_eq!(disputed, 0, "{ahead}"),
+            75.. => assert_eq!(disputed, 2, "{ahead}"),
+            _ => {}
+        }
     }
-    let disputed = are_disputed(&agents);
-    assert!(disputed.len() >= 2 && disputed[..2] == [true, true], "{disputed:?}");
+    // Where their numbers cross, one datagram is next in both.
+    own.dedup();
+    others.dedup();
+    assert!(own.len() <= 3 && others.len() <= 3 && others[0] != own[0].0, "{own:?}, {others:?}");
+    assert!(own.first() == own.last() && others.first() == others.last(), "{own:?}, {others:?}");
+    is_balanced(&agents);
 }
 
 #[test]
