@@ -191,6 +191,7 @@ impl Detector {
             doubted: false,
             agents: Vec::new(),
             unheard: false,
+            in_doubt: 0,
             is_hearsay: !place.1,
             log_evidence,
         };
@@ -259,6 +260,10 @@ impl Detector {
             let may_be_another = flood.is_told || self.now >= flood.decided + HELD;
             if detection.evidence.exceeds() {
                 flood.is_told = true;
+                if flood.is_hearsay && self.began_again(place, &flood) {
+                    let (target, class) = (detection.target.clone(), detection.class);
+                    self.findings.push(Finding::GoesOn { target, class });
+                }
                 self.findings.push(Finding::Flood(Box::new(detection)));
             } else if may_be_another && self.is_another(place, &flood) {
                 is_another = true;
@@ -289,17 +294,31 @@ impl Detector {
     }
 
     /// Nobody tells of a flood any more. It is over, unless those who told of it are in doubt since: then others may keep them from being heard.
+    /// Who is believed anew says by his silence that it is over as soon as anybody else, and not with his first datagram.
     pub(super) fn is_quiet(&mut self, place: &Place) {
         let Some(flood) = self.floods.get(place) else { return };
         let in_doubt = |agent: &IpAddr| self.agents.is_in_doubt(self.now, *agent);
         if flood.is_hearsay || !flood.is_told || !flood.agents.iter().any(in_doubt) {
+            let quiet = self.settings.quiet.as_nanos() as u64;
+            if flood.unheard && self.now.saturating_sub(flood.in_doubt) <= quiet {
+                return;
+            }
             return self.is_over(place);
         }
         if !flood.unheard {
             let (target, class) = (self.target(flood), flood.class);
             self.findings.push(Finding::Unheard { target, class });
         }
-        self.floods.get_mut(place).into_iter().for_each(|flood| flood.unheard = true);
+        let now = self.now;
+        self.floods.get_mut(place).into_iter().for_each(|flood| (flood.unheard, flood.in_doubt) = (true, now));
+    }
+
+    /// Whether an agent tells of it against which nothing speaks but that it began again.
+    fn began_again(&self, place: &Place, flood: &Flood) -> bool {
+        self.seen(place, flood).any(|dossier| {
+            let mut places = dossier.places().iter();
+            places.all(|place| self.agents.began_again(self.now, place.point.agent, place.stream))
+        })
     }
 
     pub(super) fn is_over(&mut self, place: &Place) {

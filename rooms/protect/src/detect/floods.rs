@@ -37,8 +37,9 @@ pub(super) struct Flood {
     pub(super) doubted: bool,
     /// Agents that told of it.
     pub(super) agents: Vec<IpAddr>,
-    /// Whether nobody tells of it any more, and they are in doubt.
+    /// Whether nobody tells of it any more, and they are in doubt; and until when they were.
     pub(super) unheard: bool,
+    pub(super) in_doubt: u64,
     /// Whether it is told by streams that are not believed.
     pub(super) is_hearsay: bool,
     pub(super) log_evidence: f64,
@@ -142,6 +143,7 @@ mod tests {
             doubted: false,
             agents: Vec::new(),
             unheard: false,
+            in_doubt: 0,
             is_hearsay: false,
             log_evidence: 0.0,
         }

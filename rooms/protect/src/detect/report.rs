@@ -47,7 +47,7 @@ const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 impl Detector {
     /// A flood as it is now, by the view that speaks best for it: without doubts, then with the most packets. A prefix may have become wider,
-    /// which makes it another target. `None`: nobody has seen it of late.
+    /// which makes it another target. `None`: nobody has seen it of late, or those who tell it are believed by now, so that it is no hearsay.
     pub(super) fn report(&mut self, place: &Place, flood: &mut Flood) -> Option<Detection> {
         let found = flood.views.iter().filter_map(|&view| {
             let at = self.table.find(&Key { span: place.0, view })?;
@@ -62,7 +62,7 @@ impl Detector {
                 self.views.agent(view),
             ))
         });
-        let mut found: Vec<_> = found.collect();
+        let mut found: Vec<_> = found.filter(|found| !(flood.is_hearsay && found.0)).collect();
         let best = (0..found.len()).max_by(|&a, &b| {
             let (a, b) = (&found[a], &found[b]);
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))

@@ -168,6 +168,8 @@ const SILENCE: u64 = 120_000_000_000;
 const SILENT: u64 = 3;
 const TOLD_APART: u64 = 10_000_000_000;
 const BRIEF: u64 = 30_000_000_000;
+/// How long after a doubt is over a stream has told of whatever goes on, ns: what is too much for it is found by what it samples from then on.
+const TELLS: u64 = 10_000_000_000;
 
 impl Agents {
     pub(crate) fn new(settings: &Settings) -> Self {
@@ -217,6 +219,15 @@ impl Agents {
         known.is_believed(now, self.memory)
     }
 
+    /// Whether nothing speaks against a stream but that its agent began with it, of late.
+    pub(crate) fn began_again(&self, now: u64, agent: IpAddr, stream: Stream) -> bool {
+        let is_new = |known: &Known| {
+            let is_own = known.listed && known.at_home && now >= known.sub_agent_from;
+            is_own && matches!(known.trouble, Some((Trouble::Restart, time)) if now.saturating_sub(time) <= self.memory)
+        };
+        self.known.get(&(agent, stream)).is_some_and(is_new)
+    }
+
     /// How many agents have been heard of late whose word counts.
     pub(crate) fn believed(&self, now: u64) -> usize {
         let is_believed = |known: &Known| known.is_believed(now, self.memory) && !known.is_silent(now);
@@ -224,10 +235,13 @@ impl Agents {
         believed.collect::<HashSet<_, RandomState>>().len()
     }
 
-    /// Whether an agent has been heard since then, in a stream whose word counts now.
+    /// Whether an agent has been heard since then, in a stream whose word counts now, and has for long enough to have told all that it sees.
     pub(crate) fn is_heard(&self, now: u64, agent: IpAddr, since: u64) -> bool {
         let mut known = self.known.iter().filter(|((of, _), _)| *of == agent);
-        known.any(|(_, known)| known.heard > since && known.is_believed(now, self.memory))
+        known.any(|(_, known)| {
+            let counts = known.trouble.map_or(0, |(_, time)| time.saturating_add(self.memory).saturating_add(TELLS));
+            known.heard > since.max(counts) && known.is_believed(now, self.memory)
+        })
     }
 
     /// Whether nothing is heard of an agent any more, for longer than it is silent otherwise, or nothing that counts.

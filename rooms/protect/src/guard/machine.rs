@@ -88,6 +88,7 @@ impl Guard {
                 life.unheard = true;
                 self.stay(id, "doubt", "whoever told of it is in doubt since, and tells nothing of it", now);
             }
+            Finding::GoesOn { target, class } => self.last((target.prefix, class, false), now),
             Finding::Discredited { doubt, since } => self.discredit(&doubt, since, traffic, now),
             Finding::Inconsistent { agent, what } => {
                 self.tally.doubt("sequence");
@@ -99,7 +100,14 @@ impl Guard {
 
     fn flood(&mut self, detection: Detection, traffic: &dyn Traffic, now: Now) {
         let key = (detection.target.prefix, detection.class, detection.is_hearsay);
-        let id = match self.by_key.get(&key).copied() {
+        let mut id = self.by_key.get(&key).copied();
+        match detection.is_hearsay {
+            // What is said of an attack that is known is no other: it neither touches that, nor is it one more.
+            true if id.is_none() && self.by_key.contains_key(&(key.0, key.1, false)) => return,
+            false => id = id.or_else(|| self.confirm(&detection)),
+            true => {}
+        }
+        let id = match id {
             Some(id) => id,
             None if self.make_room(now) => self.begin(detection.clone(), now),
             None => {
@@ -111,6 +119,19 @@ impl Guard {
             life.find(detection, now);
         }
         self.decide(id, traffic, now);
+    }
+
+    /// What was hearsay until now is told by somebody who is believed: it is the same attack, of which nothing counts that was only said.
+    fn confirm(&mut self, detection: &Detection) -> Option<u64> {
+        let key = (detection.target.prefix, detection.class);
+        let id = self.by_key.remove(&(key.0, key.1, true))?;
+        let life = self.lives.get_mut(&id)?;
+        (life.approved, life.held, life.told, life.highest) = (false, false, None, 0.0);
+        let attack = life.show();
+        (attack.detection, attack.peak, attack.refusal, attack.by) =
+            (detection.clone(), Default::default(), None, None);
+        self.by_key.insert((key.0, key.1, false), id);
+        Some(id)
     }
 
     fn begin(&mut self, detection: Detection, now: Now) -> u64 {

@@ -91,6 +91,25 @@ impl Guard {
         }
     }
 
+    /// An agent that began again, and is not believed yet, tells that it goes on: what is announced does not end for that its time is over meanwhile.
+    /// It is no longer than by so much ahead, and nothing begins by this.
+    pub(super) fn last(&mut self, key: Found, now: Now) {
+        let Some(&id) = self.by_key.get(&key) else { return };
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        let is_news = life.told != Some("again");
+        let Some(announced) = life.announced.as_mut().filter(|announced| announced.kept == 0) else { return };
+        if announced.expires >= now.nanos + LASTS {
+            return;
+        }
+        announced.expires = now.nanos + LASTS;
+        life.told = Some("again");
+        life.show().expires = Some(now.wall + Duration::from_nanos(LASTS));
+        if is_news {
+            let why = "an agent that began again, and is not believed yet, tells that it goes on".to_owned();
+            self.tell(id, WEIR, What::Extended, why, now);
+        }
+    }
+
     /// Its time is over, and it is still there: longer, this time.
     fn renew(&mut self, id: u64, now: Now) {
         let Some(announced) = self.lives.get_mut(&id).and_then(|life| life.announced.as_mut()) else { return };
@@ -155,6 +174,9 @@ impl Guard {
         self.decide_all(traffic, now);
     }
 }
+
+/// For how long what is announced lasts on the word of an agent that began again, ns: it tells of what goes on once a second.
+const LASTS: u64 = 5 * SECOND;
 
 /// Limits by which an attack is refused that comes again: it is the same for as long as one about which something is done would be.
 const LASTING: [&str; 8] =

@@ -199,6 +199,13 @@ pub enum Finding {
         /// Which.
         class: Class,
     },
+    /// An agent that is not believed yet, since it began again, tells of it: what is there already is not to end meanwhile.
+    GoesOn {
+        /// Whose.
+        target: Target,
+        /// Which.
+        class: Class,
+    },
     /// What an agent told of late is not to be believed: what was done on its word alone is undone, also where nobody tells of it any more.
     Discredited {
         /// What speaks against it: [`Doubt::Sequence`] against all that its agent told, [`Doubt::Counters`] against what it told of an interface.

@@ -36,6 +36,10 @@ const FALLEN: f32 = 1.5;
 const OF_LATE: f32 = 1.0 / 16.0;
 const AT_MOST: f32 = 4.0;
 
+/// It has fallen, too, when so many silences in a row were each followed by little of what was missing: what an agent keeps it sends when it can.
+const NOTHING_KEPT: u32 = 3;
+const LITTLE: f32 = 0.25;
+
 /// Datagrams are never taken to come faster one after the other than this, seconds.
 const FASTEST: f32 = 1e-4;
 
@@ -91,6 +95,19 @@ struct Pace {
     /// When what was sent at once last began.
     sending: u64,
     stood: Stood,
+    silences: Silences,
+}
+
+/// Silences in a row that look like standstills, and behind which nothing had gathered.
+#[derive(Clone, Copy, Debug, Default)]
+struct Silences {
+    /// How many, since when, and what has come since.
+    count: u32,
+    since: u64,
+    came: f32,
+    /// What was missing in the last one, and what has come behind it.
+    missing: f32,
+    behind: f32,
 }
 
 /// The last standstill, or several of which the next one began before what had gathered was here.
@@ -145,15 +162,21 @@ impl Pace {
     fn new(now: u64) -> Self {
         let stood = Stood::default();
         let (pace, rhythm, apart) = (0.0, 0.0, 0.0);
-        Self { began: now, last: now, kept: MOST, likely: MOST, pace, rhythm, apart, sending: now, stood }
+        let silences = Silences::default();
+        Self { began: now, last: now, kept: MOST, likely: MOST, pace, rhythm, apart, sending: now, stood, silences }
     }
 
     /// The next one; `extra`: by how much longer than others its samples may have been kept.
     fn enter(&mut self, now: u64, extra: u64) {
         let gap = now.saturating_sub(self.last);
         let seconds = gap as f32 * 1e-9;
+        if self.is_overdue(seconds) && self.silences.enter(self.last, self.present() * seconds) {
+            self.fall();
+        }
+        self.silences.came += 1.0;
+        self.silences.behind += 1.0;
         let due = self.present() * seconds;
-        let stands_still = due >= MISSING && self.usual(self.rhythm) * seconds >= OVERDUE;
+        let stands_still = self.is_overdue(seconds);
         let (most, longest) = (MOST + extra, LONGEST + extra);
         let stood = &mut self.stood;
         let is_owed = self.last < stood.until && stood.owed > 0.0;
@@ -203,6 +226,21 @@ impl Pace {
         self.last = self.last.max(now);
     }
 
+    /// Whether so many are missing after such a silence that it is none of its pace.
+    fn is_overdue(&self, seconds: f32) -> bool {
+        self.present() * seconds >= MISSING && self.usual(self.rhythm) * seconds >= OVERDUE
+    }
+
+    /// Its pace is that which it had in its last silences: it does not stand still, and has not.
+    fn fall(&mut self) {
+        let Silences { since, came, .. } = std::mem::take(&mut self.silences);
+        let apart = (self.last.saturating_sub(since) as f32 * 1e-9 / came.max(1.0)).max(FASTEST);
+        let age = self.last.saturating_sub(self.began) as f32 * 1e-9;
+        let smoothed = -(-age.max(1.0) / PACE).exp_m1() / apart + 1.0 / PACE;
+        (self.pace, self.rhythm, self.apart) = (self.pace.min(smoothed), self.rhythm.min(smoothed), apart);
+        self.stood = Stood::default();
+    }
+
     /// How many a second there are now: what is usual, unless that has fallen.
     fn present(&self) -> f32 {
         let usual = self.usual(self.pace);
@@ -214,6 +252,16 @@ impl Pace {
     fn usual(&self, smoothed: f32) -> f32 {
         let age = self.last.saturating_sub(self.began) as f32 * 1e-9;
         (smoothed - 1.0 / PACE).max(0.0) / -(-age.max(1.0) / PACE).exp_m1()
+    }
+}
+
+impl Silences {
+    /// One that began then is over, in which so many were missing; whether there were enough of them in a row.
+    fn enter(&mut self, from: u64, missing: f32) -> bool {
+        let is_kept = self.behind > LITTLE * self.missing;
+        let (count, since, came) = if is_kept { (0, from, 0.0) } else { (self.count + 1, self.since, self.came) };
+        *self = Self { count, since, came, missing, behind: 0.0 };
+        count >= NOTHING_KEPT
     }
 }
 
@@ -253,7 +301,9 @@ impl Standstill {
         let waits = if waited > step { waited } else { 0 };
         gathering.kept = came.kept.max(waits + sent.kept);
         let newest = waits.saturating_sub(step);
-        gathering.ago = [(newest + sent.likely).min(gathering.kept), newest];
+        // What came in time was taken since the one before came: steps say no more of when.
+        let likely = if waits == 0 && step >= BEHIND { came.likely.min(sent.likely) } else { sent.likely };
+        gathering.ago = [(newest + likely).min(gathering.kept), newest];
     }
 
     /// How long it was, if it was between two datagrams; 0: it was not.
@@ -448,6 +498,44 @@ mod tests {
                 let kept = enter(ms);
                 assert!(ms <= over + 4_300 || kept <= 200, "{is_told}: {kept} ms, {} ms after", ms - over);
             }
+        }
+    }
+
+    /// 3 datagrams a second in silence, 400 in a flood that is over: a second later it is known that they are not missing.
+    #[test]
+    fn a_pace_that_has_fallen_is_known_by_a_few_silences() {
+        for is_told in [false, true] {
+            let (standstill, mut gathering) = (Standstill::default(), Gathering::new(0, SECOND));
+            let mut enter = |ms: u64| {
+                let now = SECOND + ms * MILLISECOND;
+                gathering.hear(now);
+                let arrival = Arrival { now, uptime: ms as u32, granule: u32::from(is_told), waited: 0 };
+                standstill.enter(&mut gathering, arrival);
+                (gathering.kept().max(gathering.ago()[0])) / MILLISECOND
+            };
+            let few = |from: u64, to: u64| (from..to).step_by(330);
+            let flood = (30_000..35_000).flat_map(|ms| [ms].repeat(if ms % 5 == 0 { 2 } else { 0 }));
+            for ms in few(330, 30_000).chain(flood).chain(few(35_000, 50_000)) {
+                let kept = enter(ms);
+                assert!(ms < 36_700 || kept <= 330, "{is_told}: {kept} ms, {} ms after", ms - 35_000);
+            }
+            // It still is one that sends some, of which six are missing now.
+            assert!(enter(52_000) >= 2_000, "{is_told}");
+        }
+    }
+
+    /// Datagrams 20 ms apart, of an agent whose uptimes go in steps of a tenth of a second.
+    #[test]
+    fn steps_of_an_uptime_make_no_sample_older() {
+        let (standstill, mut gathering) = (Standstill::default(), Gathering::new(0, SECOND));
+        for number in 1..500u64 {
+            let now = SECOND + number * 20 * MILLISECOND;
+            gathering.hear(now);
+            // What came first in its step waited least, the others for the rest of it, as far as is known.
+            let (uptime, waited) = (number * 20 / 100 * 100, number * 20 % 100 * MILLISECOND);
+            standstill.enter(&mut gathering, Arrival { now, uptime: uptime as u32, granule: 100, waited });
+            let [oldest, newest] = gathering.ago().map(|nanos| nanos / MILLISECOND);
+            assert!(number < 10 || (oldest, newest) == (20, 0), "{number}: {oldest} {newest}");
         }
     }
 

@@ -381,7 +381,7 @@ fn a_flood_is_not_over_because_its_agent_is_in_doubt() {
         assert!(!floods(&attack(&mut detector, 0)).is_empty());
         let (agent, stream) = (ip("10.0.0.1"), Stream { sub_agent: 0, run: 2 });
         let mut findings = Vec::new();
-        for second in 3..120 {
+        for second in 3..140 {
             let time = second * SECOND;
             if second < 50 {
                 let trouble = Some(trouble);
@@ -395,8 +395,30 @@ fn a_flood_is_not_over_because_its_agent_is_in_doubt() {
         };
         assert_eq!(when(|finding| matches!(finding, Finding::Inconsistent { .. })), [3], "{trouble:?}");
         assert_eq!(when(|finding| matches!(finding, Finding::Unheard { .. })).len(), 1, "{trouble:?}");
-        assert_eq!(when(|finding| matches!(finding, Finding::Over { .. })), [110], "{trouble:?}");
+        // Nor because he is believed again, and has not told of anything yet.
+        assert_eq!(when(|finding| matches!(finding, Finding::Over { .. })), [120], "{trouble:?}");
     }
+}
+
+/// An agent begins again, and tells of what it told before: as hearsay first, until it is believed.
+#[test]
+fn what_was_hearsay_is_told_by_whoever_is_believed_alone() {
+    let mut detector = believed(settings(thresholds()));
+    let (agent, new) = (ip("10.0.0.1"), Stream { sub_agent: 0, run: 2 });
+    let hear = |detector: &mut Detector, second: u64, trouble: Option<Trouble>| {
+        let time = second * SECOND;
+        detector.agent(&Heard { time, agent, stream: new, from: agent, trouble, pause: 0, is_known: false });
+        let findings = told_in(detector, second, &[("10.0.0.1", new)]);
+        let goes_on = findings.iter().any(|finding| matches!(finding, Finding::GoesOn { .. }));
+        assert_eq!(goes_on, second < 60, "{second}");
+        floods(&findings).into_iter().cloned().collect::<Vec<_>>()
+    };
+    let doubted = hear(&mut detector, 3, Some(Trouble::Restart));
+    assert!(!doubted.is_empty() && doubted.iter().all(|one| one.is_hearsay && !one.doubts.is_empty()), "{doubted:?}");
+    let doubted = hear(&mut detector, 58, None);
+    assert!(!doubted.is_empty() && doubted.iter().all(|one| one.is_hearsay && !one.doubts.is_empty()), "{doubted:?}");
+    let known = hear(&mut detector, 64, None);
+    assert!(!known.is_empty() && known.iter().all(|one| !one.is_hearsay && one.doubts.is_empty()), "{known:?}");
 }
 
 /// Somebody else tells of very much in an agent's name, and its own address is in doubt meanwhile.

@@ -143,6 +143,7 @@ fn standing(findings: &[Finding]) -> Vec<(String, Class)> {
             Finding::Flood(detection) => (detection.target.prefix.to_string(), detection.class),
             Finding::Over { target, class, .. } => (target.prefix.to_string(), *class),
             Finding::Unheard { .. }
+            | Finding::GoesOn { .. }
             | Finding::Ebbing { .. }
             | Finding::Inconsistent { .. }
             | Finding::Discredited { .. } => continue,

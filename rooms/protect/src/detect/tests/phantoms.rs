@@ -39,6 +39,7 @@ fn story(findings: &[Finding]) -> Vec<String> {
                 story.push(format!("-{}", target.prefix));
             }
             Finding::Unheard { .. }
+            | Finding::GoesOn { .. }
             | Finding::Ebbing { .. }
             | Finding::Inconsistent { .. }
             | Finding::Discredited { .. } => {}

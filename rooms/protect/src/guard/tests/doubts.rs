@@ -216,6 +216,34 @@ fn what_is_unheard_since_its_agents_are_in_doubt_stays_until_its_time_is_over() 
 }
 
 #[test]
+fn what_an_agent_that_began_again_still_tells_of_does_not_end_before_it_is_believed() {
+    let mut scene = Scene::new(&AUTOMATIC.replace("[groups.web]", "[ttl]\nfirst = \"20s\"\n[groups.web]"));
+    let target = detection(HOST, 0.0).target;
+    let goes_on = Finding::GoesOn { target: target.clone(), class: Class::UdpFlood };
+    // Nothing begins by that.
+    scene.guard.finding(goes_on.clone(), &Usual(0.0), scene.now);
+    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    scene.flood(detection(HOST, 900e3));
+    let unheard = Finding::Unheard { target, class: Class::UdpFlood };
+    scene.guard.finding(unheard, &Usual(0.0), scene.now);
+    let doubts = vec![Doubt::Sequence { agent: [10, 0, 0, 1].into(), what: "it began again".into() }];
+    for _ in 0..60 {
+        scene.guard.finding(goes_on.clone(), &Usual(0.0), scene.now);
+        scene.flood(Detection { is_hearsay: true, doubts: doubts.clone(), ..detection(HOST, 900e3) });
+        scene.pass(1.0);
+        assert_eq!((scene.wanted().len(), scene.attack().id), (1, 1));
+    }
+    assert_eq!(scene.whats().iter().filter(|what| **what == What::Extended).count(), 1);
+    scene.flood(detection(HOST, 900e3));
+    assert_eq!((scene.wanted().len(), scene.attack().id), (1, 1));
+    // Who says it no more ends it.
+    let unheard = Finding::Unheard { target: detection(HOST, 0.0).target, class: Class::UdpFlood };
+    scene.guard.finding(unheard, &Usual(0.0), scene.now);
+    scene.pass(30.0);
+    assert!(scene.wanted().is_empty());
+}
+
+#[test]
 fn an_agent_that_is_inconsistent_is_told_without_an_attack() {
     let mut scene = Scene::new(AUTOMATIC);
     let (agent, what) = ([10, 0, 0, 1].into(), "one datagram came with two contents".to_owned());
@@ -237,14 +265,16 @@ fn hearsay_of_a_target_changes_nothing_about_it() {
             Finding::Over { target, class: hearsay.class, last: scene.now.nanos, is_hearsay: true, widened: None };
         scene.guard.finding(over, &Usual(0.0), scene.now);
     };
-    // It is an attack of its own, whichever comes first.
+    // It is the same attack, whichever comes first, and nothing of it counts.
     for first in [true, false] {
         if first {
             scene.flood(hearsay.clone());
+            assert!(scene.wanted().is_empty() && scene.attack().phase == Phase::Seen);
         }
         scene.flood(detection(HOST, 900e3));
         scene.flood(hearsay.clone());
         scene.pass(1.0);
+        assert!(scene.attack().detection.doubts.is_empty() && !scene.attack().detection.is_hearsay);
         assert_eq!(scene.wanted(), ["Limit { bytes_per_s: 1250000.0 } 192.0.2.7/32 narrow"]);
         over(&mut scene);
         scene.pass(100.0);
