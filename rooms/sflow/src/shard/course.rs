@@ -37,9 +37,10 @@ impl Course {
         Self { start: (uptime, now), best, window: now / WINDOW, granule: 0, uptime, marks }
     }
 
-    /// A datagram came that is further than all before. `granule`: in what steps uptimes go, ms; 0: not with the time.
+    /// A datagram came that is further than all before. `granule`: in what steps uptimes go, ms; 0: not with the time. `pause`: how long its
+    /// stream is silent at times.
     #[inline]
-    pub(super) fn forward(&mut self, (number, uptime): (u32, u32), granule: u32, now: Nanos) {
+    pub(super) fn forward(&mut self, (number, uptime): (u32, u32), (granule, pause): (u32, Nanos), now: Nanos) {
         (self.granule, self.uptime) = (granule, uptime);
         if now / WINDOW != self.window {
             self.begin_window(uptime, now);
@@ -47,7 +48,8 @@ impl Course {
         let ahead = self.ahead(uptime, now);
         let (best, count) = &mut self.best[0];
         (*best, *count) = ((*best).max(ahead), count.saturating_add(1));
-        if self.marks.back().is_none_or(|(_, at)| now.saturating_sub(*at) >= APART) {
+        let apart = APART.max(2 * pause / MARKS as u64);
+        if self.marks.back().is_none_or(|(_, at)| now.saturating_sub(*at) >= apart) {
             if self.marks.len() == MARKS {
                 self.marks.pop_front();
             }
@@ -64,6 +66,11 @@ impl Course {
         let is_further = |(mark, _): &&(u32, Nanos)| mark.wrapping_sub(number) as i32 > 0;
         let further = self.marks.iter().find(is_further);
         further.is_some_and(|(_, came)| sent > came + UNEVEN + u64::from(self.granule) * MILLISECOND)
+    }
+
+    /// Whether a number is among those that are remembered, or behind them: of older ones nobody could tell whose they are.
+    pub(super) fn covers(&self, number: u32) -> bool {
+        self.marks.front().is_some_and(|(mark, _)| number.wrapping_sub(*mark) as i32 >= 0)
     }
 
     /// Whether an uptime is further ahead than the agent's clock can be, as it has gone so far.
@@ -126,7 +133,8 @@ const WINDOWS: usize = 6;
 /// Of a window in which nothing came.
 const NOTHING: (i64, u32) = (i64::MIN / 2, 0);
 
-/// Numbers that are remembered, and how far apart they came, ns: together for longer than an uptime may be ahead of its stream's.
+/// Numbers that are remembered, and how far apart they came at least, ns: together for longer than an uptime may be ahead of its stream's, and for two
+/// of its pauses.
 const MARKS: usize = 64;
 const APART: u64 = SECOND / 5;
 
@@ -172,7 +180,7 @@ mod tests {
                     return Some(ms);
                 }
                 highest = number;
-                course.forward((number, uptime), 1, at(ms));
+                course.forward((number, uptime), (1, 100 * MILLISECOND), at(ms));
             } else if course.is_sent_later((number, uptime), at(ms)) {
                 return Some(ms);
             }

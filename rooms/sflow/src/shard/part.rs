@@ -211,6 +211,7 @@ impl Shard {
                 }
             }
             (Verdict::Stale, Some(slot)) => protecting.stale(now.nanos, slot, (sent, from)),
+            (Verdict::Stranger, Some(slot)) if protecting.overtaken(now.nanos, slot, (sent, from)) => {}
             _ => protecting.refused(now.nanos, verdict, who.address, from),
         }
         protecting.outlet().flush();

@@ -229,6 +229,21 @@ impl Protecting {
         }
     }
 
+    /// Whether a datagram that continues none was sent after those that it is numbered before: of an agent that is seldom heard, from which another
+    /// one has run away meanwhile.
+    #[cold]
+    pub(super) fn overtaken(&mut self, now: u64, slot: u32, (sent, from): (&Sent<'_>, IpAddr)) -> bool {
+        let streams = self.told.get_mut(slot as usize).map(Vec::as_mut_slice).unwrap_or_default();
+        let numbered = (sent.number, sent.uptime);
+        let is_of_two = |told: &&mut Told| {
+            told.from == from && told.course.covers(sent.number) && told.course.is_sent_later(numbered, now)
+        };
+        let Some(told) = streams.iter_mut().find(is_of_two) else { return false };
+        self.disputed = Some(told.id.0);
+        tell(&mut self.outlet, told, Sign::Clock, now);
+        true
+    }
+
     /// A datagram was not taken that goes on where a stream was before it leapt: one of the two is somebody else's, and what was told
     /// since the leap may be. The stream begins again with the next such datagram, under another number: by then nobody would know whose it was.
     #[cold]
@@ -285,7 +300,7 @@ fn tell(outlet: &mut Outlet, told: &mut Told, sign: Sign, now: u64) {
 /// What shows that a datagram is somebody else's, or that one before it was.
 #[inline]
 fn sign(placed: &Placed, (agent, told): (&Agent, Option<&mut Told>), sent: &Sent<'_>, now: u64) -> Option<Sign> {
-    let Told { course, era, .. } = told?;
+    let Told { course, era, gathering, .. } = told?;
     let has_leapt = std::mem::replace(era, placed.moment.era) != placed.moment.era;
     let (numbered, granule) = ((sent.number, sent.uptime), placed.moment.granule);
     match placed.step {
@@ -296,7 +311,7 @@ fn sign(placed: &Placed, (agent, told): (&Agent, Option<&mut Told>), sent: &Sent
             let is_leap = matches!(placed.step, Step::Lost(lost) if lost >= LEAP);
             let is_ahead = (is_leap || has_leapt) && course.is_ahead(sent.uptime, now);
             let is_set = has_leapt && (is_ahead || course.is_back(sent.uptime));
-            course.forward(numbered, granule, now);
+            course.forward(numbered, (granule, gathering.pause()), now);
             match (is_ahead && is_leap, is_set) {
                 (true, _) => Some(Sign::Ahead),
                 // Of clocks that are set nobody knows who set them.

@@ -136,6 +136,23 @@ fn who_overtakes_an_agent_is_believed_nowhere() {
     assert!(scene.troubled >= 198_000, "{}", scene.troubled);
 }
 
+/// He takes the numbers of an agent that sends one datagram in twenty seconds, so many that the agent's next one is too far behind.
+#[test]
+fn who_runs_away_from_an_agent_that_is_seldom_heard_is_found_with_its_next_datagram() {
+    let mut scene = Scene::new();
+    for step in 0..20u32 {
+        let (ms, uptime) = (u64::from(step) * 20_000, 500_000 + 20_000 * step);
+        scene.send(ms, AGENT, 0, (5_000 + step, uptime), HERE);
+        if step >= 11 {
+            assert_eq!(scene.troubled, ms, "{:#?}", scene.troubles);
+            return;
+        }
+        for turn in (1..=390).filter(|_| step == 10) {
+            scene.send(ms + u64::from(50 * turn), AGENT, 0, (5_000 + step + turn, uptime + 50 * turn), THERE);
+        }
+    }
+}
+
 #[test]
 fn streams_of_one_name_that_begin_together_are_both_in_trouble() {
     let mut scene = Scene::new();
