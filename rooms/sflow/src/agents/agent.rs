@@ -179,13 +179,7 @@ impl Agent {
         self.heard = now;
         self.past.datagrams += 1;
         let (number, uptime, is_foreign) = told;
-        let streams = self.streams.iter().enumerate().filter(|(_, stream)| stream.is_foreign == is_foreign);
-        let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime), stream.heard()));
-        // Of streams that run into one another each goes on by itself: what is next in both is of the one that sends more.
-        let rank = |&(index, fit, heard): &(usize, Fit, Nanos)| {
-            (fit, if fit == Fit::Next { heard } else { 0 }, Reverse(index))
-        };
-        match fits.max_by_key(rank).map(|(index, fit, _)| (index, fit)) {
+        match self.fittest(now, told) {
             Some((index, fit)) if fit != Fit::None => {
                 if self.streams.len() > 1 {
                     self.meet(index, now, told);
@@ -199,6 +193,24 @@ impl Agent {
         }
     }
 
+    /// The stream that a datagram continues best, and how well.
+    #[inline]
+    fn fittest(&self, now: Nanos, (number, uptime, is_foreign): Told) -> Option<(usize, Fit)> {
+        let streams = self.streams.iter().enumerate().filter(|(_, stream)| stream.is_foreign == is_foreign);
+        let fits = streams.map(|(index, stream)| (index, stream.fit(now, number, uptime), stream.heard()));
+        // Of streams that run into one another each goes on by itself: what is next in both is of the one that sends more.
+        let rank = |&(index, fit, heard): &(usize, Fit, Nanos)| {
+            (fit, if fit == Fit::Next { heard } else { 0 }, Reverse(index))
+        };
+        fits.max_by_key(rank).map(|(index, fit, _)| (index, fit))
+    }
+
+    /// The stream that has a datagram which was not taken, since it, or what came behind it, was here before.
+    pub fn holder(&self, now: Nanos, (number, uptime): (u32, u32), is_foreign: bool) -> Option<StreamId> {
+        let (index, fit) = self.fittest(now, (number, uptime, is_foreign))?;
+        (fit != Fit::None).then(|| self.streams[index].id)
+    }
+
     /// Streams that run into one another: who comes from behind may be about to take the other one's numbers, and nobody knows any more which
     /// of them is the agent.
     #[cold]
@@ -206,16 +218,16 @@ impl Agent {
         let mut has_met = false;
         for (other, stream) in self.streams.iter_mut().enumerate() {
             if other != index && stream.is_foreign == is_foreign && stream.is_near(now, number, uptime) {
-                stream.is_disputed = true;
+                stream.has_met = true;
                 has_met = true;
             }
         }
-        self.streams[index].is_disputed |= has_met;
+        self.streams[index].has_met |= has_met;
     }
 
-    /// Two speak in a stream: as long as another one goes on, nobody knows which of them is the agent.
-    pub(super) fn dispute(&mut self, id: StreamId) {
-        self.streams.iter_mut().filter(|stream| stream.id == id).for_each(|stream| stream.is_disputed = true);
+    /// Two speak in a stream.
+    pub(super) fn dispute(&mut self, id: StreamId, now: Nanos) {
+        self.streams.iter_mut().filter(|stream| stream.id == id).for_each(|stream| stream.dispute(now));
     }
 
     /// Two strangers that continue one another are a stream, or what has become of one: of one that is silent for longer than it is otherwise.
@@ -224,7 +236,9 @@ impl Agent {
         let (number, uptime, is_foreign) = told;
         let of_its_kind = |stream: &Stream| stream.is_foreign == is_foreign;
         for stream in self.streams.iter_mut().filter(|stream| of_its_kind(stream)) {
-            stream.is_disputed |= stream.has_left(now, number, uptime);
+            if stream.has_left(now, number, uptime) {
+                stream.dispute(now);
+            }
         }
         let resumes = |stream: &Stream| of_its_kind(stream) && stream.resumes(now, number, uptime);
         if let Some(index) = self.streams.iter().position(resumes) {

@@ -79,9 +79,12 @@ pub struct Stream {
     /// late: who leaps twice hides none.
     #[serde(skip)]
     leapt_from: [Option<(u32, u32, Nanos)>; 2],
-    /// Whether another one has gone on where this leapt from: nobody knows which of them is the agent.
+    /// From when until when it showed that two speak in this one, or that another one goes on where this leapt from.
     #[serde(skip)]
-    pub is_disputed: bool,
+    disputed: Option<(Nanos, Nanos)>,
+    /// Whether it has run into another one.
+    #[serde(skip)]
+    pub(super) has_met: bool,
 }
 
 /// When a datagram was sent and came, as counters need it.
@@ -137,7 +140,8 @@ impl Stream {
             former: None,
             is_contested: false,
             leapt_from: [None; 2],
-            is_disputed: false,
+            disputed: None,
+            has_met: false,
         }
     }
 
@@ -208,6 +212,19 @@ impl Stream {
     /// Whether it may have begun again by a time, as far as others have not done so in its name before.
     pub(super) fn may_be_over(&self, now: Nanos) -> bool {
         self.heard < now && (!self.is_contested || now - self.heard > SILENCE)
+    }
+
+    /// Two speak in it, as it shows now, or another one goes on where this leapt from.
+    pub(super) fn dispute(&mut self, now: Nanos) {
+        let lasting = self.disputed.filter(|(_, last)| now.saturating_sub(*last) <= SILENCE);
+        self.disputed = Some((lasting.map_or(now, |(first, _)| first), now));
+    }
+
+    /// Whether nobody knows which of the two is the agent: they have run into streams, or the other one began when it showed that two speak in
+    /// this one, as the agent does that has lost its place to somebody else.
+    pub fn is_disputed_by(&self, other: &Stream) -> bool {
+        let began_then = |(first, last): (Nanos, Nanos)| (first..=last.saturating_add(SILENCE)).contains(&other.since);
+        self.has_met && other.has_met || self.disputed.is_some_and(began_then)
     }
 
     /// Whether its own next datagram may still come, though others say that it has begun again, or counts on elsewhere: who is in no hurry sends

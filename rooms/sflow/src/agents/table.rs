@@ -238,9 +238,9 @@ impl<T> Agents<T> {
 
     /// Two speak in a stream of the agent in a slot.
     #[cold]
-    pub fn dispute(&mut self, slot: u32, stream: StreamId) {
+    pub fn dispute(&mut self, slot: u32, stream: StreamId, now: Nanos) {
         if let Some(agent) = self.agents.get_mut(slot) {
-            agent.dispute(stream);
+            agent.dispute(stream, now);
         }
     }
 

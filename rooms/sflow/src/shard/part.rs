@@ -175,7 +175,7 @@ impl Shard {
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().flush();
             if let Some(stream) = protecting.take_disputed() {
-                self.agents.dispute(placed.agent(), stream);
+                self.agents.dispute(placed.agent(), stream, now.nanos);
             }
         }
         Fate::Analysed
@@ -199,8 +199,11 @@ impl Shard {
         {
             protecting.left(now.nanos, slot, stream, from);
         }
+        let holder = slot.and_then(|slot| agents.at(slot)?.holder(now.nanos, (sent.number, sent.uptime), is_foreign));
         match (verdict, slot) {
-            (Verdict::Duplicate, Some(slot)) if !is_foreign && protecting.repeated(now.nanos, slot, (sent, from)) => {
+            (Verdict::Duplicate, Some(slot))
+                if !is_foreign && protecting.repeated(now.nanos, (slot, holder), (sent, from)) =>
+            {
                 let flows = datagram.samples().flatten().filter_map(|sample| match sample {
                     Sample::Flow(sample) => Some(sample),
                     _ => None,
@@ -210,13 +213,13 @@ impl Shard {
                     protecting.packet(now.nanos, who.address, &sample, &packet, f64::from(sample.sampling_rate));
                 }
             }
-            (Verdict::Stale, Some(slot)) => protecting.stale(now.nanos, slot, (sent, from)),
+            (Verdict::Stale, Some(slot)) => protecting.stale(now.nanos, (slot, holder), (sent, from)),
             (Verdict::Stranger, Some(slot)) if protecting.overtaken(now.nanos, slot, (sent, from)) => {}
             _ => protecting.refused(now.nanos, verdict, who.address, from),
         }
         protecting.outlet().flush();
         if let (Some(slot), Some(stream)) = (slot, protecting.take_disputed()) {
-            agents.dispute(slot, stream);
+            agents.dispute(slot, stream, now.nanos);
         }
     }
 

@@ -1,6 +1,5 @@
 //! What the room that protects is told: packets to protected addresses, counters of interfaces, and what is wrong with agents.
 
-use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use weir_protect::evidence::{Counts, Heard, Sign, Trouble};
@@ -202,14 +201,19 @@ impl Protecting {
     /// A datagram was not taken since one of its number was there before; whether that one had another content. Then two speak, and nobody
     /// knows which is the agent: what is in it is told as of their stream, which is not believed.
     #[cold]
-    pub(super) fn repeated(&mut self, now: u64, slot: u32, (sent, from): (&Sent<'_>, IpAddr)) -> bool {
+    pub(super) fn repeated(
+        &mut self,
+        now: u64,
+        (slot, holder): (u32, Option<StreamId>),
+        (sent, from): (&Sent<'_>, IpAddr),
+    ) -> bool {
         let slot = slot as usize;
         if !self.contents.differs(slot, sent) {
             return false;
         }
         let streams = self.told.get_mut(slot).map(Vec::as_mut_slice).unwrap_or_default();
-        let of_it = streams.iter_mut().filter(|told| told.from == from);
-        let Some(told) = of_it.min_by_key(|told| (told.id.0, Reverse(told.gathering.heard()))) else { return false };
+        let of_it = streams.iter_mut().filter(|told| told.from == from && Some(told.id.0) == holder);
+        let Some(told) = of_it.max_by_key(|told| told.gathering.heard()) else { return false };
         (self.stream, self.is_late) = (told.stream, false);
         (self.kept, self.ago) = (told.gathering.kept(), told.gathering.ago());
         self.disputed = Some(told.id.0);
@@ -219,10 +223,17 @@ impl Protecting {
 
     /// A datagram was not taken since it is too late to know whether it was here before: whoever is ahead of the agent makes it so.
     #[cold]
-    pub(super) fn stale(&mut self, now: u64, slot: u32, (sent, from): (&Sent<'_>, IpAddr)) {
+    pub(super) fn stale(
+        &mut self,
+        now: u64,
+        (slot, holder): (u32, Option<StreamId>),
+        (sent, from): (&Sent<'_>, IpAddr),
+    ) {
         let streams = self.told.get_mut(slot as usize).map(Vec::as_mut_slice).unwrap_or_default();
-        let is_of_two =
-            |told: &&mut Told| told.from == from && told.course.is_sent_later((sent.number, sent.uptime), now);
+        let numbered = (sent.number, sent.uptime);
+        let is_of_two = |told: &&mut Told| {
+            told.from == from && Some(told.id.0) == holder && told.course.is_sent_later(numbered, now)
+        };
         if let Some(told) = streams.iter_mut().find(is_of_two) {
             self.disputed = Some(told.id.0);
             tell(&mut self.outlet, told, Sign::Clock, now);
@@ -337,12 +348,13 @@ fn rivals(agent: &Agent, own: StreamId, now: u64) -> Option<usize> {
     if streams.len() < 2 {
         return None;
     }
-    let agents::Stream { since, is_disputed, is_foreign, .. } = *streams.iter().find(|stream| stream.id == own)?;
+    let this = streams.iter().find(|stream| stream.id == own)?;
+    let agents::Stream { since, is_foreign, .. } = *this;
     let is_rival = |stream: &&agents::Stream| {
         let silent = now.saturating_sub(stream.heard());
         let is_elder = stream.id < own && silent <= SILENCE;
         let is_twin = stream.id > own && since > 0 && stream.since <= since + AT_ONCE && silent <= AT_ONCE;
-        is_elder || is_twin || is_disputed && stream.id != own && silent <= SILENCE
+        is_elder || is_twin || stream.id != own && silent <= SILENCE && this.is_disputed_by(stream)
     };
     // What others send from elsewhere speaks against nothing that comes from where the agent is.
     let rivals = streams.iter().filter(|stream| stream.is_foreign == is_foreign).filter(is_rival).count();

@@ -98,7 +98,7 @@ fn streams_that_run_into_one_another_are_disputed() {
             others.extend(if let Verdict::Placed(placed) = forged { Some(placed.stream) } else { None });
         }
         let streams = agents.agent(&WHO).unwrap().streams();
-        let disputed = streams.iter().filter(|stream| stream.is_disputed).count();
+        let disputed = streams.iter().filter(|stream| stream.has_met).count();
         // Where they are within 128 numbers of one another.
         match ahead {
             ..70 => assert_eq!(disputed, 0, "{ahead}"),

@@ -153,6 +153,23 @@ fn who_runs_away_from_an_agent_that_is_seldom_heard_is_found_with_its_next_datag
     }
 }
 
+/// He runs two streams of his own, far from the agent's numbers, which share theirs.
+#[test]
+fn what_others_streams_have_in_common_speaks_against_no_agent() {
+    let mut scene = Scene::new();
+    for step in 0..1_000u32 {
+        let (ms, uptime) = (u64::from(step) * 100, 500_000 + 100 * step);
+        scene.send(ms, AGENT, 0, (10_000_000 + step, uptime), HERE);
+        if (400..450).contains(&step) {
+            scene.send(ms + 20, AGENT, 0, (step - 398, uptime + 20), THERE);
+            scene.send(ms + 40, AGENT, 0, (step - 399, uptime + 40), THERE);
+            scene.send(ms + 60, AGENT, 0, (step - 399, 0), THERE);
+            scene.send(ms + 70, AGENT, 0, (step - 398, 0), THERE);
+        }
+    }
+    assert!(scene.seen[&HERE].iter().all(|&stream| !scene.is_in_trouble(stream)), "{:#?}", scene.troubles);
+}
+
 #[test]
 fn streams_of_one_name_that_begin_together_are_both_in_trouble() {
     let mut scene = Scene::new();
