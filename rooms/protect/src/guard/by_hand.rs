@@ -85,6 +85,7 @@ impl Announced {
             changed: time,
             rate: 0.0,
             times: 0,
+            renewed: 0,
             expires: until,
             fades: None,
             kept: until,

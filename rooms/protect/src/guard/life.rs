@@ -59,6 +59,8 @@ pub(super) struct Announced {
     pub(super) rate: f64,
     /// How often something was announced for it before.
     pub(super) times: u32,
+    /// How often it was renewed since, as the attack went on: that alone makes nothing stay longer once it is over.
+    pub(super) renewed: u32,
     /// When it ends unless it is still seen.
     pub(super) expires: u64,
     /// When it ends since it is no longer seen.

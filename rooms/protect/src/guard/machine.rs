@@ -331,6 +331,7 @@ impl Guard {
             changed: now.nanos,
             rate: life.rate(),
             times,
+            renewed: 0,
             expires: now.nanos + live,
             fades: None,
             kept: 0,

@@ -110,11 +110,11 @@ impl Guard {
         }
     }
 
-    /// Its time is over, and it is still there: longer, this time.
+    /// Its time is over, and it is still there: longer, this time. It is the same attack: it has not come back.
     fn renew(&mut self, id: u64, now: Now) {
         let Some(announced) = self.lives.get_mut(&id).and_then(|life| life.announced.as_mut()) else { return };
-        announced.times += 1;
-        let (live, _) = lives(&self.settings.ttl, announced.times);
+        announced.renewed += 1;
+        let (live, _) = lives(&self.settings.ttl, announced.times.saturating_add(announced.renewed));
         announced.expires = now.nanos + live;
         let expires = now.wall + Duration::from_nanos(live);
         self.lives.get_mut(&id).into_iter().for_each(|life| life.show().expires = Some(expires));

@@ -166,6 +166,7 @@ impl Guard {
             changed: time,
             rate: f64::INFINITY,
             times,
+            renewed: 0,
             expires: time + left.as_nanos() as u64,
             fades: Some(time + hold.min(left.as_nanos() as u64).max(SECOND)),
             kept: 0,

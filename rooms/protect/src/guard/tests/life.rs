@@ -129,6 +129,32 @@ fn what_goes_on_is_renewed_and_what_a_person_extends_stays() {
     assert_eq!(denied, "there is no attack 1 (it may be over: see the history)");
 }
 
+/// As long as it goes on its time is longer each time; how long it stays once it is over is as for a short one.
+#[test]
+fn a_long_attack_is_withdrawn_as_soon_as_a_short_one() {
+    let mut scene = Scene::new(AUTOMATIC);
+    scene.flood(detection(HOST, 900e3));
+    scene.pass(40.0 * 60.0);
+    assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Extended, What::Extended]);
+    let mut next = restarts::again(&scene, AUTOMATIC, 5);
+    scene.over(HOST);
+    // Over a restart, too.
+    for scene in [&mut scene, &mut next] {
+        scene.pass(59.0);
+        assert_eq!(scene.wanted().len(), 1);
+        scene.pass(3.0);
+        assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+        // Hit again it was announced once before, however often that was renewed.
+        scene.flood(detection(HOST, 900e3));
+        assert_eq!(scene.attack().expires, Some(scene.now.wall + Duration::from_secs(1_200)));
+        scene.over(HOST);
+        scene.pass(119.0);
+        assert_eq!(scene.wanted().len(), 1);
+        scene.pass(2.0);
+        assert!(scene.wanted().is_empty());
+    }
+}
+
 #[test]
 fn the_next_step_is_taken_when_the_last_one_does_not_help() {
     let mut scene = Scene::new(AUTOMATIC);
