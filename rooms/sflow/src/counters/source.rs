@@ -57,7 +57,7 @@ pub struct Reading<'a> {
 impl Counters {
     /// Takes a sample that came with a datagram of this moment.
     pub fn sample(&mut self, moment: Moment, sample: &CounterSample<'_>, reasons: &mut Reasons) {
-        if moment.late {
+        if moment.late && !self.is_newer(&moment, sample.sequence) {
             // What it would tell, the later one has told, over a longer interval.
             reasons.reordered += 1;
             self.overtaken(sample.sequence);
@@ -80,6 +80,19 @@ impl Counters {
                 None => reasons.refused += 1,
             }
         }
+    }
+
+    /// Whether a sample of a datagram that was overtaken was made after all that were taken: those that overtook it had none of this data source.
+    fn is_newer(&self, moment: &Moment, number: u32) -> bool {
+        // By its arrival alone nobody knows when it was sent.
+        if moment.granule == 0 {
+            return false;
+        }
+        let Some(newest) = self.number.filter(|_| moment.epoch == self.last.epoch) else { return true };
+        let ahead = number.wrapping_sub(newest) as i32;
+        let later = moment.uptime.wrapping_sub(self.last.uptime) as i32;
+        // Agents that do not count their samples have their clock alone.
+        moment.era == self.last.era && (ahead > 0 && later >= 0 || ahead == 0 && later > 0)
     }
 
     /// Whether totals can be compared with those before.
@@ -107,7 +120,7 @@ impl Counters {
         None
     }
 
-    /// One whose datagram came late: if it is older than the newest, it was counted as lost.
+    /// One whose datagram came late, and that is not taken: if it is older than the newest, it was counted as lost.
     fn overtaken(&mut self, number: u32) {
         self.missed.late = self.missed.late.saturating_add(1);
         match self.number.map(|newest| number.wrapping_sub(newest) as i32) {

@@ -70,7 +70,15 @@ pub struct Sampler {
     late: f32,
     #[serde(skip)]
     order: Order,
+    /// Whether it is known from before this program began, and no sample has come since.
+    #[serde(skip, default = "known_again")]
+    is_restored: bool,
     report: Report,
+}
+
+/// What is read was kept by another run of this program.
+fn known_again() -> bool {
+    true
 }
 
 /// What was found about a data source's samples, as totals.
@@ -141,6 +149,10 @@ impl Sampler {
         // A total that went back began again.
         let dropped = if dropped > u32::MAX / 2 { 0 } else { dropped };
         self.report.dropped += u64::from(dropped);
+        if std::mem::take(&mut self.is_restored) {
+            // What passed meanwhile is not of now, and nobody saw it: the samples behind it stand for none of it.
+            return Some(self.weigh(None));
+        }
         // All three are what others write.
         let most = u64::from(self.nominal).saturating_mul(THINNED * (u64::from(made) + u64::from(dropped) + 4));
         if u64::from(grown) > most.min(1 << 31) {
@@ -179,6 +191,7 @@ impl Sampler {
 
     fn baseline(&mut self, rate: u32, pool: u32, drops: u32) {
         (self.pool, self.drops) = (pool, drops);
+        self.is_restored = false;
         self.change_rate(rate);
     }
 

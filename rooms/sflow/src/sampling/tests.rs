@@ -121,6 +121,22 @@ fn a_restart_forgets_the_rate_but_not_the_counts() {
     assert_eq!((sampler.ledger().received, sampler.ledger().jumps), (1_001, 1));
 }
 
+/// The program began again: the rate is known, what was lost is counted, and what the pool grew by meanwhile is not of now.
+#[test]
+fn what_passed_while_nobody_looked_is_in_no_sample() {
+    let (mut before, mut maker) = (Sampler::default(), Maker { number: 0, pool: 0, rate: 400 });
+    maker.feed(&mut before, 4_000, |number| number % 2 == 0);
+    let kept = postcard::to_allocvec(&before).unwrap();
+    let mut sampler: Sampler = postcard::from_bytes(&kept).unwrap();
+    maker.feed(&mut sampler, 6_000, |_| false);
+    let weight = maker.sample(&mut sampler).unwrap();
+    assert_eq!((weight.estimator, weight.passed), (Estimator::Pool, None));
+    close(weight.frames, 800.0, 0.001);
+    assert_eq!((sampler.ledger().received, sampler.ledger().lost), (2_001, 7_998));
+    let sum = maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
+    close(sum, 800_000.0, 0.001);
+}
+
 #[test]
 fn a_changed_rate_holds_at_once() {
     let (mut sampler, mut maker) = (Sampler::default(), Maker { number: 0, pool: 0, rate: 400 });

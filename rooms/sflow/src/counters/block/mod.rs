@@ -65,7 +65,7 @@ pub struct Reasons {
     fields: [u64; Reason::ALL.len()],
     /// Fields that have got a rate.
     pub rates: u64,
-    /// Counter samples of datagrams that later ones overtook.
+    /// Counter samples that later ones overtook.
     pub reordered: u64,
     /// Counter samples that never came, as the sequence of their data source tells.
     pub lost: u64,

@@ -231,13 +231,50 @@ fn what_was_overtaken_and_what_comes_at_once_changes_nothing() {
     let mut told = Told::new();
     told.link(LINK);
     told.wait(20);
+    told.sequence = 3;
     told.link(more(LINK, 20_000, 20));
-    told.now.late = true;
+    (told.sequence, told.now.late) = (2, true);
     told.link(more(LINK, 7, 1));
-    told.now.late = false;
+    (told.sequence, told.now.late) = (4, false);
     told.link(more(LINK, 20_001, 21));
     assert_eq!(told.number("ifinoctets"), Ok(1_000.0));
     assert_eq!((told.reasons.reordered, told.reasons.too_soon), (1, 1));
+}
+
+/// The next counters are 20 s away: those whose datagram its neighbours overtook, which had none, are the newest all the same.
+#[test]
+fn what_only_its_datagram_was_overtaken_with_is_taken() {
+    // Of an agent that counts its samples, and of one that does not.
+    for counts in [1_u32, 0] {
+        let mut told = Told::new();
+        told.link(LINK);
+        for (turn, late) in [(1_u32, true), (2, false), (3, true), (4, true)] {
+            told.sequence = 1 + turn * counts;
+            told.wait(20);
+            // It comes 2 s after it was sent.
+            let sent = told.now;
+            told.now = Moment { now: sent.now + u64::from(late) * 2 * SECOND, late, ..sent };
+            told.link(more(LINK, u64::from(turn) * 20_000, turn * 20));
+            let reading = told.read("ifinoctets").unwrap();
+            let known = (reading.value, reading.interval, reading.clock, reading.age);
+            assert_eq!(known, (Number::Number(1_000.0), 20.0, Clock::Uptime, 0), "{turn}");
+            assert_eq!(told.counters.blocks()[0].moment, told.now, "whoever compares them with samples finds them");
+            told.now = sent;
+        }
+        assert_eq!((told.counters.missed(), told.reasons.reordered), (Missed::default(), 0));
+    }
+}
+
+/// Where its clock does not tell when an overtaken sample was made, or says that it was before the last one, there is no rate of it.
+#[test]
+fn what_was_overtaken_and_may_be_older_is_not_taken() {
+    for (granule, uptime, era) in [(0, 520_000, 0), (1, 499_000, 0), (1, 520_000, 1)] {
+        let mut told = Told::new();
+        told.link(LINK);
+        told.now = Moment { now: told.now.now + 20 * SECOND, uptime, granule, era, late: true, ..told.now };
+        told.link(more(LINK, 20_000, 20));
+        assert_eq!((told.number("ifinoctets"), told.reasons.reordered), (Err(Reason::First), 1));
+    }
 }
 
 #[test]
@@ -269,12 +306,12 @@ fn what_did_not_come_as_it_should_is_counted() {
     // A datagram may be late, and its sample the newest of its source all the same.
     send(&mut told, 8, true);
     send(&mut told, 9, false);
-    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 0, late: 2 });
+    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 0, late: 1 });
     for _ in 0..2 {
         told.sequence = 10;
         told.link(LINK);
     }
-    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 1, late: 2 });
+    assert_eq!(told.counters.missed(), Missed { lost: 2, duplicates: 1, late: 1 });
 }
 
 /// Two devices that tell of a source under one address, against one that began anew as another stream.
