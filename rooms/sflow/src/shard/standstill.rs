@@ -7,7 +7,7 @@
 
 use crate::agents::{Pauses, SECOND};
 
-/// The longest that an agent keeps a sample (sFlow version 5: no sample is delayed by more than a second), ns.
+/// The longest that an agent keeps a sample (sFlow version 5: no sample is delayed by more than a second) that does not send in batches, ns.
 pub(super) const MOST: u64 = SECOND;
 
 /// The longest that is believed of a stream that stood still, be it its agent or the way here, ns.
@@ -26,6 +26,11 @@ const AT_ONCE: u64 = SECOND / 20;
 /// rhythm that it had: whoever sends several a second in one go does not stand still in between.
 const MISSING: f32 = 3.0;
 const OVERDUE: f32 = 1.5;
+
+/// Who sends several at once keeps samples from one time to the next, for more than a second, too: where it is silent for no less than this part
+/// of its rhythm, which is not known of a stream that is no older than so many times that silence.
+const IN_RHYTHM: f32 = 0.5;
+const NEW: f32 = 2.5;
 
 /// Over how long its pace is smoothed, seconds.
 const PACE: f32 = 10.0;
@@ -177,7 +182,8 @@ impl Pace {
         self.silences.behind += 1.0;
         let due = self.present() * seconds;
         let stands_still = self.is_overdue(seconds);
-        let (most, longest) = (MOST + extra, LONGEST + extra);
+        let longest = LONGEST + extra;
+        let most = if self.is_in_batches(seconds) { longest } else { MOST + extra };
         let stood = &mut self.stood;
         let is_owed = self.last < stood.until && stood.owed > 0.0;
         if stands_still {
@@ -229,6 +235,13 @@ impl Pace {
     /// Whether so many are missing after such a silence that it is none of its pace.
     fn is_overdue(&self, seconds: f32) -> bool {
         self.present() * seconds >= MISSING && self.usual(self.rhythm) * seconds >= OVERDUE
+    }
+
+    /// Whether what is missing after such a silence comes at once, as it did before.
+    fn is_in_batches(&self, seconds: f32) -> bool {
+        let age = self.last.saturating_sub(self.began) as f32 * 1e-9;
+        let is_new = seconds <= LONGEST as f32 * 1e-9 && age <= NEW * seconds;
+        self.present() * seconds >= MISSING && (is_new || self.usual(self.rhythm) * seconds >= IN_RHYTHM)
     }
 
     /// Its pace is that which it had in its last silences: it does not stand still, and has not.
@@ -598,6 +611,46 @@ mod tests {
                 assert!(second < 5 || is_so, "{second} {number}: {oldest} {newest}");
                 assert!(second < 5 || gathering.kept() <= SECOND, "{second} {number}: {}", gathering.kept());
             }
+        }
+    }
+
+    /// A batch every few seconds: from one to the next, whether an uptime tells so or not.
+    #[test]
+    fn who_sends_a_batch_seldom_keeps_what_is_in_it_since_the_one_before() {
+        for (period, is_told) in [1u64, 2, 3, 5, 8].into_iter().flat_map(|period| [(period, false), (period, true)]) {
+            let (standstill, mut gathering) = (Standstill::default(), Gathering::new(0, SECOND));
+            for batch in 0..30u64 {
+                for number in u64::from(batch == 0)..15 {
+                    let after = batch * period * SECOND + number * MILLISECOND / 10;
+                    let (now, uptime) = (SECOND + after, (after / MILLISECOND) as u32);
+                    gathering.hear(now);
+                    standstill.enter(&mut gathering, Arrival { now, uptime, granule: u32::from(is_told), waited: 0 });
+                    let (kept, [oldest, newest]) = (gathering.kept(), gathering.ago());
+                    let least = period * SECOND - 5 * MILLISECOND;
+                    let is_so = (least..=period * SECOND).contains(&kept) && oldest >= least && newest == 0;
+                    assert!(batch == 0 || is_so, "{period} s, {is_told}, {batch} {number}: {kept} {oldest} {newest}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn who_sends_at_once_what_counters_say_keeps_no_samples() {
+        let standstill = Standstill::default();
+        // Ten a second.
+        let mut gathering = Gathering::new(0, SECOND);
+        for number in 1..300 {
+            assert_eq!(enter(&standstill, &mut gathering, SECOND + number * SECOND / 10), SECOND / 10);
+        }
+        // Counters of many interfaces now and then; what comes in between was not kept since.
+        for after in [2u64, 4, 8] {
+            let mut gathering = Gathering::new(0, SECOND);
+            let mut now = SECOND;
+            for number in 1..200 {
+                now += if number % 20 == 0 { 30 * SECOND } else { MILLISECOND / 10 };
+                enter(&standstill, &mut gathering, now);
+            }
+            assert_eq!(enter(&standstill, &mut gathering, now + after * SECOND), MOST, "{after} s");
         }
     }
 
