@@ -1,15 +1,16 @@
 //! `weir monitor export`: an archive as a table.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use weir_monitor::archive::export::{self, Choice, Format};
 use weir_service::output::complain;
-use weir_service::screen;
+use weir_service::{screen, signals};
 use weir_units::format::count;
 
 use crate::{Outcome, usage};
@@ -73,20 +74,19 @@ impl Export {
         }
         let choice = Choice { channels: self.channel, from: self.from, until: self.until };
         let exported = match &self.out {
-            None => export::export(&self.files, format, &choice, io::stdout())?,
+            None => match export::export(&self.files, format, &choice, io::stdout()) {
+                Err(error) if has_read_enough(&error) => return Ok(Outcome::Done),
+                exported => exported?,
+            },
             Some(path) => {
-                let file =
-                    OpenOptions::new().write(true).create_new(true).open(path).map_err(|error| match error.kind() {
-                        io::ErrorKind::AlreadyExists => {
-                            io::Error::other("there is such a file (choose another name, or remove it)")
-                        }
-                        _ => error,
-                    });
-                let file = file.with_context(|| format!("make {}", path.display()))?;
-                export::export(&self.files, format, &choice, file).inspect_err(|_| {
-                    // We made it, and it is no table.
-                    let _ = fs::remove_file(path);
-                })?
+                let describe = || format!("make {}", path.display());
+                let mut table = Unfinished::new(path).with_context(describe)?;
+                table.watch().context("watch for signals")?;
+                let file = table.open().with_context(describe)?;
+                let output = file.try_clone().with_context(describe)?;
+                let exported = export::export(&self.files, format, &choice, output)?;
+                table.finish(&file).with_context(describe)?;
+                exported
             }
         };
         let number = |number: u64| count(i64::try_from(number).unwrap_or(i64::MAX));
@@ -119,6 +119,74 @@ impl Export {
     }
 }
 
+/// A table that is being written, under a name of its own beside the one that it is to have: what has that one is whole. Dropped, it is
+/// removed.
+struct Unfinished<'a> {
+    beside: PathBuf,
+    is_ours: bool,
+    path: &'a Path,
+}
+
+impl<'a> Unfinished<'a> {
+    fn new(path: &'a Path) -> io::Result<Self> {
+        if fs::symlink_metadata(path).is_ok() {
+            return Err(is_there());
+        }
+        let beside = path.with_file_name(format!(".weir-export-{}.new", process::id()));
+        Ok(Self { beside, is_ours: false, path })
+    }
+
+    /// A signal that asks for the end removes it, too, and ends the process at once.
+    fn watch(&self) -> io::Result<()> {
+        let beside = self.beside.clone();
+        signals::watch(&signals::that_ask_for_the_end(), move |signal| {
+            let _ = fs::remove_file(&beside);
+            process::exit(128 + signal as i32);
+        })
+    }
+
+    fn open(&mut self) -> io::Result<File> {
+        let file = OpenOptions::new().write(true).create_new(true).open(&self.beside);
+        self.is_ours = file.is_ok();
+        file.map_err(|error| match error.kind() {
+            io::ErrorKind::AlreadyExists => io::Error::other(format!(
+                "{}: an export that was killed has left it, or one in another container writes it (remove it)",
+                self.beside.display()
+            )),
+            _ => error,
+        })
+    }
+
+    /// It is whole: it gets its name, unless something else has that by now.
+    fn finish(&self, file: &File) -> io::Result<()> {
+        file.sync_all()?;
+        match fs::hard_link(&self.beside, self.path) {
+            Ok(()) => Ok(()),
+            Err(_) if fs::symlink_metadata(self.path).is_ok() => Err(is_there()),
+            // Not every file system has links.
+            Err(_) => fs::rename(&self.beside, self.path),
+        }
+    }
+}
+
+impl Drop for Unfinished<'_> {
+    fn drop(&mut self) {
+        if self.is_ours {
+            let _ = fs::remove_file(&self.beside);
+        }
+    }
+}
+
+fn is_there() -> io::Error {
+    io::Error::other("there is such a file (choose another name, or remove it)")
+}
+
+/// Whether whoever reads the table has gone (`weir monitor export ... | head`).
+fn has_read_enough(error: &anyhow::Error) -> bool {
+    let mut answers = error.chain().filter_map(|cause| cause.downcast_ref::<io::Error>());
+    answers.any(|answer| answer.kind() == io::ErrorKind::BrokenPipe)
+}
+
 /// A time as the flags take it.
 fn written(time: i64) -> String {
     let since = Duration::from_nanos(u64::try_from(time).unwrap_or(0));
@@ -131,4 +199,62 @@ fn time(text: &str) -> Result<i64, String> {
         humantime::parse_rfc3339_weak(text).map_err(|error| format!("{error}; write e.g. 2026-11-23T10:00:00Z"))?;
     let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it is before 1970".to_owned())?;
     i64::try_from(since.as_nanos()).map_err(|_| "it is after 2262".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    #[test]
+    fn only_a_whole_table_has_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table.csv");
+        let names = || fs::read_dir(dir.path()).unwrap().count();
+        let begin = || {
+            let mut table = Unfinished::new(&path).unwrap();
+            let mut file = table.open().unwrap();
+            file.write_all(b"time").unwrap();
+            (table, file)
+        };
+        // Broken off.
+        let (table, _) = begin();
+        assert!(!path.exists() && names() == 1);
+        drop(table);
+        assert_eq!(names(), 0);
+        let (table, file) = begin();
+        table.finish(&file).unwrap();
+        drop(table);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("time", 1));
+        // What is there, from the start or since, is not written over.
+        assert!(Unfinished::new(&path).is_err());
+        fs::remove_file(&path).unwrap();
+        let (table, file) = begin();
+        fs::write(&path, "another's").unwrap();
+        let said = table.finish(&file).unwrap_err().to_string();
+        assert_eq!(said, "there is such a file (choose another name, or remove it)");
+        drop(table);
+        assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("another's", 1));
+    }
+
+    #[test]
+    fn what_another_has_left_is_named_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("table.csv");
+        let mut table = Unfinished::new(&path).unwrap();
+        let beside = table.beside.clone();
+        fs::write(&beside, "another's").unwrap();
+        let said = table.open().unwrap_err().to_string();
+        assert!(said.starts_with(&*beside.to_string_lossy()), "{said}");
+        drop(table);
+        assert_eq!(fs::read_to_string(&beside).unwrap(), "another's");
+    }
+
+    #[test]
+    fn a_reader_that_has_gone_has_read_enough() {
+        let failed = |kind: io::ErrorKind| anyhow::Error::new(io::Error::from(kind)).context("write the table");
+        assert!(has_read_enough(&failed(io::ErrorKind::BrokenPipe)));
+        assert!(!has_read_enough(&failed(io::ErrorKind::StorageFull)));
+    }
 }

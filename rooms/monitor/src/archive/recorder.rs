@@ -215,6 +215,7 @@ impl Sink for Recorder {
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
         let key = (stream.session, block.channel);
         if let Some(gap) = self.outages.before(stream.session, block) {
+            self.state.missed_between_sessions(gap.samples());
             self.keep(key, &gap);
         }
         self.keep(key, block);

@@ -11,6 +11,7 @@ use weir_wire::signal::{Block, Values};
 #[derive(Debug, Default)]
 pub struct State {
     came: AtomicU64,
+    between: AtomicU64,
     overrun: AtomicU64,
     missed: AtomicU64,
     untold: AtomicU64,
@@ -127,6 +128,16 @@ impl State {
 
     pub(super) fn came(&self, block: &Block<'_>) {
         self.came.fetch_add(block.samples(), Ordering::Relaxed);
+    }
+
+    /// Samples that servers did not send on between two of their sessions: they came to nobody, and are in the archive as missing.
+    pub fn between_sessions(&self) -> u64 {
+        self.between.load(Ordering::Relaxed)
+    }
+
+    /// A server did not send on so many between two of its sessions.
+    pub(crate) fn missed_between_sessions(&self, samples: u64) {
+        self.between.fetch_add(samples, Ordering::Relaxed);
     }
 
     pub(super) fn overran(&self, samples: u64) {

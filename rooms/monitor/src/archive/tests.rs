@@ -153,6 +153,7 @@ fn what_a_server_did_not_send_on_meanwhile_is_a_gap() {
     let ledger = state.ledger(true);
     assert!(ledger.closed, "{ledger:?}");
     assert_eq!((ledger.kept, ledger.missing), (800, 3900 + 100));
+    assert_eq!(state.between_sessions(), ledger.missing);
     let mut gaps = Vec::new();
     for file in files(dir.path()) {
         let damage = read(&file, |head, block| {

@@ -47,6 +47,8 @@ pub struct Ledger {
     pub unexplained: i64,
     /// Datagrams and samples that came.
     pub received: receive::Counts,
+    /// Samples, of those missing by cause `server`, that servers did not send on between two of their sessions.
+    pub missing_between_sessions: u64,
     /// What was kept of them.
     pub archive: archive::Ledger,
 }

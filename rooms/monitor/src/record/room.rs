@@ -10,6 +10,7 @@ use weir_service::metrics::{Family, Kind, Samples};
 use weir_service::stop::Stop;
 use weir_service::{Fixed, Observable};
 use weir_units::format::{self, count, counted};
+use weir_wire::signal::Cause;
 
 use super::config::Origin;
 use super::{Ledger, Settings};
@@ -23,8 +24,8 @@ pub(super) struct Room<'a> {
     state: Arc<State>,
     stop: Stop,
     receive: Option<JoinHandle<()>>,
-    /// Samples missing and not kept when it was told last.
-    told: (u64, u64),
+    /// Samples missing, those between two sessions of servers, and those not kept when it was told last.
+    told: (u64, u64, u64),
     tell: Instant,
 }
 
@@ -41,6 +42,14 @@ impl State {
         Self { received, archive, started: Instant::now(), ended: OnceLock::new() }
     }
 
+    /// What came, and how much is missing between two sessions of servers: each is whole in itself, only the archive has that gap.
+    fn received(&self) -> (Counts, u64) {
+        let (mut received, between) = (self.received.counts(), self.archive.between_sessions());
+        let missing = received.missing.entry(Cause::Server.name()).or_default();
+        *missing = missing.saturating_add(between);
+        (received, between)
+    }
+
     /// Once all threads have ended.
     pub(super) fn final_ledger(&self) -> Ledger {
         let _ = self.ended.set(());
@@ -52,7 +61,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        let received = self.received.counts();
+        let (received, _) = self.received();
         samples.single(&DATAGRAMS, received.datagrams);
         let missing = received.missing.iter().map(|(cause, count)| ([(*cause).to_owned()], *count));
         samples.family(&MISSING, missing);
@@ -63,10 +72,10 @@ impl Observable for State {
 
     fn ledger(&self) -> Ledger {
         let archive = self.archive.ledger(self.ended.get().is_some());
-        let received = self.received.counts();
+        let (received, missing_between_sessions) = self.received();
         let unexplained = received.unexplained().abs() + archive.unexplained.abs();
         let elapsed_s = self.started.elapsed().as_secs_f64();
-        Ledger { elapsed_s, closed: unexplained == 0, unexplained, received, archive }
+        Ledger { elapsed_s, closed: unexplained == 0, unexplained, received, missing_between_sessions, archive }
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -82,7 +91,7 @@ impl<'a> Room<'a> {
         stop: Stop,
         receive: JoinHandle<()>,
     ) -> Self {
-        Self { origin, settings, state, stop, receive: Some(receive), told: (0, 0), tell: Instant::now() }
+        Self { origin, settings, state, stop, receive: Some(receive), told: (0, 0, 0), tell: Instant::now() }
     }
 }
 
@@ -110,11 +119,12 @@ impl weir_service::Room for Room<'_> {
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
         if now >= self.tell {
-            let Counts { missing, .. } = self.state.received.counts();
+            let (Counts { missing, .. }, between) = self.state.received();
             let archive = self.state.archive.ledger(false);
             let lost = archive.overrun + archive.unkept;
             let all = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
-            if (all, lost) != self.told {
+            let all = all.saturating_sub(between);
+            if (all, between, lost) != self.told {
                 if all > self.told.0 {
                     let by: Vec<String> = missing
                         .iter()
@@ -127,15 +137,22 @@ impl weir_service::Room for Room<'_> {
                         by.join(", ")
                     );
                 }
-                if lost > self.told.1 {
+                if between > self.told.1 {
+                    tracing::warn!(
+                        "{} more samples of what servers send on are missing: a server was stopped or killed, and has begun again \
+                         since (docs/monitor-archive.md)",
+                        number(between - self.told.1)
+                    );
+                }
+                if lost > self.told.2 {
                     let why = self.state.archive.what_is_wrong();
                     let why = why.unwrap_or_else(|| "the disk is too slow or full".into());
                     tracing::warn!(
                         "{} more samples were not kept: {why} (docs/monitor-archive.md)",
-                        number(lost - self.told.1)
+                        number(lost - self.told.2)
                     );
                 }
-                self.told = (all, lost);
+                self.told = (all, between, lost);
                 self.tell = now + TOLD_APART;
             }
         }
@@ -215,3 +232,22 @@ const REFUSED: Family = Family::new(
 
 const LOOKS_APART: Duration = Duration::from_millis(250);
 const TOLD_APART: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use weir_service::metrics::{Format, expose};
+
+    use super::*;
+
+    #[test]
+    fn what_a_server_did_not_send_on_between_two_sessions_is_missing_by_cause() {
+        let archive = Arc::new(archive::State::default());
+        archive.missed_between_sessions(20_250);
+        let state = State::new(Open::default(), archive);
+        let ledger = state.ledger();
+        assert_eq!((ledger.received.missing["server"], ledger.missing_between_sessions), (20_250, 20_250));
+        assert!(ledger.closed && ledger.to_string().contains("missing by server: 20,250"), "{ledger}");
+        let exposed = expose(Format::Text, move |samples| state.metrics(samples));
+        assert!(exposed.contains("weir_monitor_record_missing_samples_total{cause=\"server\"} 20250\n"), "{exposed}");
+    }
+}

@@ -213,6 +213,14 @@ fn what_others_read_is_what_was_sent() {
     }
     assert_eq!((next, missing), (1000, 100));
 
+    // A reader that has gone has read enough.
+    for to in ["csv", "parquet"] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let left = weir(&["monitor", "export", "--to", to]).arg(&files[0]).stdout(writer).output().unwrap();
+        assert!(left.status.success() && left.stderr.is_empty(), "{to}: {}", String::from_utf8_lossy(&left.stderr));
+    }
+
     let table = dir.path().join("table.parquet");
     let arguments = ["monitor", "export", "--to", "parquet", "--out", table.to_str().unwrap()];
     let parquet = weir(&arguments).arg(&files[0]).output().unwrap();
