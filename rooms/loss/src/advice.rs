@@ -35,14 +35,15 @@ pub struct Advice {
 pub struct Wait {
     /// Datagrams (buffers, where the kernel joins them) a second, while any wait.
     pub rate_per_s: u64,
-    /// Payload of each, bytes, on average: of all that are joined in a buffer.
-    pub payload: u64,
+    /// Payload of each, bytes, on average, as it came: of all that are joined in a buffer as it was read. `null`: not known.
+    pub payload: Option<u64>,
     /// As long as so many would fill the buffer, milliseconds: a stall as bad as the bursts and stalls that were seen.
     pub stall_ms: u64,
 }
 
-/// What helps a socket that was followed for `took_ns`; `None`: nothing was lost there, or nothing was read.
-pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
+/// What helps a socket that was followed for `took_ns`; `None`: nothing was lost there, or nothing was read. `came`: datagrams and
+/// bytes that came to its port, where that is known.
+pub(crate) fn of(socket: &SocketTrace, took_ns: u64, came: Option<(u64, u64)>) -> Option<Advice> {
     if socket.dropped == 0 || took_ns == 0 {
         return None;
     }
@@ -59,7 +60,7 @@ pub(crate) fn of(socket: &SocketTrace, took_ns: u64) -> Option<Advice> {
     Some(Advice {
         receive_buffer,
         episodes: socket.episodes,
-        load: receive_buffer.map(|buffer| wait(socket, arrive_per_s, 2 * buffer)),
+        load: receive_buffer.map(|buffer| wait(socket, arrive_per_s, 2 * buffer, came)),
         arrive_per_s,
         mean_per_s: (socket.enqueued + socket.dropped) as f64 / (took_ns as f64 / 1e9),
         read_per_s: socket.reads as f64 / seconds,
@@ -102,15 +103,26 @@ fn arrive_per_s(socket: &SocketTrace, seconds: f64) -> f64 {
     if socket.came_in_stalls < ENOUGH { waiting } else { waiting.max(stalled) }
 }
 
-fn wait(socket: &SocketTrace, arrive_per_s: f64, buffer: u64) -> Wait {
+fn wait(socket: &SocketTrace, arrive_per_s: f64, buffer: u64, came: Option<(u64, u64)>) -> Wait {
     // The load's datagrams are what the socket's buffers are: what a check weighs is one that is as large.
-    let payload = mean(socket.read_bytes, socket.reads).min(MOST_PAYLOAD);
+    let read = mean(socket.read_bytes, socket.reads).min(MOST_PAYLOAD);
     let is_joined = socket.read_datagrams != Some(socket.reads);
+    // What its program cuts off has come all the same, and takes its memory.
+    let as_it_came = came.map(|(datagrams, bytes)| mean(bytes, datagrams).clamp(read, MOST_PAYLOAD));
+    let payload = if is_joined { Some(read) } else { as_it_came };
     // Many small ones may take more memory than a large one, and their reader may have taken less than was in them.
-    let most = if is_joined { (payload + LEAST_OVERHEAD) as f64 * LATE } else { f64::INFINITY };
+    let most = if is_joined { (read + LEAST_OVERHEAD) as f64 * LATE } else { f64::INFINITY };
     let each = f64::from(socket.truesize.max(1)).min(most);
     let filled_in_ms = buffer as f64 / each / arrive_per_s.max(1.0) * 1e3;
     Wait { rate_per_s: arrive_per_s.ceil().max(1.0) as u64, payload, stall_ms: filled_in_ms.ceil().max(1.0) as u64 }
+}
+
+impl Wait {
+    /// As `weir loss check` takes it: what is not known it sees itself.
+    pub(crate) fn flags(&self) -> String {
+        let payload = self.payload.map_or_else(String::new, |payload| format!(" --payload {payload}B"));
+        format!("--rate {}/s{payload} --stall {}ms", self.rate_per_s, self.stall_ms)
+    }
 }
 
 /// To the nearest: what is read between two counts is in one of them.
@@ -188,11 +200,11 @@ mod tests {
             receive_buffer: 212_992,
             ..SocketTrace::default()
         };
-        let advice = of(&slow, 10 * SECOND).unwrap();
+        let advice = of(&slow, 10 * SECOND, None).unwrap();
         assert_eq!((advice.receive_buffer, advice.reader_too_slow), (None, true));
         assert_eq!((advice.arrive_per_s, advice.read_per_s), (5_000.0, 2_000.0));
         let slower = SocketTrace { stalls: 20_000, stalled_ns: 10 * SECOND, ..slow };
-        assert_eq!(of(&slower, 11 * SECOND).unwrap().receive_buffer, None);
+        assert_eq!(of(&slower, 11 * SECOND, None).unwrap().receive_buffer, None);
     }
 
     #[test]
@@ -213,7 +225,7 @@ mod tests {
             receive_buffer: 212_992,
             ..SocketTrace::default()
         };
-        let advice = of(&stalling, 10 * SECOND).unwrap();
+        let advice = of(&stalling, 10 * SECOND, Some((100_000, 10_000_000))).unwrap();
         assert!(!advice.reader_too_slow, "{advice:?}");
         // What comes on average is less than what comes while any wait.
         assert_eq!((advice.mean_per_s, advice.arrive_per_s > 15_000.0), (10_000.0, true));
@@ -225,7 +237,35 @@ mod tests {
         let load = advice.load.unwrap();
         let asked = load.rate_per_s * load.stall_ms * 832 / 1000;
         assert!(asked >= bytes && asked < bytes + bytes / 50, "{load:?}: {asked} for {bytes}");
-        assert_eq!(load.payload, 100);
+        assert_eq!(load.payload, Some(100));
+    }
+
+    /// recv(100) of datagrams of 1,400 B: a load of 100 B would need less than half of the buffer that is advised.
+    #[test]
+    fn the_load_has_the_payload_that_came_and_none_where_nobody_knows_it() {
+        let cut = SocketTrace {
+            enqueued: 63_000,
+            reads: 63_000,
+            dropped: 3_000,
+            age_ns: 10 * SECOND,
+            waiting_ns: SECOND,
+            truesize: 2_304,
+            read_bytes: 6_300_000,
+            read_datagrams: Some(63_000),
+            episodes: 100,
+            episode_max: 30 * 2_304,
+            receive_buffer: 212_992,
+            ..SocketTrace::default()
+        };
+        let load = |socket: &SocketTrace, came| of(socket, 10 * SECOND, came).unwrap().load.unwrap();
+        let known = load(&cut, Some((66_000, 66_000 * 1_400)));
+        assert_eq!(known.payload, Some(1_400));
+        assert!(known.flags().contains("/s --payload 1400B --stall "), "{}", known.flags());
+        let unknown = load(&cut, None);
+        assert_eq!((unknown.payload, unknown.stall_ms), (None, known.stall_ms));
+        assert!(unknown.flags().contains("/s --stall "), "{}", unknown.flags());
+        // What came to others of its port does not make it smaller.
+        assert_eq!(load(&cut, Some((10, 500))).payload, Some(100));
     }
 
     /// Ten of 1,000 B in each buffer: whole, of different sizes, in as much memory as ten alone, and cut off.
@@ -253,16 +293,16 @@ mod tests {
         let memory = SocketTrace { truesize: 23_040, ..joined };
         let cut = SocketTrace { read_bytes: 6_000_000, read_datagrams: Some(6_000), ..joined };
         for (socket, payload) in [(joined, 10_000), (mixed, 10_000), (memory, 10_000), (cut, 2_000)] {
-            let advice = of(&socket, 3 * SECOND).unwrap();
+            let advice = of(&socket, 3 * SECOND, Some((59_000, 59_000_000))).unwrap();
             let (buffer, wait) = (advice.receive_buffer.unwrap(), advice.load.unwrap());
-            assert_eq!((wait.rate_per_s, wait.payload), (3_700, payload));
+            assert_eq!((wait.rate_per_s, wait.payload), (3_700, Some(payload)));
             let load = Load {
                 rate: Frequency { micro_hertz: wait.rate_per_s * 1_000_000 },
-                payload: Size { bytes: wait.payload },
+                payload: Size { bytes: payload },
                 stall: Span { nanos: wait.stall_ms * 1_000_000 },
             };
             // The least that one of that payload takes.
-            let asked = load.need(wait.payload + 512).asked();
+            let asked = load.need(payload + 512).asked();
             assert!(asked >= buffer, "{wait:?}: {asked} for {buffer}");
         }
     }
@@ -287,7 +327,7 @@ mod tests {
             receive_buffer: 212_992,
             ..SocketTrace::default()
         };
-        let advice = of(&stalling, 10 * SECOND).unwrap();
+        let advice = of(&stalling, 10 * SECOND, None).unwrap();
         assert_eq!(advice.arrive_per_s, 3_000.0);
         assert!(advice.receive_buffer.is_some(), "{advice:?}");
     }
@@ -301,6 +341,6 @@ mod tests {
 
     #[test]
     fn where_nothing_was_lost_there_is_no_advice() {
-        assert_eq!(of(&SocketTrace { reads: 9, enqueued: 9, ..SocketTrace::default() }, SECOND), None);
+        assert_eq!(of(&SocketTrace { reads: 9, enqueued: 9, ..SocketTrace::default() }, SECOND, None), None);
     }
 }

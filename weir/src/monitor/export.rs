@@ -39,7 +39,7 @@ pub(super) struct Export {
     /// A channel, by its name or by STATION/STREAM/NAME [default: all]. May be given again.
     #[arg(long, value_name = "NAME")]
     channel: Vec<String>,
-    /// From this time on, e.g. 2026-11-23T10:00:00Z.
+    /// From this time on, e.g. 2026-11-23T10:00:00Z or 2026-11-23T12:00:00+02:00.
     #[arg(long, value_name = "TIME", value_parser = time)]
     from: Option<i64>,
     /// Up to this time.
@@ -193,12 +193,76 @@ fn written(time: i64) -> String {
     humantime::format_rfc3339(UNIX_EPOCH + since).to_string()
 }
 
-/// RFC 3339, as nanoseconds since 1970 UTC.
+/// RFC 3339 (section 5.6), as nanoseconds since 1970 UTC; without an offset it is UTC.
 fn time(text: &str) -> Result<i64, String> {
-    let time =
-        humantime::parse_rfc3339_weak(text).map_err(|error| format!("{error}; write e.g. 2026-11-23T10:00:00Z"))?;
-    let since = time.duration_since(UNIX_EPOCH).map_err(|_| "it is before 1970".to_owned())?;
-    i64::try_from(since.as_nanos()).map_err(|_| "it is after 2262".to_owned())
+    let wrong = |why: &str| format!("{why}; write e.g. 2026-11-23T10:00:00Z or 2026-11-23T12:00:00+02:00");
+    let text = text.to_ascii_uppercase();
+    let behind = "2026-11-23T10:00:00".len();
+    let (local, east) = match text.get(behind..).and_then(|rest| rest.find(['+', '-'])) {
+        None => (text.as_str(), 0),
+        Some(at) => {
+            let (local, zone) = text.split_at(behind + at);
+            let east = offset(zone).filter(|_| !local.ends_with('Z'));
+            (local, east.ok_or_else(|| wrong("its offset from UTC is none"))?)
+        }
+    };
+    let time = humantime::parse_rfc3339_weak(local).map_err(|error| wrong(&error.to_string()))?;
+    let before = || "it is before 1970".to_owned();
+    let after = || "it is after 2262".to_owned();
+    let since = time.duration_since(UNIX_EPOCH).map_err(|_| before())?;
+    let local = i64::try_from(since.as_nanos()).map_err(|_| after())?;
+    let time = local.checked_sub(east).ok_or_else(after)?;
+    (time >= 0).then_some(time).ok_or_else(before)
+}
+
+/// `+02:00` as nanoseconds.
+fn offset(zone: &str) -> Option<i64> {
+    let &[sign, ten_hours, hours, b':', ten_minutes, minutes] = zone.as_bytes() else { return None };
+    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
+    let (hours, minutes) = (digit(ten_hours)? * 10 + digit(hours)?, digit(ten_minutes)? * 10 + digit(minutes)?);
+    let nanos = (hours * 60 + minutes) * 60_000_000_000;
+    (hours < 24 && minutes < 60).then_some(if sign == b'-' { -nanos } else { nanos })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_taken_as_rfc_3339_has_it() {
+        let utc = time("2026-11-27T17:53:59Z").unwrap();
+        assert_eq!(written(utc), "2026-11-27T17:53:59Z");
+        let same = [
+            "2026-11-27T19:53:59+02:00",
+            "2026-11-27t17:53:59z",
+            "2026-11-27T12:23:59-05:30",
+            "2026-11-28T00:53:59+07:00",
+            "2026-11-27T17:53:59-00:00",
+            "2026-11-27 17:53:59+00:00",
+            "2026-11-27 17:53:59",
+        ];
+        for text in same {
+            assert_eq!(time(text), Ok(utc), "{text}");
+        }
+        // What is behind a fraction counts, too.
+        assert_eq!(time("2026-11-27t19:53:59.25+02:00"), Ok(utc + 250_000_000));
+        assert_eq!(time("1970-01-01T00:30:00+01:00").unwrap_err(), "it is before 1970");
+        let form = "; write e.g. 2026-11-23T10:00:00Z or 2026-11-23T12:00:00+02:00";
+        let wrong = [
+            "2026-11-27T17:53:59+0200",
+            "2026-11-27T17:53:59+24:00",
+            "2026-11-27T17:53:59.5+02:60",
+            "2026-11-27T17:53:59Z+02:00",
+            "2026-11-27T17:53:59+00:00+02:00",
+            "2026-11-27T17:53:5\u{fc}+02:00",
+            "2026-11-27",
+            "now",
+        ];
+        for text in wrong {
+            let told = time(text).unwrap_err();
+            assert!(told.ends_with(form), "{text}: {told}");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -81,7 +81,10 @@ fn span(text: &str) -> Result<Span, String> {
     if is_bare {
         return Err(format!("`{text}`: a duration needs a unit, e.g. {text}m or {text}h"));
     }
-    text.parse().map_err(|why: weir_units::UnitError| why.to_string())
+    let span = text.parse::<Span>().map_err(|why| why.to_string())?;
+    // Seconds are what the service takes.
+    let is_enough = span.duration().as_secs() > 0;
+    is_enough.then_some(span).ok_or_else(|| format!("`{text}`: less than a second: write e.g. 30m or 2h"))
 }
 
 fn prefix(text: &str) -> Result<IpNet, String> {
@@ -113,5 +116,13 @@ mod tests {
         assert_eq!(span("7").unwrap_err(), "`7`: a duration needs a unit, e.g. 7m or 7h");
         assert_eq!(span("7m").unwrap().duration().as_secs(), 420);
         assert!(span("soon").is_err() && span("").is_err());
+    }
+
+    #[test]
+    fn less_than_a_second_is_refused_as_it_is_written() {
+        for text in ["500ms", "999us"] {
+            assert_eq!(span(text).unwrap_err(), format!("`{text}`: less than a second: write e.g. 30m or 2h"));
+        }
+        assert_eq!(span("1s").unwrap().duration().as_secs(), 1);
     }
 }

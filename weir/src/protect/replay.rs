@@ -38,7 +38,7 @@ pub(super) struct Replay {
 impl Replay {
     pub(super) fn run(self) -> Result<Outcome> {
         let base = Base::File(Source::new(self.config.clone()));
-        let config = usage(Origin { base, flags: Flags::default() }.load())?;
+        let config = usage(Origin { base, flags: Flags::default() }.load_to_rehearse())?;
         let rehearsal = Rehearsal::new(&config.settings, self.sampling);
         let mut rehearsal = usage(rehearsal.with_context(|| self.config.display().to_string()))?;
         let shown = self.capture.display();

@@ -56,6 +56,13 @@ pub enum Unknown {
     Group,
     /// What so many events were that the trace missed.
     Missed(u64),
+    /// Whether bytes were cut off: what was not read may be why its reads returned less.
+    CutOff {
+        /// Bytes that a read returned, on average.
+        read: u64,
+        /// Bytes of what came, on average.
+        came: u64,
+    },
     /// What was lost between two hosts.
     Network,
     /// What an account told that was read.

@@ -109,7 +109,7 @@ fn seen(
     took: Duration,
     stated: &Stated,
 ) -> Seen {
-    let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
+    let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), came);
     let datagrams = traced.enqueued + traced.dropped;
     let mean = datagrams as f64 / took.as_secs_f64();
     let per_s = advice.as_ref().map_or(mean, |advice| advice.arrive_per_s.max(mean));

@@ -146,10 +146,7 @@ fn heading(account: &Account, ledger: &Ledger) -> String {
 fn apply(account: &Account, ledger: &Ledger) -> Option<String> {
     let load = ledger.advice.as_ref()?.load.as_ref()?;
     let receiver = ledger.receiver.as_ref()?;
-    let mut command = format!(
-        "weir loss check --rate {}/s --payload {}B --stall {}ms --port {}",
-        load.rate_per_s, load.payload, load.stall_ms, ledger.port
-    );
+    let mut command = format!("weir loss check {} --port {}", load.flags(), ledger.port);
     let namespace = account.namespaces.iter().find(|namespace| namespace.inode == receiver.namespace);
     if let Some(name) = namespace.and_then(|namespace| namespace.name.as_deref()) {
         let _ = write!(command, " --netns {name}");

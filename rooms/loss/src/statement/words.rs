@@ -80,6 +80,11 @@ impl fmt::Display for Unknown {
             ),
             Self::Group => f.write_str("which of them went to the group: all that goes to its port is counted"),
             Self::Missed(events) => write!(f, "{events} events that the trace missed: its totals are lower bounds"),
+            Self::CutOff { read, came } => write!(
+                f,
+                "whether bytes were cut off: a read returned {read} B on average, what came had {came} B, and those that were not \
+                 read may be the difference"
+            ),
             Self::Network => f.write_str("what the network lost: an account without a full trace does not tell it"),
             Self::Told(words) => f.write_str(words),
         }

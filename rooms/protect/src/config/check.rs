@@ -194,7 +194,7 @@ impl Checker<'_> {
             let told = |why: String| self.error(&at, &format!("protect.speaker: password: {}: {why}", path.display()));
             fs::read_to_string(path).map_err(|why| told(why.to_string()))?;
         }
-        let Some(access) = &settings.access else { return Ok(()) };
+        let Some(access) = settings.access.as_ref().filter(|_| self.context.serves) else { return Ok(()) };
         let (path, at) = (&access.tokens, [Key("access"), Key("tokens")]);
         readable(path).map_err(|why| self.error(&at, &format!("protect.access: tokens: {}: {why}", path.display())))?;
         Tokens::read(path).map(drop).map_err(|why| self.error(&at, &format!("protect.access: {why}")))

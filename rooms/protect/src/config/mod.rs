@@ -27,6 +27,8 @@ pub struct Context<'a> {
     pub at: &'a str,
     /// Interfaces that the configuration calls so.
     pub interfaces: &'a dyn Fn(&str) -> Vec<Point>,
+    /// Whether anybody is served: who may ask is looked for only then.
+    pub serves: bool,
 }
 
 impl Context<'_> {

@@ -2,6 +2,10 @@ use super::*;
 use crate::model::Mode;
 
 fn read(text: &str) -> Result<Settings> {
+    read_to(true, text)
+}
+
+fn read_to(serves: bool, text: &str) -> Result<Settings> {
     let whole = format!("[protect]\n{text}");
     let file = config::Document::parse("f.toml", &whole)?;
     #[derive(serde::Deserialize)]
@@ -13,7 +17,7 @@ fn read(text: &str) -> Result<Settings> {
         let agent = "10.0.0.1".parse().ok();
         agent.filter(|_| name == "uplink").map(|agent| Point { agent, index: 3 }).into_iter().collect()
     };
-    settings(&file.read::<Whole>()?.protect, &Context { file: Some(&file), at: "protect", interfaces: &named })
+    settings(&file.read::<Whole>()?.protect, &Context { file: Some(&file), at: "protect", interfaces: &named, serves })
 }
 
 const LEAST: &str = "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n";
@@ -68,14 +72,25 @@ fn what_is_printed_means_the_same() {
     let settings = read(&text).unwrap();
     let printed = toml::to_string(&document(&settings)).unwrap();
     let again: Document = toml::from_str(&printed).unwrap();
-    let context =
-        Context { file: None, at: "protect", interfaces: &|_| vec![Point { agent: [10, 0, 0, 1].into(), index: 3 }] };
+    let context = Context {
+        file: None,
+        at: "protect",
+        interfaces: &|_| vec![Point { agent: [10, 0, 0, 1].into(), index: 3 }],
+        serves: true,
+    };
     let again = super::settings(&again, &context).unwrap();
     assert_eq!(
         Settings { document: Document::default(), ..again },
         Settings { document: Document::default(), ..settings }
     );
     assert!(printed.contains("hysteresis = \"1m\"") && printed.contains("harm = \"20%\""), "{printed}");
+}
+
+#[test]
+fn who_may_ask_is_not_looked_for_where_nobody_is_served() {
+    let text = format!("{LEAST}[protect.access]\ntokens = \"/nowhere/tokens\"");
+    assert!(read_to(true, &text).is_err());
+    assert!(read_to(false, &text).unwrap().access.is_some());
 }
 
 #[test]

@@ -11,7 +11,7 @@ const TEXT: &str =
     "[groups.web]\nnetworks = [\"192.0.2.0/24\", \"2001:db8::/48\"]\nthresholds.udp_flood.packets = \"1k/s\"\n";
 
 fn settings(text: &str) -> Arc<Settings> {
-    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new() };
+    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new(), serves: true };
     Arc::new(config::settings(&toml::from_str(text).unwrap(), &context).unwrap())
 }
 

@@ -27,12 +27,18 @@ use crate::thresholds::{THRESHOLDS, Threshold};
 /// Checks one document.
 pub(super) struct Checker<'a> {
     file: Option<&'a config::Document<'a>>,
+    serves: bool,
 }
 
 impl<'a> Checker<'a> {
     /// `file`: where the document stands; `None`: it was made of flags.
     pub(super) fn new(file: Option<&'a config::Document<'a>>) -> Self {
-        Self { file }
+        Self { file, serves: true }
+    }
+
+    /// Nobody is served: who may ask is not looked for.
+    pub(super) fn alone(self) -> Self {
+        Self { serves: false, ..self }
     }
 
     /// The validated configuration, or the first mistake.
@@ -201,7 +207,8 @@ impl<'a> Checker<'a> {
             };
             agents.iter().flat_map(of).collect()
         };
-        let context = weir_protect::config::Context { file: self.file, at: "protect", interfaces: &interfaces };
+        let (file, serves) = (self.file, self.serves);
+        let context = weir_protect::config::Context { file, at: "protect", interfaces: &interfaces, serves };
         weir_protect::config::settings(written, &context)
     }
 
