@@ -226,6 +226,8 @@ fn offset(zone: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     #[test]
@@ -263,13 +265,6 @@ mod tests {
             assert!(told.ends_with(form), "{text}: {told}");
         }
     }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io::Write;
-
-    use super::*;
 
     #[test]
     fn only_a_whole_table_has_its_name() {

@@ -57,7 +57,7 @@ impl Scene {
             harm = "100%"
         "#;
         let document: Document = toml::from_str(text)?;
-        let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new() };
+        let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new(), serves: true };
         let mut settings = config::settings(&document, &context)?;
         settings.mode = Mode::Automatic;
         settings.groups.values_mut().for_each(|group| group.mode = Mode::Automatic);

@@ -105,7 +105,7 @@ pub(super) fn settings_of(protect: &Protect, floods: &[Flood], from: IpAddr) -> 
         harm = "100%""#
     );
     let document: Document = toml::from_str(&text).context("what is protected")?;
-    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new() };
+    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new(), serves: true };
     let mut settings = config::settings(&document, &context).context("protect")?;
     settings.mode = Mode::Automatic;
     settings.groups.values_mut().for_each(|group| group.mode = Mode::Automatic);

@@ -71,7 +71,7 @@ pub(super) const AUTOMATIC: &str = r#"
 
 pub(super) fn settings(text: &str) -> Arc<Settings> {
     let document = toml::from_str(text).unwrap();
-    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new() };
+    let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new(), serves: true };
     Arc::new(config::settings(&document, &context).unwrap())
 }
 
