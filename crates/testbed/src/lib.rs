@@ -12,12 +12,16 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
+pub mod http;
 #[cfg(feature = "network")]
 pub mod network;
 pub mod random;
 #[cfg(feature = "network")]
 pub mod standstills;
+mod started;
 mod sys;
+
+pub use started::{Ended, PATIENCE, Started, await_that};
 
 /// The machine, until this is dropped. Who takes a second turn waits for ever.
 #[derive(Debug)]
