@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde_json::{Value, json};
 use weir_wire::sflow::{Space, Structure};
 
-use super::Fields;
+use super::fields::Fields;
 
 /// Captures at which sflowtool gives up: a text without the bytes that fill it up, lengths that lie.
 pub(super) const STOPS: [&str; 3] =

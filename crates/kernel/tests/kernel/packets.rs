@@ -1,5 +1,4 @@
 //! Packets are sampled and counted, and drops told, as an independent count has them.
-#![allow(clippy::unwrap_used)]
 
 use std::net::UdpSocket;
 

@@ -6,7 +6,7 @@ use nix::sys::socket;
 use weir_kernel::sysctl;
 use weir_kernel::trace::{Detail, Filter, Tracer};
 
-use crate::host::{cable, drain, only, permitted, port, start, until};
+use super::host::{cable, drain, only, permitted, port, start, until};
 
 /// Fragments 1 and 3 of each datagram reach the reassembly, the second is taken out before.
 #[test]

@@ -1,7 +1,6 @@
 //! Bridges that know who listens: groups go where they have been joined, and nowhere else.
 //!
 //! The network is made here and not by the test bed: it has two bridges, and queriers.
-#![allow(clippy::unwrap_used)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::thread;

@@ -1,5 +1,4 @@
 //! Routing rules and tables: connections to one address take one link or the other by their ports.
-#![allow(clippy::unwrap_used)]
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};

@@ -1,5 +1,4 @@
 //! What is traced of UDP datagrams, each in namespaces of its own, counted against what was done to them.
-#![allow(clippy::unwrap_used)]
 
 mod crowds;
 mod fragments;
@@ -14,7 +13,7 @@ use nix::sys::socket::{self, sockopt};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink};
 use weir_kernel::trace::{Detail, Drop, Filter, Tracer, features};
 
-use crate::host::{Host, LOCALHOST, cable, cookie, drain, of, only, permitted, port, until};
+use host::{Host, LOCALHOST, cable, cookie, drain, of, only, permitted, port, until};
 
 #[test]
 fn a_full_receive_buffer() {

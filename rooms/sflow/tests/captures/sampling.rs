@@ -1,12 +1,7 @@
-//! Captures of real agents: what agents, samples and counters are taken for, against arithmetic on the first and last datagram, by
-//! an independent decoder (sflowtool).
-//!
-//! The captures are no part of the project: `WEIR_CAPTURES` names their folder, `../shared/captures` beside the workspace
-//! otherwise.
+//! What agents, samples and counters are taken for, against arithmetic on the first and last datagram.
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
 
 use weir_sflow::agents::{AgentLedger, Agents, Identity, Limits, Verdict};
 use weir_sflow::counters::{Counters, Reason, Reasons};
@@ -32,13 +27,7 @@ struct Seen {
 
 /// All datagrams of a capture, at the time at which they were captured. `None`: there are no captures here.
 fn see(name: &str) -> Option<Seen> {
-    let named = env::var_os("WEIR_CAPTURES").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/captures"));
-    let Ok(file) = fs::read(folder.join("sflow").join(name)) else {
-        // Not `skip`, which fails in continuous integration.
-        eprintln!("skipped: no captures in {}", folder.display());
-        return None;
-    };
+    let file = fs::read(crate::captures()?.join(name)).unwrap();
     let mut seen = Seen { agents: Agents::new(Limits::default()), reasons: Reasons::default() };
     let (mut reader, mut at) = (Reader::new(), 0);
     while let Ok(Step::Used(used, packet)) = reader.step(&file[at..]) {

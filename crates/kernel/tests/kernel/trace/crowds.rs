@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, UdpSocket};
 
 use weir_kernel::trace::{Detail, Extras, Prefixes, Tracer};
 
-use crate::host::{Host, LOCALHOST, cookie, drain, of, permitted, port};
+use super::host::{Host, LOCALHOST, cookie, drain, of, permitted, port};
 
 /// A socket that lives for one datagram.
 fn short_lived(sender: &UdpSocket) {

@@ -1,7 +1,6 @@
 //! Networks made over netlink: they work at once, keep quiet, count, and go away.
 //!
 //! The network is made here and not by the test bed, which is made of the very calls that are tested.
-#![allow(clippy::unwrap_used)]
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
