@@ -158,7 +158,7 @@ mod tests {
 
         fn service(&self, role: &str) -> Command {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--exact", "notify::tests::play_a_service", "--nocapture", "--ignored"]);
+            command.args(["--exact", "notify::tests::play_a_service", "--nocapture"]);
             command.env("NOTIFY_SOCKET", self.directory.path().join("notify")).env(ROLE, role);
             command
         }
@@ -172,9 +172,8 @@ mod tests {
 
     const ROLE: &str = "WEIR_TEST_ROLE";
 
-    /// Variables of the environment belong to a process of its own.
+    /// The service of the other tests, in a process of its own: its environment is its own.
     #[test]
-    #[ignore = "not a test but the service of the others"]
     fn play_a_service() {
         match env::var(ROLE).as_deref() {
             Ok("states") => {
@@ -194,7 +193,8 @@ mod tests {
                 drop(watchdog);
             }
             Ok("unwatched") => assert!(Watchdog::start(Pulses::new()).unwrap().is_none()),
-            role => panic!("{ROLE}: {role:?}"),
+            Ok(role) => panic!("{ROLE}: {role}"),
+            Err(_) => {}
         }
     }
 
