@@ -1,7 +1,7 @@
 //! Writes what `weir` is made of: `notices DIRECTORY TARGET` makes `THIRD-PARTY.txt`, the licence of each crate that is
 //! compiled into the binary for that target, with its text, and `weir.cdx.json`, a bill of materials (CycloneDX 1.5).
 //!
-//! Asks cargo alone, offline, so that both are of the very sources that were compiled; the same sources make the same bytes.
+//! Asks cargo alone, with the lock, so that both are of the very sources that were compiled; the same sources make the same bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 fn main() -> Result<()> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let [directory, target] = &arguments[..] else { bail!("usage: notices DIRECTORY TARGET") };
-    let arguments = ["metadata", "--format-version=1", "--locked", "--offline", "--filter-platform", target];
+    let arguments = ["metadata", "--format-version=1", "--locked", "--filter-platform", target];
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo).args(arguments).output().context("run cargo metadata")?;
     ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
