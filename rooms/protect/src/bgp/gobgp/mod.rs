@@ -228,28 +228,19 @@ impl Client {
 
 impl Version {
     fn path(self, method: &str) -> PathAndQuery {
-        let service = match self {
-            Version::V3 => "apipb.GobgpApi",
-            Version::V4 => "api.GoBgpService",
-        };
+        let service = if self == Version::V3 { "apipb.GobgpApi" } else { "api.GoBgpService" };
         // Methods are words of this file.
         PathAndQuery::try_from(format!("/{service}/{method}")).unwrap_or_else(|_| PathAndQuery::from_static("/"))
     }
 
     /// A value of an enumeration by v3's number: in v4 a value for `unspecified` stands before all.
     fn number(self, number: i32) -> i32 {
-        match self {
-            Version::V3 => number,
-            Version::V4 => number + 1,
-        }
+        number + i32::from(self == Version::V4)
     }
 
     /// As people call it.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Version::V3 => "v3",
-            Version::V4 => "v4",
-        }
+        if self == Version::V3 { "v3" } else { "v4" }
     }
 }
 
