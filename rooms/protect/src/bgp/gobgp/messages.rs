@@ -2,11 +2,19 @@
 //! `gobgp.proto` (v3.10.0, v4.8.0), where all of these are the same in both. What is not named here is skipped.
 
 use prost::Message;
-use prost_types::Timestamp;
 
 /// No fields.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Empty {}
+
+/// `google.protobuf.Timestamp`: since 1970.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(crate) struct Timestamp {
+    #[prost(int64, tag = "1")]
+    pub(crate) seconds: i64,
+    #[prost(int32, tag = "2")]
+    pub(crate) nanos: i32,
+}
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct GetBgpResponse {

@@ -5,7 +5,7 @@ pub(super) mod messages;
 
 use std::error::Error;
 use std::net::IpAddr;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::Uri;
 use http::uri::PathAndQuery;
@@ -153,9 +153,10 @@ impl Client {
 
     /// Withdraws and announces, in this order.
     pub(super) async fn change(&mut self, withdrawn: &[Local], announced: &[&Announcement]) -> Result<(), Failure> {
-        let now = SystemTime::now();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = messages::Timestamp { seconds: now.as_secs().cast_signed(), nanos: now.subsec_nanos().cast_signed() };
         let path = |key: &Key, attributes: &Attributes, is_withdraw| Path {
-            age: Some(now.into()),
+            age: Some(now),
             is_withdraw,
             family: Some(key.family.into()),
             neighbor_ip: String::new(),
@@ -260,7 +261,8 @@ impl Local {
         if is_neighbours || path.is_withdraw || path.nlri_binary.is_empty() {
             return None;
         }
-        let since = path.age.and_then(|age| SystemTime::try_from(age).ok()).unwrap_or_else(SystemTime::now);
+        let age = path.age.map(|age| Duration::new(age.seconds.unsigned_abs(), age.nanos.unsigned_abs()));
+        let since = age.and_then(|age| UNIX_EPOCH.checked_add(age)).unwrap_or_else(SystemTime::now);
         let attributes = Attributes::decode(&path.pattrs_binary);
         Some(Self { key: Key { family, nlri: path.nlri_binary }, attributes, since })
     }
