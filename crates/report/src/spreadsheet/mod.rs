@@ -31,24 +31,17 @@ mod published;
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record]) -> Result<(), StoreError> {
     let fail = |error: XlsxError| StoreError::new("write", path, io::Error::other(error));
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let bytes = build(manifest, records, dir).map_err(fail)?;
+    let bytes = build(manifest, records).map_err(fail)?;
     store::replace(path, |out| out.write_all(&bytes))
 }
 
-/// The book's bytes. Rows of a large one lie in a file without a name in `dir` until they are packed, not all of them in memory.
-fn build(manifest: &Manifest, records: &[Record], dir: &Path) -> Result<Vec<u8>, XlsxError> {
+fn build(manifest: &Manifest, records: &[Record]) -> Result<Vec<u8>, XlsxError> {
     let cells = cells::group(records);
     let judged = claims::judge(&manifest.claims, records);
     let mut book = Workbook::new();
     book.set_properties(&properties(manifest)?);
     overview::sheet(book.add_worksheet(), manifest, records, &cells, &judged)?;
-    if records.len() > MANY {
-        book.set_tempdir(dir)?;
-        results(book.add_worksheet_with_low_memory()?, records)?;
-    } else {
-        results(book.add_worksheet(), records)?;
-    }
+    results(book.add_worksheet(), records)?;
     let grids = Grid::matrix(&cells);
     let headlines = pivots::headlines(manifest);
     if grids.is_empty() {
@@ -74,9 +67,6 @@ fn build(manifest: &Manifest, records: &[Record], dir: &Path) -> Result<Vec<u8>,
     book.save_to_buffer()
 }
 
-/// Records of which all rows may be in memory.
-const MANY: usize = 500;
-
 /// The creation time is the run's, so that rendering again changes nothing.
 fn properties(manifest: &Manifest) -> Result<DocProperties, XlsxError> {
     let started = manifest.started.get(..19).unwrap_or_default();
@@ -100,7 +90,6 @@ fn results(sheet: &mut Worksheet, records: &[Record]) -> Result<(), XlsxError> {
     }
     let headers: Vec<TableColumn> = names.iter().map(|name| TableColumn::new().set_header(*name)).collect();
     let table = Table::new().set_name("Results").set_style(TableStyle::Light1).set_columns(&headers);
-    // Row by row, the headings of the table first: earlier rows are not in memory any more.
     sheet.add_table(0, 0, records.len() as u32, names.len() as u16 - 1, &table)?;
     let counts = number("#,##0");
     let numbers: Vec<Format> = names.iter().map(|name| number(number_format(name))).collect();
@@ -241,7 +230,7 @@ mod tests {
     use crate::fixture;
 
     fn open(manifest: &Manifest, records: &[Record]) -> Xlsx<Cursor<Vec<u8>>> {
-        Xlsx::new(Cursor::new(build(manifest, records, Path::new(".")).unwrap())).unwrap()
+        Xlsx::new(Cursor::new(build(manifest, records).unwrap())).unwrap()
     }
 
     #[test]
@@ -344,15 +333,15 @@ mod tests {
 
     #[test]
     fn the_same_run_gives_the_same_bytes() {
-        let run = || build(&fixture::manifest(), &fixture::records(), Path::new(".")).unwrap();
+        let run = || build(&fixture::manifest(), &fixture::records()).unwrap();
         assert_eq!(run(), run());
-        let run = || build(&fixture::matrix_manifest(), &fixture::matrix_records(), Path::new(".")).unwrap();
+        let run = || build(&fixture::matrix_manifest(), &fixture::matrix_records()).unwrap();
         assert_eq!(run(), run());
     }
 
     #[test]
     fn a_large_run_has_every_row() {
-        let (manifest, records) = fixture::large(fixture::Shape::Messages, MANY + 100);
+        let (manifest, records) = fixture::large(fixture::Shape::Messages, 600);
         let mut book = open(&manifest, &records);
         let results = book.worksheet_range("Results").unwrap();
         assert_eq!(results.height(), 1 + records.len());
