@@ -3,15 +3,19 @@
 //! The format has no standard; this is the part that Jenkins, GitLab, GitHub actions and the like agree on: suites,
 //! cases, `failure` (an assertion does not hold), `error` (a cell could not be measured), `skipped`.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
-use std::time::Duration;
-
-use quick_junit::{NonSuccessKind, Report, TestCase, TestCaseStatus, TestSuite};
 
 use crate::asserts::{Checked, State};
 use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
+
+struct Case {
+    name: String,
+    time_s: f64,
+    /// Tag, type, message.
+    trouble: Option<(&'static str, &'static str, String)>,
+}
 
 /// Writes the file. The same records give the same bytes.
 ///
@@ -19,70 +23,80 @@ use crate::store::{self, StoreError};
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record], checked: &[Checked]) -> Result<(), StoreError> {
     let repeated = records.iter().any(|record| record.row.repeat > 1);
-    let mut report = Report::new(printable(&format!("weir lab {}", manifest.scenario)));
-    report.set_time(seconds(manifest.elapsed_s));
-    report.add_test_suite(suite("asserts", manifest, checked.iter().map(of_assert)));
-    report.add_test_suite(suite("cells", manifest, records.iter().map(|record| of_cell(record, repeated))));
-    store::replace(path, |out| report.serialize(out).map_err(io::Error::other))
+    let asserts: Vec<Case> = checked.iter().map(of_assert).collect();
+    let cells: Vec<Case> = records.iter().map(|record| of_cell(record, repeated)).collect();
+    let (scenario, time) = (escaped(&manifest.scenario), manifest.elapsed_s.max(0.0));
+    let count = |tag| with(&asserts, tag) + with(&cells, tag);
+    let (tests, skipped) = (asserts.len() + cells.len(), count("skipped"));
+    let (failures, errors) = (count("failure"), count("error"));
+    store::replace(path, |out| {
+        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
+        write!(out, "<testsuites name=\"weir lab {scenario}\" tests=\"{tests}\" skipped=\"{skipped}\" ")?;
+        writeln!(out, "failures=\"{failures}\" errors=\"{errors}\" time=\"{time:.3}\">")?;
+        suite(out, "asserts", manifest, &asserts)?;
+        suite(out, "cells", manifest, &cells)?;
+        writeln!(out, "</testsuites>")
+    })
 }
 
-fn suite(name: &str, manifest: &Manifest, cases: impl Iterator<Item = TestCase>) -> TestSuite {
-    let mut suite = TestSuite::new(name);
-    let class = printable(&format!("weir.{}.{name}", manifest.scenario));
-    for mut case in cases {
-        case.set_classname(&class);
-        suite.add_test_case(case);
-    }
-    suite.set_time(suite.test_cases.iter().filter_map(|case| case.time).sum());
+fn suite(out: &mut dyn Write, suite: &str, manifest: &Manifest, cases: &[Case]) -> io::Result<()> {
+    let (tests, skipped) = (cases.len(), with(cases, "skipped"));
+    let (errors, failures) = (with(cases, "error"), with(cases, "failure"));
+    let time: f64 = cases.iter().map(|case| case.time_s).sum();
     // Without the zone, for which the schema that most servers go by (JUnit.xsd of windyroad) has no place.
-    suite.extra.insert("timestamp".into(), printable(manifest.started.trim_end_matches('Z')).into());
-    suite
+    let (scenario, begun) = (escaped(&manifest.scenario), escaped(manifest.started.trim_end_matches('Z')));
+    write!(out, "    <testsuite name=\"{suite}\" tests=\"{tests}\" skipped=\"{skipped}\" errors=\"{errors}\" ")?;
+    writeln!(out, "failures=\"{failures}\" time=\"{time:.3}\" timestamp=\"{begun}\">")?;
+    for Case { name, time_s, trouble } in cases {
+        let name = escaped(name);
+        write!(out, "        <testcase name=\"{name}\" classname=\"weir.{scenario}.{suite}\" time=\"{time_s:.3}\"")?;
+        let Some((tag, kind, message)) = trouble else {
+            writeln!(out, "/>")?;
+            continue;
+        };
+        // Some servers show the message, others the text.
+        let message = escaped(message);
+        writeln!(out, ">\n            <{tag} message=\"{message}\" type=\"{kind}\">{message}</{tag}>")?;
+        writeln!(out, "        </testcase>")?;
+    }
+    writeln!(out, "    </testsuite>")
 }
 
-fn of_assert(checked: &Checked) -> TestCase {
-    let status = match checked.state {
-        State::Pass => TestCaseStatus::success(),
-        State::Fail => because(TestCaseStatus::non_success(NonSuccessKind::Failure), "assert", &checked.sentence()),
-        State::Skipped => because(TestCaseStatus::skipped(), "duration", &checked.reason),
+fn with(cases: &[Case], tag: &str) -> usize {
+    cases.iter().filter(|case| case.trouble.as_ref().is_some_and(|trouble| trouble.0 == tag)).count()
+}
+
+fn of_assert(checked: &Checked) -> Case {
+    let trouble = match checked.state {
+        State::Pass => None,
+        State::Fail => Some(("failure", "assert", checked.sentence())),
+        State::Skipped => Some(("skipped", "duration", checked.reason.clone())),
     };
-    case(&checked.name, 0.0, status)
+    Case { name: checked.name.clone(), time_s: 0.0, trouble }
 }
 
-fn of_cell(record: &Record, repeated: bool) -> TestCase {
+fn of_cell(record: &Record, repeated: bool) -> Case {
     let row = &record.row;
-    let status = if row.valid {
-        TestCaseStatus::success()
-    } else {
-        let why = format!("not valid: {}", record.remarks.join("; "));
-        because(TestCaseStatus::non_success(NonSuccessKind::Error), "disturbed", &why)
-    };
+    let why = || ("error", "disturbed", format!("not valid: {}", record.remarks.join("; ")));
     let name = if repeated { format!("{} #{}", row.cell, row.repeat) } else { row.cell.clone() };
-    case(&name, row.duration_s, status)
+    Case { name, time_s: row.duration_s.max(0.0), trouble: (!row.valid).then(why) }
 }
 
-fn case(name: &str, time_s: f64, status: TestCaseStatus) -> TestCase {
-    let mut case = TestCase::new(printable(name), status);
-    case.set_time(seconds(time_s));
-    case
-}
-
-/// Some servers show the message, others the text.
-fn because(mut status: TestCaseStatus, kind: &str, message: &str) -> TestCaseStatus {
-    let message = printable(message);
-    status.set_type(kind).set_message(&message).set_description(message);
-    status
-}
-
-fn seconds(seconds: f64) -> Duration {
-    Duration::try_from_secs_f64(seconds).unwrap_or_default()
-}
-
-/// Without the characters that XML 1.0 cannot hold in any form (section 2.2). quick-junit removes some of them, so that two
-/// names could become one, and leaves U+FFFE and U+FFFF.
-fn printable(text: &str) -> String {
-    let allowed =
-        |c: char| matches!(c, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..);
-    text.chars().map(|c| if allowed(c) { c } else { char::REPLACEMENT_CHARACTER }).collect()
+/// For XML 1.0, without the characters that it cannot hold in any form (section 2.2).
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\t' | '\n' | '\r' => escaped += &format!("&#{};", u32::from(c)),
+            ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => escaped.push(c),
+            _ => escaped.push(char::REPLACEMENT_CHARACTER),
+        }
+    }
+    escaped
 }
 
 #[cfg(test)]
