@@ -122,7 +122,7 @@ struct Run {
     /// Cells at once, `all`, or `auto`: as many as the processors carry.
     #[arg(long)]
     jobs: Option<Jobs>,
-    /// Write when every message was due, sent and received into messages/ of the result directory, as `csv` or `parquet`.
+    /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
     #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "csv", require_equals = true)]
     messages: Option<MessageFiles>,
     /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.

@@ -1,16 +1,9 @@
-//! The times of single messages, as CSV or Apache Parquet.
+//! The times of single messages, as CSV.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
-
-use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
-use parquet::schema::parser::parse_message_type;
 
 use crate::store::{self, StoreError};
 
@@ -35,18 +28,12 @@ pub struct Message {
 
 /// A file that takes messages.
 pub struct MessageTable {
-    output: Output,
+    lines: Lines,
+    /// It cannot be written any more.
+    is_broken: bool,
     path: std::path::PathBuf,
     /// Messages that it was given.
     given: u64,
-}
-
-enum Output {
-    Csv(Lines),
-    /// The file, and the rows that wait. `None`: it has ended.
-    Parquet(Option<Box<SerializedFileWriter<BufWriter<File>>>>, Vec<Message>),
-    /// It cannot be written any more, and has so many of the messages.
-    Broken(u64),
 }
 
 /// A file of whole lines: one that is written in part is taken back.
@@ -61,24 +48,14 @@ struct Lines {
 }
 
 impl MessageTable {
-    /// Fills a file that was made at `path`: with Parquet if its name ends in `.parquet`, otherwise with CSV.
+    /// Fills a file that was made at `path`.
     ///
     /// # Errors
     /// It could not be made.
     pub fn create(path: &Path, file: io::Result<File>) -> Result<Self, StoreError> {
-        let fail = |error| StoreError::new("create", path, error);
-        let file = file.map_err(fail)?;
-        let output = if path.extension().is_some_and(|extension| extension == "parquet") {
-            let properties = WriterProperties::builder().set_compression(Compression::SNAPPY).build();
-            let made = parse_message_type(SCHEMA).and_then(|schema| {
-                let file = BufWriter::with_capacity(BUFFER, file);
-                SerializedFileWriter::new(file, Arc::new(schema), Arc::new(properties))
-            });
-            Output::Parquet(Some(Box::new(made.map_err(cause).map_err(fail)?)), Vec::new())
-        } else {
-            Output::Csv(Lines { file, waiting: HEAD.as_bytes().to_vec(), rows: 0, written: 0, bytes: 0 })
-        };
-        Ok(Self { output, path: path.to_owned(), given: 0 })
+        let file = file.map_err(|error| StoreError::new("create", path, error))?;
+        let lines = Lines { file, waiting: HEAD.as_bytes().to_vec(), rows: 0, written: 0, bytes: 0 };
+        Ok(Self { lines, is_broken: false, path: path.to_owned(), given: 0 })
     }
 
     /// The same in the directory of a result, in place of an earlier one: a link of that name is not followed.
@@ -95,15 +72,7 @@ impl MessageTable {
     /// They cannot be written: said once.
     pub fn write(&mut self, messages: &[Message]) -> Result<(), StoreError> {
         self.given += messages.len() as u64;
-        let written = match &mut self.output {
-            Output::Csv(lines) => messages.iter().try_for_each(|message| lines.add(message)),
-            Output::Parquet(Some(file), waiting) => {
-                waiting.extend_from_slice(messages);
-                if waiting.len() >= GROUP_ROWS { group(file, waiting).map_err(cause) } else { Ok(()) }
-            }
-            Output::Parquet(None, _) | Output::Broken(_) => Ok(()),
-        };
-        self.judge(written)
+        self.unless_broken(|lines| messages.iter().try_for_each(|message| lines.add(message)))
     }
 
     /// Ends the file.
@@ -111,35 +80,21 @@ impl MessageTable {
     /// # Errors
     /// The rest cannot be written.
     pub fn finish(&mut self) -> Result<(), StoreError> {
-        let written = match &mut self.output {
-            Output::Csv(lines) => lines.flush(),
-            Output::Parquet(file, waiting) => match file.take() {
-                Some(mut file) => group(&mut file, waiting).and_then(|()| file.close()).map(drop).map_err(cause),
-                None => Ok(()),
-            },
-            Output::Broken(_) => Ok(()),
-        };
-        self.judge(written)
+        self.unless_broken(Lines::flush)
     }
 
     /// Messages that it was given and that are not in the file, once it has [ended](Self::finish).
     pub fn not_written(&self) -> u64 {
-        let written = match &self.output {
-            Output::Csv(lines) => lines.written,
-            // Without its end it cannot be read at all.
-            Output::Parquet(Some(_), _) => 0,
-            Output::Parquet(None, _) => self.given,
-            Output::Broken(written) => *written,
-        };
-        self.given - written
+        self.given - self.lines.written
     }
 
-    fn judge(&mut self, written: io::Result<()>) -> Result<(), StoreError> {
-        written.map_err(|error| {
-            let kept = if let Output::Csv(lines) = &self.output { lines.written } else { 0 };
-            self.output = Output::Broken(kept);
-            StoreError::new("write", &self.path, error)
-        })
+    fn unless_broken(&mut self, write: impl FnOnce(&mut Lines) -> io::Result<()>) -> Result<(), StoreError> {
+        if self.is_broken {
+            return Ok(());
+        }
+        let written = write(&mut self.lines);
+        self.is_broken = written.is_err();
+        written.map_err(|error| StoreError::new("write", &self.path, error))
     }
 }
 
@@ -181,17 +136,6 @@ impl Lines {
     }
 }
 
-/// The kernel's answer, which Parquet's own errors wrap.
-fn cause(error: parquet::errors::ParquetError) -> io::Error {
-    match error {
-        parquet::errors::ParquetError::External(error) => match error.downcast::<io::Error>() {
-            Ok(error) => *error,
-            Err(error) => io::Error::other(error),
-        },
-        error => io::Error::other(error),
-    }
-}
-
 fn row(file: &mut impl Write, message: &Message) -> io::Result<()> {
     let Message { peer, session, incarnation, number, .. } = message;
     write!(file, "{peer},{session},{incarnation},{number}")?;
@@ -204,65 +148,12 @@ fn row(file: &mut impl Write, message: &Message) -> io::Result<()> {
     file.write_all(b"\n")
 }
 
-fn group<W: Write + Send>(file: &mut SerializedFileWriter<W>, rows: &mut Vec<Message>) -> parquet::errors::Result<()> {
-    if rows.is_empty() {
-        return Ok(());
-    }
-    let mut group = file.next_row_group()?;
-    let peers: Vec<ByteArray> = rows.iter().map(|row| row.peer.to_string().as_str().into()).collect();
-    required::<ByteArrayType, _>(&mut group, &peers)?;
-    required::<Int32Type, _>(&mut group, &rows.iter().map(|row| row.session.into()).collect::<Vec<i32>>())?;
-    required::<Int64Type, _>(&mut group, &rows.iter().map(|row| row.incarnation.into()).collect::<Vec<i64>>())?;
-    required::<Int64Type, _>(&mut group, &rows.iter().map(|row| row.number.cast_signed()).collect::<Vec<i64>>())?;
-    optional(&mut group, rows.iter().map(|row| row.intended))?;
-    optional(&mut group, rows.iter().map(|row| row.sent))?;
-    optional(&mut group, rows.iter().map(|row| row.received))?;
-    rows.clear();
-    group.close().map(drop)
-}
-
-fn required<D: DataType<T = T>, T>(
-    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
-    values: &[T],
-) -> parquet::errors::Result<()> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    column.typed::<D>().write_batch(values, None, None)?;
-    column.close()
-}
-
-fn optional(
-    group: &mut SerializedRowGroupWriter<'_, impl Write + Send>,
-    times: impl Iterator<Item = Option<u64>> + Clone,
-) -> parquet::errors::Result<()> {
-    let Some(mut column) = group.next_column()? else { return Ok(()) };
-    let levels: Vec<i16> = times.clone().map(|time| i16::from(time.is_some())).collect();
-    let values: Vec<i64> = times.flatten().map(u64::cast_signed).collect();
-    column.typed::<Int64Type>().write_batch(&values, Some(&levels), None)?;
-    column.close()
-}
-
 const HEAD: &str = "peer,session,incarnation,number,intended_ns,sent_ns,received_ns\n";
-
-const SCHEMA: &str = "message messages {
-    REQUIRED BYTE_ARRAY peer (STRING);
-    REQUIRED INT32 session;
-    REQUIRED INT64 incarnation;
-    REQUIRED INT64 number;
-    OPTIONAL INT64 intended_ns;
-    OPTIONAL INT64 sent_ns;
-    OPTIONAL INT64 received_ns;
-}";
-
-/// Rows that are read together, and held in memory until they are written.
-const GROUP_ROWS: usize = 250_000;
 
 const BUFFER: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
-    use parquet::file::reader::{FileReader, SerializedFileReader};
-    use parquet::record::RowAccessor;
-
     use super::*;
 
     fn message(number: u64, received: Option<u64>) -> Message {
@@ -271,47 +162,26 @@ mod tests {
     }
 
     #[test]
-    fn csv_and_parquet_have_the_same_rows() {
+    fn a_message_is_a_row() {
         let dir = tempfile::tempdir().unwrap();
-        let (csv, parquet) = (dir.path().join("m.csv"), dir.path().join("m.parquet"));
-        for path in [&csv, &parquet] {
-            let mut table = MessageTable::create(path, File::create(path)).unwrap();
-            table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
-            table.write(&[message(2, Some(29))]).unwrap();
-            table.finish().unwrap();
-        }
+        let path = dir.path().join("m.csv");
+        let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
+        table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
+        table.write(&[message(2, Some(29))]).unwrap();
+        table.finish().unwrap();
         let rows = "[::1]:7,9,4294967295,0,,0,15\n[::1]:7,9,4294967295,1,,10,\n[::1]:7,9,4294967295,2,,20,29\n";
-        assert_eq!(std::fs::read_to_string(&csv).unwrap(), format!("{HEAD}{rows}"));
-        let reader = SerializedFileReader::new(File::open(&parquet).unwrap()).unwrap();
-        let read: Vec<String> = reader
-            .get_row_iter(None)
-            .unwrap()
-            .map(|row| {
-                let row = row.unwrap();
-                let time = |column| row.get_long(column).map_or(String::new(), |time| time.to_string());
-                let (peer, session) = (row.get_string(0).unwrap(), row.get_int(1).unwrap());
-                let (run, number) = (row.get_long(2).unwrap(), row.get_long(3).unwrap());
-                format!("{peer},{session},{run},{number},{},{},{}\n", time(4), time(5), time(6))
-            })
-            .collect();
-        assert_eq!(read.concat(), rows);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{HEAD}{rows}"));
     }
 
     #[test]
     fn a_full_disk_is_said_once_and_what_is_missing_is_counted() {
-        for name in ["/dev/full", "full.parquet"] {
-            let dir = tempfile::tempdir().unwrap();
-            let path = dir.path().join(name);
-            if name.ends_with("parquet") {
-                std::os::unix::fs::symlink("/dev/full", &path).unwrap();
-            }
-            let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
-            let many: Vec<Message> = (0..100_000).map(|number| message(number, None)).collect();
-            let failures = (0..3).filter(|_| table.write(&many).is_err()).count();
-            let ended = table.finish();
-            assert_eq!(failures + usize::from(ended.is_err()), 1, "{name}");
-            assert_eq!(table.not_written(), 300_000, "{name}");
-        }
+        let path = Path::new("/dev/full");
+        let mut table = MessageTable::create(path, File::create(path)).unwrap();
+        let many: Vec<Message> = (0..100_000).map(|number| message(number, None)).collect();
+        let failures = (0..3).filter(|_| table.write(&many).is_err()).count();
+        let ended = table.finish();
+        assert_eq!(failures + usize::from(ended.is_err()), 1);
+        assert_eq!(table.not_written(), 300_000);
     }
 
     #[test]
@@ -320,7 +190,7 @@ mod tests {
         let path = dir.path().join("m.csv");
         let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
         table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
-        let Output::Csv(lines) = &mut table.output else { panic!("no CSV") };
+        let lines = &mut table.lines;
         // As if the disk had taken all but the last ten bytes.
         let done = lines.waiting.len() - 10;
         let waiting = lines.waiting.clone();

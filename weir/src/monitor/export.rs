@@ -7,20 +7,20 @@ use std::process;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
-use clap::{Args, ValueEnum};
-use weir_monitor::archive::export::{self, Choice, Format};
+use clap::Args;
+use weir_monitor::archive::export::{self, Choice};
 use weir_service::output::complain;
-use weir_service::{screen, signals};
+use weir_service::signals;
 use weir_units::format::count;
 
-use crate::{Outcome, usage};
+use crate::{Outcome, files, usage};
 
 /// `weir monitor export`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   weir monitor export weir-20261123T0*.mcap > signals.csv
-  weir monitor export run.mcap --to parquet --out run.parquet
+  weir monitor export run.mcap --out run.csv
   weir monitor export run.mcap --channel 'coil 1' --from 2026-11-23T10:00:00Z --until 2026-11-23T10:01:00Z
 
 A row a sample, a bucket or a gap; the column `samples` adds up to what was sent, the column `cause`
@@ -30,11 +30,11 @@ pub(super) struct Export {
     /// Files of `weir monitor record`, in the order in which they were written.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
-    /// Which table.
-    #[arg(long, value_enum, default_value_t = To::Csv)]
-    to: To,
+    /// There was another format.
+    #[arg(long = "to", hide = true, value_name = "FORMAT", value_parser = ["csv"])]
+    _to: Option<String>,
     /// Write it to this file, which is not there yet [default: standard output].
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", value_parser = files::csv())]
     out: Option<PathBuf>,
     /// A channel, by its name or by STATION/STREAM/NAME [default: all]. May be given again.
     #[arg(long, value_name = "NAME")]
@@ -47,23 +47,8 @@ pub(super) struct Export {
     until: Option<i64>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum To {
-    /// Comma-separated values.
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-}
-
 impl Export {
     pub(super) fn run(self) -> Result<Outcome> {
-        let format = match self.to {
-            To::Csv => Format::Csv,
-            To::Parquet => Format::Parquet,
-        };
-        if self.out.is_none() && format == Format::Parquet && screen::is_terminal() {
-            return usage(Err(anyhow::anyhow!("Parquet is not for a terminal: name a file (--out FILE)")));
-        }
         if let (Some(from), Some(until)) = (self.from, self.until)
             && from >= until
         {
@@ -74,7 +59,7 @@ impl Export {
         }
         let choice = Choice { channels: self.channel, from: self.from, until: self.until };
         let exported = match &self.out {
-            None => match export::export(&self.files, format, &choice, io::stdout()) {
+            None => match export::export(&self.files, &choice, io::stdout()) {
                 Err(error) if has_read_enough(&error) => return Ok(Outcome::Done),
                 exported => exported?,
             },
@@ -84,7 +69,7 @@ impl Export {
                 table.watch().context("watch for signals")?;
                 let file = table.open().with_context(describe)?;
                 let output = file.try_clone().with_context(describe)?;
-                let exported = export::export(&self.files, format, &choice, output)?;
+                let exported = export::export(&self.files, &choice, output)?;
                 table.finish(&file).with_context(describe)?;
                 exported
             }

@@ -37,7 +37,7 @@ enum Command {
     View(view::View),
     /// Write what comes to files, and what does not.
     Record(record::Record),
-    /// Write an archive as a table: CSV or Parquet.
+    /// Write an archive as a table of CSV.
     Export(export::Export),
     /// Send an archive again, at any speed.
     Replay(replay::Replay),

@@ -28,6 +28,7 @@ use weir_units::{BitRate, Size, Span};
 use self::fragments::Watch;
 use self::summary::{Summary, Told, print, print_interval, what_did_not_part};
 
+use crate::files;
 use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
@@ -79,9 +80,8 @@ pub(super) struct Recv {
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Write every message into this file: its session, number, and when it was due, sent and received. Apache Parquet if the
-    /// name ends in .parquet, otherwise CSV.
-    #[arg(long, value_name = "FILE")]
+    /// Write every message into this file: its session, number, and when it was due, sent and received, as CSV.
+    #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
     /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
     /// follow [default: nothing is ever sent].

@@ -26,6 +26,7 @@ use weir_units::{BitRate, Frequency, Size, Span};
 
 use self::summary::Summary;
 
+use crate::files;
 use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::{Outcome, usage};
@@ -82,8 +83,8 @@ pub(super) struct Send {
     #[arg(long, value_name = "SPAN")]
     quantum: Option<Span>,
     /// Write every message that was sent into this file, the first 4 million of each sender: its session, number, and when it
-    /// was due and sent. Apache Parquet if the name ends in .parquet, otherwise CSV.
-    #[arg(long, value_name = "FILE")]
+    /// was due and sent, as CSV.
+    #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
     /// Print a line for each interval of this length.
     #[arg(long, value_name = "SPAN", value_parser = interval)]

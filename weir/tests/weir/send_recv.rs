@@ -361,7 +361,8 @@ fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
     let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 33] = [
+    let cases: [(&[&str], i32, &str); 34] = [
+        (&["recv", "--messages", "m.parquet"], 2, "Parquet is not written any more: write CSV"),
         (&["recv", "--listen", &taken], 1, "address already in use"),
         (&["send", "--transport", "tcp", "--to", &closed], 1, "connect: connection refused"),
         (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),

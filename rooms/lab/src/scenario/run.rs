@@ -94,8 +94,6 @@ pub enum MessageFiles {
     Off,
     /// Text, a line a message.
     Csv,
-    /// Apache Parquet.
-    Parquet,
 }
 
 impl MessageFiles {
@@ -104,7 +102,6 @@ impl MessageFiles {
         match self {
             Self::Off => "off",
             Self::Csv => "csv",
-            Self::Parquet => "parquet",
         }
     }
 }
@@ -113,8 +110,8 @@ impl std::str::FromStr for MessageFiles {
     type Err = String;
 
     fn from_str(text: &str) -> Result<MessageFiles, String> {
-        let all = [Self::Off, Self::Csv, Self::Parquet];
-        all.into_iter().find(|files| files.name() == text).ok_or_else(|| format!("`{text}`: write csv, parquet or off"))
+        let all = [Self::Off, Self::Csv];
+        all.into_iter().find(|files| files.name() == text).ok_or_else(|| format!("`{text}`: write csv or off"))
     }
 }
 

@@ -4,7 +4,7 @@
 //! Recorder (a Sink) -> batches, bounded -> writing thread -> FILE.mcap, cut by size and time
 //!   no batch is empty: a gap, cause server     the disk is full: likewise, and tried again each second
 //!
-//! read -> survey (each sample once, holes as gaps) -> export (CSV, Parquet), replay (datagrams again)
+//! read -> survey (each sample once, holes as gaps) -> export (CSV), replay (datagrams again)
 //! ```
 //!
 //! A channel of a session is a channel of the file, whose metadata is that of its sender; a block or a gap is a message ([`schema`]).

@@ -275,13 +275,9 @@ fn a_table_adds_up_to_what_was_sent() {
     archive.block(key, &block(0, 10, Values::Buckets(Element::I16, 10, &buckets)), scaling).unwrap();
     archive.finish().unwrap();
     let out = dir.path().join("out");
-    let exported = export::export(
-        std::slice::from_ref(&file),
-        export::Format::Csv,
-        &export::Choice::default(),
-        fs::File::create(&out).unwrap(),
-    )
-    .unwrap();
+    let exported =
+        export::export(std::slice::from_ref(&file), &export::Choice::default(), fs::File::create(&out).unwrap())
+            .unwrap();
     assert_eq!((exported.rows, exported.samples, exported.missing), (3, 20, 9));
     let of = "magnetics,full,coil 0,T,0000000000000007";
     assert_eq!(
@@ -311,23 +307,18 @@ fn what_a_server_sends_on_is_of_its_stations() {
     let bytes = fs::read(&file).unwrap();
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("/alpha/view/temp") && text.contains("/beta/view/temp"));
-    let export = |format, channels: &[&str]| {
+    let export = |channels: &[&str]| {
         let channels = channels.iter().map(|&name| name.to_owned()).collect();
         let choice = export::Choice { channels, ..Default::default() };
-        export::export(std::slice::from_ref(&file), format, &choice, fs::File::create(&out).unwrap()).unwrap();
+        export::export(std::slice::from_ref(&file), &choice, fs::File::create(&out).unwrap()).unwrap();
         String::from_utf8_lossy(&fs::read(&out).unwrap()).into_owned()
     };
     let row = |origin| format!("1700000000000000000,{origin},view,temp,T,0000000000000007,0,2,,,1,,control\n");
     let titles = "time,station,stream,channel,unit,session,index,value,least,greatest,samples,cause,server\n";
-    let both = export(export::Format::Csv, &["temp"]);
+    let both = export(&["temp"]);
     assert_eq!(both, format!("{titles}{}{}", row("alpha"), row("beta")));
-    let one = export(export::Format::Csv, &["beta/view/temp"]);
+    let one = export(&["beta/view/temp"]);
     assert_eq!(one, format!("{titles}{}", row("beta")));
-    // The least and the greatest of each column stand at its end.
-    let table = export(export::Format::Parquet, &[]);
-    for text in ["alpha", "beta", "control"] {
-        assert!(table.contains(text), "{text}");
-    }
 }
 
 #[test]
@@ -339,17 +330,14 @@ fn a_mistake_leaves_no_table_and_infinity_is_a_value() {
     let values: Vec<u8> = [f32::INFINITY, f32::NAN, f32::NEG_INFINITY].iter().flat_map(|v| v.to_le_bytes()).collect();
     archive.block((7, 0), &block(0, 0, Values::Samples(Element::F32, &values)), (0.5, 1.0)).unwrap();
     archive.finish().unwrap();
-    let export = |choice: &export::Choice, format| {
-        export::export(std::slice::from_ref(&file), format, choice, fs::File::create(&out).unwrap())
-    };
+    let export =
+        |choice: &export::Choice| export::export(std::slice::from_ref(&file), choice, fs::File::create(&out).unwrap());
     let named = export::Choice { channels: vec!["coil 9".into()], ..Default::default() };
     let late = export::Choice { from: Some(i64::MAX), ..Default::default() };
-    for format in [export::Format::Csv, export::Format::Parquet] {
-        assert!(export(&named, format).unwrap_err().to_string().starts_with("--channel \"coil 9\": "));
-        assert!(export(&late, format).unwrap_err().to_string().contains("nothing was recorded then"));
-        assert_eq!(fs::read(&out).unwrap(), b"");
-    }
-    export(&export::Choice::default(), export::Format::Csv).unwrap();
+    assert!(export(&named).unwrap_err().to_string().starts_with("--channel \"coil 9\": "));
+    assert!(export(&late).unwrap_err().to_string().contains("nothing was recorded then"));
+    assert_eq!(fs::read(&out).unwrap(), b"");
+    export(&export::Choice::default()).unwrap();
     let text = fs::read_to_string(&out).unwrap();
     let values: Vec<_> = text.lines().skip(1).map(|line| line.split(',').nth(7).unwrap()).collect();
     assert_eq!(values, ["inf", "", "-inf"]);

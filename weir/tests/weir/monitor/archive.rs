@@ -177,7 +177,7 @@ fn python(code: &str, arguments: &[&Path]) -> Option<String> {
     let python = program("python3")?;
     let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peers/python");
     if !Path::new(place).join("wanted").exists() {
-        skip("needs mcap and pyarrow from PyPI");
+        skip("needs mcap from PyPI");
         return None;
     }
     let output = Command::new(python).args(["-c", code]).args(arguments).env("PYTHONPATH", place).output().unwrap();
@@ -214,17 +214,16 @@ fn what_others_read_is_what_was_sent() {
     assert_eq!((next, missing), (1000, 100));
 
     // A reader that has gone has read enough.
-    for to in ["csv", "parquet"] {
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let left = weir(&["monitor", "export", "--to", to]).arg(&files[0]).stdout(writer).output().unwrap();
-        assert!(left.status.success() && left.stderr.is_empty(), "{to}: {}", String::from_utf8_lossy(&left.stderr));
-    }
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let left = weir(&["monitor", "export"]).arg(&files[0]).stdout(writer).output().unwrap();
+    assert!(left.status.success() && left.stderr.is_empty(), "{}", String::from_utf8_lossy(&left.stderr));
 
-    let table = dir.path().join("table.parquet");
-    let arguments = ["monitor", "export", "--to", "parquet", "--out", table.to_str().unwrap()];
-    let parquet = weir(&arguments).arg(&files[0]).output().unwrap();
-    assert!(parquet.status.success(), "{}", String::from_utf8_lossy(&parquet.stderr));
+    let table = dir.path().join("table.csv");
+    let arguments = ["monitor", "export", "--out", table.to_str().unwrap()];
+    let first = weir(&arguments).arg(&files[0]).output().unwrap();
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    assert_eq!(fs::read_to_string(&table).unwrap(), text);
     // What is there is not written over.
     let again = weir(&arguments).arg(&files[0]).output().unwrap();
     let said = String::from_utf8(again.stderr).unwrap();
@@ -233,21 +232,9 @@ fn what_others_read_is_what_was_sent() {
         "{said}"
     );
 
-    let Some(sums) = python(READ_PARQUET, &[&table]) else { return };
-    // Indices 0 to 949 without 250 to 299, halved, and ten each.
-    assert_eq!(sums, "1000 100 902 227525.0 timestamp[ns, tz=UTC] network\n");
-    let sums = python(READ_MCAP, &[&files[0]]).unwrap();
+    let Some(sums) = python(READ_MCAP, &[&files[0]]) else { return };
     assert_eq!(sums, "/bench/full/ramp, \"slow\" V 900 100 437050.0 484.5 weir.Block\n");
 }
-
-/// Samples, missing ones, rows, the sum of values, the type of times, causes.
-const READ_PARQUET: &str = "
-import sys, pyarrow.parquet as pq, pyarrow.compute as pc
-t = pq.read_table(sys.argv[1])
-gaps = t.filter(pc.is_valid(t['cause']))
-assert gaps['value'].null_count == len(gaps)
-print(pc.sum(t['samples']), pc.sum(gaps['samples']), len(t), pc.sum(t['value']), t['time'].type, *pc.unique(gaps['cause']).to_pylist())
-";
 
 /// Topic, unit, samples, missing ones, the sum of samples as they came, the last value scaled: by the schema in the file alone.
 const READ_MCAP: &str = "

@@ -1,4 +1,4 @@
-//! Comma-separated values.
+//! Comma-separated values with a head line (RFC 4180).
 
 use std::fmt::Write as _;
 use std::io::{BufWriter, Write};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 
-use super::{Row, Table};
+use super::Row;
 use crate::archive::Head;
 
 pub(super) struct Csv<W: Write> {
@@ -24,10 +24,8 @@ impl<W: Write> Csv<W> {
         output.write_all(TITLES.as_bytes()).context("write the table")?;
         Ok(Self { output, line: String::new(), head: None, words: String::new(), server: String::new() })
     }
-}
 
-impl<W: Write> Table for Csv<W> {
-    fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
+    pub(super) fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
         if !self.head.as_ref().is_some_and(|known| Arc::ptr_eq(known, head)) {
             let words = [head.origin(), &head.stream, &head.channel.name, &head.channel.unit].map(quoted);
             self.words = format!("{},{:016x}", words.join(","), head.session);
@@ -49,7 +47,7 @@ impl<W: Write> Table for Csv<W> {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<()> {
+    pub(super) fn finish(mut self) -> Result<()> {
         self.output.flush().context("write the table")
     }
 }

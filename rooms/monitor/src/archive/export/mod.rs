@@ -13,7 +13,6 @@
 //! | server | who sent it on; of what stations send themselves none |
 
 mod csv;
-mod parquet;
 
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -24,18 +23,10 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Error, Result, anyhow, bail};
 use weir_wire::signal::{Block, Cause, Gap, Values};
 
+use self::csv::Csv;
 use super::beside::read_beside;
 use super::survey::{Surveyed, survey};
 use super::{Damage, Head, read};
-
-/// Which table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Format {
-    /// Comma-separated values with a head line (RFC 4180).
-    Csv,
-    /// Apache Parquet.
-    Parquet,
-}
 
 /// What is exported.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,26 +67,12 @@ struct Row {
     cause: Option<Cause>,
 }
 
-/// What rows are written to.
-trait Table {
-    /// Writes rows of a channel.
-    fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()>;
-
-    /// Writes what is left.
-    fn finish(self: Box<Self>) -> Result<()>;
-}
-
 /// Writes what is chosen of files: each sample once, in the order of indices within a channel of a session, and a gap where no file has
 /// what is between two others.
 ///
 /// # Errors
 /// A file that cannot be opened or is none of MCAP; a chosen channel that is not there; no row; `output` cannot be written to.
-pub fn export(
-    files: &[PathBuf],
-    format: Format,
-    choice: &Choice,
-    output: impl Write + Send + 'static,
-) -> Result<Exported> {
+pub fn export(files: &[PathBuf], choice: &Choice, output: impl Write) -> Result<Exported> {
     let (mut met, mut recorded) = (vec![false; choice.channels.len()], None::<(i64, i64)>);
     let Surveyed { groups, twice, mut survey } = survey(files, |head, block| {
         if choice.takes(head, &mut met) {
@@ -108,7 +85,7 @@ pub fn export(
     if let Some((name, _)) = choice.channels.iter().zip(&met).find(|(_, met)| !**met) {
         bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
     }
-    let mut rows = Rows::new(choice, format, twice, output);
+    let mut rows = Rows::new(choice, twice, output);
     for group in &groups {
         let damaged = if let [(_, file)] = group.as_slice() {
             let damage = read(file, |head, block| {
@@ -145,25 +122,24 @@ pub fn export(
 }
 
 /// Rows on their way to the table. Nothing is written before there is one: a mistake leaves no table without one.
-struct Rows<'a, W> {
+struct Rows<'a, W: Write> {
     choice: &'a Choice,
-    format: Format,
     output: Option<W>,
-    table: Option<Box<dyn Table>>,
+    table: Option<Csv<W>>,
     rows: Vec<Row>,
     exported: Exported,
     /// Nothing is written behind a failure.
     failed: Result<()>,
 }
 
-impl<'a, W: Write + Send + 'static> Rows<'a, W> {
-    fn new(choice: &'a Choice, format: Format, twice: Vec<PathBuf>, output: W) -> Self {
+impl<'a, W: Write> Rows<'a, W> {
+    fn new(choice: &'a Choice, twice: Vec<PathBuf>, output: W) -> Self {
         let exported = Exported { twice, ..Exported::default() };
-        Self { choice, format, output: Some(output), table: None, rows: Vec::new(), exported, failed: Ok(()) }
+        Self { choice, output: Some(output), table: None, rows: Vec::new(), exported, failed: Ok(()) }
     }
 
     fn take(&mut self, head: &Arc<Head>, part: &Block<'_>) {
-        let Self { choice, format, output, table, rows, exported, failed } = self;
+        let Self { choice, output, table, rows, exported, failed } = self;
         rows.clear();
         choice.clip(part).iter().for_each(|part| rows_of(head, part, rows));
         rows.retain(|row| choice.spans(row.time));
@@ -172,7 +148,7 @@ impl<'a, W: Write + Send + 'static> Rows<'a, W> {
         }
         exported.count(rows);
         if let Some(output) = output.take() {
-            match format.table(output) {
+            match Csv::new(output) {
                 Ok(begun) => *table = Some(begun),
                 Err(error) => *failed = Err(error),
             }
@@ -209,15 +185,6 @@ fn written(time: i64) -> String {
     // Times before 1970 are a clock that was never set.
     let since = Duration::from_nanos(u64::try_from(time).unwrap_or(0));
     humantime::format_rfc3339_millis(UNIX_EPOCH + since).to_string()
-}
-
-impl Format {
-    fn table(self, output: impl Write + Send + 'static) -> Result<Box<dyn Table>> {
-        Ok(match self {
-            Self::Csv => Box::new(csv::Csv::new(output)?),
-            Self::Parquet => Box::new(parquet::Parquet::new(output)?),
-        })
-    }
 }
 
 impl Exported {
