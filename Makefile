@@ -1,8 +1,8 @@
-# run: build and do the main job. test: everything CI does. bench: against peers. deps: the peers, from Debian.
+# run: build and do the main job. test: the tests that CI runs. test-long: all tests. bench: against peers. deps: the peers, from Debian.
 # bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container; with the licences of what is in it, and a
 # bill of materials.
-.PHONY: run build dist test lint deps bench bpf web fuzz fuzz-check clean
+.PHONY: run build dist test test-long lint deps bench bpf web fuzz clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
@@ -34,28 +34,22 @@ export WEIR_SEED
 export PROPTEST_RNG_SEED = $(WEIR_SEED)
 endif
 
-# The libraries' tests make namespaces: an ordinary user runs them in a user namespace, as `weir` itself does.
-AS_ROOT = $(shell [ "$$(id -u)" = 0 ] || echo unshare --map-root-user --)
-
-# The tests in namespaces measure time: they have the machine to themselves, one after another. What is deployed is the
-# static binary: without Rust's target for it, its tests say so and are skipped. The last line tells what was skipped, which
-# libtest counts as passed; with CI=true it has failed before, but for what the machine did not let be judged.
-SKIPPED = $(CURDIR)/target/skipped
 test: deps
-	@if $(HAS_MUSL); then $(MAKE) --no-print-directory dist; \
-	else echo "dist: no Rust target $(MUSL) to be had; tests of the static binary are skipped"; rm -rf dist; fi
-	$(CARGO) test --workspace --locked --no-run
-	@mkdir -p target && : >$(SKIPPED)
-	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --no-fail-fast --lib --bins -- --test-threads=$$(nproc)
-	$(AS_ROOT) $(CARGO) test --workspace --locked --doc
-	WEIR_SKIPPED=$(SKIPPED) $(AS_ROOT) $(CARGO) test --workspace --locked --no-fail-fast --test '*' -- --test-threads=1
-	@sed 's/\(.*\)\t\(.*\)/skipped: \2: \1/' $(SKIPPED)
-	@because=$$(cut -f1 $(SKIPPED) | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1)/' | paste -sd';' | sed 's/;/; /g'); \
-	echo "skipped: $$(wc -l <$(SKIPPED))$${because:+, because: $$because}"
+	$(CARGO) test --locked --no-run
+	@crates/testbed/test.sh
 
+# Before a change of a room is called done: also what takes minutes, the static binary, containers, and what measures in release.
+test-long: deps dist
+	$(CARGO) test --locked --no-run
+	@crates/testbed/test.sh --long
+	$(CARGO) test --locked -p notices
+	$(CARGO) test --release --locked --lib -- --ignored --test-threads=1 cost::
+
+# libFuzzer, which wants a C++ compiler, is only named: nothing is linked.
+NO_LIBFUZZER = CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a
 lint:
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(NO_LIBFUZZER) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
@@ -117,19 +111,13 @@ web/node_modules: web/package-lock.json
 	cd web && npm ci --silent
 	@touch $@
 
-# Without cargo-fuzz the targets are only checked. What ships is where scenarios begin.
+# What ships is where scenarios begin.
 fuzz:
-	@if ! $(CARGO) +nightly fuzz --version >/dev/null 2>&1; then \
-	    echo "fuzz: no cargo-fuzz (cargo install cargo-fuzz): checking only that targets compile"; \
-	    exec $(MAKE) --no-print-directory fuzz-check; fi; \
+	@$(CARGO) +nightly fuzz --version >/dev/null 2>&1 || \
+	    { echo "fuzz: needs the nightly toolchain and cargo-fuzz (cargo install cargo-fuzz)"; exit 1; }
 	cd fuzz && for target in $$($(CARGO) +nightly fuzz list); do \
 	    mkdir -p corpus/$$target; seeds=$$([ $$target = scenario ] && echo ../scenarios); \
 	    $(CARGO) +nightly fuzz run $$target corpus/$$target $$seeds -- -max_total_time=60 || exit 1; done
-
-# Shares what `make lint` has checked. Nothing is linked: libFuzzer, which wants a C++ compiler, is only named.
-fuzz-check:
-	cd fuzz && CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a \
-	    $(CARGO) check --locked --target-dir $${CARGO_TARGET_DIR:-../target}
 
 clean:
 	$(CARGO) clean
