@@ -1,7 +1,11 @@
 //! Samples that somebody made up.
 
+use std::time::Duration;
+
+use serde_json::Value;
+
 use super::agent::Agent;
-use super::{FLOOD, HOST, Scene, WHILE, is_on};
+use super::{FLOOD, HOST, Scene, is_on};
 
 /// Whoever forges an agent that is heard speaks against it; whoever forges another is nobody.
 #[test]
@@ -28,7 +32,7 @@ fn forged_agents_get_nobody_blackholed() {
                 forger.tell_counters(to);
             }
             forger.flood(to, &[(HOST, FLOOD)], 40);
-            scene.agent.play(to, &[(HOST, 2e3)], std::time::Duration::from_millis(60), || false);
+            scene.agent.play(to, &[(HOST, 2e3)], Duration::from_millis(60), || false);
             attack = scene.list().into_iter().find(is_on("192.0.2.7/32"));
             rounds += 1;
         }
@@ -36,8 +40,14 @@ fn forged_agents_get_nobody_blackholed() {
         assert_eq!((&attack["phase"], &attack["refused"]), (&"seen".into(), &"doubt".into()), "{what}: {attack:#}");
         let (status, said) = scene.protect(&["approve", &attack["id"].to_string()]);
         assert!(status == 1, "{what}: {said}");
-        std::thread::sleep(WHILE / 4);
-        let ledger = scene.serve.ledger();
+        // As long as more of it is heard and judged.
+        let heard = |ledger: &Value| ledger["received"]["datagrams"].as_u64().unwrap();
+        let before = heard(&scene.serve.ledger());
+        for _ in 0..5 {
+            forger.flood(to, &[(HOST, FLOOD)], 40);
+            scene.agent.play(to, &[(HOST, 2e3)], Duration::from_millis(60), || false);
+        }
+        let ledger = scene.serve.await_ledger(|ledger| heard(ledger) >= before + 30);
         assert_eq!(ledger["protect"]["announced"], 0, "{what}: {ledger:#}");
     }
 }
