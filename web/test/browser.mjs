@@ -6,6 +6,20 @@ import { chromium } from 'playwright-core';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Whether all is looked at, and times are judged. */
+export const LONG = process.env.LONG !== '';
+
+export async function check(what, run) {
+  const begin = performance.now();
+  await run();
+  console.log(`ok: ${what} (${Math.round(performance.now() - begin)} ms)`);
+}
+
+/** The same, of what takes its time. */
+export async function checkLong(what, run) {
+  if (LONG) await check(what, run);
+}
+
 export class Browser {
   /** Errors of the console, exceptions and violations of the policy. */
   faults = [];

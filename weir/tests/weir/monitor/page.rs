@@ -23,7 +23,7 @@ fn the_page_shows_every_peak_and_no_line_across_a_gap() {
 }
 
 mod alone {
-    /// Also frames of 64 plots, and memory.
+    /// All of it, frames of 64 plots, and memory.
     #[test]
     #[ignore = "long: 90 s"]
     fn the_page_keeps_up_with_64_signals() {

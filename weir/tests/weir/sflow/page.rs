@@ -10,10 +10,17 @@ use crate::WEIR;
 
 #[test]
 fn the_page_shows_what_rest_says_and_obeys_nobody() {
-    run("page.mjs");
+    run_with("page.mjs", &[("LONG", "")]);
 }
 
 mod alone {
+    /// All of it, and frames.
+    #[test]
+    #[ignore = "long: 60 s"]
+    fn the_page_keeps_up_and_is_usable_by_all() {
+        super::run("page.mjs");
+    }
+
     #[test]
     #[ignore = "long: 40 s"]
     fn the_page_shows_50_000_agents_at_once() {

@@ -132,9 +132,19 @@ fn in_a_container_packets_are_sampled_and_what_is_not_told_is_said_in_one_line()
     agent.stop();
 }
 
-/// They are sampled by sockets that were opened before.
 #[test]
 fn in_a_container_interfaces_that_come_later_are_sampled() {
+    come_later(1);
+}
+
+#[test]
+#[ignore = "long: 8 s"]
+fn in_a_container_interfaces_that_come_again_and_again_are_sampled() {
+    come_later(3);
+}
+
+/// They are sampled by sockets that were opened before.
+fn come_later(rounds: u32) {
     let Some([one, _other]) = cable(1500) else { return };
     let Some(mut agent) = start_with(Privileges::Container, &one, &["--sampling", "1"]) else { return };
     let late = |number| {
@@ -147,7 +157,7 @@ fn in_a_container_interfaces_that_come_later_are_sampled() {
     let ip = weir_testbed::program("ip");
     let mut pool = 0;
     // The sockets of those that go are there for those that come.
-    for round in 0..3 {
+    for round in 0..rounds {
         late(70 + 2 * round);
         // Neighbours are solicited on both, and seen twice.
         let ledger = agent.await_ledger(|ledger| {

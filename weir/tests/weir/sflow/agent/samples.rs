@@ -133,7 +133,7 @@ fn shed(privileges: Privileges) {
     let Some(mut agent) = start_with(privileges, &one, &flags) else { return };
     collector.await_sample(|sample| sample.is_of("eth0"));
     let begin = Instant::now();
-    send(&one, &other, 5001, 60, SENT, 20);
+    send(&one, &other, 5001, 60, SENT, 40);
     let seconds = begin.elapsed().as_secs_f64();
     agent.await_ledger(|ledger| ledger["sampling"]["pool"] == SENT);
     let ledger = agent.stop();

@@ -105,9 +105,9 @@ impl Drop for Silence<'_> {
     }
 }
 
-/// Scrapes interfaces and one flow definition each second.
+/// Scrapes interfaces and one flow definition four times a second.
 fn configuration() -> String {
-    let mut text = "global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs:\n".to_owned();
+    let mut text = "global: {scrape_interval: 250ms, scrape_timeout: 250ms}\nscrape_configs:\n".to_owned();
     let parameters: Vec<String> = FLOWS
         .split('&')
         .map(|pair| pair.split_once('=').unwrap())
