@@ -21,8 +21,8 @@ use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_protect::bgp::{Instance, Neighbour, OnStop, Settings, Speaker, State};
 use weir_protect::model::{Action, Installed, Route, Rule};
-use weir_testbed::network::{end, namespace};
 pub(crate) use weir_testbed::await_that as until;
+use weir_testbed::network::{end, namespace};
 use weir_testbed::{Ended, PATIENCE, Started, program};
 
 /// Versions of gobgpd, as `program` knows them: Debian's, and version 4 where Go was at hand to build it.
@@ -155,7 +155,10 @@ impl Network {
         thread::scope(|scope| {
             scope.spawn(|| {
                 while !is_heard.load(Ordering::Relaxed) {
-                    self.script(&self.router, "ip route add blackhole 198.51.100.1; ip route del blackhole 198.51.100.1");
+                    self.script(
+                        &self.router,
+                        "ip route add blackhole 198.51.100.1; ip route del blackhole 198.51.100.1",
+                    );
                 }
             });
             monitor.next_line();

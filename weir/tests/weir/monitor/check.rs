@@ -115,8 +115,7 @@ fn a_source_that_is_reached_another_way_is_told() {
     // Strict, and the way back to the sender leads nowhere.
     sysctl::set(&b.ns, &[("ipv4/conf/all/rp_filter", "1"), ("ipv4/conf/eth0/rp_filter", "1")]).unwrap();
     let Some(ip) = program("ip") else { return };
-    let status =
-        b.run(|| Command::new(ip).args(["route", "add", "10.0.0.1/32", "dev", "lo"]).status().unwrap());
+    let status = b.run(|| Command::new(ip).args(["route", "add", "10.0.0.1/32", "dev", "lo"]).status().unwrap());
     assert!(status.success());
     let _sending = sending(&a);
     assert_eq!(check(&b).0, ["rp-filter"]);

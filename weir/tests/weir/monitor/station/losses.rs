@@ -1,8 +1,8 @@
 //! What the kernel does not take is a gap, exactly.
 
+use super::*;
 use nix::sys::signal::Signal;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use super::*;
 
 /// Does something while a station stands still.
 fn stopped(station: &Started, change: impl FnOnce()) {

@@ -68,7 +68,8 @@ fn check_reads_every_file_of_keys() {
     ] {
         for (path, words) in [(wrong.to_str().unwrap(), "64 hexadecimal digits"), ("/nowhere.key", "No such file")] {
             std::fs::write(&file, text.replace("FILE", &format!("{path:?}"))).unwrap();
-            let Ended { status, stderr: said, .. } = Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
+            let Ended { status, stderr: said, .. } =
+                Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
             assert_eq!(status, Some(2), "{room}, {text}: {said}");
             let table = if text.contains("[publish]") { "publish." } else { "" };
             let (line, last) = text.lines().enumerate().last().unwrap();
@@ -127,7 +128,8 @@ fn check_finds_what_is_not_there() {
         ),
     ] {
         std::fs::write(&file, text).unwrap();
-        let Ended { status, stderr: said, .. } = Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
         assert_eq!((status, said.lines().count()), (Some(2), 1), "{room}, {text}: {said}");
         assert!(said.starts_with(&format!("weir: {}:{words}", file.display())), "{room}, {text}: {said}");
     }

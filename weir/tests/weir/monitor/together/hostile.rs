@@ -158,8 +158,7 @@ fn hostile(random_ones: u64, senders: u64) -> Option<u64> {
         }
     }
     let sent_so_far = u64::from(attacker.1);
-    let ledger =
-        server.await_ledger(|ledger| ledger["received"]["datagrams"].as_u64() > Some(sent_so_far));
+    let ledger = server.await_ledger(|ledger| ledger["received"]["datagrams"].as_u64() > Some(sent_so_far));
     let number = |key: &Value| key.as_u64().unwrap();
     let (known, evicted) = (number(&ledger["received"]["sessions"]), number(&ledger["received"]["evicted"]));
     // Whether one is refused, or another gives way to it, is a matter of how fast they come.

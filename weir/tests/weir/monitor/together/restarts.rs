@@ -140,7 +140,11 @@ fn change_over() -> Option<Duration> {
         }
     };
     let longest = thread::scope(|scope| {
-        clients.map(|client| scope.spawn(move || watch(client))).map(|watching| watching.join().unwrap()).into_iter().max()
+        clients
+            .map(|client| scope.spawn(move || watch(client)))
+            .map(|watching| watching.join().unwrap())
+            .into_iter()
+            .max()
     });
     for viewer in &mut viewers {
         let ledger = viewer.ledger();

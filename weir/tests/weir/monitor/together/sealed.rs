@@ -77,9 +77,7 @@ fn forgers_of_a_sealed_station_are_refused_and_counted() {
         changed += 1;
     }
     let refused = |ledger: &Value, reason: &str| ledger["received"]["refused"][reason].as_u64().unwrap();
-    server.await_ledger(|ledger| {
-        ["unsigned", "changed", "forged"].iter().all(|reason| refused(ledger, reason) > 0)
-    });
+    server.await_ledger(|ledger| ["unsigned", "changed", "forged"].iter().all(|reason| refused(ledger, reason) > 0));
     drop(forgers);
     station.await_ledger(has_sent(500));
     let sent = sent(&station.stop());

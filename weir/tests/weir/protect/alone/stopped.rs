@@ -147,7 +147,8 @@ impl Network {
             skip("needs ExaBGP");
             return None;
         }
-        let helper = self.write("flow_to_nft.py", include_str!("../../../../../rooms/protect/tests/bgp/flow_to_nft.py"));
+        let helper =
+            self.write("flow_to_nft.py", include_str!("../../../../../rooms/protect/tests/bgp/flow_to_nft.py"));
         let text = include_str!("../../../../../rooms/protect/tests/bgp/exabgp.conf").replace("10.9.0.2", "10.9.0.3");
         let run = format!("{} {} {}", python.display(), helper.display(), nft.display());
         let file = self.write("exabgp.conf", &text.replace("@RUN@", &run));

@@ -164,8 +164,7 @@ fn its_own_datagrams_do_not_call_for_more() {
     be_still(&other);
     let sink = other.run(|| UdpSocket::bind((other.v4, 6343)).unwrap());
     let to = other.v4.to_string();
-    let command =
-        crate::weir(&["sflow", "agent", "--json", "--to", &to, "--polling", "1h", "--sampling", "1"]);
+    let command = crate::weir(&["sflow", "agent", "--json", "--to", &to, "--polling", "1h", "--sampling", "1"]);
     let mut agent = Agent::spawn_in(&one.ns, command);
     // One of the start, and nothing in the seconds after it, though each datagram is a packet to be sampled.
     let ledger = agent.await_ledger(|ledger| ledger["elapsed_s"].as_f64().unwrap() > 2.5);

@@ -67,7 +67,8 @@ impl Serve {
             said.iter().rev().find_map(|line| what(line)).unwrap_or_else(|| panic!("no address in {said:#?}"))
         };
         let rest = find(|line| line.split_once("http://")?.1.split('/').next()?.parse().ok());
-        let listener = |line: &str| line.split_once("listener ")?.1.split_once(": ")?.1.split(", ").next()?.parse().ok();
+        let listener =
+            |line: &str| line.split_once("listener ")?.1.split_once(": ")?.1.split(", ").next()?.parse().ok();
         let address = find(listener);
         Self { started, rest, address }
     }

@@ -154,7 +154,8 @@ fn a_symbolic_link_is_refused() {
     std::os::unix::fs::symlink(file.dir.path().join("elsewhere"), &state).unwrap();
     let expected = format!("state: {}: it is a symbolic link, which is never followed: name the file", state.display());
     for check in [&["--check"][..], &[]] {
-        let Ended { status, stderr: said, .. } = Ended::of(&mut weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()));
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()));
         assert_eq!((status, said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(&expected), "{said}");
     }
