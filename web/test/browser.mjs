@@ -99,6 +99,8 @@ export class Browser {
 
   /** What axe finds, in words. */
   async axe() {
+    // Each takes some time: whoever waits for a line is to see that it goes on.
+    console.log(`axe looks at ${this.page.url()}`);
     await this.page.evaluate(AXE);
     const { violations } = await this.page.evaluate(() => globalThis.axe.run());
     return violations.map(

@@ -710,6 +710,7 @@ async function memory() {
         return performance.memory.usedJSHeapSize / 1e6;
       }),
     );
+    console.log(`${heaps.at(-1).toFixed(2)} MB`);
   }
   const half = Math.floor(heaps.length / 2);
   const [before, after] = [Math.min(...heaps.slice(0, half)), Math.min(...heaps.slice(half))];
