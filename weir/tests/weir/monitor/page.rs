@@ -25,7 +25,7 @@ fn the_page_shows_every_peak_and_no_line_across_a_gap() {
 mod alone {
     /// All of it, frames of 64 plots, and memory.
     #[test]
-    #[ignore = "long: 90 s"]
+    #[ignore = "long: 80 s"]
     fn the_page_keeps_up_with_64_signals() {
         super::run(true);
     }

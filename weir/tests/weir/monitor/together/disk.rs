@@ -72,7 +72,7 @@ mod alone {
     use super::*;
 
     #[test]
-    #[ignore = "long: 6 s"]
+    #[ignore = "long: 4 s"]
     fn a_viewer_is_in_time_while_the_disk_is_full() {
         let Some(ages) = beside_a_full_disk(500_000) else { return };
         let (median, late) = (ages[ages.len() / 2], ages[ages.len() * 99 / 100]);

@@ -86,7 +86,7 @@ fn hostile_datagrams_harm_nobody() {
 }
 
 #[test]
-#[ignore = "long: 6 s"]
+#[ignore = "long: 5 s"]
 fn many_hostile_datagrams_take_little_memory() {
     let Some(resident) = hostile(10_000, 10_000) else { return };
     eprintln!("{} MiB", resident >> 20);

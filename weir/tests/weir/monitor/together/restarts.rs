@@ -166,7 +166,7 @@ mod alone {
     use super::*;
 
     #[test]
-    #[ignore = "long: 5 s"]
+    #[ignore = "long: 4 s"]
     fn viewers_change_over_at_once() {
         let Some(longest) = change_over() else { return };
         eprintln!("viewers saw nothing new for {longest:?}");

@@ -340,7 +340,7 @@ fn a_flood_is_dropped_and_stays_so_over_a_kill() {
 }
 
 #[test]
-#[ignore = "long: 40 s"]
+#[ignore = "long: 12 s"]
 fn floods_are_dropped_within_a_second() {
     let Some(network) = Network::create() else { return };
     let Some((serve, _programs)) = scene(&network) else { return };
@@ -374,7 +374,7 @@ fn floods_are_dropped_within_a_second() {
 }
 
 #[test]
-#[ignore = "long: 30 s"]
+#[ignore = "long: 9 s"]
 fn frr_and_a_program_behind_exabgp_stop_floods_too() {
     let Some(network) = Network::create() else { return };
     let (Some(_gobgpd), Some(_frr), Some(_exabgp)) = (network.gobgpd(), network.frr(), network.exabgp()) else {

@@ -23,7 +23,7 @@ fn prometheus_has_what_is_told() {
 
 mod alone {
     #[test]
-    #[ignore = "long: 20 s"]
+    #[ignore = "long: 9 s"]
     fn prometheus_has_the_true_rates() {
         super::scrape(5.0);
     }

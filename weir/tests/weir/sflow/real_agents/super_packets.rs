@@ -19,13 +19,13 @@ mod alone {
     use super::*;
 
     #[test]
-    #[ignore = "long: 50 s"]
+    #[ignore = "long: 61 s"]
     fn rates_of_super_packets_are_true() {
         rates_are_true(&[]);
     }
 
     #[test]
-    #[ignore = "long: 50 s"]
+    #[ignore = "long: 66 s"]
     fn without_ebpf_rates_of_super_packets_are_true() {
         let Some(setpriv) = weir_testbed::program("setpriv") else { return };
         let setpriv = setpriv.display().to_string();
