@@ -6,6 +6,20 @@ import { chromium } from 'playwright-core';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 
+/** Whether all is looked at, and times are judged. */
+export const LONG = process.env.LONG !== '';
+
+export async function check(what, run) {
+  const begin = performance.now();
+  await run();
+  console.log(`ok: ${what} (${Math.round(performance.now() - begin)} ms)`);
+}
+
+/** The same, of what takes its time. */
+export async function checkLong(what, run) {
+  if (LONG) await check(what, run);
+}
+
 export class Browser {
   /** Errors of the console, exceptions and violations of the policy. */
   faults = [];
@@ -85,6 +99,8 @@ export class Browser {
 
   /** What axe finds, in words. */
   async axe() {
+    // Each takes some time: whoever waits for a line is to see that it goes on.
+    console.log(`axe looks at ${this.page.url()}`);
     await this.page.evaluate(AXE);
     const { violations } = await this.page.evaluate(() => globalThis.axe.run());
     return violations.map(

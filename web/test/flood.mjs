@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Browser } from './browser.mjs';
+import { Browser, check } from './browser.mjs';
 import { Server } from './server.mjs';
 import { Agent, RATE, Sender } from './traffic.mjs';
 
@@ -64,11 +64,6 @@ try {
   await browser.end();
   await server.end('SIGKILL');
   rmSync(directory, { recursive: true });
-}
-
-async function check(what, run) {
-  await run();
-  console.log(`ok: ${what}`);
 }
 
 /** What the agent samples in a tenth of a second, and each second what it has counted. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { mkdirSync, readFileSync } from 'node:fs';
-import { Browser } from './browser.mjs';
+import { Browser, check, checkLong } from './browser.mjs';
 import { Server } from './server.mjs';
 import { Agent, Network, Sender } from './traffic.mjs';
 
@@ -44,18 +44,18 @@ try {
   await check('it opens, and says that it is live', opens);
   await check('what is wrong is at the top', worstFirst);
   await check('names of others are shown, not obeyed', names);
-  await check('interfaces are used as REST says', interfaces);
+  await checkLong('interfaces are used as REST says', interfaces);
   await check('a click on a key narrows, and an address brings it back', narrows);
-  await check('a definition is tried, its mistake pointed at, and kept', defines);
-  await check('what is called so is found', searches);
-  await check('seven tabs and more have one connection', tabs);
-  await check('without shared workers each tab has a connection of its own', alone);
-  await check('frames come in time while all moves', frames);
+  await checkLong('a definition is tried, its mistake pointed at, and kept', defines);
+  await checkLong('what is called so is found', searches);
+  await checkLong('seven tabs and more have one connection', tabs);
+  await checkLong('without shared workers each tab has a connection of its own', alone);
+  await checkLong('frames come in time while all moves', frames);
   await network.stop();
   await check('the screen says what REST says', equalsRest);
-  await check('CSV and PNG have what is shown', saves);
-  await check('it is usable by keyboard', keyboard);
-  await check('axe finds nothing, and nothing overflows, at 1400 and 400 px, light and dark', looks);
+  await checkLong('CSV and PNG have what is shown', saves);
+  await checkLong('it is usable by keyboard', keyboard);
+  await checkLong('axe finds nothing, and nothing overflows, at 1400 and 400 px, light and dark', looks);
   const faults = browser.faults.splice(0);
   assert.deepEqual(faults, [], 'errors of the console, and violations of the policy');
   await check('it says when the analyser is gone, and comes back by itself', comesBack);
@@ -64,11 +64,6 @@ try {
   sender.close();
   await browser.end();
   await server.end('SIGKILL');
-}
-
-async function check(what, run) {
-  await run();
-  console.log(`ok: ${what}`);
 }
 
 async function opens() {

@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { createInterface } from 'node:readline';
-import { Browser } from './browser.mjs';
+import { Browser, check, checkLong } from './browser.mjs';
 
 const { HTTP, ALICE, BOB, SHOTS } = process.env;
 const answers = createInterface({ input: process.stdin })[Symbol.asyncIterator]();
@@ -24,8 +24,8 @@ try {
   await check('who did what is in the journal, what was in the history', past);
   await check('a stop asks twice, and is at the top', stops);
   await check('what still stands, and a stop that the journal lacks, are told', stands);
-  await check('axe finds nothing, and nothing overflows, at 400 to 1400 px, light and dark', looks);
-  await check('it is usable by keyboard', keyboard);
+  await checkLong('axe finds nothing, and nothing overflows, at 400 to 1400 px, light and dark', looks);
+  await checkLong('it is usable by keyboard', keyboard);
   await check('nothing to show is said', empty);
   // What the browser itself says of an answer that is no success.
   const faults = browser.faults.splice(0).filter(fault => !/status of (401|409)/.test(fault));
@@ -39,11 +39,6 @@ try {
   await browser.end();
 }
 process.exit(0);
-
-async function check(what, run) {
-  await run();
-  console.log(`ok: ${what}`);
-}
 
 /** Has the server do something. */
 async function order(what) {

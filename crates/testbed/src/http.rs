@@ -92,6 +92,13 @@ impl Asked {
 }
 
 impl Answer {
+    /// What is wrong, as a body says that is JSON.
+    #[track_caller]
+    pub fn error(&self) -> String {
+        let body: Value = serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body));
+        body["error"].as_str().unwrap_or_default().to_owned()
+    }
+
     /// The body, which is JSON, of an answer with status 200.
     #[track_caller]
     pub fn json(&self) -> Value {

@@ -153,11 +153,13 @@ impl Started {
         serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
     }
 
-    /// The ledger of a service now (SIGUSR1).
+    /// The ledger of a service now (SIGUSR1). It closes at every moment.
     #[track_caller]
     pub fn ledger(&mut self) -> Value {
         self.signal(Signal::SIGUSR1);
-        self.json()
+        let ledger = self.json();
+        assert_ne!(ledger["closed"], false, "{ledger:#}");
+        ledger
     }
 
     /// Asks for ledgers until one is as it should be.
@@ -194,10 +196,14 @@ impl Started {
         self.wait()
     }
 
-    /// Ends it as a service manager does, with success; its last line on standard output, which is JSON.
+    /// Ends it as a service manager does, with success; its last line on standard output, which is JSON: a ledger closes, and nothing
+    /// is left over.
     #[track_caller]
     pub fn stop(mut self) -> Value {
-        self.end().json()
+        let ledger = self.end().json();
+        assert_ne!(ledger["closed"], false, "{ledger:#}");
+        assert!(ledger["unexplained"] == 0 || ledger["unexplained"].is_null(), "{ledger:#}");
+        ledger
     }
 }
 

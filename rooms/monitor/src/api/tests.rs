@@ -1,11 +1,12 @@
 //! The page's server, over real sockets, by a client that shares no code with it.
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use serde_json::{Value, json};
+use weir_testbed::{await_that, http};
 use weir_wire::signal::{Block, Body, Cause, Channel, Datagram, Element, Gap, Rate, Values};
 
 use super::*;
@@ -102,22 +103,14 @@ fn append(small: &Small, from: u64, to: u64) {
 
 /// A WebSocket as RFC 6455 has it, or the status that was answered.
 fn follow(serving: &Serving, headers: &str) -> Result<BufReader<TcpStream>, u16> {
-    let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
-    let host = if headers.starts_with("Host:") { "" } else { "Host: localhost\r\n" };
-    let request = format!(
-        "GET /live HTTP/1.1\r\n{host}{headers}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
-         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n"
+    let headers = format!(
+        "{headers}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     );
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut reader = BufReader::new(stream);
-    let mut head = String::new();
-    while !head.ends_with("\r\n\r\n") {
-        assert_ne!(reader.read_line(&mut head).unwrap(), 0, "ended in {head:?}");
-    }
-    let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+    let asked = http::ask(serving.local_addr(), "GET", "/live", &headers, "");
     // The example of the RFC, 1.3.
-    assert!(status != 101 || head.to_lowercase().contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{head}");
-    if status == 101 { Ok(reader) } else { Err(status) }
+    assert!(asked.status != 101 || asked.head.contains("s3pplmbitxaq9kygzzhzrbk+xoo="), "{}", asked.head);
+    if asked.status == 101 { Ok(asked.body) } else { Err(asked.status) }
 }
 
 /// A frame: opcode and contents.
@@ -157,13 +150,8 @@ fn get(serving: &Serving, target: &str) -> (u16, String) {
 }
 
 fn ask(serving: &Serving, method: &str, target: &str, headers: &str) -> (u16, String) {
-    let mut stream = TcpStream::connect(serving.local_addr()).unwrap();
-    let request = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
-    stream.write_all(request.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
+    let answer = http::ask(serving.local_addr(), method, target, headers, "").answer();
+    (answer.status, answer.body)
 }
 
 /// Every sample once, as itself or in a bucket whose extremes are its own, or in a gap; from the past into the present.
@@ -304,9 +292,7 @@ fn garbage_is_counted_and_who_just_goes_is_not() {
     let mut reader = follow(&serving, "").unwrap();
     frame(&mut reader);
     drop(reader);
-    while page()["clients_now"] != 0 {
-        std::thread::sleep(std::time::Duration::from_millis(10));
-    }
+    await_that("it to be gone", || page()["clients_now"] == 0);
     assert_eq!((&page()["ended_mistaken"], &page()["clients"]), (&json!(1), &json!(2)));
 }
 

@@ -1,6 +1,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_testbed::await_that as until;
+
 use super::*;
 use crate::config::{self, Context};
 use crate::journal::What;
@@ -190,14 +192,8 @@ fn a_flood_is_on_the_board_soon() {
         outlets[number as usize % 2].sample(&sighting(begin + number * 1_000_000, 100.0));
         outlets[number as usize % 2].flush();
     }
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    let attack = loop {
-        if let Some(attack) = board.borrow_and_update().attacks.first() {
-            break attack.clone();
-        }
-        assert!(std::time::Instant::now() < deadline, "no attack");
-        std::thread::sleep(Duration::from_millis(1));
-    };
+    until("an attack", || !board.borrow_and_update().attacks.is_empty());
+    let attack = board.borrow().attacks[0].clone();
     assert_eq!(attack.refusal.as_ref().map(|refusal| refusal.limit), Some("doubt"), "nobody is on the list");
     assert_eq!(attack.detection.target.prefix, "192.0.2.7/32".parse().unwrap());
     let denied = room.commands().ask(Command::Approve { id: attack.id }, "anna").unwrap_err();
@@ -353,16 +349,6 @@ fn who_has_stopped_everything_sees_that_at_once() {
         room.commands().ask(Command::Stop, &by).unwrap();
         assert_eq!(board.borrow().stopped.as_ref().map(|stopped| stopped.by.clone()), Some(by));
         room.commands().ask(Command::Resume, "anna").unwrap();
-    }
-}
-
-/// Waits until something holds.
-#[track_caller]
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
-    while !holds() {
-        assert!(std::time::Instant::now() < deadline, "{what}");
-        std::thread::sleep(Duration::from_millis(5));
     }
 }
 

@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use weir_testbed::program;
+use weir_testbed::{Started, program};
 
-use crate::network::{Network, Process, until};
+use crate::network::{Network, spawn, until};
 
 /// A capture that goes on.
 pub(crate) struct Capture {
-    tcpdump: Process,
+    tcpdump: Started,
     tshark: PathBuf,
     file: PathBuf,
 }
@@ -25,7 +24,7 @@ impl Network {
         let mut command = Command::new(tcpdump);
         command.args(["-i", "speaker", "-n", "-U", "--immediate-mode", "-Z", "root", "-w"]);
         command.arg(&file).args(["port", "179"]);
-        let tcpdump = self.spawn(&self.router, "tcpdump", &mut command);
+        let tcpdump = spawn(&self.router, command);
         // It writes the head when it listens.
         until("a capture", || fs::metadata(&file).is_ok_and(|file| file.len() > 0));
         Some(Capture { tcpdump, tshark, file })
@@ -38,8 +37,7 @@ impl Capture {
         until("the last message in the capture", || {
             fs::read(&self.file).unwrap().windows(last.len()).any(|bytes| bytes == last)
         });
-        self.tcpdump.signal(Signal::SIGTERM);
-        self.tcpdump.0.wait().unwrap();
+        self.tcpdump.end();
         Reading { tshark: self.tshark, file: self.file }
     }
 }

@@ -6,9 +6,9 @@ use std::process::Command;
 
 use weir_protect::bgp::Settings;
 use weir_protect::model::{Action, Ports, Route, Rule};
-use weir_testbed::{program, skip, turn};
+use weir_testbed::{PATIENCE, program, skip};
 
-use crate::network::{Network, PATIENCE, blackhole, gobgpds, router, settings, until};
+use crate::network::{Network, blackhole, gobgpds, router, settings, spawn, until};
 
 const TARGETS: [&str; 2] = ["10.9.2.7", "fd09:2::7"];
 
@@ -31,8 +31,8 @@ fn drops(network: &Network, settings: Settings) {
 }
 
 #[test]
+#[ignore = "long: 8 s"]
 fn bird_drops() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
@@ -42,7 +42,6 @@ fn bird_drops() {
 
 #[test]
 fn frr_drops() {
-    let _turn = turn();
     let Some(network) = Network::create() else { return };
     let (Some(_gobgpd), Some(zebra), Some(bgpd)) = (network.gobgpd("gobgpd", true), program("zebra"), program("bgpd"))
     else {
@@ -55,14 +54,11 @@ fn frr_drops() {
         let (file, folder) = (network.file(&format!("{name}.conf"), text), network.folder.path().display().to_string());
         let script = "mount --bind \"$0\" /etc/group; exec \"$@\"";
         let mut command = Command::new("unshare");
-        command
-            .args(["--mount", "sh", "-ec", script])
-            .arg(&groups)
-            .arg(program)
-            .args(["-u", "root", "-g", "root", "-f"]);
+        command.args(["--mount", "sh", "-ec", script]).arg(&groups).arg(program);
+        command.args(["-u", "root", "-g", "root", "-f"]);
         command.arg(file).args(["-z", &format!("{folder}/zserv"), "--vty_socket", &folder, "-P", "0"]);
         command.args(["-i", &format!("{folder}/{name}.pid")]);
-        network.spawn(&network.router, name, &mut command)
+        spawn(&network.router, command)
     };
     let nowhere = "ip route 192.0.2.1/32 blackhole\nipv6 route 100::1/128 blackhole\n";
     network.script(&network.router, "ip route add blackhole 192.0.2.1; ip route add blackhole 100::1");
@@ -74,8 +70,8 @@ fn frr_drops() {
 
 /// FlowSpec, as a program behind ExaBGP makes nftables of it: neither BIRD nor FRR enforces it.
 #[test]
+#[ignore = "long: 9 s"]
 fn flowspec_is_enforced_by_exabgp_and_nft() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(python), Some(nft)) =
@@ -93,7 +89,7 @@ fn flowspec_is_enforced_by_exabgp_and_nft() {
         let mut command = Command::new(&python);
         command.args(["-m", "exabgp", "server"]).arg(file).env("PYTHONPATH", place);
         command.env("exabgp_daemon_user", "root").env("exabgp_api_cli", "false");
-        let _exabgp = network.spawn(&network.router, "exabgp", &mut command);
+        let _exabgp = spawn(&network.router, command);
 
         let held = network.speaker(Settings { neighbours: vec![router()], ..settings() });
         held.speaker.want(Vec::new());

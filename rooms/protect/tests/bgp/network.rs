@@ -6,28 +6,24 @@
 //!                                 speaker 10.9.0.1 (gobgpd, and the room)
 //! ```
 
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use tempfile::TempDir;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_protect::bgp::{Instance, Neighbour, OnStop, Settings, Speaker, State};
 use weir_protect::model::{Action, Installed, Route, Rule};
+pub(crate) use weir_testbed::await_that as until;
 use weir_testbed::network::{end, namespace};
-use weir_testbed::program;
-
-/// What tests wait for at most.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+use weir_testbed::{Ended, PATIENCE, Started, program};
 
 /// Versions of gobgpd, as `program` knows them: Debian's, and version 4 where Go was at hand to build it.
 pub(crate) fn gobgpds() -> Vec<&'static str> {
@@ -88,11 +84,9 @@ impl Network {
     }
 
     pub(crate) fn script(&self, ns: &NetNs, script: &str) -> String {
-        let mut command = Command::new("sh");
-        let output = ns.run(|| command.args(["-ec", script]).output().unwrap()).unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success(), "{script}: {said}{}", String::from_utf8_lossy(&output.stderr));
-        said
+        let ended = ns.run(|| Ended::of(Command::new("sh").args(["-ec", script]))).unwrap();
+        assert_eq!(ended.status, Some(0), "{script}: {ended:?}");
+        ended.stdout
     }
 
     /// Writes a file, in which `@DIR@` is its folder.
@@ -102,35 +96,28 @@ impl Network {
         path
     }
 
-    /// Runs a program on a host until the value is dropped; what it says is in `NAME.log`.
-    pub(crate) fn spawn(&self, ns: &NetNs, name: &str, command: &mut Command) -> Process {
-        let log = File::create(self.folder.path().join(format!("{name}.log"))).unwrap();
-        command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
-        Process(ns.run(|| command.spawn().unwrap()).unwrap())
-    }
-
     /// gobgpd, with these neighbours in its own file.
     #[track_caller]
-    pub(crate) fn gobgpd(&self, name: &str, has_neighbours: bool) -> Option<Process> {
+    pub(crate) fn gobgpd(&self, name: &str, has_neighbours: bool) -> Option<Started> {
         self.gobgpd_with(name, if has_neighbours { include_str!("gobgpd-neighbour.toml") } else { "" })
     }
 
     /// gobgpd, with more in its file.
     #[track_caller]
-    pub(crate) fn gobgpd_with(&self, name: &str, more: &str) -> Option<Process> {
+    pub(crate) fn gobgpd_with(&self, name: &str, more: &str) -> Option<Started> {
         let head = "[global.config]\nas = 65001\nrouter-id = \"10.9.0.1\"\nlocal-address-list = [\"10.9.0.1\"]\n";
         let file = self.file("gobgpd.toml", &format!("{head}{more}"));
         let mut command = Command::new(program(name)?);
         command.arg("-f").arg(file).args(["--api-hosts", GOBGP, "--pprof-disable"]);
-        Some(self.spawn(&self.speaker, name, &mut command))
+        Some(spawn(&self.speaker, command))
     }
 
     #[track_caller]
-    pub(crate) fn bird(&self) -> Option<Process> {
+    pub(crate) fn bird(&self) -> Option<Started> {
         let file = self.file("bird.conf", include_str!("bird.conf"));
         let mut command = Command::new(program("bird")?);
         command.arg("-f").arg("-c").arg(file).arg("-s").arg(self.folder.path().join("bird.ctl"));
-        Some(self.spawn(&self.router, "bird", &mut command))
+        Some(spawn(&self.router, command))
     }
 
     pub(crate) fn speaker(&self, settings: Settings) -> Held {
@@ -159,23 +146,25 @@ impl Network {
         first.recv(&mut [0; 9]).is_ok()
     }
 
-    /// Lines of `ip monitor route` on the router, each with the time it came.
-    pub(crate) fn monitor(&self) -> (Process, Receiver<(Instant, String)>) {
+    /// `ip monitor route` on the router.
+    pub(crate) fn monitor(&self) -> Started {
         let mut command = Command::new("ip");
-        command.args(["monitor", "route"]).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut process = Process(self.router.run(|| command.spawn().unwrap()).unwrap());
-        let lines = BufReader::new(process.0.stdout.take().unwrap()).lines();
-        let (tell, hear) = mpsc::channel();
-        thread::spawn(move || lines.map_while(Result::ok).all(|line| tell.send((Instant::now(), line)).is_ok()));
+        command.args(["monitor", "route"]);
+        let (mut monitor, is_heard) = (spawn(&self.router, command), AtomicBool::new(false));
         // It says nothing when it listens: make something for it to say.
-        let began = Instant::now();
-        loop {
-            self.script(&self.router, "ip route add blackhole 198.51.100.1; ip route del blackhole 198.51.100.1");
-            if hear.recv_timeout(Duration::from_millis(50)).is_ok() {
-                return (process, hear);
-            }
-            assert!(began.elapsed() < PATIENCE, "ip monitor says nothing");
-        }
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                while !is_heard.load(Ordering::Relaxed) {
+                    self.script(
+                        &self.router,
+                        "ip route add blackhole 198.51.100.1; ip route del blackhole 198.51.100.1",
+                    );
+                }
+            });
+            monitor.next_line();
+            is_heard.store(true, Ordering::Relaxed);
+        });
+        monitor
     }
 
     /// The blackhole routes of the router's kernel.
@@ -191,20 +180,10 @@ impl Network {
 /// Where gobgpd listens.
 pub(crate) const GOBGP: &str = "127.0.0.1:50051";
 
-/// A program, killed when dropped.
-pub(crate) struct Process(pub(crate) Child);
-
-impl Process {
-    pub(crate) fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.0.id() as i32), signal).unwrap();
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        drop(self.0.kill());
-        drop(self.0.wait());
-    }
+/// Starts a program on a host.
+pub(crate) fn spawn(ns: &NetNs, mut command: Command) -> Started {
+    command.stdin(Stdio::null());
+    ns.run(|| Started::spawn(command)).unwrap()
 }
 
 /// A speaker whose state is waited for.
@@ -238,15 +217,6 @@ impl Held {
 
 pub(crate) fn are_installed(state: &State, routes: &[Route]) -> bool {
     routes.iter().all(|route| matches!(state.installed(route), Installed::Yes { .. }))
-}
-
-#[track_caller]
-pub(crate) fn until(what: &str, mut is: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !is() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        thread::sleep(Duration::from_millis(5));
-    }
 }
 
 pub(crate) fn settings() -> Settings {

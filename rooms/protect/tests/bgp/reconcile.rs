@@ -1,18 +1,18 @@
 //! What is in the table is what is wanted, whoever was away; what others put there stays.
 
 use std::env;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use weir_protect::bgp::{Instance, Neighbour, OnStop, Session, Settings};
 use weir_protect::model::{Action, Installed, Ports, Route, Rule};
-use weir_testbed::{program, turn};
+use weir_testbed::program;
 
-use crate::network::{Network, Process, are_installed, blackhole, blackholes, gobgpds, router, settings, until};
+use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, router, settings, spawn, until};
 
 /// Another speaker's routes have another number, though the same marker: they are as anybody's.
 #[test]
+#[ignore = "long: 20 s"]
 fn what_others_announce_stays() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
@@ -51,7 +51,6 @@ fn what_others_announce_stays() {
 /// What a Weir left behind whose journal is lost is nobody's: it goes when somebody asks for that, and nothing else does.
 #[test]
 fn what_another_weir_left_is_counted_and_swept_when_asked() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
@@ -73,7 +72,6 @@ fn what_another_weir_left_is_counted_and_swept_when_asked() {
 /// Of two routes for the same packets the first counts; what cannot be announced does not hinder the rest.
 #[test]
 fn each_route_is_told_how_it_stands() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(_gobgpd) = network.gobgpd(gobgpd, false) else { return };
@@ -100,8 +98,8 @@ fn each_route_is_told_how_it_stands() {
 
 /// A gobgpd that has IPv4 alone.
 #[test]
+#[ignore = "long: 1 s"]
 fn a_family_that_gobgpd_lacks_is_told() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let only = "[[global.afi-safis]]\n[global.afi-safis.config]\nafi-safi-name = \"ipv4-unicast\"\n";
@@ -118,8 +116,8 @@ fn a_family_that_gobgpd_lacks_is_told() {
 
 /// What was announced is found as it was announced: another start changes nothing.
 #[test]
+#[ignore = "long: 3 s"]
 fn what_is_there_is_not_announced_again() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(_gobgpd) = network.gobgpd(gobgpd, false) else { return };
@@ -140,6 +138,7 @@ fn what_is_there_is_not_announced_again() {
 /// This test in another process announces a thousand routes, and is killed while it does; what it has left is adopted, changed
 /// to what is wanted then, and withdrawn.
 #[test]
+#[ignore = "long: 8 s"]
 fn what_a_killed_weir_has_left_is_taken_over() {
     const NAME: &str = "reconcile::what_a_killed_weir_has_left_is_taken_over";
     if env::var_os("WEIR_TEST_ROLE").is_some() {
@@ -151,14 +150,13 @@ fn what_a_killed_weir_has_left_is_taken_over() {
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
         for _ in 0..3 {
             let mut command = Command::new(env::current_exe().unwrap());
-            command.args(["--exact", NAME]).env("WEIR_TEST_ROLE", "killed").stdout(Stdio::null());
-            let other = Process(network.speaker.run(|| command.spawn().unwrap()).unwrap());
+            command.args(["--exact", NAME]).env("WEIR_TEST_ROLE", "killed").arg("--include-ignored");
+            let other = spawn(&network.speaker, command);
             until("some of its routes", || network.blackholes() > 300);
             drop(other);
             let held = network.speaker(settings());
@@ -179,8 +177,8 @@ fn what_a_killed_weir_has_left_is_taken_over() {
 
 /// Somebody deletes what is ours: it comes back by itself.
 #[test]
+#[ignore = "long: 10 s"]
 fn what_was_deleted_comes_back() {
-    let _turn = turn();
     let Some(network) = Network::create() else { return };
     let (Some(_gobgpd), Some(gobgp)) = (network.gobgpd("gobgpd", false), program("gobgp")) else { return };
     let held = network.speaker(settings());
@@ -193,8 +191,8 @@ fn what_was_deleted_comes_back() {
 
 /// The neighbours of the settings are added once; those that are no longer among them go, those of gobgpd's own file stay.
 #[test]
+#[ignore = "long: 1 s"]
 fn neighbours_are_as_the_settings_have_them() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(_gobgpd) = network.gobgpd(gobgpd, true) else { return };

@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_protect::bgp::Settings;
-use weir_testbed::turn;
 
 use crate::capture::nlri;
 use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, router, settings, until};
@@ -53,8 +52,8 @@ fn leaked(network: &Network, target: IpAddr, what: impl FnOnce()) -> (usize, Dur
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn a_restart_of_gobgpd_lets_nothing_through_where_neighbours_come_last() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(first), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
@@ -89,8 +88,8 @@ fn a_restart_of_gobgpd_lets_nothing_through_where_neighbours_come_last() {
 
 /// With the neighbour in gobgpd's own file, the session is there before the routes: the gap that the order above closes.
 #[test]
+#[ignore = "long: 3 s"]
 fn a_restart_of_gobgpd_with_neighbours_of_its_own_is_reconciled() {
-    let _turn = turn();
     let Some(network) = Network::create() else { return };
     let (Some(first), Some(_bird)) = (network.gobgpd("gobgpd", true), network.bird()) else { return };
     let Some(capture) = network.capture() else { return };
@@ -121,8 +120,8 @@ fn a_restart_of_gobgpd_with_neighbours_of_its_own_is_reconciled() {
 
 /// Killed while a thousand routes are announced, again and again.
 #[test]
+#[ignore = "long: 3 s"]
 fn a_gobgpd_that_is_killed_on_the_way_gets_all_of_them() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(mut running) = network.gobgpd(gobgpd, false) else { return };

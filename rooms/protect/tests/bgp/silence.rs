@@ -3,15 +3,15 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::signal::Signal;
 use weir_protect::bgp::{OnStop, Session, Settings, State};
 use weir_protect::model::Installed;
+use weir_testbed::PATIENCE;
 use weir_testbed::random::Source;
-use weir_testbed::turn;
 
-use crate::network::{Network, PATIENCE, are_installed, blackhole, blackholes, gobgpds, settings};
+use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, settings};
 
 fn why(state: &State) -> Option<String> {
     match &state.session {
@@ -22,17 +22,16 @@ fn why(state: &State) -> Option<String> {
 
 /// Nobody waits for it: neither who wants routes nor who ends.
 #[test]
+#[ignore = "long: 9 s"]
 fn a_gobgpd_that_hangs_is_noticed_and_caught_up_with() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(running) = network.gobgpd(gobgpd, false) else { return };
         let held = network.speaker(Settings { on_stop: OnStop::Withdraw, ..settings() });
         held.install(&blackholes(10));
         running.signal(Signal::SIGSTOP);
-        let began = Instant::now();
         held.speaker.want(blackholes(20));
-        assert!(began.elapsed() < Duration::from_secs(1));
+        assert_eq!(why(&held.speaker.state()), None, "it has waited");
         held.until("noticed", |state| why(state).as_deref() == Some("it does not answer"));
         assert_eq!(held.speaker.state().installed(&blackhole("10.9.4.1/32")), Installed::Waiting);
         running.signal(Signal::SIGCONT);
@@ -40,7 +39,7 @@ fn a_gobgpd_that_hangs_is_noticed_and_caught_up_with() {
         running.signal(Signal::SIGSTOP);
         let began = Instant::now();
         drop(held);
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        assert!(began.elapsed() < PATIENCE, "{:?}", began.elapsed());
     }
 }
 

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use weir_protect::bgp::Settings;
 use weir_protect::model::{Action, Icmp, Ports, Route, Rule, TcpFlags};
-use weir_testbed::turn;
 
 use crate::capture::{Reading, nlri};
 use crate::network::{Network, blackhole, gobgpds, router, settings};
@@ -59,8 +58,8 @@ pub(crate) fn meant() -> Vec<(Route, &'static str)> {
 }
 
 #[test]
+#[ignore = "long: 4 s"]
 fn tshark_reads_what_was_meant() {
-    let _turn = turn();
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };

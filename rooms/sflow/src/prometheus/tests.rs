@@ -1,12 +1,13 @@
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use serde_json::json;
 use tempfile::TempDir;
+use weir_testbed::Started;
 
 use super::{DEFINITIONS, Scraped};
 use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
@@ -110,18 +111,18 @@ fn promtool_accepts_the_metrics() {
         "/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes",
     ] {
         let mut command = Command::new(&promtool);
-        command.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut checking = command.spawn().unwrap();
-        checking.stdin.take().unwrap().write_all(get(&serving, target).body.as_bytes()).unwrap();
-        let output = checking.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.trim().is_empty(), "{target}: {said}");
+        command.args(["check", "metrics"]).stdin(Stdio::piped());
+        let mut checking = Started::spawn(command);
+        checking.stdin().write_all(get(&serving, target).body.as_bytes()).unwrap();
+        let ended = checking.wait();
+        let said = ended.stdout + &ended.stderr;
+        assert!(ended.status == Some(0) && said.trim().is_empty(), "{target}: {said}");
     }
 }
 
 /// A Prometheus that ends with its test.
 struct Prometheus {
-    process: Child,
+    _started: Started,
     address: SocketAddr,
     _place: TempDir,
 }
@@ -129,7 +130,7 @@ struct Prometheus {
 impl Prometheus {
     /// Scrapes these paths of a server each second.
     fn start(serving: &Serving, paths: &[&str]) -> Option<Self> {
-        let (program, setpriv) = (weir_testbed::program("prometheus")?, weir_testbed::program("setpriv")?);
+        let program = weir_testbed::program("prometheus")?;
         let place = tempfile::tempdir().unwrap();
         let jobs = paths.iter().enumerate().map(|(index, path)| {
             let (path, query) = path.split_once('?').unwrap_or((path, ""));
@@ -149,19 +150,14 @@ impl Prometheus {
         let configuration = json!({"global": global, "scrape_configs": jobs.collect::<Vec<_>>()});
         let file = place.path().join("prometheus.yml");
         fs::write(&file, configuration.to_string()).unwrap();
-        let mut command = Command::new(setpriv);
-        command.args(["--pdeathsig", "KILL", "--"]).arg(program).arg("--web.listen-address=127.0.0.1:0");
-        command.arg(format!("--config.file={}", file.display()));
+        let mut command = Command::new(program);
+        command.arg("--web.listen-address=127.0.0.1:0").arg(format!("--config.file={}", file.display()));
         command.arg(format!("--storage.tsdb.path={}", place.path().join("data").display()));
-        let mut process = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-        let mut log = BufReader::new(process.stderr.take().unwrap()).lines();
-        let address = log.by_ref().map(Result::unwrap).find_map(|line| {
-            let address = line.split("\"Listening on\" address=").nth(1)?.split_whitespace().next()?;
-            address.trim_matches('"').parse().ok()
-        });
-        // Whatever it says later must not fill the pipe.
-        thread::spawn(move || log.for_each(drop));
-        Some(Self { process, address: address.expect("tells where it listens"), _place: place })
+        let mut started = Started::spawn(command);
+        let listening = "\"Listening on\" address=";
+        let line = started.line(listening);
+        let address = line.split_once(listening).unwrap().1.split_whitespace().next().unwrap();
+        Some(Self { _started: started, address: address.trim_matches('"').parse().unwrap(), _place: place })
     }
 
     /// The first result of a query that has one.
@@ -175,13 +171,6 @@ impl Prometheus {
             }
             thread::sleep(Duration::from_millis(50));
         }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
     }
 }
 

@@ -1,19 +1,16 @@
 //! `weir monitor record`, `export` and `replay`: what was sent, by a sender of the test's own, is what readers of others' making find.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use serde_json::Value;
+use nix::sys::signal::Signal;
 use tempfile::TempDir;
-use weir_testbed::{program, skip};
+use weir_testbed::{Ended, Started, await_that, program, skip};
 
-use crate::service::{Machine, PATIENCE, WEIR, weir};
+use crate::service::Machine;
+use crate::{WEIR, weir};
 
 /// A sender of one channel: 1 kHz, f32, each sample its own index.
 struct Sender {
@@ -84,70 +81,16 @@ impl Sender {
     }
 }
 
-/// A recorder; killed when dropped.
-struct Recorder {
-    child: Child,
-    stdout: BufReader<std::process::ChildStdout>,
-}
-
-impl Recorder {
-    fn start(machine: &Machine, mut command: Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = machine.run(move || command.spawn().unwrap());
-        let mut stderr = BufReader::new(child.stderr.take().unwrap());
-        let mut said = String::new();
-        while !said.contains("ready") {
-            assert!(stderr.read_line(&mut said).unwrap() > 0, "{said}");
-        }
-        // What it says later is to have room.
-        std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        Self { child, stdout }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    #[track_caller]
-    fn await_ledger(&mut self, mut is_reached: impl FnMut(&Value) -> bool) {
-        let begin = Instant::now();
-        loop {
-            self.signal(Signal::SIGUSR1);
-            let mut line = String::new();
-            self.stdout.read_line(&mut line).unwrap();
-            let ledger: Value = serde_json::from_str(&line).unwrap();
-            if is_reached(&ledger) {
-                return;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{ledger:#}");
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    #[track_caller]
-    fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        assert!(self.child.wait().unwrap().success());
-        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
-        assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
-        ledger
-    }
-}
-
-impl Drop for Recorder {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn record(directory: &Path) -> Command {
+#[track_caller]
+fn record(machine: &Machine, directory: &Path) -> Started {
     let mut command = weir(&["monitor", "record", "--json", "--listen", LISTEN, "--leave", "0", "--dir"]);
     command.arg(directory);
-    command
+    machine.run(|| Started::ready(command))
+}
+
+/// What it prints on standard output, and says, of these files.
+fn export(flags: &[&str], files: &[PathBuf]) -> Ended {
+    Ended::of(weir(&["monitor", "export"]).args(flags).args(files))
 }
 
 fn files(directory: &Path) -> Vec<PathBuf> {
@@ -159,7 +102,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 /// 1,000 samples of which a tenth, in two places and at the end, does not come; the files.
 fn recorded(machine: &Machine, directory: &Path) -> Vec<PathBuf> {
-    let mut recorder = Recorder::start(machine, record(directory));
+    let mut recorder = record(machine, directory);
     let mut sender = Sender::new(machine, 7);
     sender.tell();
     for number in 0..20 {
@@ -180,9 +123,9 @@ fn python(code: &str, arguments: &[&Path]) -> Option<String> {
         skip("needs mcap from PyPI");
         return None;
     }
-    let output = Command::new(python).args(["-c", code]).args(arguments).env("PYTHONPATH", place).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
+    let ended = Ended::of(Command::new(python).args(["-c", code]).args(arguments).env("PYTHONPATH", place));
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+    Some(ended.stdout)
 }
 
 #[test]
@@ -192,9 +135,8 @@ fn what_others_read_is_what_was_sent() {
     let files = recorded(&machine, dir.path());
     assert_eq!(files.len(), 1);
 
-    let csv = weir(&["monitor", "export"]).arg(&files[0]).output().unwrap();
-    assert!(csv.status.success(), "{}", String::from_utf8_lossy(&csv.stderr));
-    let text = String::from_utf8(csv.stdout).unwrap();
+    let Ended { status, stdout: text, stderr } = export(&[], &files);
+    assert_eq!(status, Some(0), "{stderr}");
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let (mut next, mut missing) = (0, 0);
     for row in reader.records() {
@@ -220,17 +162,14 @@ fn what_others_read_is_what_was_sent() {
     assert!(left.status.success() && left.stderr.is_empty(), "{}", String::from_utf8_lossy(&left.stderr));
 
     let table = dir.path().join("table.csv");
-    let arguments = ["monitor", "export", "--out", table.to_str().unwrap()];
-    let first = weir(&arguments).arg(&files[0]).output().unwrap();
-    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    let flags = ["--out", table.to_str().unwrap()];
+    let first = export(&flags, &files);
+    assert_eq!(first.status, Some(0), "{}", first.stderr);
     assert_eq!(fs::read_to_string(&table).unwrap(), text);
     // What is there is not written over.
-    let again = weir(&arguments).arg(&files[0]).output().unwrap();
-    let said = String::from_utf8(again.stderr).unwrap();
-    assert!(
-        again.status.code() == Some(1) && said.ends_with("there is such a file (choose another name, or remove it)\n"),
-        "{said}"
-    );
+    let Ended { status, stderr: said, .. } = export(&flags, &files);
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said.ends_with("there is such a file (choose another name, or remove it)\n"), "{said}");
 
     let Some(sums) = python(READ_MCAP, &[&files[0]]) else { return };
     assert_eq!(sums, "/bench/full/ramp, \"slow\" V 900 100 437050.0 484.5 weir.Block\n");
@@ -257,11 +196,11 @@ fn a_replay_is_what_was_recorded() {
     let dir = TempDir::new().unwrap();
     let files = recorded(&machine, dir.path());
     let again = TempDir::new().unwrap();
-    let mut recorder = Recorder::start(&machine, record(again.path()));
-    let replay =
-        machine.run(|| weir(&["monitor", "replay", "--speed", "max", "--to", LISTEN]).arg(&files[0]).output().unwrap());
-    let said = String::from_utf8(replay.stderr).unwrap();
-    assert!(replay.status.success() && said.starts_with("900 samples and 100 missing ones in "), "{said}");
+    let mut recorder = record(&machine, again.path());
+    let mut replay = weir(&["monitor", "replay", "--speed", "max", "--to", LISTEN]);
+    let Ended { status, stderr: said, .. } = machine.run(|| Ended::of(replay.arg(&files[0])));
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.starts_with("900 samples and 100 missing ones in "), "{said}");
     recorder.await_ledger(|ledger| ledger["archive"]["came"] == 1000);
     let ledger = recorder.stop();
     assert_eq!((&ledger["archive"]["kept"], &ledger["archive"]["missing"]), (&900.into(), &100.into()), "{ledger:#}");
@@ -273,32 +212,29 @@ fn a_replay_is_what_was_recorded() {
 fn a_recorder_that_is_killed_leaves_what_it_had() {
     let Some(machine) = Machine::new() else { return };
     let dir = TempDir::new().unwrap();
-    let mut recorder = Recorder::start(&machine, record(dir.path()));
+    let mut recorder = record(&machine, dir.path());
     let mut sender = Sender::new(&machine, 7);
     sender.tell();
     (0..10).for_each(|_| sender.send(50, true));
     recorder.await_ledger(|ledger| ledger["archive"]["kept"] == 500);
-    recorder.signal(Signal::SIGKILL);
-    recorder.child.wait().unwrap();
-    let cut = &files(dir.path())[0];
-    let export = weir(&["monitor", "export"]).arg(cut).output().unwrap();
-    let said = String::from_utf8(export.stderr).unwrap();
+    drop(recorder);
+    let cut = files(dir.path());
+    let Ended { status, stdout, stderr: said } = export(&[], &cut);
     // It is not all that was recorded: who reads it by a program has to know.
     let lines: Vec<&str> = said.lines().collect();
-    assert_eq!((export.status.code(), lines[0]), (Some(1), "500 rows: 500 samples, 0 of them missing"), "{said}");
+    assert_eq!((status, lines[0]), (Some(1), "500 rows: 500 samples, 0 of them missing"), "{said}");
     assert!(
         lines.len() == 2 && lines[1].contains(": damaged behind ") && said.contains("it ends in the middle"),
         "{said}"
     );
-    assert_eq!(String::from_utf8(export.stdout).unwrap().lines().count(), 501);
+    assert_eq!(stdout.lines().count(), 501);
     // Nor is a table thrown away that has a name.
     let table = dir.path().join("table.csv");
-    let export = weir(&["monitor", "export", "--out", table.to_str().unwrap()]).arg(cut).output().unwrap();
-    assert_eq!(export.status.code(), Some(1));
+    assert_eq!(export(&["--out", table.to_str().unwrap()], &cut).status, Some(1));
     assert_eq!(fs::read_to_string(table).unwrap().lines().count(), 501);
     // What was sent before the next recorder ran is missing, whatever the order of the files.
     sender.send(50, false);
-    let mut recorder = Recorder::start(&machine, record(dir.path()));
+    let mut recorder = record(&machine, dir.path());
     sender.tell();
     sender.send(50, true);
     sender.end();
@@ -306,10 +242,8 @@ fn a_recorder_that_is_killed_leaves_what_it_had() {
     recorder.stop();
     let mut archives = files(dir.path());
     archives.reverse();
-    let export = weir(&["monitor", "export"]).args(archives).output().unwrap();
-    let said = String::from_utf8(export.stderr).unwrap();
+    let Ended { stdout: text, stderr: said, .. } = export(&[], &archives);
     assert!(said.starts_with("551 rows: 600 samples, 50 of them missing\n"), "{said}");
-    let text = String::from_utf8(export.stdout).unwrap();
     assert!(text.lines().nth(501).unwrap().ends_with(",500,,,,50,server,"), "{text}");
 }
 
@@ -323,46 +257,36 @@ fn a_full_disk_is_a_gap_until_there_is_room() {
     let script = format!(
         "mount -t tmpfs -o size=24m none {dir} && head -c 23M /dev/zero >{dir}/others || exit 1\n\
          trap 'rm {dir}/others' USR2; trap 'kill -TERM $!' TERM; trap 'kill -USR1 $!' USR1\n\
-         {WEIR} monitor record --json --listen {LISTEN} --leave 0 --dir {dir} & child=$!\n\
+         {weir} monitor record --json --listen {LISTEN} --leave 0 --dir {dir} & child=$!\n\
          while kill -0 $child 2>/dev/null; do wait $child; done\n\
          cp {dir}/*.mcap {kept}/",
         dir = dir.path().display(),
         kept = kept.path().display(),
+        weir = *WEIR,
     );
     let mut command = Command::new(unshare);
-    command.args(["--mount", "sh", "-c", &script]);
-    let mut recorder = Recorder::start(&machine, command);
+    command.args(["--mount", "sh", "-c", &script]).stdin(Stdio::null());
+    let mut recorder = machine.run(|| Started::ready(command));
     let mut sender = Sender::new(&machine, 7);
     sender.tell();
     (0..10).for_each(|_| sender.send(50, true));
     recorder.await_ledger(|ledger| ledger["archive"]["unkept"] == 500);
     recorder.signal(Signal::SIGUSR2);
     // Room again: what comes is kept, and what did not is a gap.
-    let begin = Instant::now();
     let mut sent = 500;
-    loop {
+    await_that("something to be kept", || {
         sender.send(50, true);
         sent += 50;
-        let mut kept = false;
-        recorder.await_ledger(|ledger| {
-            kept |= ledger["archive"]["kept"].as_u64() > Some(0);
-            ledger["archive"]["came"] == sent
-        });
-        if kept {
-            break;
-        }
-        assert!(begin.elapsed() < PATIENCE);
-        std::thread::sleep(Duration::from_millis(50));
-    }
+        let ledger = recorder.await_ledger(|ledger| ledger["archive"]["came"] == sent);
+        ledger["archive"]["kept"].as_u64() > Some(0)
+    });
     sender.end();
     let ledger = recorder.stop();
     let number = |key: &str| ledger["archive"][key].as_u64().unwrap();
     assert_eq!(number("kept") + number("unkept"), sent, "{ledger:#}");
-    let export = weir(&["monitor", "export"]).args(files(kept.path())).output().unwrap();
-    let said = String::from_utf8(export.stderr).unwrap();
+    let Ended { status, stdout: text, stderr: said } = export(&[], &files(kept.path()));
     // The disk may have been full in the middle of a file, too.
-    assert_eq!(export.status.code(), Some(i32::from(said.contains(": damaged behind "))), "{said}");
-    let text = String::from_utf8(export.stdout).unwrap();
+    assert_eq!(status, Some(i32::from(said.contains(": damaged behind "))), "{said}");
     let mut next = 0;
     for row in csv::Reader::from_reader(text.as_bytes()).records() {
         let row = row.unwrap();
@@ -416,9 +340,8 @@ fn mistakes_are_told_in_one_line() {
             "weir: --group 192.0.2.1:5110: it is no group (224.0.0.0/4 or ff00::/8)\n".into(),
         ),
     ] {
-        let output = weir(&[&["monitor"], &arguments[..]].concat()).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), stderr), (Some(status), line), "{arguments:?}");
+        let ended = Ended::of(&mut weir(&[&["monitor"], &arguments[..]].concat()));
+        assert_eq!((ended.status, ended.stderr), (Some(status), line), "{arguments:?}");
     }
 }
 
@@ -426,10 +349,10 @@ fn mistakes_are_told_in_one_line() {
 fn an_interface_is_of_the_usual_group_where_no_other_is_named() {
     let dir = TempDir::new().unwrap();
     for room in [&["serve"][..], &["record", "--dir", dir.path().to_str().unwrap()]] {
-        let output = weir(&[&["monitor"][..], room, &["--interface", "lo", "--check"]].concat()).output().unwrap();
-        let toml = String::from_utf8(output.stdout).unwrap();
+        let command = &mut weir(&[&["monitor"][..], room, &["--interface", "lo", "--check"]].concat());
+        let Ended { status, stdout: toml, .. } = Ended::of(command);
         let listen = "address = \"239.192.77.1:5110\"\ninterface = \"lo\"\n";
-        assert!(output.status.success() && toml.contains(listen), "{room:?}: {toml}");
+        assert!(status == Some(0) && toml.contains(listen), "{room:?}: {toml}");
     }
 }
 

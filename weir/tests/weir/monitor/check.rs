@@ -1,35 +1,23 @@
 //! `weir monitor check` between hosts: a way that is well, and one fault each.
 
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Child;
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use socket2::SockRef;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 use weir_testbed::network::{Host, Switch, cable};
-use weir_testbed::{program, turn};
+use weir_testbed::{Ended, Started, program};
 
-use crate::service::weir;
+use crate::weir;
 
-/// Who sends; ends when dropped.
-struct Sending(Child);
-
-impl Drop for Sending {
-    fn drop(&mut self) {
-        let _ = kill(Pid::from_raw(self.0.id() as i32), Signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
-
-fn sending(host: &Host) -> Sending {
-    Sending(host.run(|| weir(&["monitor", "check", "--send", "--interface", "eth0"]).spawn().unwrap()))
+fn sending(host: &Host) -> Started {
+    host.run(|| Started::spawn(weir(&["monitor", "check", "--send", "--interface", "eth0"])))
 }
 
 /// Sends no signals to the group, until dropped.
@@ -71,18 +59,16 @@ fn check(host: &Host) -> (Vec<String>, Value) {
 
 fn check_in(ns: &NetNs, interface: &str) -> (Vec<String>, Value) {
     let arguments = ["monitor", "check", "--json", "--interface", interface, "--duration", "2s"];
-    let output = ns.run(|| weir(&arguments).output().unwrap()).unwrap();
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let report: Value = serde_json::from_str(&stdout).unwrap_or_else(|error| panic!("{error}: {stdout}"));
+    let ended = ns.run(|| Ended::of(&mut weir(&arguments))).unwrap();
+    let report: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
     let names: Vec<String> =
         report["findings"].as_array().unwrap().iter().map(|finding| finding["name"].as_str().unwrap().into()).collect();
-    assert_eq!(output.status.code(), Some(if names.is_empty() { 0 } else { 3 }), "{report:#}");
+    assert_eq!(ended.status, Some(if names.is_empty() { 0 } else { 3 }), "{report:#}");
     (names, report)
 }
 
 #[test]
 fn a_way_that_is_well_has_no_findings() {
-    let _turn = turn();
     let Some([a, b]) = cable(1500) else { return };
     let _sending = sending(&a);
     let (names, report) = check(&b);
@@ -94,7 +80,6 @@ fn a_way_that_is_well_has_no_findings() {
 
 #[test]
 fn who_sends_what_is_no_signal_is_told_among_others() {
-    let _turn = turn();
     let Some([a, b]) = cable(1500) else { return };
     let _sending = sending(&a);
     let _garbage = Garbage::send(&a);
@@ -108,7 +93,6 @@ fn who_sends_what_is_no_signal_is_told_among_others() {
 
 #[test]
 fn silence_is_told() {
-    let _turn = turn();
     let Some([_a, b]) = cable(1500) else { return };
     assert_eq!(check(&b).0, ["silence"]);
 }
@@ -116,11 +100,10 @@ fn silence_is_told() {
 #[test]
 fn a_firewall_is_told_from_silence() {
     let Some(nft) = program("nft") else { return };
-    let _turn = turn();
     let Some([a, b]) = cable(1500) else { return };
     let rules = "add table inet t; add chain inet t in { type filter hook input priority 0; }; \
                  add rule inet t in udp dport 5110 drop";
-    let status = b.run(|| std::process::Command::new(nft).arg(rules).status().unwrap());
+    let status = b.run(|| Command::new(nft).arg(rules).status().unwrap());
     assert!(status.success());
     let _sending = sending(&a);
     assert_eq!(check(&b).0, ["firewall"]);
@@ -128,13 +111,11 @@ fn a_firewall_is_told_from_silence() {
 
 #[test]
 fn a_source_that_is_reached_another_way_is_told() {
-    let _turn = turn();
     let Some([a, b]) = cable(1500) else { return };
     // Strict, and the way back to the sender leads nowhere.
     sysctl::set(&b.ns, &[("ipv4/conf/all/rp_filter", "1"), ("ipv4/conf/eth0/rp_filter", "1")]).unwrap();
     let Some(ip) = program("ip") else { return };
-    let status =
-        b.run(|| std::process::Command::new(ip).args(["route", "add", "10.0.0.1/32", "dev", "lo"]).status().unwrap());
+    let status = b.run(|| Command::new(ip).args(["route", "add", "10.0.0.1/32", "dev", "lo"]).status().unwrap());
     assert!(status.success());
     let _sending = sending(&a);
     assert_eq!(check(&b).0, ["rp-filter"]);
@@ -142,7 +123,6 @@ fn a_source_that_is_reached_another_way_is_told() {
 
 #[test]
 fn a_small_mtu_is_told() {
-    let _turn = turn();
     let Some([_a, b]) = cable(1400) else { return };
     let (names, report) = check(&b);
     assert_eq!(names, ["mtu"], "{report:#}");
@@ -150,7 +130,6 @@ fn a_small_mtu_is_told() {
 
 #[test]
 fn a_bridge_that_snoops_where_nobody_asks_is_told() {
-    let _turn = turn();
     let Some(switch) = Switch::create() else { return };
     let _host = switch.plug(1, "p1");
     let (names, report) = check_in(&switch.ns, "br0");
@@ -160,16 +139,15 @@ fn a_bridge_that_snoops_where_nobody_asks_is_told() {
 #[test]
 fn what_the_way_loses_is_told_by_numbers() {
     let Some(nft) = program("nft") else { return };
-    let _turn = turn();
     let Some(switch) = Switch::create() else { return };
     let [a, b] = [(1, "p1"), (2, "p2")].map(|(number, port)| switch.plug(number, port));
     let rules = "add table bridge t; add chain bridge t f { type filter hook forward priority 0; }; \
                  add rule bridge t f udp dport 5110 numgen inc mod 10 == 0 drop";
-    let status = switch.ns.run(|| std::process::Command::new(nft).arg(rules).status().unwrap()).unwrap();
+    let status = switch.ns.run(|| Command::new(nft).arg(rules).status().unwrap()).unwrap();
     assert!(status.success());
     let flags =
         ["monitor", "station", "--interface", "eth0", "--source", "counter,name=c,rate=1k/s", "--display", "0/s"];
-    let _station = Sending(a.run(|| weir(&flags).spawn().unwrap()));
+    let _station = a.run(|| Started::spawn(weir(&flags)));
     let (names, report) = check(&b);
     assert_eq!(names, ["lost"], "{report:#}");
     let source = report["facts"]["sources"].as_object().unwrap().values().next().unwrap();

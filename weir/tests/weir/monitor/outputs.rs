@@ -1,59 +1,15 @@
 //! What `weir monitor serve` sends to other tools, at a real InfluxDB, a real Prometheus, and a reader of PlotJuggler's format.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{TcpStream, UdpSocket};
-use std::process::{Child, Command, Stdio};
+use std::net::UdpSocket;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use weir_testbed::program;
+use weir_testbed::{PATIENCE, Started, await_that, http, program};
 
 use super::serve::{Serve, Station};
-use crate::service::{Machine, PATIENCE};
-
-/// Another's program, which says on standard error that it is ready; killed when dropped.
-struct Peer(Child);
-
-impl Peer {
-    #[track_caller]
-    fn start(mut command: Command, ready: &str) -> Self {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let mut said = Vec::new();
-        while !said.last().is_some_and(|line: &String| line.contains(ready)) {
-            said.push(lines.next().unwrap_or_else(|| panic!("{said:#?}")));
-        }
-        thread::spawn(move || lines.for_each(drop));
-        Self(child)
-    }
-}
-
-impl Drop for Peer {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn get(address: &str, path: &str) -> Value {
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
-}
-
-#[track_caller]
-fn await_that(what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < until, "never {what}");
-        thread::sleep(Duration::from_millis(20));
-    }
-}
+use crate::service::Machine;
 
 #[test]
 fn influxdb_takes_every_point_and_every_gap() {
@@ -65,22 +21,23 @@ fn influxdb_takes_every_point_and_every_gap() {
         let config = INFLUXDB.replace("META", &at("meta")).replace("DATA", &at("data")).replace("WAL", &at("wal"));
         std::fs::write(at("influxdb.conf"), config).unwrap();
         let mut command = Command::new(influxd);
-        command.args(["run", "-config", &at("influxdb.conf")]);
-        let _influxdb = Peer::start(command, "Listening for signals");
+        command.args(["run", "-config", &at("influxdb.conf")]).stdin(Stdio::null());
+        let _influxdb = Started::saying("Listening for signals", command);
 
         let text = "[[output]]\nto = \"127.0.0.1:8089\"\nformat = \"influx\"\nchannels = [\"I\"]\nrate = \"1k/s\"\n";
         let (mut serve, _dir) = Serve::configured(text);
-        let mut station = Station::new(serve.address("listening: "), "coil 1,a=b", 1);
+        let mut station = Station::new(serve.listening, "coil 1,a=b", 1);
         station.metadata();
-        let ask =
-            |query: &str| get("127.0.0.1:8086", &format!("/query?db=weir&epoch=ns&q={}", query.replace(' ', "%20")));
+        let ask = |query: &str| {
+            http::get("127.0.0.1:8086", &format!("/query?db=weir&epoch=ns&q={}", query.replace(' ', "%20"))).json()
+        };
         let value = |query: &str| ask(query)["results"][0]["series"][0]["values"][0][1].clone();
         for turn in 0..300_u32 {
             station.data(10, turn % 50 == 7);
             // All are paced by what was taken, not by time: a datagram more than InfluxDB's buffer holds would be lost.
             if turn % 10 == 9 {
                 let sent = u64::from(turn + 1) * 10;
-                serve.await_ledger("all so far", |ledger| {
+                serve.await_ledger(|ledger| {
                     let samples = ledger["received"]["samples"].as_u64().unwrap();
                     samples + 10 * u64::from(turn / 50 + 1) >= sent
                 });
@@ -93,7 +50,7 @@ fn influxdb_takes_every_point_and_every_gap() {
             }
         }
         station.positions(2);
-        serve.await_ledger("the end", |ledger| ledger["streams"][0]["state"] == "ended");
+        serve.await_ledger(|ledger| ledger["streams"][0]["state"] == "ended");
         let ledger = serve.stop();
         let output = &ledger["outputs"][0];
         assert_eq!((&output["points"], &output["refused"]), (&(2940 + 6).into(), &0.into()), "{ledger:#}");
@@ -123,18 +80,18 @@ fn prometheus_has_the_latest_value_until_it_is_stale() {
     machine.run(|| {
         let directory = tempfile::tempdir().unwrap();
         let at = |name: &str| directory.path().join(name).display().to_string();
-        let (mut serve, _dir) = Serve::configured("admin = \"127.0.0.1:9519\"\nstale = \"3s\"\n");
+        let (mut serve, _dir) = Serve::configured("admin = \"127.0.0.1:9519\"\nstale = \"1s\"\n");
         std::fs::write(at("prometheus.yml"), PROMETHEUS).unwrap();
         let mut command = Command::new(prometheus);
         command
             .args([&format!("--config.file={}", at("prometheus.yml")), &format!("--storage.tsdb.path={}", at("data"))]);
         command.arg("--web.listen-address=127.0.0.1:9090");
-        let _prometheus = Peer::start(command, "Server is ready");
+        let _prometheus = Started::saying("Server is ready", command);
         let values = || {
-            let answer = get("127.0.0.1:9090", "/api/v1/query?query=weir_monitor_channel_value");
+            let answer = http::get("127.0.0.1:9090", "/api/v1/query?query=weir_monitor_channel_value").json();
             answer["data"]["result"].as_array().unwrap().clone()
         };
-        let mut station = Station::new(serve.address("listening: "), "coil", 1);
+        let mut station = Station::new(serve.listening, "coil", 1);
         station.metadata();
         station.data(10, false);
         // What stays is what came last; until it is stale it is sent again and again.
@@ -163,7 +120,7 @@ fn prometheus_has_the_latest_value_until_it_is_stale() {
         station.data(10, false);
         station.data(10, true);
         station.positions(2);
-        serve.await_ledger("the end", |ledger| ledger["streams"][0]["state"] == "ended");
+        serve.await_ledger(|ledger| ledger["streams"][0]["state"] == "ended");
         let ledger = serve.stop();
         assert_eq!(ledger["received"]["missing"]["network"], 20, "{ledger:#}");
     });
@@ -176,14 +133,14 @@ fn plotjuggler_is_sent_objects_that_fit_a_frame() {
     let to = reader.local_addr().unwrap();
     let (mut serve, _dir) =
         Serve::configured(&format!("[[output]]\nto = \"{to}\"\nformat = \"plotjuggler\"\nrate = \"100/s\"\n"));
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     for turn in 0..20 {
         station.data(10, turn == 7);
     }
     station.data(5, false);
     station.positions(2);
-    serve.await_ledger("the end", |ledger| ledger["streams"][0]["state"] == "ended");
+    serve.await_ledger(|ledger| ledger["streams"][0]["state"] == "ended");
     serve.stop();
     // The last of them, whose ten samples never came, has waited for the end.
     let (mut greatest, mut missing, mut bytes) = (Vec::new(), 0, [0; 65_535]);

@@ -1,39 +1,49 @@
 //! `weir monitor serve`, on the loopback interface, fed by an encoder and read by a decoder that share no code with it.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::process::{Child, ChildStdout};
-use std::sync::mpsc::{Receiver, channel};
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::{Deref, DerefMut};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
+use weir_testbed::{PATIENCE, Started, http};
 
-use crate::service::{Machine, PATIENCE, weir};
+use crate::service::Machine;
+use crate::weir;
 
-/// A server that is ready; killed when dropped.
+/// A server that is ready.
 pub(super) struct Serve {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    log: Receiver<String>,
-    said: Vec<String>,
+    started: Started,
+    page: SocketAddr,
+    /// Where it receives.
+    pub(super) listening: SocketAddr,
+}
+
+impl Deref for Serve {
+    type Target = Started;
+
+    fn deref(&self) -> &Started {
+        &self.started
+    }
+}
+
+impl DerefMut for Serve {
+    fn deref_mut(&mut self) -> &mut Started {
+        &mut self.started
+    }
 }
 
 impl Serve {
     #[track_caller]
     pub(super) fn start(flags: &[&str]) -> Self {
-        let mut child =
-            weir(&[&["monitor", "serve", "--json", "--http", "127.0.0.1:0"], flags].concat()).spawn().unwrap();
-        let (said, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut serve = Self { child, stdout, log, said: Vec::new() };
-        serve.await_line("ready");
-        serve
+        let flags = [&["monitor", "serve", "--json", "--http", "127.0.0.1:0"], flags].concat();
+        let mut started = Started::ready(weir(&flags));
+        let [page, listening] = ["page: http://", "listening: "].map(|words| {
+            let line = started.line(words);
+            line.split_once(words).unwrap().1.trim_end_matches('/').parse().unwrap()
+        });
+        Self { started, page, listening }
     }
 
     /// With this file, and an address to send to.
@@ -45,57 +55,12 @@ impl Serve {
     }
 
     #[track_caller]
-    pub(super) fn await_line(&mut self, words: &str) -> String {
-        loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, but {:#?}", self.said);
-            };
-            self.said.push(line.clone());
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    pub(super) fn address(&self, words: &str) -> SocketAddr {
-        let found = self.said.iter().find_map(|line| line.split_once(words)?.1.trim_end_matches('/').parse().ok());
-        found.unwrap_or_else(|| panic!("no {words} in {:#?}", self.said))
-    }
-
     fn get(&self, path: &str) -> Value {
-        let mut stream = TcpStream::connect(self.address("page: http://")).unwrap();
-        stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n").as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        assert!(head.contains(" 200 "), "{answer}");
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {body}"))
+        http::get(self.page, path).json()
     }
 
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    fn ledger(&mut self) -> Value {
-        self.signal(Signal::SIGUSR1);
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
-    }
-
-    /// Waits until the ledger is as it should be.
-    #[track_caller]
-    pub(super) fn await_ledger(&mut self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let ledger = self.ledger();
-            if is(&ledger) {
-                assert_eq!(ledger["closed"], true, "{ledger:#}");
-                return ledger;
-            }
-            assert!(Instant::now() < until, "never {what}: {ledger:#}");
-            thread::sleep(Duration::from_millis(10));
-        }
+    pub(super) fn stop(self) -> Value {
+        self.started.stop()
     }
 
     /// Waits for an event of this kind.
@@ -118,23 +83,6 @@ impl Serve {
             go_on();
             thread::sleep(Duration::from_millis(10));
         }
-    }
-
-    pub(super) fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        let mut rest = String::new();
-        while self.stdout.read_line(&mut rest).unwrap() > 0 {}
-        assert!(self.child.wait().unwrap().success());
-        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
-        assert_eq!(ledger["closed"], true, "{ledger:#}");
-        ledger
-    }
-}
-
-impl Drop for Serve {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 
@@ -221,7 +169,7 @@ fn what_is_missing_is_counted_exactly_and_explained() {
     let Some(machine) = Machine::new() else { return };
     machine.run(|| {
         let mut serve = Serve::start(&["--listen", "127.0.0.1:0"]);
-        let mut station = Station::new(serve.address("listening: "), "coil", 1);
+        let mut station = Station::new(serve.listening, "coil", 1);
         station.positions(1);
         station.metadata();
         for turn in 0..100 {
@@ -236,7 +184,7 @@ fn what_is_missing_is_counted_exactly_and_explained() {
             let received = &ledger["received"];
             received["by_kind"]["end"] == 1 && received["waiting"] == 0 && ledger["streams"][0]["state"] == "ended"
         };
-        let ledger = serve.await_ledger("the end", has_ended);
+        let ledger = serve.await_ledger(has_ended);
         let received = &ledger["received"];
         assert_eq!((&received["samples"], &received["missing"]["network"]), (&900.into(), &115.into()), "{ledger:#}");
         assert_eq!((&received["lost"], &received["in_order"]), (&12.into(), &90.into()), "{ledger:#}");
@@ -254,7 +202,7 @@ fn what_is_missing_is_counted_exactly_and_explained() {
 #[test]
 fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
     let mut serve = Serve::start(&["--listen", "127.0.0.1:0"]);
-    let to = serve.address("listening: ");
+    let to = serve.listening;
     let mut first = Station::new(to, "coil", 1);
     first.metadata();
     first.data(10, false);
@@ -277,7 +225,7 @@ fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
     long.resize(1473, 0);
     let foreign: [&[u8]; 5] = [b"", b"GET / HTTP/1.0", b"WS\x20", &long, &third.header(0, 9)];
     foreign.iter().for_each(|bytes| assert_eq!(third.socket.send(bytes).unwrap(), bytes.len()));
-    let ledger = serve.await_ledger("refused", |ledger| {
+    let ledger = serve.await_ledger(|ledger| {
         let refused = &ledger["received"]["refused"];
         [("foreign", 2), ("malformed", 2), ("long", 1)].iter().all(|(reason, count)| refused[reason] == *count)
     });
@@ -288,18 +236,18 @@ fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
 #[test]
 fn a_viewer_changes_over_when_a_server_is_killed() {
     let mut viewer = Serve::start(&["--listen", "127.0.0.1:0"]);
-    let to = viewer.address("listening: ");
+    let to = viewer.listening;
     let server = |name: &str, priority: u8| {
         Serve::configured(&format!("[publish]\nto = [\"{to}\"]\nname = \"{name}\"\npriority = {priority}\n"))
     };
-    let ((mut first, _one), (second, _other)) = (server("control-1", 1), server("control-2", 2));
-    let mut station = Station::new(first.address("listening: "), "coil", 1);
-    let far = second.address("listening: ");
+    let ((first, _one), (second, _other)) = (server("control-1", 1), server("control-2", 2));
+    let mut station = Station::new(first.listening, "coil", 1);
+    let (near, far) = (first.listening, second.listening);
     let copy = station.socket.try_clone().unwrap();
     let send = |station: &mut Station| {
         // Both servers are sent the same.
         let before = (station.index, station.sequence);
-        for to in [first.address("listening: "), far] {
+        for to in [near, far] {
             (station.index, station.sequence) = before;
             copy.connect(to).unwrap();
             station.metadata();
@@ -315,12 +263,12 @@ fn a_viewer_changes_over_when_a_server_is_killed() {
             streams.iter().filter(|stream| stream["station"].as_str().unwrap().starts_with("control-")).count()
         };
         heard = servers(&viewer.ledger()) == 2;
-        if heard && station.index > 3000 {
+        if heard && station.index > 1000 {
             break;
         }
     }
     assert!(heard, "{:#}", viewer.ledger());
-    first.child.kill().unwrap();
+    drop(first);
     let killed = Instant::now();
     // Half a second more of samples can only come from the second, which was followed before if the first stood still.
     let end = |viewer: &Serve| viewer.get("/channels")[0]["end_ms"].as_f64().unwrap();
@@ -346,12 +294,12 @@ fn channels_are_made_of_others() {
     let text = "[[derive]]\nname = \"double\"\nunit = \"A\"\nexpression = \"2 * {coil/I} + 1\"\n\
                 [[limit]]\nchannel = \"derived/double\"\nvery_high = 100.5\n";
     let (mut serve, _dir) = Serve::configured(text);
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     for _ in 0..6 {
         station.data(10, false);
     }
-    serve.await_ledger("both", |ledger| ledger["channels"] == 2 && ledger["received"]["samples"] == 60);
+    serve.await_ledger(|ledger| ledger["channels"] == 2 && ledger["received"]["samples"] == 60);
     let alarm = serve.await_event("alarm");
     // The 51st sample, 50, is the first that makes more than 100.5; the block ends with 59.
     assert_eq!((&alarm["station"], &alarm["channel"]), (&"derived".into(), &"double".into()));
@@ -416,13 +364,13 @@ fn what_is_sent_on_has_every_sample_or_its_gap() {
     let (mut serve, _dir) = Serve::configured(&format!(
         "[publish]\nto = [\"{to}\"]\nname = \"control-1\"\nrate = \"100/s\"\npriority = 4\n"
     ));
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     for turn in 0..200 {
         station.data(7, turn % 20 == 5);
     }
     station.positions(2);
-    serve.await_ledger("the end", |ledger| ledger["streams"][0]["state"] == "ended");
+    serve.await_ledger(|ledger| ledger["streams"][0]["state"] == "ended");
     let ledger = serve.stop();
     let mut seen = Viewer::default();
     let mut bytes = [0; 2000];
@@ -442,11 +390,11 @@ fn what_is_sent_on_has_every_sample_or_its_gap() {
 #[test]
 fn limits_of_a_server_are_those_of_its_viewers() {
     let viewer = Serve::start(&["--listen", "127.0.0.1:0"]);
-    let to = viewer.address("listening: ");
+    let to = viewer.listening;
     let (serve, _dir) = Serve::configured(&format!(
         "[publish]\nto = \"{to}\"\nname = \"control-1\"\n[[limit]]\nchannel = \"coil/I\"\nvery_high = 20.5\n"
     ));
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     for _ in 0..6 {
         station.data(10, false);
@@ -459,16 +407,18 @@ fn limits_of_a_server_are_those_of_its_viewers() {
     }
 }
 
-pub(super) fn names_that_fit_no_channel_are_told() {
+#[test]
+#[ignore = "long: 10 s"]
+fn names_that_fit_no_channel_are_told() {
     let text = "[[derive]]\nname = \"x\"\nexpression = \"{coil/nosuch} + {coil/I}\"\n\
                 [[limit]]\nchannel = \"nosuch/*\"\nhigh = 1.0\n[[limit]]\nchannel = \"coil/*\"\nhigh = 1.0\n";
     let (mut serve, _dir) = Serve::configured(text);
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     station.data(10, false);
     serve.await_line("limit nosuch/*: it fits no channel so far");
     serve.await_line("derive x: there is no channel coil/nosuch so far");
-    let said = serve.said.concat();
+    let said = serve.said().concat();
     assert!(!said.contains("limit coil/*") && !said.contains("no channel coil/I "), "{said}");
 }
 
@@ -477,7 +427,7 @@ fn a_window_that_is_being_filled_is_not_stale() {
     // So long that a test that stands still for a moment makes nothing stale.
     let text = "[[derive]]\nname = \"slow\"\nexpression = \"{coil/I}\"\nstatistic = \"mean\"\nwindow = \"2s\"\n";
     let (mut serve, _dir) = Serve::configured(text);
-    let mut station = Station::new(serve.address("listening: "), "coil", 1);
+    let mut station = Station::new(serve.listening, "coil", 1);
     station.metadata();
     let began = Instant::now();
     while station.index < 2500 {
@@ -487,7 +437,7 @@ fn a_window_that_is_being_filled_is_not_stale() {
         }
         thread::sleep(Duration::from_millis(10));
     }
-    serve.await_ledger("all", |ledger| ledger["received"]["samples"].as_u64() >= Some(2500));
+    serve.await_ledger(|ledger| ledger["received"]["samples"].as_u64() >= Some(2500));
     let events = serve.get("/events").to_string();
     assert!(!events.contains("\"slow\""), "{events}");
 }

@@ -1,27 +1,15 @@
 //! `weir monitor view` on a terminal, of a station that is alive.
 
 use std::cell::Cell;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use nix::pty::{Winsize, openpty};
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
-use weir_testbed::program;
+use weir_testbed::{Ended, Started, program};
 
+use crate::service::Machine;
 use crate::service::screen::Terminal;
-use crate::service::{Machine, PATIENCE, WEIR, weir};
-
-/// Killed when dropped.
-struct Running(std::process::Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use crate::{WEIR, weir};
 
 #[test]
 fn the_screen_shows_signals_until_somebody_presses_q() {
@@ -34,17 +22,14 @@ fn the_screen_shows_signals_until_somebody_presses_q() {
         "--source",
         "counter,name=count,rate=100/s",
     ]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let station = Running(machine.run(move || command.spawn().unwrap()));
+    let station = machine.run(|| Started::ready(command));
 
     let size = Winsize { ws_row: 30, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     let pty = openpty(Some(&size), None).unwrap();
-    let stdio = || Stdio::from(pty.slave.try_clone().unwrap());
+    let script = format!("exec {} monitor view coil --listen {LISTEN} --span 2s >/dev/tty 2>/dev/tty", *WEIR);
     let mut command = Command::new(setsid);
-    command.args(["--ctty", "--wait", WEIR, "monitor", "view", "coil", "--listen", LISTEN, "--span", "2s"]);
-    command.env("TERM", "xterm").stdin(stdio()).stdout(stdio()).stderr(stdio());
-    let mut view = Running(machine.run(move || command.spawn().unwrap()));
-    drop(pty.slave);
+    command.args(["--ctty", "--wait", "sh", "-c", &script]).env("TERM", "xterm").stdin(Stdio::from(pty.slave));
+    let mut view = machine.run(|| Started::spawn(command));
     let mut terminal = Terminal::new(pty.master, &size);
     terminal.await_that("the alternate screen", vt100::Screen::alternate_screen);
     terminal.await_text("2 signals");
@@ -75,28 +60,23 @@ fn the_screen_shows_signals_until_somebody_presses_q() {
     terminal.master.write_all(b"p+").unwrap();
     terminal.await_text("1 s shown");
     // Killed: nothing says that it ends.
-    kill(Pid::from_raw(station.0.id() as i32), Signal::SIGKILL).unwrap();
-    let killed = Instant::now();
+    drop(station);
     terminal.await_text("2 stale");
-    assert!(killed.elapsed() < PATIENCE);
     terminal.master.write_all(b"q").unwrap();
     terminal.await_that("the terminal as it was", |screen| !screen.alternate_screen());
-    assert!(view.0.wait().unwrap().success());
+    assert_eq!(view.wait().status, Some(0));
 }
 
 #[test]
 fn without_a_terminal_there_are_lines() {
     let Some(machine) = Machine::new() else { return };
-    let mut command =
+    let command =
         weir(&["monitor", "station", "--name", "test", "--to", LISTEN, "--source", "counter,name=count,rate=10/s"]);
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let _station = Running(machine.run(move || command.spawn().unwrap()));
+    let _station = machine.run(|| Started::ready(command));
     // It ends before a line is due, and long after the station, which may be slow to start, has said again who it is.
     let mut command = weir(&["monitor", "view", "--listen", LISTEN, "--duration", "4s"]);
-    let mut view = Running(machine.run(move || command.spawn().unwrap()));
-    let mut text = String::new();
-    view.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-    assert!(view.0.wait().unwrap().success());
+    let Ended { status, stdout: text, .. } = machine.run(|| Ended::of(&mut command));
+    assert_eq!(status, Some(0));
     assert!(text.contains("1 signal, 0 samples missing; test/display/count "), "{text}");
 }
 

@@ -3,14 +3,14 @@
 use std::fs;
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant, UNIX_EPOCH};
+use std::time::UNIX_EPOCH;
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
+use weir_testbed::await_that;
 
 use super::{FLOOD, HOST, Scene, configuration};
-use crate::service::{PATIENCE, weir};
 use crate::sflow::serve::{File, Serve};
+use crate::weir;
 
 /// What the program reads as the time of day is as far off as a file says: the machine's own clock is everybody's.
 const CLOCK: &str = r#"
@@ -67,15 +67,11 @@ fn routes_live_as_long_as_they_were_to_whatever_the_clock_is_set_to() {
     let withdrawn = |lines: &[Value]| lines.iter().filter(|line| line["what"] == "withdrawn").count();
     assert_eq!((withdrawn(&scene.journal()), scene.list().len()), (0, 1));
     // Back by twenty, while it is killed: what nobody sees any more ends within its time to live, and not in twenty days.
-    scene.serve.signal(Signal::SIGKILL);
-    scene.serve.child.wait().unwrap();
-    fs::write(&off_by, "-864000").unwrap();
-    let scene = Scene { serve: start(), ..scene };
-    let begin = Instant::now();
-    while !scene.list().is_empty() {
-        assert!(begin.elapsed() < PATIENCE, "{:#?}", scene.list());
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let scene = scene.replaced(|_| {
+        fs::write(&off_by, "-864000").unwrap();
+        start()
+    });
+    await_that("the end of the attack", || scene.list().is_empty());
     let lines = scene.await_journal(|lines| withdrawn(lines) > 0);
     assert_eq!(withdrawn(&lines), 1, "{lines:#?}");
 }

@@ -1,15 +1,16 @@
 //! Mistakes in `[protect]`: one line each, with the place and what to do. All of them: `rooms/protect/src/config/tests.rs`.
 
-use crate::service::weir;
+use weir_testbed::Ended;
+
 use crate::sflow::serve::File;
+use crate::weir;
 
 const GROUP: &str = "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n";
 
 fn check(text: &str) -> (i32, String, String) {
     let file = File::new(text);
-    let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
-    let [out, err] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
-    (output.status.code().unwrap(), out, err)
+    let ended = Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()]));
+    (ended.status.unwrap(), ended.stdout, ended.stderr)
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! `[protect]` of `weir sflow serve`, and `weir protect`: floods as sFlow tells of them, and what is done.
 
 mod agent;
+mod alone {
+    mod page;
+    mod stopped;
+}
 mod clock;
 mod evidence;
 mod floods;
 mod mistakes;
-mod page;
 mod people;
 mod replay;
 mod restarts;
-mod stopped;
 
 use std::fs::{self, Permissions};
 use std::net::Ipv4Addr;
@@ -18,9 +20,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use weir_testbed::{Ended, PATIENCE};
 
-use crate::service::{PATIENCE, weir};
 use crate::sflow::serve::{File, Serve};
+use crate::weir;
 use agent::Agent;
 
 /// The analyser of a test, and its agent.
@@ -92,21 +95,27 @@ impl Scene {
             last = list(&server, &token);
             last.iter().any(&wanted)
         });
-        assert!(found, "never: {last:#?}\n{:#?}", self.serve.said);
+        assert!(found, "never: {last:#?}\n{:#?}", self.serve.said());
         last.into_iter().find(wanted).unwrap()
     }
 
     /// `weir protect` with these arguments; status, and what it said.
     pub(super) fn protect(&self, arguments: &[&str]) -> (i32, String) {
-        let server = self.serve.rest().to_string();
-        let output = weir(&[&["protect"], arguments, &["--server", &server, "--token-file", &self.token()]].concat());
-        let output = { output }.output().unwrap();
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        (output.status.code().unwrap(), said)
+        let (server, token) = (self.serve.rest().to_string(), self.token());
+        let asked = [&["protect"], arguments, &["--server", &server, "--token-file", &token]].concat();
+        let ended = Ended::of(&mut weir(&asked));
+        (ended.status.unwrap(), ended.stdout + &ended.stderr)
     }
 
     pub(super) fn list(&self) -> Vec<Value> {
         list(&self.serve.rest().to_string(), &self.token())
+    }
+
+    /// Kills it, and starts another in its place.
+    pub(super) fn replaced(self, start: impl FnOnce(&File) -> Serve) -> Self {
+        let Self { serve, file, agent } = self;
+        drop(serve);
+        Self { serve: start(&file), file, agent }
     }
 
     fn token(&self) -> String {
@@ -136,15 +145,12 @@ impl Scene {
 }
 
 fn list(server: &str, token: &str) -> Vec<Value> {
-    let output = weir(&["protect", "list", "--json", "--server", server, "--token-file", token]).output().unwrap();
-    assert!(output.status.success(), "{output:?}");
-    String::from_utf8(output.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    let ended = Ended::of(&mut weir(&["protect", "list", "--json", "--server", server, "--token-file", token]));
+    assert_eq!(ended.status, Some(0), "{ended:?}");
+    ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 pub(super) fn is_on(prefix: &str) -> impl Fn(&Value) -> bool + Clone {
     let prefix = prefix.to_owned();
     move |attack| attack["target"] == prefix.as_str()
 }
-
-/// Long enough to see that nothing happens, where that cannot be waited for.
-pub(super) const WHILE: Duration = Duration::from_secs(2);

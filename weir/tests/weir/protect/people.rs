@@ -1,9 +1,10 @@
 //! What people do by `weir protect`.
 
 use serde_json::Value;
+use weir_testbed::Ended;
 
 use super::{FLOOD, HOST, Scene, is_on};
-use crate::service::weir;
+use crate::weir;
 
 #[test]
 fn a_person_approves_extends_withdraws_and_stops_all() {
@@ -65,8 +66,8 @@ fn who_is_not_known_learns_nothing_and_mistakes_are_one_line() {
         if let Some(token) = token {
             command.env("WEIR_TOKEN", token);
         }
-        let output = command.output().unwrap();
-        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+        let ended = Ended::of(&mut command);
+        (ended.status.unwrap(), ended.stderr)
     };
     let list = ["protect", "list", "--server", &server];
     for (arguments, token, status, expected) in [

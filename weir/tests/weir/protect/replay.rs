@@ -3,12 +3,13 @@
 use std::net::Ipv4Addr;
 
 use serde_json::Value;
+use weir_testbed::Ended;
 use weir_wire::pcapng;
 
 use super::agent::Agent;
 use super::{HOST, configuration};
-use crate::service::weir;
 use crate::sflow::serve::File;
+use crate::weir;
 
 /// When captures begin.
 const BEGIN: u64 = 1_795_000_000_000_000_000;
@@ -48,10 +49,9 @@ fn datagram(payload: &[u8]) -> Vec<u8> {
 fn replay(file: &File, arguments: &[&str]) -> (i32, Vec<Value>, String) {
     let path = file.dir.path().join("capture.pcapng").to_str().unwrap().to_owned();
     let config = file.path();
-    let output = weir(&[&["protect", "replay", &path, "-c", &config, "--json"], arguments].concat()).output().unwrap();
-    let lines = String::from_utf8(output.stdout).unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    (output.status.code().unwrap(), lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), said)
+    let ended = Ended::of(&mut weir(&[&["protect", "replay", &path, "-c", &config, "--json"], arguments].concat()));
+    let lines = ended.stdout.lines().map(|line| serde_json::from_str(line).unwrap());
+    (ended.status.unwrap(), lines.collect(), ended.stderr)
 }
 
 /// Ten quiet seconds, five of a flood, thirty quiet ones: as sFlow, of which samples stand for 1,000.

@@ -1,17 +1,13 @@
 //! Weir killed in the midst of it.
 
-use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::{FLOOD, HOST, Scene};
 use crate::sflow::serve::Serve;
 
 /// Kills it, and starts it again.
-fn again(mut scene: Scene) -> Scene {
-    scene.serve.signal(Signal::SIGKILL);
-    scene.serve.child.wait().unwrap();
-    let serve = Serve::start(&["-c", &scene.file.path(), "--workers", "1"]);
-    Scene { serve, ..scene }
+fn again(scene: Scene) -> Scene {
+    scene.replaced(|file| Serve::start(&["-c", &file.path(), "--workers", "1"]))
 }
 
 /// Waits until this is in the journal: the page tells before.
@@ -93,8 +89,7 @@ fn a_damaged_journal_is_told_and_passed_over() {
     std::fs::write(&path, format!("oops\n{text}{}", &text[..20])).unwrap();
     let mut scene = again(scene);
     assert_eq!(scene.list()[0]["id"], 1);
-    let told: Vec<_> = scene.serve.said.iter().filter(|line| line.contains("(passed over)")).collect();
+    let told: Vec<_> = scene.serve.said().iter().filter(|line| line.contains("(passed over)")).collect();
     assert!(told.len() == 2 && told[0].contains("journal:1: "), "{told:#?}");
-    scene.serve.signal(Signal::SIGTERM);
-    assert!(scene.serve.child.wait().unwrap().success());
+    assert_eq!(scene.serve.end().status, Some(0));
 }

@@ -4,11 +4,13 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
+use weir_testbed::{Ended, Started};
+
+use crate::weir;
 
 /// A drop of a UDP packet: discarded_packet (0:5), reason 258, with the header of the packet and the queue. Written by
 /// hand, as the specification has it.
@@ -37,28 +39,8 @@ fn capture(payloads: &[&[u8]]) -> Vec<u8> {
     for (second, payload) in payloads.iter().enumerate() {
         let length = 28 + payload.len();
         file.extend([1_700_000_000 + second as u32, 5, length as u32, length as u32].map(u32::to_le_bytes).concat());
-        file.extend([
-            0x45,
-            0,
-            (length >> 8) as u8,
-            length as u8,
-            0,
-            0,
-            0,
-            0,
-            64,
-            17,
-            0,
-            0,
-            192,
-            0,
-            2,
-            9,
-            192,
-            0,
-            2,
-            10,
-        ]);
+        file.extend([0x45, 0, (length >> 8) as u8, length as u8, 0, 0, 0, 0, 64, 17, 0, 0]);
+        file.extend([192, 0, 2, 9, 192, 0, 2, 10]);
         let udp = length - 20;
         file.extend([0xea, 0x60, 0x18, 0xc7, (udp >> 8) as u8, udp as u8, 0, 0]);
         file.extend(*payload);
@@ -67,19 +49,17 @@ fn capture(payloads: &[&[u8]]) -> Vec<u8> {
 }
 
 fn decode(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(["sflow", "decode"]).args(arguments);
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut command = weir(&[&["sflow", "decode"], arguments].concat());
+    command.stdin(Stdio::piped());
     command
 }
 
 /// Status, standard output and standard error, with a capture on standard input.
 fn run(arguments: &[&str], capture: &[u8]) -> (Option<i32>, String, String) {
-    let mut child = decode(arguments).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(capture).unwrap();
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.code(), text(output.stdout), text(output.stderr))
+    let mut started = Started::spawn(decode(arguments));
+    started.stdin().write_all(capture).unwrap();
+    let Ended { status, stdout, stderr } = started.wait();
+    (status, stdout, stderr)
 }
 
 fn lines(text: &str) -> Vec<Value> {
@@ -200,52 +180,24 @@ fn mistakes_are_one_line() {
     said(folder.path(), &format!("{}: a directory; name a capture in it", folder.path().display()));
 }
 
-/// A `weir sflow decode` that listens; killed when dropped.
-struct Listening {
-    child: Child,
-    address: String,
-}
-
-impl Listening {
-    fn start(arguments: &[&str]) -> Self {
-        let mut child = decode(&[&["127.0.0.1:0"], arguments].concat()).spawn().unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-        let address = line.trim_end().strip_prefix("listening on ").unwrap().to_owned();
-        Self { child, address }
-    }
-
-    fn end(&mut self) -> Option<i32> {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        self.child.wait().unwrap().code()
-    }
-}
-
-impl Drop for Listening {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn datagrams_are_printed_as_they_come() {
-    let mut listening = Listening::start(&[]);
+    let mut listening = Started::spawn(decode(&["127.0.0.1:0"]));
+    let line = listening.line("listening on ");
+    let address = line.strip_prefix("listening on ").unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let mut stdout = BufReader::new(listening.child.stdout.take().unwrap());
     for _ in 0..3 {
-        socket.send_to(&datagram(), &listening.address).unwrap();
+        socket.send_to(&datagram(), address).unwrap();
         for sample in ["discarded_packet", "unknown"] {
-            let mut line = String::new();
-            stdout.read_line(&mut line).unwrap();
-            let line: Value = serde_json::from_str(&line).unwrap();
+            let line = listening.json();
             assert_eq!(
                 (&line["sample"], &line["source"]),
                 (&sample.into(), &socket.local_addr().unwrap().to_string().into())
             );
         }
     }
-    assert_eq!(listening.end(), Some(0));
+    listening.signal(Signal::SIGINT);
+    assert_eq!(listening.wait().status, Some(0));
 }
 
 #[test]

@@ -4,16 +4,28 @@ use std::path::Path;
 use std::process::Command;
 
 use weir_testbed::random::seed;
-use weir_testbed::{program, skip, turn};
+use weir_testbed::{Ended, program, skip};
+
+use crate::WEIR;
 
 #[test]
 fn the_page_shows_what_rest_says_and_obeys_nobody() {
-    run("page.mjs");
+    run_with("page.mjs", &[("LONG", "")]);
 }
 
-#[test]
-fn the_page_shows_50_000_agents_at_once() {
-    run("many.mjs");
+mod alone {
+    /// All of it, and frames.
+    #[test]
+    #[ignore = "long: 60 s"]
+    fn the_page_keeps_up_and_is_usable_by_all() {
+        super::run("page.mjs");
+    }
+
+    #[test]
+    #[ignore = "long: 40 s"]
+    fn the_page_shows_50_000_agents_at_once() {
+        super::run("many.mjs");
+    }
 }
 
 /// Runs a script, which ends with 0 if all that it looks at holds.
@@ -31,12 +43,10 @@ pub(crate) fn run_with(script: &str, environment: &[(&str, &str)]) {
         skip("needs what web/package.json names (make deps)");
         return;
     }
-    let _turn = turn();
     let mut command = Command::new(node);
     command.arg(format!("test/{script}")).current_dir(web);
-    command.env("WEIR", env!("CARGO_BIN_EXE_weir")).env("CHROMIUM", chromium).env("WEIR_SEED", seed().to_string());
+    command.env("WEIR", &*WEIR).env("CHROMIUM", chromium).env("WEIR_SEED", seed().to_string());
     command.envs(environment.iter().copied());
-    let output = command.output().unwrap();
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{}\n{}", text(&output.stdout), text(&output.stderr));
+    let ended = Ended::of(&mut command);
+    assert_eq!(ended.status, Some(0), "{}\n{}", ended.stdout, ended.stderr);
 }

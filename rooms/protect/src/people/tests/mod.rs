@@ -4,13 +4,14 @@ mod answers;
 mod page;
 mod strangers;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
 use weir_service::http::{Limits, Server, Serving, Settings as Ground};
+use weir_testbed::http::{self, Answer, Asked};
 
 use super::access::Tokens;
 use super::fixture::Fixture;
@@ -24,14 +25,6 @@ struct Scene {
     guard: Arc<Fixture>,
     people: Arc<People>,
     serving: Serving,
-}
-
-/// An answer, or the beginning of one.
-#[derive(Debug)]
-struct Reply {
-    status: u16,
-    head: String,
-    body: String,
 }
 
 impl Scene {
@@ -49,46 +42,18 @@ impl Scene {
     }
 
     /// Sends a request with these lines in its head, and reads that of the answer.
-    fn ask(&self, verb: &str, target: &str, head: &[String], body: &str) -> (String, BufReader<TcpStream>) {
-        let mut stream = TcpStream::connect(self.serving.local_addr()).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
-        let host = if head.iter().any(|line| line.starts_with("Host:")) { "" } else { "Host: 127.0.0.1\r\n" };
+    fn ask(&self, verb: &str, target: &str, head: &[String], body: &str) -> Asked {
         let lines: String = head.iter().map(|line| format!("{line}\r\n")).collect();
-        let length = body.len();
-        write!(
-            stream,
-            "{verb} {target} HTTP/1.1\r\n{host}{lines}Content-Length: {length}\r\nConnection: close\r\n\r\n{body}"
-        )
-        .unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut answer = String::new();
-        while !answer.ends_with("\r\n\r\n") {
-            assert!(reader.read_line(&mut answer).unwrap() > 0, "{answer}");
-        }
-        (answer.to_lowercase(), reader)
+        http::ask(self.serving.local_addr(), verb, target, &lines, body)
     }
 
-    fn reply(&self, verb: &str, target: &str, head: &[String], body: &str) -> Reply {
-        let (head, mut reader) = self.ask(verb, target, head, body);
-        let mut bytes = Vec::new();
-        reader.read_to_end(&mut bytes).unwrap();
-        let body = String::from_utf8_lossy(&bytes).into_owned();
-        Reply { status: head.split(' ').nth(1).unwrap().parse().unwrap(), head, body }
+    fn reply(&self, verb: &str, target: &str, head: &[String], body: &str) -> Answer {
+        self.ask(verb, target, head, body).answer()
     }
 
     /// As somebody with a token.
-    fn of(&self, token: &str, verb: &str, target: &str, body: &str) -> Reply {
+    fn of(&self, token: &str, verb: &str, target: &str, body: &str) -> Answer {
         self.reply(verb, target, &[bearer(token)], body)
-    }
-}
-
-impl Reply {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {self:?}"))
-    }
-
-    fn error(&self) -> String {
-        self.json()["error"].as_str().unwrap_or_default().to_owned()
     }
 }
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use weir_testbed::{program, skip, turn};
+use weir_testbed::{Started, program, skip};
 
 use super::*;
 use crate::model::Stopped;
@@ -11,21 +11,35 @@ use crate::people::fixture::at;
 
 #[test]
 fn the_page_shows_what_is_and_acts_for_who_may() {
+    look("");
+}
+
+#[test]
+#[ignore = "long: 25 s"]
+fn the_page_is_usable_by_all() {
+    look("yes");
+}
+
+/// Looks at it, briefly unless `long` says something.
+fn look(long: &str) {
     let (Some(node), Some(chromium)) = (program("node"), program("chromium")) else { return };
     let web = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../web");
     if !web.join("node_modules/playwright-core").exists() {
         return skip("needs what web/package.json names (make deps)");
     }
-    let _turn = turn();
     let mut scene = Scene::new();
     let address = scene.serving.local_addr();
     let mut command = Command::new(node);
-    command.arg("test/protect.mjs").current_dir(web).stdin(Stdio::piped()).stdout(Stdio::piped());
-    command.env("HTTP", address.to_string()).env("CHROMIUM", chromium).env("ALICE", ALICE).env("BOB", BOB);
-    let mut script = command.spawn().unwrap();
-    let (mut orders, said) = (script.stdin.take().unwrap(), BufReader::new(script.stdout.take().unwrap()));
-    for line in said.lines() {
-        let line = line.unwrap();
+    command.arg("test/protect.mjs").current_dir(web).stdin(Stdio::piped());
+    command
+        .env("HTTP", address.to_string())
+        .env("CHROMIUM", chromium)
+        .env("ALICE", ALICE)
+        .env("BOB", BOB)
+        .env("LONG", long);
+    let mut script = Started::spawn(command);
+    let mut orders = script.stdin();
+    while let Some(line) = script.next_line() {
         println!("{line}");
         match line.strip_prefix("do: ") {
             None => continue,
@@ -56,5 +70,6 @@ fn the_page_shows_what_is_and_acts_for_who_may() {
         }
         writeln!(orders, "done").unwrap();
     }
-    assert!(script.wait().unwrap().success());
+    let ended = script.wait();
+    assert_eq!(ended.status, Some(0), "{}", ended.stderr);
 }

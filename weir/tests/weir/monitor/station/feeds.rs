@@ -4,8 +4,6 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 
-use weir_testbed::network::cable;
-
 use super::*;
 
 /// Channels by name, once the station has ended.
@@ -22,7 +20,6 @@ fn values(channel: &Channel) -> Vec<f64> {
 
 #[test]
 fn datagrams_of_three_kinds_become_channels() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let sources = [
@@ -30,7 +27,7 @@ fn datagrams_of_three_kinds_become_channels() {
         "udp,name=json,listen=127.0.0.1:8095,format=json,rate=10/s",
         "udp,name=statsd,listen=127.0.0.1:8125,format=statsd,rate=10/s",
     ];
-    let mut station = Station::start(&one, &sources.iter().flat_map(|source| ["--source", source]).collect::<Vec<_>>());
+    let mut station = start(&one, &sources.iter().flat_map(|source| ["--source", source]).collect::<Vec<_>>());
     let socket = one.run(|| UdpSocket::bind("127.0.0.1:0").unwrap());
     let send = |text: &str, port: u16| socket.send_to(text.as_bytes(), ("127.0.0.1", port)).map(drop).unwrap();
     // 2023, ten a second: the fourth and fifth are missing, the last is from before.
@@ -52,7 +49,7 @@ fn datagrams_of_three_kinds_become_channels() {
         [count("late"), count("crowded"), count("misplaced"), count("unreadable")]
     };
     assert_eq!([counts(0), counts(1)], [[1, 0, 1, 5], [0, 0, 0, 1]], "{ledger:#}");
-    station.stop();
+    stop(station);
     let channels = by_name(&mut member);
     let coil = &channels["coil.current{number=1}"];
     assert_eq!((values(coil), coil.gaps()), (vec![1.0, 2.0, 3.0, 6.0], BTreeMap::from([(1, 2)])));
@@ -63,19 +60,21 @@ fn datagrams_of_three_kinds_become_channels() {
 
 #[test]
 fn rows_of_standard_input_are_samples_and_its_end_is_the_end() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let flags = ["monitor", "station", "--json", "--name", "test", "--interface", "eth0"];
     let source = ["--source", "stdin,name=in,format=csv,time=rows,rate=1k/s", "--display", "0"];
-    let mut station = Station::spawn(&one, piped(weir(&[&flags[..], &source].concat())));
-    let mut input = station.child.stdin.take().unwrap();
+    let mut command = weir(&[&flags[..], &source].concat());
+    command.stdin(Stdio::piped());
+    let mut station = one.run(|| Started::ready(command));
+    let mut input = station.stdin();
     let rows: String = (0..500)
         .map(|row| format!("{row},{}\n", if row == 7 { String::new() } else { (2 * row).to_string() }))
         .collect();
     input.write_all(format!("a,b\n{rows}").as_bytes()).unwrap();
     drop(input);
-    let ledger = station.finish();
+    let ledger = station.wait().json();
+    assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
     let channels = by_name(&mut member);
     assert_eq!(values(&channels["in.a"]), (0..500).map(f64::from).collect::<Vec<_>>());
     let b = values(&channels["in.b"]);
@@ -86,14 +85,13 @@ fn rows_of_standard_input_are_samples_and_its_end_is_the_end() {
 
 #[test]
 fn what_is_appended_to_a_file_is_followed_over_its_rotation() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("values.csv");
     fs::write(&path, "time,a\n1700000000,99\n").unwrap();
     let source = format!("tail,path={},rate=1/s", path.display());
-    let mut station = Station::start(&one, &["--source", &source]);
+    let mut station = start(&one, &["--source", &source]);
     let points = |count: u64| move |ledger: &Value| ledger["sources"][0]["points"].as_u64() == Some(count);
     let mut file = File::options().append(true).open(&path).unwrap();
     file.write_all(b"1700000010,1\n17000").unwrap();
@@ -103,13 +101,12 @@ fn what_is_appended_to_a_file_is_followed_over_its_rotation() {
     fs::rename(&path, folder.path().join("values.csv.1")).unwrap();
     fs::write(&path, "1700000012,3\n").unwrap();
     station.await_ledger(points(3));
-    station.stop();
+    stop(station);
     assert_eq!(values(&by_name(&mut member)["a"]), [1.0, 2.0, 3.0]);
 }
 
 #[test]
 fn a_ring_in_shared_memory_is_read_and_what_was_overwritten_is_a_gap() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let folder = tempfile::TempDir::new().unwrap();
@@ -134,7 +131,7 @@ fn a_ring_in_shared_memory_is_read_and_what_was_overwritten_is_a_gap() {
     };
     write(200);
     let source = format!("ring,name=adc,path={},names=plus+minus", path.display());
-    let mut station = Station::start(&one, &["--source", &source, "--display", "0"]);
+    let mut station = start(&one, &["--source", &source, "--display", "0"]);
     let due = |frames: u64| move |ledger: &Value| ledger["streams"][0]["samples"]["due"].as_u64() == Some(2 * frames);
     let sent = |ledger: &Value| ledger["streams"][0]["samples"]["sent"].as_u64().unwrap();
     station.await_ledger(|ledger| due(200)(ledger) && sent(ledger) == 400);
@@ -143,7 +140,7 @@ fn a_ring_in_shared_memory_is_read_and_what_was_overwritten_is_a_gap() {
     // More than three quarters of the ring at a time.
     let all = write(5000);
     station.await_ledger(due(all));
-    station.stop();
+    stop(station);
     let channels = by_name(&mut member);
     for (name, sign) in [("adc.plus", 1.0), ("adc.minus", -1.0)] {
         let channel = &channels[name];

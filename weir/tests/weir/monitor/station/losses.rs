@@ -1,14 +1,13 @@
 //! What the kernel does not take is a gap, exactly.
 
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
-use weir_testbed::network::cable;
-
 use super::*;
+use nix::sys::signal::Signal;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 
 /// Does something while a station stands still.
-fn stopped(station: &Station, change: impl FnOnce()) {
+fn stopped(station: &Started, change: impl FnOnce()) {
     station.signal(Signal::SIGSTOP);
-    let id = Pid::from_raw(station.child.id() as i32);
+    let id = station.pid();
     assert_eq!(waitpid(id, Some(WaitPidFlag::WUNTRACED)).unwrap(), WaitStatus::Stopped(id, Signal::SIGSTOP));
     change();
     station.signal(Signal::SIGCONT);
@@ -16,10 +15,9 @@ fn stopped(station: &Station, change: impl FnOnce()) {
 
 #[test]
 fn what_the_kernel_does_not_take_is_told_afterwards() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
-    let mut station = Station::start(&one, &["--source", "counter,name=n,rate=1k/s", "--display", "0"]);
+    let mut station = start(&one, &["--source", "counter,name=n,rate=1k/s", "--display", "0"]);
     let sent = |ledger: &Value| ledger["streams"][0]["samples"]["sent"].as_u64().unwrap();
     let before = station.await_ledger(|ledger| sent(ledger) > 200);
     let mut netlink = one.netlink();
@@ -33,9 +31,9 @@ fn what_the_kernel_does_not_take_is_told_afterwards() {
     });
     let goal = sent(&before) + 500;
     station.await_ledger(|ledger| sent(ledger) > goal);
-    let warned = station.await_line("datagram");
+    let warned = station.line("datagram");
     assert!(warned.contains("239.192.77.1:5110 through eth0") && warned.contains("(no route leads there"), "{warned}");
-    let ledger = station.stop();
+    let ledger = stop(station);
     let channels = member.channels();
     let gaps = channels[&0].gaps();
     let samples = &ledger["streams"][0]["samples"];

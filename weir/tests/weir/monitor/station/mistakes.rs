@@ -4,8 +4,8 @@ use super::*;
 
 #[track_caller]
 fn mistake(arguments: &[&str]) -> (i32, String) {
-    let output = weir(&[&["monitor", "station"], arguments].concat()).output().unwrap();
-    (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    let ended = Ended::of(&mut weir(&[&["monitor", "station"], arguments].concat()));
+    (ended.status.unwrap(), ended.stderr)
 }
 
 #[test]
@@ -68,9 +68,9 @@ fn check_reads_every_file_of_keys() {
     ] {
         for (path, words) in [(wrong.to_str().unwrap(), "64 hexadecimal digits"), ("/nowhere.key", "No such file")] {
             std::fs::write(&file, text.replace("FILE", &format!("{path:?}"))).unwrap();
-            let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
-            let said = String::from_utf8(output.stderr).unwrap();
-            assert_eq!(output.status.code(), Some(2), "{room}, {text}: {said}");
+            let Ended { status, stderr: said, .. } =
+                Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
+            assert_eq!(status, Some(2), "{room}, {text}: {said}");
             let table = if text.contains("[publish]") { "publish." } else { "" };
             let (line, last) = text.lines().enumerate().last().unwrap();
             let key = format!("{table}{}", last.split(' ').next().unwrap());
@@ -128,9 +128,9 @@ fn check_finds_what_is_not_there() {
         ),
     ] {
         std::fs::write(&file, text).unwrap();
-        let output = weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{room}, {text}: {said}");
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&["monitor", room, "-c", file.to_str().unwrap(), "--check"]));
+        assert_eq!((status, said.lines().count()), (Some(2), 1), "{room}, {text}: {said}");
         assert!(said.starts_with(&format!("weir: {}:{words}", file.display())), "{room}, {text}: {said}");
     }
 }

@@ -8,29 +8,18 @@ mod requests;
 mod samples;
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
 use serde_json::Value;
-use weir_testbed::network::Host;
+use weir_testbed::network::{Host, cable};
+use weir_testbed::{Ended, PATIENCE, Started, program};
 
-use crate::service::{PATIENCE, weir};
+use crate::weir;
 use reader::{Block, Datagram};
-
-/// A `weir monitor station` on a host; killed when dropped.
-struct Station {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    log: Receiver<String>,
-    said: Vec<String>,
-}
 
 /// A member of a group, and what it got.
 struct Member {
@@ -45,94 +34,21 @@ struct Channel {
     blocks: Vec<Block>,
 }
 
-impl Station {
-    /// With these flags, named `test`, through the interface of a host.
-    #[track_caller]
-    fn start(host: &Host, flags: &[&str]) -> Self {
-        let flags = [&["monitor", "station", "--json", "--name", "test", "--interface", "eth0"], flags].concat();
-        Self::spawn(host, weir(&flags))
-    }
-
-    #[track_caller]
-    fn spawn(host: &Host, mut command: Command) -> Self {
-        let mut child = host.run(|| command.spawn().unwrap());
-        let (said, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut station = Self { child, stdout, log, said: Vec::new() };
-        station.await_line("ready");
-        station
-    }
-
-    /// Waits until it says a line with `words` in it.
-    #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
-        if let Some(line) = self.said.iter().find(|line| line.contains(words)) {
-            return line.clone();
-        }
-        loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, but {:#?}", self.said);
-            };
-            self.said.push(line.clone());
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// Waits until the ledger is as it should be. It closes at every moment.
-    #[track_caller]
-    fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
-        let begin = Instant::now();
-        loop {
-            self.signal(Signal::SIGUSR1);
-            let mut line = String::new();
-            self.stdout.read_line(&mut line).unwrap();
-            let ledger: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-            assert_eq!(ledger["closed"], true, "{ledger:#}");
-            if is_reached(&ledger) {
-                return ledger;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{ledger:#}");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Ends it as a service manager does; the final ledger, of which nothing is left over.
-    #[track_caller]
-    fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        self.finish()
-    }
-
-    /// Waits for its end.
-    #[track_caller]
-    fn finish(&mut self) -> Value {
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        let status = self.child.wait().unwrap();
-        self.said.extend(self.log.iter());
-        assert!(status.success(), "{status}: {:#?}", self.said);
-        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
-        assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
-        for stream in ledger["streams"].as_array().unwrap() {
-            assert_eq!(stream["samples"]["waiting"], 0, "{ledger:#}");
-        }
-        ledger
-    }
+/// Starts a station with these flags, named `test`, through the interface of a host.
+#[track_caller]
+fn start(host: &Host, flags: &[&str]) -> Started {
+    let flags = [&["monitor", "station", "--json", "--name", "test", "--interface", "eth0"], flags].concat();
+    host.run(|| Started::ready(weir(&flags)))
 }
 
-impl Drop for Station {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Ends a station; its final ledger, in which nothing waits.
+#[track_caller]
+fn stop(station: Started) -> Value {
+    let ledger = station.stop();
+    for stream in ledger["streams"].as_array().unwrap() {
+        assert_eq!(stream["samples"]["waiting"], 0, "{ledger:#}");
     }
+    ledger
 }
 
 impl Member {
@@ -237,12 +153,6 @@ fn names(datagrams: &[Vec<u8>]) -> BTreeMap<u16, String> {
         }
     }
     names
-}
-
-/// Its standard input is written by the test.
-fn piped(mut command: Command) -> Command {
-    command.stdin(Stdio::piped());
-    command
 }
 
 /// So often a station says that nothing more comes.

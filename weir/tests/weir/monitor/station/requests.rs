@@ -2,8 +2,6 @@
 
 use std::net::SocketAddr;
 
-use weir_testbed::network::cable;
-
 use super::*;
 
 /// A request of a session: with metadata, and wishes of channels.
@@ -33,7 +31,6 @@ fn station_of(member: &mut Member) -> (u64, SocketAddr) {
 
 #[test]
 fn a_channel_is_thinned_anew_by_whoever_may() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let folder = tempfile::TempDir::new().unwrap();
@@ -41,7 +38,7 @@ fn a_channel_is_thinned_anew_by_whoever_may() {
     let text = "name = \"test\"\ninterface = [\"eth0\"]\ncontrol = [\"10.0.0.2/32\"]\n\
                 [[source]]\nkind = \"counter\"\nname = \"n\"\nrate = \"10k/s\"\n";
     std::fs::write(&file, text).unwrap();
-    let mut station = Station::spawn(&one, weir(&["monitor", "station", "--json", "-c", file.to_str().unwrap()]));
+    let mut station = one.run(|| Started::ready(weir(&["monitor", "station", "--json", "-c", file.to_str().unwrap()])));
     let (session, to) = station_of(&mut member);
     let asks = other.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
     let bucket_is = |bucket: u32| move |datagram: &Datagram| datagram.blocks.iter().any(|block| block.bucket == bucket);
@@ -64,7 +61,7 @@ fn a_channel_is_thinned_anew_by_whoever_may() {
         station.await_ledger(|ledger| ledger["requests"]["malformed"] == 4 && ledger["requests"]["refused"] == 4);
     assert_eq!((&ledger["requests"]["granted"], &ledger["requests"]["metadata"]), (&3.into(), &1.into()), "{ledger:#}");
     assert_eq!(ledger["requests"]["in_force"], 1);
-    let ledger = station.stop();
+    let ledger = stop(station);
     let channel = &member.channels()[&0];
     assert_eq!(Some(channel.next), ledger["streams"][0]["samples"]["due"].as_u64());
     assert_eq!(channel.gaps().get(&2).copied(), ledger["streams"][0]["samples"]["gaps"]["unselected"].as_u64());
@@ -73,10 +70,9 @@ fn a_channel_is_thinned_anew_by_whoever_may() {
 
 #[test]
 fn metadata_comes_when_it_is_asked_for_and_no_more_than_ten_times_a_second() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
-    let mut station = Station::start(&one, &["--source", "counter,name=n,rate=10/s"]);
+    let mut station = start(&one, &["--source", "counter,name=n,rate=10/s"]);
     let (session, to) = station_of(&mut member);
     let asks = other.run(|| UdpSocket::bind("10.0.0.2:0").unwrap());
     let told =
@@ -95,6 +91,6 @@ fn metadata_comes_when_it_is_asked_for_and_no_more_than_ten_times_a_second() {
         }
         assert!(begin.elapsed() < PATIENCE, "{ledger:#}");
     }
-    let (metadata, elapsed) = told(&station.stop());
+    let (metadata, elapsed) = told(&stop(station));
     assert!(metadata > 8.0 && metadata < 11.0 * elapsed + 5.0, "{metadata} in {elapsed} s");
 }

@@ -2,12 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Command, Stdio};
-
-use weir_testbed::network::cable;
-use weir_testbed::program;
 
 use super::*;
 
@@ -18,15 +13,14 @@ fn sine(index: u64) -> f64 {
 
 #[test]
 fn every_sample_is_in_one_bucket_and_no_peak_is_missing() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
     let mut second = Member::join(&other, OTHER, 5111);
     let sources = ["sine,name=coil,rate=10k/s,frequency=7/s", "counter,name=n,rate=100/s,copies=3"];
     let groups = ["--to", "239.192.77.1", "--to", "239.192.77.9:5111"];
-    let mut station = Station::start(&one, &[&groups[..], &["--source", sources[0], "--source", sources[1]]].concat());
+    let mut station = start(&one, &[&groups[..], &["--source", sources[0], "--source", sources[1]]].concat());
     station.await_ledger(|ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(20_000));
-    let ledger = station.stop();
+    let ledger = stop(station);
     let channels = member.channels();
     second.channels();
     assert_eq!(member.datagrams, second.datagrams, "both groups get the same bytes");
@@ -72,7 +66,6 @@ fn every_sample_is_in_one_bucket_and_no_peak_is_missing() {
 
 #[test]
 fn the_full_rate_is_a_stream_of_its_own() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let (mut thin, mut full) = (Member::join(&other, GROUP, 5110), Member::join(&other, OTHER, 5111));
     let folder = tempfile::TempDir::new().unwrap();
@@ -82,9 +75,9 @@ fn the_full_rate_is_a_stream_of_its_own() {
                 [[source]]\nkind = \"counter\"\nname = \"slow\"\nrate = \"10/s\"\n[[channel]]\nname = \"n\"\nfull = true\n";
     std::fs::write(&file, text).unwrap();
     let command = weir(&["monitor", "station", "--json", "-c", file.to_str().unwrap()]);
-    let mut station = Station::spawn(&one, command);
+    let mut station = one.run(|| Started::ready(command));
     station.await_ledger(|ledger| ledger["streams"][1]["samples"]["sent"].as_u64() > Some(200_000));
-    let ledger = station.stop();
+    let ledger = stop(station);
     let (thin, full) = (thin.channels(), full.channels());
     assert_eq!((thin.len(), full.len()), (2, 1));
     assert_eq!(thin[&0].next, full[&0].next);
@@ -106,12 +99,11 @@ fn the_full_rate_is_a_stream_of_its_own() {
 /// Nothing is sampled for 50 ms and longer: the next index is told all the same.
 #[test]
 fn a_quiet_station_says_where_it_is() {
-    let _turn = weir_testbed::turn();
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
-    let mut station = Station::start(&one, &["--source", "counter,name=n,rate=1/s"]);
+    let mut station = start(&one, &["--source", "counter,name=n,rate=1/s"]);
     station.await_ledger(|ledger| ledger["streams"][0]["heartbeats"].as_u64() > Some(30));
-    let ledger = station.stop();
+    let ledger = stop(station);
     let channels = member.channels();
     let elapsed = ledger["elapsed_s"].as_f64().unwrap();
     // Each says which index is next, and the end may come sooner after a sample than a heartbeat.
@@ -132,21 +124,18 @@ fn a_quiet_station_says_where_it_is() {
 /// docs/examples/signal.py, as somebody runs it who has read docs/signal.md.
 #[test]
 fn the_example_in_python_reads_all_of_it() {
-    let _turn = weir_testbed::turn();
     let Some(python) = program("python3") else { return };
     let Some([one, other]) = cable(1500) else { return };
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/signal.py");
     assert!(std::fs::read_to_string(&script).unwrap().lines().count() <= 60);
-    let mut reader = other.run(|| {
-        let mut command = Command::new(python);
-        command.arg(script).args(["239.192.77.1", "5110", "eth0"]).env("PYTHONUNBUFFERED", "1");
-        command.stdout(Stdio::piped()).spawn().unwrap()
-    });
-    let mut lines = BufReader::new(reader.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let mut command = Command::new(python);
+    command.arg(script).args(["239.192.77.1", "5110", "eth0"]).env("PYTHONUNBUFFERED", "1");
+    let mut reader = other.run(|| Started::spawn(command));
+    let mut lines = std::iter::from_fn(|| reader.next_line());
     // A first station only shows that the reader has joined.
-    let first = Station::start(&one, &["--source", "counter,name=first,rate=10/s"]);
+    let first = start(&one, &["--source", "counter,name=first,rate=10/s"]);
     assert!(lines.any(|line| line.contains("channel 0 first")));
-    first.stop();
+    stop(first);
     assert!(lines.any(|line| line.starts_with("end ")));
     // Nothing, too little, and a block, a field and a position that are cut off do not end it; a name does not reach a terminal raw.
     let header = |kind: u8, count: u8| [b"WS", &[0x10 | kind, 0, 0, 0, count, 0][..], &[9; 16]].concat();
@@ -166,10 +155,10 @@ fn the_example_in_python_reads_all_of_it() {
     }
     assert!(lines.any(|line| line == "channel 0 \\x1b[31m"));
     let sources = ["sine,name=coil,rate=10k/s", "counter,name=n,rate=100/s"];
-    let mut station = Station::start(&one, &["--source", sources[0], "--source", sources[1]]);
+    let mut station = start(&one, &["--source", sources[0], "--source", sources[1]]);
     station.await_ledger(|ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(10_000));
     let session = station.await_ledger(|_| true)["streams"][0]["session"].as_str().unwrap().to_owned();
-    let ledger = station.stop();
+    let ledger = stop(station);
     let mut samples = 0;
     for line in lines {
         if line == format!("end {session}") {
@@ -185,7 +174,5 @@ fn the_example_in_python_reads_all_of_it() {
             samples += if *name == "first" { 0 } else { count.parse::<u64>().unwrap() };
         }
     }
-    let _ = reader.kill();
-    let _ = reader.wait();
     assert_eq!(Some(samples), ledger["streams"][0]["samples"]["due"].as_u64());
 }

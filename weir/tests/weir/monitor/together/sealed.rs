@@ -4,31 +4,29 @@ use std::net::UdpSocket;
 use std::path::Path;
 
 use socket2::SockRef;
-use weir_testbed::turn;
 
 use super::*;
 use crate::network::{Host, network};
 
 /// Keys in a directory.
 fn key(path: &Path, flags: &[&str]) -> String {
-    let output = weir(&["monitor", "key", "--out", path.to_str().unwrap()]).args(flags).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let made = Ended::of(weir(&["monitor", "key", "--out", path.to_str().unwrap()]).args(flags));
+    assert_eq!(made.status, Some(0), "{}", made.stderr);
     path.to_str().unwrap().to_owned()
 }
 
-fn sealed(host: &Host, dir: &Path, file: &str, keys: &str) -> Running {
+fn sealed(host: &Host, dir: &Path, file: &str, keys: &str) -> Started {
     let path = dir.join(file);
     let text = format!(
         "name = \"coil\"\ninterface = [\"eth0\"]\ndisplay = \"0/s\"\n{keys}\n\
          [[source]]\nkind = \"counter\"\nname = \"n\"\nrate = \"1k/s\"\n"
     );
     std::fs::write(&path, text).unwrap();
-    Running::start(&host.ns, &["station", "--json", "-c", path.to_str().unwrap()])
+    start(&host.ns, &["station", "--json", "-c", path.to_str().unwrap()])
 }
 
 #[test]
 fn forgers_of_a_sealed_station_are_refused_and_counted() {
-    let _turn = turn();
     let Some([one, two, other]) = network(["station", "forger", "server"]) else { return };
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -41,7 +39,7 @@ fn forgers_of_a_sealed_station_are_refused_and_counted() {
         public.display()
     );
     std::fs::write(&server, text).unwrap();
-    let mut server = Running::start(&other.ns, &["serve", "--json", "-c", server.to_str().unwrap()]);
+    let mut server = start(&other.ns, &["serve", "--json", "-c", server.to_str().unwrap()]);
     let tap = two.run(|| {
         let socket = UdpSocket::bind(GROUP).unwrap();
         socket.join_multicast_v4(&"239.192.77.1".parse().unwrap(), &two.v4).unwrap();
@@ -59,7 +57,7 @@ fn forgers_of_a_sealed_station_are_refused_and_counted() {
         format!("encrypt = \"{strange}\"\nsign = \"{own}\""),
         format!("encrypt = \"{group}\"\nsign = \"{foreign}\""),
     ];
-    let forgers: Vec<Running> = (0..)
+    let forgers: Vec<Started> = (0..)
         .zip(&forgers)
         .map(|(number, keys)| sealed(&two, dir.path(), &format!("forger-{number}.toml"), keys))
         .collect();
@@ -79,13 +77,11 @@ fn forgers_of_a_sealed_station_are_refused_and_counted() {
         changed += 1;
     }
     let refused = |ledger: &Value, reason: &str| ledger["received"]["refused"][reason].as_u64().unwrap();
-    server.await_ledger("all refused", |ledger| {
-        ["unsigned", "changed", "forged"].iter().all(|reason| refused(ledger, reason) > 0)
-    });
+    server.await_ledger(|ledger| ["unsigned", "changed", "forged"].iter().all(|reason| refused(ledger, reason) > 0));
     drop(forgers);
-    station.await_ledger("half a second", |ledger| ledger["streams"][0]["samples"]["sent"].as_u64() > Some(500));
+    station.await_ledger(has_sent(500));
     let sent = sent(&station.stop());
-    server.await_ledger("its end", |ledger| has_ended(ledger, "coil"));
+    server.await_ledger(|ledger| has_ended(ledger, "coil"));
     let ledger = server.stop();
     assert_eq!(received(&ledger), (sent, 0), "{ledger:#}");
     assert_eq!((ledger["streams"].as_array().unwrap().len(), &ledger["channels"]), (1, &1.into()), "{ledger:#}");

@@ -1,19 +1,19 @@
 //! A client of a server's WebSocket (RFC 6455), that shares no code with it.
 
 use std::collections::VecDeque;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 use weir_kernel::namespaces::NetNs;
+use weir_testbed::{PATIENCE, http};
 
 use super::PAGE;
-use crate::service::PATIENCE;
 
 /// A client of a server.
 pub(super) struct Client {
-    pub(super) reader: BufReader<TcpStream>,
+    pub(super) body: BufReader<TcpStream>,
     told: VecDeque<Told>,
     /// Whether it answers when it is asked for a sign of life.
     pub(super) answers: bool,
@@ -43,18 +43,11 @@ impl Client {
     /// On a server's host.
     #[track_caller]
     pub(super) fn connect(host: &NetNs) -> Self {
-        let mut stream = host.run(|| TcpStream::connect(PAGE).unwrap()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let request = "GET /live HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\
-                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut reader = BufReader::new(stream);
-        let mut head = String::new();
-        while !head.ends_with("\r\n\r\n") {
-            assert_ne!(reader.read_line(&mut head).unwrap(), 0, "ended in {head:?}");
-        }
-        assert!(head.starts_with("HTTP/1.1 101 "), "{head}");
-        Self { reader, told: VecDeque::new(), answers: true }
+        let headers = "Connection: Upgrade\r\nUpgrade: websocket\r\n\
+                       Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
+        let asked = host.run(|| http::ask(PAGE, "GET", "/live", headers, "")).unwrap();
+        assert_eq!(asked.status, 101, "{}", asked.head);
+        Self { body: asked.body, told: VecDeque::new(), answers: true }
     }
 
     /// Asks for channels, from now on.
@@ -69,7 +62,7 @@ impl Client {
         bytes.extend((contents.len() as u16).to_be_bytes());
         bytes.extend([0; 4]);
         bytes.extend(contents);
-        self.reader.get_mut().write_all(&bytes)
+        self.body.get_mut().write_all(&bytes)
     }
 
     /// What it is told next; an error: the server is gone, or said nothing for long.
@@ -106,17 +99,17 @@ impl Client {
 
     fn frame(&mut self) -> io::Result<(u8, Vec<u8>)> {
         let mut head = [0; 2];
-        self.reader.read_exact(&mut head)?;
+        self.body.read_exact(&mut head)?;
         let bytes = match head[1] {
             126 => 2,
             127 => 8,
             _ => 0,
         };
         let mut length = [0; 8];
-        self.reader.read_exact(&mut length[8 - bytes..])?;
+        self.body.read_exact(&mut length[8 - bytes..])?;
         let length = if bytes == 0 { u64::from(head[1]) } else { u64::from_be_bytes(length) };
         let mut contents = vec![0; length as usize];
-        self.reader.read_exact(&mut contents)?;
+        self.body.read_exact(&mut contents)?;
         Ok((head[0] & 15, contents))
     }
 

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::UdpSocket;
 
+use weir_testbed::await_that;
 use weir_testbed::network::{cable, end};
 
-use super::{Agent, Collector, be_still};
-use crate::network::await_that;
+use super::{Collector, be_still, start};
 
 /// Columns of /proc/net/dev by interface.
 fn dev() -> BTreeMap<String, Vec<u64>> {
@@ -30,7 +30,7 @@ fn interfaces_come_and_go_and_count_as_proc_does() {
     be_still(&one);
     be_still(&other);
     let mut collector = Collector::bind(&one);
-    let mut agent = Agent::start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "0"]);
+    let mut agent = start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "0"]);
     let first = collector.await_sample(|sample| sample.is_of("eth0"));
 
     // What is sent to nobody is an error of the protocol, but not of the interface.
@@ -77,16 +77,15 @@ fn interfaces_come_and_go_and_count_as_proc_does() {
     let ledger = agent.await_ledger(|ledger| ledger["interfaces"] == 1);
     assert_eq!((&ledger["sampling"], &ledger["drops"]), (&serde_json::Value::Null, &serde_json::Value::Null));
     let ledger = agent.stop();
-    collector.take_rest();
+    collector.take_rest(&ledger);
     assert_eq!(ledger["counter_samples"], collector.samples.len());
-    assert_eq!(ledger["collectors"][0]["sent"], collector.datagrams);
 }
 
 #[test]
 fn the_machine_counts_as_proc_does() {
     let Some([one, _other]) = cable(1500) else { return };
     let mut collector = Collector::bind(&one);
-    let _agent = Agent::start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "0"]);
+    let _agent = start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "0"]);
     collector.await_sample(|sample| sample.source == (2, 1));
     let proc = |file: &str| fs::read_to_string(format!("/proc/{file}")).unwrap();
     let (stat, uptime) = (proc("stat"), value(&proc("uptime").replace('.', " "), ""));

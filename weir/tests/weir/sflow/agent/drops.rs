@@ -6,10 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use weir_kernel::trace::{Detail, Filter, Tracer};
+use weir_testbed::await_that;
 use weir_testbed::network::cable;
 
-use super::{Agent, Collector, nft, nft_packets};
-use crate::network::await_that;
+use super::{Collector, nft, nft_packets, start};
 
 #[test]
 fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
@@ -28,7 +28,7 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
         Err(error) => return weir_testbed::skip(error),
     };
     let mut collector = Collector::bind(&one);
-    let mut agent = Agent::start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "50/s"]);
+    let mut agent = start(&one, &["--polling", "1s", "--sampling", "0", "--drops", "50/s"]);
     collector.await_sample(|sample| sample.is_of("eth0"));
     let before = agent.await_ledger(|_| true);
     let sender = other.run(|| UdpSocket::bind((other.v4, 0)).unwrap());
@@ -55,7 +55,7 @@ fn drops_are_those_of_nft_and_of_the_account_to_the_datagram() {
     }
 
     let ledger = agent.stop();
-    collector.take_rest();
+    collector.take_rest(&ledger);
     let told: Vec<_> = collector.samples.iter().filter(|sample| sample.format == 5).collect();
     assert_eq!(ledger["drops"]["sent"], told.len());
     // 5 a look; the first looks up the functions, which takes time.

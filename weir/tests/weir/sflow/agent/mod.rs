@@ -8,32 +8,18 @@ mod reader;
 mod samples;
 mod super_packets;
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Child, ChildStdout, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
 use serde_json::Value;
 use weir_kernel::namespaces::NetNs;
 use weir_testbed::network::Host;
-use weir_testbed::program;
+use weir_testbed::{Ended, PATIENCE, Started, program};
 
-use crate::service::{PATIENCE, WEIR, weir};
+use crate::{WEIR, weir};
 use reader::{Datagram, Sample};
-
-/// A `weir sflow agent` on a host; killed when dropped.
-pub(crate) struct Agent {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    log: Receiver<String>,
-    /// Everything that it has said so far.
-    said: Vec<String>,
-}
 
 /// What an agent may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,105 +47,33 @@ struct Collector {
     datagrams: u32,
 }
 
+/// A `weir sflow agent` on a host.
+pub(crate) enum Agent {}
+
 impl Agent {
-    /// With these flags, telling a collector of the same host.
     #[track_caller]
-    fn start(host: &Host, flags: &[&str]) -> Self {
-        Self::spawn(
-            host,
-            weir(&[&["sflow", "agent", "--json", "--agent", "10.0.0.1", "--to", "127.0.0.1"], flags].concat()),
-        )
-    }
-
-    /// As [`Agent::start`]; `None`, with a word about it, without the tools.
-    #[track_caller]
-    fn start_with(privileges: Privileges, host: &Host, flags: &[&str]) -> Option<Self> {
-        if privileges == Privileges::All {
-            return Some(Self::start(host, flags));
-        }
-        let mut command = Command::new(program("setpriv")?);
-        command.args(["--bounding-set", CONTAINER, "--inh-caps", "-all", WEIR, "sflow", "agent", "--json"]);
-        command.args(["--agent", "10.0.0.1", "--to", "127.0.0.1"]).args(flags);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        Some(Self::spawn(host, command))
-    }
-
-    #[track_caller]
-    fn spawn(host: &Host, command: Command) -> Self {
-        Self::spawn_in(&host.ns, command)
-    }
-
-    #[track_caller]
-    pub(crate) fn spawn_in(ns: &NetNs, mut command: Command) -> Self {
-        let mut child = ns.run(|| command.spawn().unwrap()).unwrap();
-        let (said, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut agent = Self { child, stdout, log, said: Vec::new() };
-        agent.await_line("ready");
-        agent
-    }
-
-    /// Waits until it says a line with `words` in it, and returns the line.
-    #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
-        if let Some(line) = self.said.iter().find(|line| line.contains(words)) {
-            return line.clone();
-        }
-        loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, but {:#?}", self.said);
-            };
-            self.said.push(line.clone());
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// Waits until the ledger is as it should be. It closes at every moment.
-    #[track_caller]
-    pub(crate) fn await_ledger(&mut self, is_reached: impl Fn(&Value) -> bool) -> Value {
-        let begin = Instant::now();
-        loop {
-            self.signal(Signal::SIGUSR1);
-            let mut line = String::new();
-            self.stdout.read_line(&mut line).unwrap();
-            let ledger: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-            assert_eq!(ledger["closed"], true, "{ledger:#}");
-            if is_reached(&ledger) {
-                return ledger;
-            }
-            assert!(begin.elapsed() < PATIENCE, "{ledger:#}");
-            thread::sleep(Duration::from_millis(50));
-        }
-    }
-
-    /// Ends it as a service manager does; the final ledger, of which nothing is left over.
-    #[track_caller]
-    pub(crate) fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        let status = self.child.wait().unwrap();
-        self.said.extend(self.log.iter());
-        assert!(status.success(), "{status}: {:#?}", self.said);
-        let ledger: Value = serde_json::from_str(rest.lines().last().unwrap()).unwrap();
-        assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
-        ledger
+    pub(crate) fn spawn_in(ns: &NetNs, command: Command) -> Started {
+        ns.run(|| Started::ready(command)).unwrap()
     }
 }
 
-impl Drop for Agent {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+/// Starts an agent with these flags, telling a collector of the same host.
+#[track_caller]
+fn start(host: &Host, flags: &[&str]) -> Started {
+    let own = ["sflow", "agent", "--json", "--agent", "10.0.0.1", "--to", "127.0.0.1"];
+    Agent::spawn_in(&host.ns, weir(&[&own, flags].concat()))
+}
+
+/// As [`start`]; `None`, with a word about it, without the tools.
+#[track_caller]
+fn start_with(privileges: Privileges, host: &Host, flags: &[&str]) -> Option<Started> {
+    if privileges == Privileges::All {
+        return Some(start(host, flags));
     }
+    let mut command = Command::new(program("setpriv")?);
+    command.args(["--bounding-set", CONTAINER, "--inh-caps", "-all", &WEIR, "sflow", "agent", "--json"]);
+    command.args(["--agent", "10.0.0.1", "--to", "127.0.0.1"]).args(flags).stdin(Stdio::null());
+    Some(Agent::spawn_in(&host.ns, command))
 }
 
 impl Collector {
@@ -197,9 +111,14 @@ impl Collector {
         }
     }
 
-    /// Takes all that was sent by an agent that has ended. The kernel of a processor that stands still hands it over later.
-    fn take_rest(&mut self) {
-        while self.next(Duration::from_millis(500)).is_some() {}
+    /// Takes all that was sent by an agent that has ended, by its ledger. The kernel of a processor that stands still hands it over later.
+    #[track_caller]
+    fn take_rest(&mut self, ledger: &Value) {
+        while ledger["collectors"][0]["sent"] != self.datagrams {
+            assert!(self.next(PATIENCE).is_some(), "{} datagrams: {ledger:#}", self.datagrams);
+        }
+        self.socket.set_nonblocking(true).unwrap();
+        assert!(self.socket.recv(&mut [0; 2000]).is_err(), "more than it knows of: {ledger:#}");
     }
 }
 
@@ -216,9 +135,9 @@ fn be_still(host: &Host) {
 #[track_caller]
 fn nft(host: &Host, commands: &str) -> Option<String> {
     let nft = program("nft")?;
-    let output = host.run(|| Command::new(nft).args(["-j", commands]).output().unwrap());
-    assert!(output.status.success(), "{commands}: {}", String::from_utf8_lossy(&output.stderr));
-    Some(String::from_utf8(output.stdout).unwrap())
+    let ended = host.run(|| Ended::of(Command::new(nft).args(["-j", commands])));
+    assert_eq!(ended.status, Some(0), "{commands}: {}", ended.stderr);
+    Some(ended.stdout)
 }
 
 /// Packets of all counters of a table, by comment.

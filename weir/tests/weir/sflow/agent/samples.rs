@@ -4,10 +4,10 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_testbed::await_that;
 use weir_testbed::network::{Host, cable};
 
-use super::{Agent, Collector, Privileges, be_still, nft, nft_packets};
-use crate::network::await_that;
+use super::{Agent, Collector, Privileges, be_still, nft, nft_packets, start_with};
 
 /// Counts what passes eth0.
 fn count(host: &Host) -> Option<()> {
@@ -60,7 +60,7 @@ fn hold_the_truth(privileges: Privileges) {
     let _sink_too = other.run(|| UdpSocket::bind((other.v4, 5002)).unwrap());
     let mut collector = Collector::bind(&one);
     let flags = ["--polling", "1s", "--sampling", "20", "--samples", "100000/s"];
-    let Some(mut agent) = Agent::start_with(privileges, &one, &flags) else { return };
+    let Some(mut agent) = start_with(privileges, &one, &flags) else { return };
     collector.await_sample(|sample| sample.is_of("eth0"));
     thread::scope(|scope| {
         scope.spawn(|| send(&one, &other, 5001, 1400, BIG, 4));
@@ -73,7 +73,7 @@ fn hold_the_truth(privileges: Privileges) {
     await_that("all to pass", || nft_packets(&one, "passed") == passed);
     agent.await_ledger(|ledger| ledger["sampling"]["pool"] == passed);
     let ledger = agent.stop();
-    collector.take_rest();
+    collector.take_rest(&ledger);
 
     let sampling = &ledger["sampling"];
     assert_eq!(sampling["means"], privileges.means());
@@ -130,14 +130,14 @@ fn shed(privileges: Privileges) {
     let _sink = other.run(|| UdpSocket::bind((other.v4, 5001)).unwrap());
     let mut collector = Collector::bind(&one);
     let flags = ["--polling", "1s", "--sampling", "1", "--samples", "200/s"];
-    let Some(mut agent) = Agent::start_with(privileges, &one, &flags) else { return };
+    let Some(mut agent) = start_with(privileges, &one, &flags) else { return };
     collector.await_sample(|sample| sample.is_of("eth0"));
     let begin = Instant::now();
-    send(&one, &other, 5001, 60, SENT, 20);
+    send(&one, &other, 5001, 60, SENT, 40);
     let seconds = begin.elapsed().as_secs_f64();
     agent.await_ledger(|ledger| ledger["sampling"]["pool"] == SENT);
     let ledger = agent.stop();
-    collector.take_rest();
+    collector.take_rest(&ledger);
     assert_eq!(nft_packets(&one, "passed"), u64::from(SENT));
 
     let count = |name: &str| ledger["sampling"][name].as_u64().unwrap();
@@ -164,9 +164,8 @@ fn its_own_datagrams_do_not_call_for_more() {
     be_still(&other);
     let sink = other.run(|| UdpSocket::bind((other.v4, 6343)).unwrap());
     let to = other.v4.to_string();
-    let command =
-        crate::service::weir(&["sflow", "agent", "--json", "--to", &to, "--polling", "1h", "--sampling", "1"]);
-    let mut agent = Agent::spawn(&one, command);
+    let command = crate::weir(&["sflow", "agent", "--json", "--to", &to, "--polling", "1h", "--sampling", "1"]);
+    let mut agent = Agent::spawn_in(&one.ns, command);
     // One of the start, and nothing in the seconds after it, though each datagram is a packet to be sampled.
     let ledger = agent.await_ledger(|ledger| ledger["elapsed_s"].as_f64().unwrap() > 2.5);
     let sent = ledger["datagrams"].as_u64().unwrap();

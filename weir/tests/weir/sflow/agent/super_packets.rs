@@ -6,7 +6,7 @@ use std::thread;
 
 use weir_testbed::network::{Host, cable};
 
-use super::{Agent, Collector, Privileges, be_still};
+use super::{Collector, Privileges, be_still, start_with};
 
 #[test]
 fn super_packets_are_their_segments() {
@@ -25,7 +25,7 @@ fn count_segments(privileges: Privileges) {
     be_still(&other);
     let mut collector = Collector::bind(&one);
     let flags = ["--polling", "1s", "--sampling", "20", "--samples", "100000/s", "--drops", "0"];
-    let Some(mut agent) = Agent::start_with(privileges, &one, &flags) else { return };
+    let Some(mut agent) = start_with(privileges, &one, &flags) else { return };
     collector.await_sample(|sample| sample.is_of("eth0"));
 
     transfer(&one, &other, BYTES);
@@ -37,7 +37,7 @@ fn count_segments(privileges: Privileges) {
     assert!(segments > (BYTES / 1448) as u64, "{segments}");
     assert_eq!(ledger["sampling"]["lost"], 0);
     let ledger = agent.stop();
-    collector.take_rest();
+    collector.take_rest(&ledger);
     assert_eq!(
         (&ledger["sampling"]["pool"], &ledger["sampling"]["means"]),
         (&segments.into(), &privileges.means().into())

@@ -7,8 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_kernel::namespaces::NetNs;
-
-use super::PATIENCE;
+use weir_testbed::PATIENCE;
 
 /// What is counted.
 #[derive(Clone, Copy, Debug)]

@@ -8,37 +8,36 @@ mod pmacct;
 mod prometheus;
 mod super_packets;
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::process::Stdio;
-use std::thread;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::namespaces::process::{Program, Running};
 use weir_kernel::offloads::{Offload, Offloads};
 use weir_testbed::network::Host;
-use weir_testbed::{together, turn};
+use weir_testbed::{Started, await_that, http};
 
-use crate::network::await_that;
-use crate::service::{PATIENCE, WEIR};
+use crate::weir;
 use meter::{Count, Meter};
 
-#[test]
-fn rates_of_agents_at_leisure_are_true() {
-    let _turn = turn();
-    together(&[
-        ("open vswitch", open_vswitch::rates_are_true),
-        ("our own agent", own::rates_are_true),
-        ("pmacct", pmacct::rates_are_true),
-    ]);
+mod alone {
+    use super::*;
+
+    #[test]
+    #[ignore = "long: 80 s"]
+    fn rates_of_agents_at_leisure_are_true() {
+        weir_testbed::together(&[
+            ("open vswitch", || open_vswitch::compare(true)),
+            ("our own agent", || own::compare(true)),
+            ("pmacct", || pmacct::compare(true)),
+        ]);
+    }
 }
 
 /// A `weir sflow serve` on port 6343 of a network, with its API on port 8008; it ends when dropped.
 struct Analyser<'a> {
-    _running: Running,
+    _running: Started,
     ns: &'a NetNs,
 }
 
@@ -46,7 +45,17 @@ impl<'a> Analyser<'a> {
     #[track_caller]
     fn start(ns: &'a NetNs) -> Self {
         let flags = ["sflow", "serve", "--listen", "127.0.0.1:6343", "--http", API, "--admin", ADMIN];
-        Self { _running: start(program(ns, WEIR).args(flags), |program| program.take_stderr().unwrap(), "ready"), ns }
+        Self { _running: ns.run(|| Started::ready(weir(&flags))).unwrap(), ns }
+    }
+
+    /// Waits until flows of these senders are told.
+    #[track_caller]
+    fn await_senders(&self, senders: &[&str]) {
+        await_that("flows of all senders", || {
+            let flows = self.get("/activeflows/ALL/senders/json");
+            let keys: Vec<_> = flows.as_array().unwrap().iter().map(|flow| &flow["key"]).collect();
+            senders.iter().all(|sender| keys.iter().any(|key| *key == sender))
+        });
     }
 
     /// The body of an answer.
@@ -172,13 +181,17 @@ impl Octets {
 
 /// iperf3 from one host to another over UDP, at a rate, until dropped: server and client.
 #[track_caller]
-fn traffic(iperf3: &Path, from: &Host, to: &Host, rate: &str, payload: &str) -> [Running; 2] {
-    let server = program(&to.ns, iperf3).args(["--server", "--one-off", "--forceflush"]);
-    let server = start(server, |program| program.take_stdout().unwrap(), "Server listening");
-    let target = to.v4.to_string();
-    let flags = ["--client", &target, "--udp", "--bitrate", rate, "--length", payload, "--time", "300"];
-    let client = program(&from.ns, iperf3).args(flags).args(["--forceflush"]);
-    [server, start(client, |program| program.take_stdout().unwrap(), "connected to")]
+fn traffic(iperf3: &Path, from: &Host, to: &Host, rate: &str, payload: &str) -> [Started; 2] {
+    load(iperf3, from, to, &["--udp", "--bitrate", rate, "--length", payload])
+}
+
+#[track_caller]
+fn load(iperf3: &Path, from: &Host, to: &Host, flags: &[&str]) -> [Started; 2] {
+    let (mut server, mut client) = (Command::new(iperf3), Command::new(iperf3));
+    server.args(["--server", "--one-off", "--forceflush"]);
+    let server = printing("Server listening", &to.ns, server);
+    client.args(["--client", &to.v4.to_string(), "--time", "300", "--forceflush"]).args(flags);
+    [server, printing("connected to", &from.ns, client)]
 }
 
 /// Switches off on a host what leaves checksums and segments to the interface: what reads frames from a packet socket and sends
@@ -190,41 +203,21 @@ fn whole_frames(host: &Host) {
     }
 }
 
-fn program(ns: &NetNs, name: impl AsRef<std::ffi::OsStr>) -> Program<'_> {
-    let program = Program::below(Path::new(WEIR), ns, "agent", name).stdin(Stdio::null());
-    program.stdout(Stdio::piped()).stderr(Stdio::piped())
-}
-
-/// Starts a program and waits until it says a line with `words` in it; what it says afterwards is read and forgotten.
+/// Starts a program that prints `words` on standard output once it is up.
 #[track_caller]
-fn start<R: Read + Send + 'static>(program: Program<'_>, stream: fn(&mut Running) -> R, words: &str) -> Running {
-    let mut running = program.spawn().unwrap();
-    let mut lines = BufReader::new(stream(&mut running)).lines().map_while(Result::ok);
-    let mut said = Vec::new();
-    while !said.last().is_some_and(|line: &String| line.contains(words)) {
-        let Some(line) = lines.next() else { panic!("it never said {words:?}, but {said:#?}") };
-        said.push(line);
-    }
-    thread::spawn(move || lines.for_each(drop));
-    running
+fn printing(words: &str, ns: &NetNs, mut command: Command) -> Started {
+    command.stdin(Stdio::null());
+    let mut started = ns.run(|| Started::spawn(command)).unwrap();
+    while !started.next_line().is_some_and(|line| line.contains(words)) {}
+    started
 }
 
 /// The body of an answer that is a success, from a server in a network.
 #[track_caller]
 fn request(ns: &NetNs, server: &str, method: &str, path: &str, body: &str) -> String {
-    let answer = ns.run(|| {
-        let mut stream = TcpStream::connect(server).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let length = body.len();
-        write!(stream, "{method} {path} HTTP/1.0\r\nContent-Length: {length}\r\n\r\n{body}").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    });
-    let answer = answer.unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-    assert!(head.split(' ').nth(1).unwrap().starts_with('2'), "{method} {path}: {answer}");
-    body.to_owned()
+    let answer = ns.run(|| http::ask(server, method, path, "", body).answer()).unwrap();
+    assert!((200..300).contains(&answer.status), "{method} {path}: {answer:?}");
+    answer.body
 }
 
 /// Looks at an estimate.

@@ -6,9 +6,15 @@ use std::time::{Duration, Instant};
 use weir_testbed::network;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
-use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, WEIR, program, start, traffic, whole_frames};
+use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, Started, traffic, weir, whole_frames};
 
-pub(super) fn rates_are_true() {
+#[test]
+fn flows_come() {
+    compare(false);
+}
+
+/// Looks for flows, or compares rates.
+pub(super) fn compare(rates: bool) {
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
     let Some(hosts) = network::cable(1500) else { return };
     let [told, other] = &hosts;
@@ -18,7 +24,10 @@ pub(super) fn rates_are_true() {
     let _traffic = [traffic(&iperf3, other, told, "40M", "1400"), traffic(&iperf3, told, other, "16M", "1400")];
 
     let flags = ["sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s", "--sampling", "20"];
-    let _agent = start(program(&told.ns, WEIR).args(flags), |program| program.take_stderr().unwrap(), "ready");
+    let _agent = told.run(|| Started::ready(weir(&flags)));
+    if !rates {
+        return analyser.await_senders(&["10.0.0.1", "10.0.0.2"]);
+    }
     let count = |column| Count::Column { interface: "eth0", column };
     let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));

@@ -1,6 +1,7 @@
 //! pmacct's probe: one data source for all, a pool that counts packets, counters every 20 s.
 
 use std::fs;
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -8,10 +9,15 @@ use tempfile::TempDir;
 use weir_testbed::network;
 
 use super::meter::{RX_OCTETS, RX_PACKETS, TX_OCTETS, TX_PACKETS};
-use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, program, start, traffic, whole_frames};
+use super::{ALL_LOOKS, Analyser, Count, Hits, LOOKS, Meter, Octets, Started, traffic, whole_frames};
 
-/// Takes 80 s or so: the probe sends counters every 20 s, first within 20 s of its start.
-pub(super) fn rates_are_true() {
+#[test]
+fn flows_come() {
+    compare(false);
+}
+
+/// Looks for flows, or compares rates: 80 s or so, the probe sends counters every 20 s, first within 20 s of its start.
+pub(super) fn compare(rates: bool) {
     let Some(pmacctd) = weir_testbed::program("pmacctd") else { return };
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
     let Some(hosts) = network::cable(1500) else { return };
@@ -24,9 +30,13 @@ pub(super) fn rates_are_true() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("pmacctd.conf");
     fs::write(&file, CONFIGURATION).unwrap();
-    let flags = ["-f", file.to_str().unwrap()];
-    let pmacctd = program(&probed.ns, pmacctd).args(flags);
-    let _probe = start(pmacctd, |program| program.take_stderr().unwrap(), "link type");
+    // It has a process for each plugin.
+    let mut command = Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child"]).arg(pmacctd).arg("-f").arg(file).stdin(Stdio::null());
+    let _probe = probed.run(|| Started::saying("link type", command));
+    if !rates {
+        return analyser.await_senders(&["10.0.0.1", "10.0.0.2"]);
+    }
     let count = |column| Count::Column { interface: "eth0", column };
     let mut hits = [Hits::new("10.0.0.1", count(TX_PACKETS)), Hits::new("10.0.0.2", count(RX_PACKETS))];
     sleep(Duration::from_secs_f64(5.0 * SMOOTHING));

@@ -2,36 +2,40 @@
 //! the truth are TCP's own count of segments, and that of UDP where segments arrive.
 
 use std::net::UdpSocket;
-use std::path::Path;
+use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use weir_kernel::namespaces::process::Running;
 use weir_testbed::network::{self, Host};
 use weir_testbed::random::Source;
-use weir_testbed::turn;
 
 use super::meter::{Reading, TX_OCTETS, TX_PACKETS};
-use super::{Analyser, Count, Hits, LOOKS, Meter, WEIR, program, start};
+use super::{Analyser, Count, Hits, LOOKS, Meter, Started, load};
+use crate::WEIR;
 
-#[test]
-fn rates_of_super_packets_are_true() {
-    rates_are_true(&[]);
-}
+mod alone {
+    use super::*;
 
-#[test]
-fn without_ebpf_rates_of_super_packets_are_true() {
-    let Some(setpriv) = weir_testbed::program("setpriv") else { return };
-    let setpriv = setpriv.display().to_string();
-    rates_are_true(&[&setpriv, "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"]);
+    #[test]
+    #[ignore = "long: 61 s"]
+    fn rates_of_super_packets_are_true() {
+        rates_are_true(&[]);
+    }
+
+    #[test]
+    #[ignore = "long: 66 s"]
+    fn without_ebpf_rates_of_super_packets_are_true() {
+        let Some(setpriv) = weir_testbed::program("setpriv") else { return };
+        let setpriv = setpriv.display().to_string();
+        rates_are_true(&[&setpriv, "--bounding-set=-bpf,-perfmon,-sys_admin", "--inh-caps=-all"]);
+    }
 }
 
 /// TCP as fast as it goes, and 1 Gbit/s of UDP in super-packets the other way.
 fn rates_are_true(before: &[&str]) {
     let Some(iperf3) = weir_testbed::program("iperf3") else { return };
-    let _turn = turn();
     let Some(hosts) = network::cable(1500) else { return };
     let [told, other] = &hosts;
     let (analyser, meter) = (Analyser::start(&told.ns), Meter::start(&told.ns));
@@ -40,14 +44,15 @@ fn rates_are_true(before: &[&str]) {
     }
     // Of one that nobody reads, the kernel counts what finds it full.
     let _full = told.run(|| UdpSocket::bind((told.v4, PORT)).unwrap());
-    let _transfer = transfer(&iperf3, told, other);
+    let _transfer = load(&iperf3, told, other, &[]);
     let (over, mut moments) = (AtomicBool::new(false), Source::drawn());
     thread::scope(|scope| {
         scope.spawn(|| send(other, told, &over));
-        let flags = [WEIR, "sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s"];
+        let flags = [&**WEIR, "sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s"];
         let command = [before, &flags, &["--sampling", "1000", "--samples", "100000/s"]].concat();
-        let agent = program(&told.ns, command[0]).args(&command[1..]);
-        let _agent = start(agent, |program| program.take_stderr().unwrap(), "ready");
+        let mut agent = Command::new(command[0]);
+        agent.args(&command[1..]);
+        let _agent = told.run(|| Started::ready(agent));
         let mut hits = [
             Hits::of("frames", "10.0.0.1,6", Count::Of(segments)),
             Hits::of("frames", "10.0.0.2,17", Count::Of(datagrams)),
@@ -86,16 +91,6 @@ fn bytes_of_segments(reading: &Reading) -> f64 {
 
 fn datagrams(reading: &Reading) -> f64 {
     reading.protocol("Udp", "InErrors")
-}
-
-/// iperf3 over TCP until dropped: server and client.
-#[track_caller]
-fn transfer(iperf3: &Path, from: &Host, to: &Host) -> [Running; 2] {
-    let server = program(&to.ns, iperf3).args(["--server", "--one-off", "--forceflush"]);
-    let server = start(server, |program| program.take_stdout().unwrap(), "Server listening");
-    let target = to.v4.to_string();
-    let client = program(&from.ns, iperf3).args(["--client", &target, "--time", "300", "--forceflush"]);
-    [server, start(client, |program| program.take_stdout().unwrap(), "connected to")]
 }
 
 /// 1 Gbit/s, in super-packets of 40 datagrams.

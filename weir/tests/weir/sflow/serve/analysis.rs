@@ -5,10 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use weir_testbed::await_that;
 
 use super::agent::Agent;
 use super::{File, Serve};
-use crate::network::await_that;
 
 #[test]
 fn flows_counters_and_names_are_there_at_once() {
@@ -74,16 +74,15 @@ fn flows_counters_and_names_are_there_at_once() {
     serve.stop();
 }
 
-/// A crossing is an event within 10 ms of the datagram; a machine that stands still may need another try, a slow one none.
-#[test]
-fn a_crossing_is_an_event_at_once() {
+/// Each crossing is an event; the time that the quickest one took.
+fn crossings(count: u8) -> Duration {
     let serve = Serve::start(&["--listen", "127.0.0.1:0", "--workers", "2"]);
     serve.put("/flow/dst/json", &json!({"keys": "ipdestination", "value": "frames", "t": 2}));
     serve.put("/threshold/busy/json", &json!({"metric": "dst", "value": 10, "byFlow": true, "timeout": 1}));
     let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
     let mut agent = Agent::new([10, 1, 2, 3]);
     let mut fastest = Duration::MAX;
-    for number in 1..=20_u8 {
+    for number in 1..=count {
         let datagram = agent.packet([192, 0, 2, 1], [198, 51, 100, number]);
         let sent = Instant::now();
         socket.send_to(&datagram, to).unwrap();
@@ -97,8 +96,25 @@ fn a_crossing_is_an_event_at_once() {
         );
         assert_eq!(event["flowKey"], format!("198.51.100.{number}"));
     }
-    assert!(fastest < Duration::from_millis(10), "{fastest:?}");
     serve.stop();
+    fastest
+}
+
+#[test]
+fn crossings_are_events_in_their_order() {
+    crossings(4);
+}
+
+mod alone {
+    use super::*;
+
+    /// Within 10 ms of the datagram; a machine that stands still may need another try, a slow one none.
+    #[test]
+    #[ignore = "long: 1 s"]
+    fn a_crossing_is_an_event_at_once() {
+        let fastest = crossings(20);
+        assert!(fastest < Duration::from_millis(10), "{fastest:?}");
+    }
 }
 
 /// Two devices under one address have no rates, rather than those of either in turn; what there is, says so.

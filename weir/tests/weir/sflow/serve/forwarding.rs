@@ -2,9 +2,10 @@
 
 use std::net::UdpSocket;
 
+use weir_testbed::PATIENCE;
+
 use super::agent::Agent;
 use super::{File, Serve};
-use crate::service::PATIENCE;
 
 /// Each byte of it, what cannot be read included; a destination that nobody listens at costs nothing but its own copies.
 #[test]

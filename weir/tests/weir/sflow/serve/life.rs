@@ -3,16 +3,18 @@
 use std::net::UdpSocket;
 
 use nix::sys::signal::Signal;
+use weir_testbed::{Ended, Started};
 
 use super::agent::Agent;
 use super::{File, Serve};
-use crate::service::{Machine, Service, weir};
+use crate::service::{ADMIN, Machine};
+use crate::weir;
 
 /// On a machine of its own, where the port is free: agents of both families, no flag, no file.
 #[test]
 fn it_runs_without_configuration() {
     let Some(machine) = Machine::new() else { return };
-    let mut service = Service::start(&machine, weir(&["sflow", "serve", "--json", "--admin", crate::service::ADMIN]));
+    let service = machine.run(|| Started::ready(weir(&["sflow", "serve", "--json", "--admin", ADMIN])));
     let mut agents = [Agent::new([10, 1, 2, 3]), Agent::new(std::net::Ipv6Addr::LOCALHOST)];
     for (from, to) in [("127.0.0.1:0", "127.0.0.1:6343"), ("[::1]:0", "[::1]:6343")] {
         let socket = machine.udp(from);
@@ -26,11 +28,11 @@ fn it_runs_without_configuration() {
     assert_eq!(machine.metric("weir_sflow_ledger_closed"), 1.0);
 
     // A second one finds the port taken, and says whose it may be.
-    let second = machine.run(|| weir(&["sflow", "serve", "--http", "127.0.0.1:0"]).output().unwrap());
-    let said = String::from_utf8(second.stderr).unwrap();
-    assert_eq!((second.status.code(), said.lines().count()), (Some(1), 1), "{said}");
+    let second = machine.run(|| Ended::of(&mut weir(&["sflow", "serve", "--http", "127.0.0.1:0"])));
+    let said = second.stderr;
+    assert_eq!((second.status, said.lines().count()), (Some(1), 1), "{said}");
     assert!(said.contains("6343") && said.contains("in use"), "{said}");
-    assert!(service.end().success());
+    service.stop();
 }
 
 #[test]
@@ -71,10 +73,9 @@ fn a_reload_loses_nothing_and_a_bad_one_changes_nothing() {
 #[test]
 fn what_check_prints_is_a_configuration_that_says_the_same() {
     let check = |flags: &[&str]| {
-        let output = weir(&[&["sflow", "serve", "--check"], flags].concat()).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        assert!(output.status.success(), "{}", text(output.stderr));
-        text(output.stdout)
+        let ended = Ended::of(&mut weir(&[&["sflow", "serve", "--check"], flags].concat()));
+        assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+        ended.stdout
     };
     let all = "allow = \"10.0.0.0/8\"\nhttp = \"0.0.0.0:80\"\n[limits]\nagents = 7\n[[agent]]\naddress = \"10.0.0.1\"\n\
                name = \"leaf\"\ninterfaces = { 1 = \"uplink\" }\n[group.sites]\nlab = [\"10.1.0.0/16\"]\n\

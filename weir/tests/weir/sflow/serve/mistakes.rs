@@ -1,7 +1,9 @@
 //! Mistakes in the configuration: one line each, with the place and what to do.
 
+use weir_testbed::Ended;
+
 use super::File;
-use crate::service::weir;
+use crate::weir;
 
 #[test]
 fn a_mistake_is_told_with_its_line_and_its_remedy() {
@@ -112,9 +114,9 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
     ] {
         let file = File::new(text);
-        let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{text}: {said}");
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()]));
+        assert_eq!((status, said.lines().count()), (Some(2), 1), "{text}: {said}");
         assert!(said.contains(expected), "{text}: {said}");
     }
 }
@@ -128,10 +130,10 @@ fn a_caret_is_under_the_place() {
         ("ipdestination=10.1.0.0/8", "10.1.0.0/8", "has bits behind its prefix: write 10.0.0.0/8"),
     ] {
         let file = File::new(&format!("[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"{filter}\"\n"));
-        let output = weir(&["sflow", "serve", "--check", "-c", &file.path()]).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()]));
         let lines: Vec<&str> = said.lines().collect();
-        assert_eq!((output.status.code(), lines.len()), (Some(2), 3), "{said}");
+        assert_eq!((status, lines.len()), (Some(2), 3), "{said}");
         assert!(lines[0].contains("sflow.toml:4: flow `web`: filter: ") && lines[0].contains(expected), "{said}");
         assert_eq!(lines[1].trim_start(), filter);
         assert_eq!(&lines[1][lines[2].find('^').unwrap()..], place, "{said}");

@@ -1,45 +1,23 @@
 //! REST of a running analyser, as a client sees it.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
-
 use serde_json::{Value, json};
+use weir_testbed::http;
 
 use super::{File, Serve};
-use crate::service::PATIENCE;
 
 impl Serve {
-    /// Where REST is served.
-    pub(crate) fn rest(&self) -> SocketAddr {
-        let address = |line: &String| line.split_once("http://")?.1.split('/').next()?.parse().ok();
-        self.said.iter().find_map(address).unwrap_or_else(|| panic!("no REST in {:#?}", self.said))
-    }
-
     /// Asks; status and body.
     #[track_caller]
     pub(crate) fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let mut stream = TcpStream::connect(self.rest()).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Content-Length: {}\r\n\r\n{body}",
-            body.len()
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let body =
-            if head.to_lowercase().contains("transfer-encoding: chunked") { unchunked(body) } else { body.to_owned() };
-        (head.split(' ').nth(1).unwrap().parse().unwrap(), body)
+        let asked = http::ask(self.rest(), method, path, "Content-Type: application/json\r\n", body);
+        let answer = asked.answer();
+        (answer.status, answer.body)
     }
 
     /// What there is at a path.
     #[track_caller]
     pub(crate) fn get(&self, path: &str) -> Value {
-        let (status, body) = self.ask("GET", path, "");
-        assert_eq!(status, 200, "{path}: {body}");
-        serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}"))
+        http::get(self.rest(), path).json()
     }
 
     #[track_caller]
@@ -47,16 +25,6 @@ impl Serve {
         let (status, answer) = self.ask("PUT", path, &body.to_string());
         assert_eq!(status, 204, "{path}: {answer}");
     }
-}
-
-fn unchunked(mut body: &str) -> String {
-    let mut whole = String::new();
-    while let Some((length, rest)) = body.split_once("\r\n") {
-        let length = usize::from_str_radix(length, 16).unwrap();
-        whole.push_str(&rest[..length]);
-        body = rest[length..].trim_start_matches("\r\n");
-    }
-    whole
 }
 
 /// What may come later is taken, and told of as long as it has not come; what cannot be is refused.
@@ -100,19 +68,14 @@ fn who_may_ask_is_said_by_the_configuration() {
         File::new(&format!("hosts = [\"noc.example\"]\nread_only = true\norigins = \"https://a.example\"\n{listener}"));
     let serve = Serve::start(&["-c", &file.path()]);
     let named = |host: &str| {
-        let mut stream = TcpStream::connect(serve.rest()).unwrap();
-        let request =
-            format!("GET /version HTTP/1.1\r\nHost: {host}\r\nOrigin: https://a.example\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
+        let headers = format!("Host: {host}\r\nOrigin: https://a.example\r\n");
+        http::ask(serve.rest(), "GET", "/version", &headers, "").answer()
     };
     let answer = named("noc.example:8008");
-    assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    assert!(answer.contains("access-control-allow-origin: https://a.example"), "{answer}");
+    assert_eq!(answer.status, 200, "{answer:?}");
+    assert!(answer.head.contains("access-control-allow-origin: https://a.example"), "{answer:?}");
     let answer = named("other.example");
-    assert!(answer.starts_with("HTTP/1.1 421 ") && answer.contains("(hosts)"), "{answer}");
+    assert!(answer.status == 421 && answer.body.contains("(hosts)"), "{answer:?}");
     let (status, answer) = serve.ask("PUT", "/flow/a/json", "{\"value\": \"bytes\"}");
     assert!(status == 403 && answer.contains("read_only"), "{status}: {answer}");
     serve.stop();

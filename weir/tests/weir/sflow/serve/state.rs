@@ -1,7 +1,6 @@
 //! What is kept over a restart, where that is asked for.
 
 use std::fs;
-use std::io::Read;
 use std::net::UdpSocket;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -11,11 +10,11 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use serde_json::json;
-use weir_testbed::user_namespaces;
+use weir_testbed::{Ended, user_namespaces};
 
 use super::agent::Agent;
 use super::{File, Serve};
-use crate::service::weir;
+use crate::{WEIR, weir};
 
 /// A configuration with a state, and the path of that.
 fn kept(more: &str) -> (File, PathBuf) {
@@ -107,10 +106,9 @@ fn what_is_killed_leaves_the_last_whole_file() {
     let (file, state) = kept("");
     known(&file);
     let whole = fs::read(&state).unwrap();
-    let mut killed = Serve::start(&["-c", &file.path()]);
+    let killed = Serve::start(&["-c", &file.path()]);
     killed.put("/flow/put/json", &json!({"keys": "ipdestination", "value": "frames"}));
-    killed.signal(Signal::SIGKILL);
-    killed.child.wait().unwrap();
+    drop(killed);
     assert_eq!(fs::read(&state).unwrap(), whole);
     fs::write(state.with_extension("new"), &whole[..whole.len() / 2]).unwrap();
 
@@ -138,10 +136,10 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     ];
     for (number, (bytes, why)) in cases.into_iter().enumerate() {
         fs::write(&state, bytes).unwrap();
-        let serve = Serve::start(&["-c", &file.path()]);
+        let mut serve = Serve::start(&["-c", &file.path()]);
         let aside = state.with_extension(format!("aside{}", number + 1));
         let line = format!("{why} (starting without it; it is {} now)", aside.display());
-        let said = serve.said.iter().filter(|said| said.contains("state ")).collect::<Vec<_>>();
+        let said = serve.said().iter().filter(|said| said.contains("state ")).collect::<Vec<_>>();
         assert!(said.len() == 1 && said[0].contains(&line), "{line}: {said:#?}");
         assert_eq!(serve.get("/agents/json"), json!({}));
         serve.stop();
@@ -156,9 +154,9 @@ fn a_symbolic_link_is_refused() {
     std::os::unix::fs::symlink(file.dir.path().join("elsewhere"), &state).unwrap();
     let expected = format!("state: {}: it is a symbolic link, which is never followed: name the file", state.display());
     for check in [&["--check"][..], &[]] {
-        let output = weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
+        let Ended { status, stderr: said, .. } =
+            Ended::of(&mut weir(&[&["sflow", "serve", "-c", &file.path()], check].concat()));
+        assert_eq!((status, said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(&expected), "{said}");
     }
 }
@@ -175,14 +173,13 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     let script = format!(
         "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 4\\n' > small/state && \
          exec {} sflow serve --json --http 127.0.0.1:0 -c sflow.toml",
-        env!("CARGO_BIN_EXE_weir")
+        *WEIR
     );
     let mut command = Command::new("unshare");
-    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir).stdin(Stdio::null());
     let mut serve = Serve::spawn(command);
     // The mount goes with its last user.
-    let small = fs::File::open(format!("/proc/{}/cwd/small", serve.child.id())).unwrap();
+    let small = fs::File::open(format!("/proc/{}/cwd/small", serve.pid())).unwrap();
     let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
     for host in 0..=255 {
         socket.send_to(&Agent::new([10, 1, 2, host]).datagram(), to).unwrap();
@@ -192,10 +189,9 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     let line = serve.await_line("small/state: No space left");
     assert!(line.contains("the file of before stays"), "{line}");
     // The ledger is told all the same, and the status that not all went well.
-    let mut ledger = String::new();
-    serve.stdout.read_to_string(&mut ledger).unwrap();
-    assert_eq!(serve.child.wait().unwrap().code(), Some(1));
-    let ledger: serde_json::Value = serde_json::from_str(&ledger).unwrap();
+    let ended = serve.wait();
+    assert_eq!(ended.status, Some(1));
+    let ledger: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
     assert_eq!((&ledger["analysed"], &ledger["closed"]), (&json!(256), &json!(true)), "{ledger:#}");
     let names = fs::read_dir(format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&small))).unwrap();
     let names: Vec<_> = names.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -213,36 +209,35 @@ fn a_disk_that_fills_keeps_the_state_of_before() {
     fs::create_dir(dir.join("small")).unwrap();
     file.write("state = \"small/state\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
     // Two lives in one mount; what is kept of the first is copied out before and after the second has failed to write.
-    let serve = format!("{} sflow serve --json --http 127.0.0.1:0 -c sflow.toml", env!("CARGO_BIN_EXE_weir"));
+    let serve = format!("{} sflow serve --json --http 127.0.0.1:0 -c sflow.toml", *WEIR);
     let script = format!(
         "mount -t tmpfs -o size=64k none small && {serve} && cp small/state before && \
          (dd if=/dev/zero of=small/fill bs=1k 2>dd || true); {serve}; status=$?; cp small/state after; exit $status"
     );
     let mut command = Command::new("unshare");
-    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["-Urm", "sh", "-c", &script]).current_dir(dir).stdin(Stdio::null());
     let mut serve = Serve::spawn(command);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.send_to(&Agent::new([10, 1, 2, 3]).counters(1), serve.address()).unwrap();
     // A signal to the shell is not one to what it runs.
-    let life = |shell: u32| {
+    let life = |shell: nix::unistd::Pid| {
         let children = fs::read_to_string(format!("/proc/{shell}/task/{shell}/children")).unwrap();
         nix::unistd::Pid::from_raw(children.split_whitespace().next().unwrap().parse().unwrap())
     };
-    let first = life(serve.child.id());
+    let first = life(serve.pid());
     while serve.get("/agents/json").get("10.1.2.3").is_none() {}
     nix::sys::signal::kill(first, Signal::SIGTERM).unwrap();
-    serve.said.clear();
     serve.await_line("ready");
-    assert!(serve.said.iter().any(|line| line.contains("1 agents are known again")), "{:#?}", serve.said);
+    serve.line("1 agents are known again");
+    let mut serve = Serve::of(serve.started);
     for host in 0..=255 {
         socket.send_to(&Agent::new([10, 1, 3, host]).counters(1), serve.address()).unwrap();
     }
     while serve.get("/agents/json").as_object().unwrap().len() < 257 {}
-    nix::sys::signal::kill(life(serve.child.id()), Signal::SIGTERM).unwrap();
+    nix::sys::signal::kill(life(serve.pid()), Signal::SIGTERM).unwrap();
     let line = serve.await_line("small/state: No space left");
     assert!(line.contains("the file of before stays"), "{line}");
-    assert_eq!(serve.child.wait().unwrap().code(), Some(1));
+    assert_eq!(serve.wait().status, Some(1));
     let (before, after) = (fs::read(dir.join("before")).unwrap(), fs::read(dir.join("after")).unwrap());
     assert!(!before.is_empty() && before == after, "{} and {} bytes", before.len(), after.len());
 }

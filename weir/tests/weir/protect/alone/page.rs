@@ -3,6 +3,7 @@
 use crate::sflow::page::run;
 
 #[test]
+#[ignore = "long: 29 s"]
 fn a_flood_is_on_the_page_and_a_person_decides() {
     run("flood.mjs");
 }
