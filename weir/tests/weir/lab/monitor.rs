@@ -1,6 +1,6 @@
 //! Stations, servers and viewers in the lab: short runs of the scenarios that ship, and what holds on any machine.
 
-use super::{Lab, Row, Run, ended, weir};
+use super::{Ended, Lab, Row, Run, weir};
 
 fn run(lab: &Lab, out: &str, set: &[&str]) -> Run {
     let few = ["run.duration=2s", "run.realtime=false", "cells=[]", "monitor.groups=1", "monitor.delay=10ms"];
@@ -86,7 +86,7 @@ fn its_mistakes_are_told_in_a_line() {
     ];
     for (mistake, message) in mistakes {
         let mut command = weir(&["lab", "check", "monitor", "--set", mistake]);
-        let ended = ended(command.current_dir(lab.dir.path()));
+        let ended = Ended::of(command.current_dir(lab.dir.path()));
         assert!(ended.status == Some(2) && ended.stderr.contains(message), "{mistake}: {}", ended.stderr);
         assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{}", ended.stderr);
     }

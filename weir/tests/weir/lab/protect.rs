@@ -1,6 +1,6 @@
 //! Floods behind a link that loses: short runs of the scenario that ships, and what holds on any machine.
 
-use super::{Ended, Lab, Run, ended, weir};
+use super::{Ended, Lab, Run, weir};
 
 /// Of floods of twenty times the threshold some twenty.
 fn run(lab: &Lab, out: &str, set: &[&str]) -> Run {
@@ -51,7 +51,7 @@ fn its_mistakes_are_told_in_a_line() {
         ("traffic.transport=quic", "sflow is exported over udp or tcp, not quic"),
     ];
     for (set, expected) in mistakes {
-        let Ended { status, stderr, .. } = ended(&mut weir(&["lab", "check", "protect", "--set", set]));
+        let Ended { status, stderr, .. } = Ended::of(&mut weir(&["lab", "check", "protect", "--set", set]));
         assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{set}: {stderr}");
         assert!(stderr.contains(expected), "{set}: {stderr}");
     }

@@ -6,7 +6,7 @@ use socket2::SockRef;
 
 use super::scene::grown;
 use super::{Following, Reader, Scene};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn group_not_joined() {

@@ -1,23 +1,20 @@
 //! `weir loss check` of receivers with a reader that is too slow, hangs, or takes less than comes.
 
-use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use weir_kernel::links::Netlink;
-use weir_kernel::namespaces::NetNs;
+use weir_testbed::Ended;
 
-use super::check::{Machine, OF_THE_MACHINE, check, held, json, names, run};
+use super::check::{check, held, here, json, names};
+use crate::service::Machine;
 
 /// The commonest fault: a handler that takes half a millisecond, at 5,000 datagrams a second.
 #[test]
 fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let over = AtomicBool::new(false);
@@ -60,10 +57,9 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
     let little =
         |flags: &[&str]| check("--rate 10/s --payload 64B --stall 1ms", &[flags, &["--netns", &held(&ns)]].concat());
     let (status, report) = json(&mut little(&["--json"]));
-    let found = names(&report["findings"]);
-    assert!(found.iter().all(|name| OF_THE_MACHINE.contains(name)), "{report}");
-    assert_eq!(status, Some(if found.is_empty() { 0 } else { 3 }));
-    let (_, words, _) = run(&mut little(&[]));
+    assert!(here(&report).is_empty(), "{report}");
+    assert_eq!(status, Some(if names(&report["findings"]).is_empty() { 0 } else { 3 }));
+    let words = Ended::of(&mut little(&[])).stdout;
     assert!(words.contains(&format!("{to} (")) && words.contains(&format!(", pid {})", std::process::id())), "{words}");
     assert!(words.contains("datagrams since it was opened, none in the "), "{words}");
 }
@@ -71,11 +67,9 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
 /// It reads 50 bytes of 10,000: the call says so to nobody but itself.
 #[test]
 fn a_reader_that_cuts_off_what_it_reads_is_found() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     let port = to.port().to_string();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -111,11 +105,9 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
 /// Its queue is full when the check begins, and nothing of it is read while datagrams come.
 #[test]
 fn a_reader_that_hangs_is_found_while_it_hangs() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     let dropped = || {
         let listed = weir_kernel::counters::sockets(&ns).unwrap();

@@ -1,18 +1,14 @@
 //! Lost on the way to the receiver's socket.
 
-use std::cell::Cell;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
-use weir_testbed::skip;
+use weir_testbed::await_that;
 
 use super::frames::{FrameSender, IP, UDP, frame, mend_header};
 use super::scene::{grown, set};
 use super::{Following, Reader, Scene, xdp};
-use crate::network::{Host, await_that};
+use crate::network::Host;
 
 #[test]
 fn reverse_path() {
@@ -308,75 +304,6 @@ fn ingress_filter() {
     reader.await_count(scene.kept);
     let account = following.end().traced();
     account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ingress_filter", scene.lost)]);
-}
-
-#[test]
-fn backlog() {
-    let Some(scene) = Scene::set() else { return };
-    let processors = weir_kernel::counters::softnet().unwrap();
-    let [first, second, ..] = processors[..] else {
-        return skip("needs two processors");
-    };
-    // The one sends and the other receives, slowly: thousands of rules look at each.
-    let mask = format!("echo {:x} > /sys/class/net/eth0/queues/rx-0/rps_cpus", 1u64 << second.cpu);
-    scene.receiver.output("sh", &["-e", "-c", &mask]);
-    let rules = "add rule ip t in udp dport 1 drop; ".repeat(3000);
-    let rules = format!("add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; {rules}");
-    scene.nft(&scene.receiver, &rules);
-    let socket = scene.listen();
-    setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
-    let reader = Reader::start(socket);
-    let source = scene.source();
-    let payload = scene.payload(false);
-    let longest: u64 = fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap().trim().parse().unwrap();
-    let before = scene.receiver.counters();
-    let taken = || grown(&scene.receiver, &before, "Ip", "InDelivers");
-    let following = scene.follow();
-    let to = scene.to();
-    let sent = std::thread::scope(|scope| {
-        let sending = scope.spawn(|| {
-            let mut only = CpuSet::new();
-            only.set(first.cpu as usize).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
-            let mut sent = 0;
-            // More on the way than the backlog and the part of it that is worked on can hold.
-            while sent < taken() + 2 * longest + scene.lost {
-                for _ in 0..500 {
-                    source.send_to(&payload, to).unwrap();
-                }
-                sent += 500;
-                assert!(sent < 1_000_000, "the backlog was never full");
-            }
-            sent
-        });
-        sending.join().unwrap()
-    });
-    // The backlog is a queue: behind this one, all are decided.
-    let marker = scene.receiver.run(|| UdpSocket::bind(scene.receiver.at(scene.port + 1))).unwrap();
-    marker.set_nonblocking(true).unwrap();
-    setsockopt(&marker, sockopt::RcvBufForce, &(4 << 20)).unwrap();
-    let markers = Cell::new(0);
-    let drain = || {
-        while marker.recv(&mut [0; 10]).is_ok() {
-            markers.set(markers.get() + 1);
-        }
-    };
-    await_that("a marker to come through", || {
-        source.send_to(b"marker", scene.receiver.at(scene.port + 1)).unwrap();
-        drain();
-        markers.get() > 0
-    });
-    await_that("all that came to be read", || {
-        drain();
-        reader.count() + markers.get() == taken()
-    });
-    let lost = sent - reader.count();
-    let now = weir_kernel::counters::softnet().unwrap();
-    let dropped = now.iter().zip(&processors).map(|(now, before)| u64::from(now.dropped.wrapping_sub(before.dropped)));
-    // Those of other namespaces count there, too.
-    assert!(0 < lost && lost <= dropped.sum(), "{lost}");
-    let account = following.end().traced();
-    account.of(scene.port).closes(sent, sent - lost, &[("backlog", lost)]);
 }
 
 #[test]

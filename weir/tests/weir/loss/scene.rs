@@ -16,10 +16,10 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::sysctl;
 use weir_testbed::random::Source;
-use weir_testbed::{Turn, program, turn};
+use weir_testbed::{await_that, program};
 
 use super::{Following, WEIR};
-use crate::network::{Host, await_that, network};
+use crate::network::{Host, network};
 
 /// Two hosts and what was drawn for them.
 pub(super) struct Scene {
@@ -36,7 +36,6 @@ pub(super) struct Scene {
     pub(super) lost_size: usize,
     pub(super) nft: PathBuf,
     pub(super) tc: PathBuf,
-    _turn: Turn,
 }
 
 impl Scene {
@@ -48,7 +47,6 @@ impl Scene {
     /// With further hosts on the switch.
     pub(super) fn with<const N: usize, const MORE: usize>(names: [&'static str; N]) -> Option<(Scene, [Host; MORE])> {
         let (nft, tc) = (program("nft")?, program("tc")?);
-        let turn = turn();
         let mut hosts = network(names)?.into_iter();
         let (sender, receiver) = (hosts.next().unwrap(), hosts.next().unwrap());
         let rest: Vec<Host> = hosts.collect();
@@ -65,7 +63,7 @@ impl Scene {
         // All of either kind fit into the smallest receive buffer together: 256 datagrams of at most 100 bytes.
         let (kept, lost) = (seed.number(20..120), seed.number(5..80));
         let (kept_size, lost_size) = (seed.size(1..50), seed.size(50..100));
-        let scene = Scene { sender, receiver, seed, port, kept, lost, kept_size, lost_size, nft, tc, _turn: turn };
+        let scene = Scene { sender, receiver, seed, port, kept, lost, kept_size, lost_size, nft, tc };
         Some((scene, rest))
     }
 
@@ -142,7 +140,7 @@ impl Scene {
     /// nft on the switch.
     #[track_caller]
     pub(super) fn nft_on_switch(&self, commands: &str) {
-        let program = Program::below(Path::new(WEIR), self.sender.switch(), "switch", &self.nft);
+        let program = Program::below(Path::new(&*WEIR), self.sender.switch(), "switch", &self.nft);
         let (status, _, stderr) = program.args([commands]).stderr(Stdio::piped()).spawn().unwrap().output().unwrap();
         assert_eq!(status, 0, "{commands}: {}", String::from_utf8_lossy(&stderr));
     }

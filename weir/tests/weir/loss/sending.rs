@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::scene::{grown, set};
 use super::{Reader, Scene, expect_errors};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn no_route() {

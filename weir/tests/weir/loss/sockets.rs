@@ -7,7 +7,7 @@ use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
 use super::scene::grown;
 use super::{Following, Ledger, Reader, Scene};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn port_closed() {
