@@ -13,7 +13,8 @@ fn asserting(lab: &Lab, name: &str, asserts: &str) -> String {
 }
 
 fn run(lab: &Lab, scenario: &str, out: &str) -> Run {
-    lab.run(scenario, out, &["run.duration=500ms", "run.drain=500ms", "path.loss=0%,20%", "traffic.transport=udp"])
+    let quick = ["run.duration=500ms", "run.drain=500ms", "run.jobs=all"];
+    lab.run(scenario, out, &[&quick[..], &["path.loss=0%,20%", "traffic.transport=udp"]].concat())
 }
 
 const HOLDS: &str = "[[assert]]\nname = \"all arrives\"\nwhere = { loss_pct = 0 }\ncolumn = \"delivered_share\"\n\

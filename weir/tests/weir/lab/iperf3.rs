@@ -10,7 +10,7 @@ use weir_kernel::namespaces::NetNs;
 use weir_lab::iperf3::{Iperf3Settings, Transfer};
 use weir_service::clock::now;
 use weir_service::stop::Stop;
-use weir_testbed::program;
+use weir_testbed::{PATIENCE, program};
 use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
@@ -112,13 +112,13 @@ fn data_connections_that_never_come_up_are_given_up_in_time() {
     }
     let (client, server) = with_dead_data_link();
     // Time enough for the control connection.
-    let timeout = Duration::from_secs(3);
+    let timeout = Duration::from_secs(2);
     let settings = Iperf3Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
     let transfer = Transfer::prepare_below(Path::new(&*WEIR), &client, &server, &settings).unwrap();
     let begin = now();
     let report = transfer.run(begin, &Stop::new().unwrap()).unwrap();
     let took = Duration::from_nanos(now() - begin);
-    assert!(took >= timeout && took < Duration::from_secs(20), "{took:?}");
+    assert!(took >= timeout && took < PATIENCE, "{took:?}");
     assert_eq!((report.connected, report.connect, report.received_bytes, report.stopped), (0, None, 0, false));
     let errors: Vec<_> = report.errors.iter().map(|error| (error.operation, error.error.as_str())).collect();
     assert_eq!(errors, [("connect", "connection timed out")]);

@@ -36,6 +36,7 @@ fn every_viewer_knows_of_every_sample() {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn a_second_network_has_what_the_first_one_loses() {
     let lab = Lab::new();
     let run =
@@ -59,6 +60,7 @@ fn viewers_change_over_to_the_server_that_is_left() {
 }
 
 #[test]
+#[ignore = "long: 8 s"]
 fn a_sine_is_shown_with_its_gaps_or_whole() {
     let lab = Lab::new();
     let run = lab.run("sine", "sine", &["run.duration=2s"]).good();

@@ -24,7 +24,12 @@ pub(super) fn cells(lab: &Lab, out: &str, names: &[&str], set: &[&str]) -> Run {
 #[test]
 fn mixed_speeds_lose_in_the_queue_before_the_slow_leg() {
     let lab = Lab::new();
-    let run = cells(&lab, "speeds", &["1 Gbit/s into 100 Mbit/s"], &["traffic.payload=16B", "traffic.interval=1ms"]);
+    let run = cells(
+        &lab,
+        "speeds",
+        &["1 Gbit/s into 100 Mbit/s"],
+        &["run.drain=1s", "traffic.payload=16B", "traffic.interval=1ms"],
+    );
     let [slow, fast] = ["one", "two"].map(|receiver| run.row(&format!("1 Gbit/s into 100 Mbit/s@{receiver}")));
     assert_eq!((slow.count("unexplained"), fast.count("unexplained")), (0, 0));
     // Beside the queue only a busy machine loses any.

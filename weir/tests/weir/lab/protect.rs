@@ -10,6 +10,7 @@ fn run(lab: &Lab, out: &str, set: &[&str]) -> Run {
 }
 
 #[test]
+#[ignore = "long: 30 s"]
 fn floods_are_met_though_telemetry_is_lost_and_over_tcp_they_are_not() {
     let lab = Lab::new();
     let set = ["protect.size=20", "links.wire.loss.mean=0%,20%", "traffic.transport=udp,tcp"];
@@ -29,6 +30,7 @@ fn floods_are_met_though_telemetry_is_lost_and_over_tcp_they_are_not() {
 }
 
 #[test]
+#[ignore = "long: 15 s"]
 fn forged_telemetry_makes_an_event_and_no_route() {
     let lab = Lab::new();
     let set = ["protect.size=20", "links.wire.loss.mean=0%", "traffic.transport=udp"];

@@ -14,7 +14,7 @@ use super::{Ended, Lab, Run, weir};
 fn goes_on_after(signal: Signal) {
     let lab = Lab::new();
     let out = lab.path("out");
-    let set = ["run.duration=1s", "run.drain=1s", "run.jobs=1", "path.loss=0%,5%,10%"];
+    let set = ["run.duration=300ms", "run.drain=300ms", "run.jobs=1", "path.loss=0%,5%,10%"];
     let family = Family::new();
     let mut run = family.spawn(lab.command("telemetry", &out, &set));
     let cells = out.join("cells.jsonl");

@@ -10,7 +10,7 @@ use super::{Ended, Lab, Row, is_binomial, weir};
 fn telemetry_on_a_short_axis() {
     let lab = Lab::new();
     // The kernel's own buffer holds 90 ms of messages, and a processor may stand still for longer.
-    let few = ["run.duration=2s", "run.drain=2s", "receive.buffer=4MiB"];
+    let few = ["run.duration=1s", "run.drain=1s", "receive.buffer=4MiB"];
     let set = [&["path.loss=0%,10%,20%", "traffic.interval=1ms"], &few[..]].concat();
     let run = lab.run("telemetry", "result", &set).good();
 

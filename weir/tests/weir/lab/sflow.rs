@@ -27,6 +27,7 @@ fn closes(row: &Row) {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn counters_and_samples_survive_what_the_configured_rate_does_not() {
     let lab = Lab::new();
     let run = run(&lab, "lossy", &["links.wire.loss.mean=0%,30%", "traffic.transport=udp"]);
@@ -50,6 +51,7 @@ fn counters_and_samples_survive_what_the_configured_rate_does_not() {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn tcp_is_late_with_the_same_records() {
     let lab = Lab::new();
     let run = run(&lab, "late", &["links.wire.loss.mean=0%,20%", "traffic.transport=tcp"]);

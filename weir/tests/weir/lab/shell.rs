@@ -233,7 +233,8 @@ fn a_link_may_be_set_beside_the_path() {
     };
     // What the sender's link lost as planned, and what came out at the receiver.
     let counted = || -> (u64, u64) {
-        let ledger = family.lab(&["ledger", "shell-path", "--json"]).json();
+        let told = family.lab(&["ledger", "shell-path", "--json"]);
+        let ledger: serde_json::Value = serde_json::from_str(&told.stdout).unwrap();
         let of = |link: &str, counter: &str| {
             let links = ledger["links"].as_array().unwrap();
             let link = links.iter().find(|entry| entry["link"] == link).unwrap_or_else(|| panic!("{link}: {ledger}"));

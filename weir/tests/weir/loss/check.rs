@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use weir_kernel::namespaces::NetNs;
-use weir_testbed::{Ended, user_namespaces};
+use weir_testbed::{Ended, Started, user_namespaces};
 
 use super::{WEIR, weir};
 use crate::service::Machine;
@@ -21,10 +21,19 @@ pub(super) fn check(load: &str, flags: &[&str]) -> Command {
 }
 
 #[track_caller]
-pub(super) fn json(command: &mut Command) -> (Option<i32>, Value) {
-    let Ended { status, stdout, stderr } = Ended::of(command);
-    assert_eq!(stderr, "");
-    (status, serde_json::from_str(&stdout).unwrap())
+pub(super) fn json(command: Command) -> (Option<i32>, Value) {
+    let [told] = at_once([command]);
+    told
+}
+
+/// Status and report of checks that run at the same time.
+#[track_caller]
+pub(super) fn at_once<const N: usize>(commands: [Command; N]) -> [(Option<i32>, Value); N] {
+    commands.map(Started::spawn).map(|mut check| {
+        let Ended { status, stdout, stderr } = check.wait();
+        assert_eq!(stderr, "");
+        (status, serde_json::from_str(&stdout).unwrap())
+    })
 }
 
 pub(super) fn names(findings: &Value) -> Vec<&str> {
@@ -52,7 +61,7 @@ fn a_load_that_is_no_matter_needs_nothing() {
     let light = "--rate 10/s --payload 64B --stall 1ms --interface lo";
     // In a network where nobody else loses anything.
     let Some(machine) = Machine::new() else { return };
-    let (status, report) = machine.run(|| json(&mut check(light, &["--json"])));
+    let (status, report) = machine.run(|| json(check(light, &["--json"])));
     assert!(here(&report).is_empty(), "{report}");
     assert_eq!(status, Some(if names(&report["findings"]).is_empty() { 0 } else { 3 }));
     assert_eq!((&report["need"]["waiting"], &report["applied"]), (&1.into(), &Value::Null));
@@ -120,8 +129,7 @@ fn nothing_is_all_right_while_something_is_lost() {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let places = |load: &str, flags: &[&str]| -> Vec<(String, String)> {
-            let (status, report) = json(&mut check(load, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        let places = |(status, report): (Option<i32>, Value)| -> Vec<(String, String)> {
             assert_eq!(status, Some(3), "{report}");
             let text = |value: &Value| value.as_str().unwrap().to_owned();
             let findings = report["findings"].as_array().unwrap().iter();
@@ -129,16 +137,22 @@ fn nothing_is_all_right_while_something_is_lost() {
             losing.map(|finding| (text(&finding["place"]), text(&finding["what"]))).collect()
         };
         let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
-        let told = places(little, &[]);
+        let netns = held(&ns);
+        // Behind its filter nothing comes to the socket, of which a load could be taken.
+        let alone = filter.to_string();
+        let [all, filtered] = at_once([
+            check(little, &["--json", "--netns", &netns]),
+            check("", &["--port", &alone, "--json", "--netns", &netns]),
+        ]);
+        over.store(true, Ordering::Relaxed);
+        let told = places(all);
         for (place, port) in [("firewall", open), ("port_closed", shut), ("socket_filter", filter)] {
             let is_it = |(told, what): &&(String, String)| told == place && what.contains(&port.to_string());
             assert!(told.iter().any(|told| is_it(&told)), "{place} {port}: {told:?}");
         }
         assert!(told.iter().any(|(place, _)| place == "no_route"), "{told:?}");
-        // Behind its filter nothing comes to the socket, of which a load could be taken.
-        let told = places("", &["--port", &filter.to_string()]);
+        let told = places(filtered);
         assert!(told.iter().any(|(place, _)| place == "socket_filter"), "{told:?}");
-        over.store(true, Ordering::Relaxed);
     });
 }
 
@@ -163,7 +177,7 @@ fn a_stray_datagram_is_not_the_loss_of_who_was_asked_for() {
                     thread::sleep(Duration::from_millis(5));
                 }
             });
-            let (_, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+            let (_, report) = json(check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
             over.store(true, Ordering::Relaxed);
             assert_eq!(report["facts"]["losses"][0]["place"], "port_closed", "{report}");
             (names(&report["findings"]).contains(&"losing"), report["facts"]["losses"][0]["stray"] == true)

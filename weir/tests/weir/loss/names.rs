@@ -33,9 +33,9 @@ fn no_name_steers_a_terminal() {
         &["check", "--rate", "500k/s", "--payload", "1400B", "--stall", "5s", "--port", &port],
     ];
     let mut named = 0;
-    for flags in runs {
-        let source = scene.source();
-        let mut program = Started::spawn(weir(&[&["loss"], flags, &["--netns", &netns]].concat()));
+    let programs = runs.map(|flags| Started::spawn(weir(&[&["loss"], flags, &["--netns", &netns]].concat())));
+    let source = scene.source();
+    for (flags, mut program) in runs.into_iter().zip(programs) {
         for _ in 0..20 {
             source.send_to(b"a", scene.to()).unwrap();
         }

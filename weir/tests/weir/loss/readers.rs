@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testbed::Ended;
 
-use super::check::{check, held, here, json, names};
+use super::check::{at_once, check, held, here, json, names};
 use crate::service::Machine;
 
 /// The commonest fault: a handler that takes half a millisecond, at 5,000 datagrams a second.
@@ -35,9 +35,14 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
             }
         });
         // It is found by its port, and among all; and a load that is no matter is no all-clear.
-        let port = to.port().to_string();
-        for flags in [&["--port", &port][..], &[]] {
-            let (status, report) = json(&mut check("", &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        let (port, netns) = (to.port().to_string(), held(&ns));
+        let among_all = ["--json", "--netns", &netns];
+        let by_port = [&["--port", &port][..], &among_all].concat();
+        let little = "--rate 10/s --payload 64B --stall 1ms";
+        let [one, all, one_little, all_little] =
+            at_once([check("", &by_port), check("", &among_all), check(little, &by_port), check(little, &among_all)]);
+        over.store(true, Ordering::Relaxed);
+        for (status, report) in [one, all] {
             assert_eq!(status, Some(3), "{report}");
             assert!(names(&report["findings"]).contains(&"reader"), "{report}");
             let seen = &report["facts"]["seen"];
@@ -47,16 +52,13 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
             );
             assert!(seen["advice"]["receive_buffer"].is_null() && seen["lost"].as_u64() > Some(0), "{seen}");
         }
-        let little = "--rate 10/s --payload 64B --stall 1ms";
-        for flags in [&["--port", &port][..], &[]] {
-            let (status, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        for (status, report) in [one_little, all_little] {
             assert_eq!((status, names(&report["findings"]).contains(&"losing")), (Some(3), true), "{report}");
         }
-        over.store(true, Ordering::Relaxed);
     });
     let little =
         |flags: &[&str]| check("--rate 10/s --payload 64B --stall 1ms", &[flags, &["--netns", &held(&ns)]].concat());
-    let (status, report) = json(&mut little(&["--json"]));
+    let (status, report) = json(little(&["--json"]));
     assert!(here(&report).is_empty(), "{report}");
     assert_eq!(status, Some(if names(&report["findings"]).is_empty() { 0 } else { 3 }));
     let words = Ended::of(&mut little(&[])).stdout;
@@ -85,7 +87,7 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
                     thread::sleep(Duration::from_millis(2));
                 }
             });
-            let report = json(&mut check(load, &["--port", &port, "--json", "--netns", &held(&ns)]));
+            let report = json(check(load, &["--port", &port, "--json", "--netns", &held(&ns)]));
             over.store(true, Ordering::Relaxed);
             report
         })
@@ -124,10 +126,13 @@ fn a_reader_that_hangs_is_found_while_it_hangs() {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let (port, little) = (to.port().to_string(), "--rate 10/s --payload 64B --stall 1ms --interface lo");
+        let (port, netns) = (to.port().to_string(), held(&ns));
+        let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+        let by_port = ["--json", "--netns", &netns, "--port", &port];
         // By its port and among all; and with a load that is seen, of which nothing comes to the socket.
-        for (load, flags) in [(little, &["--port", &port][..]), (little, &[]), ("", &["--port", &port])] {
-            let (status, report) = json(&mut check(load, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        let told = at_once([check(little, &by_port), check(little, &by_port[..3]), check("", &by_port)]);
+        over.store(true, Ordering::Relaxed);
+        for (status, report) in told {
             assert_eq!(status, Some(3), "{report}");
             let findings = report["findings"].as_array().unwrap();
             let reader = findings.iter().find(|finding| finding["name"] == "reader");
@@ -135,7 +140,6 @@ fn a_reader_that_hangs_is_found_while_it_hangs() {
             assert!(what.contains(&to.to_string()) && what.contains("reads nothing: no buffer helps"), "{report}");
             assert!(!names(&report["findings"]).contains(&"receive_buffer"), "{report}");
         }
-        over.store(true, Ordering::Relaxed);
     });
     drop(socket);
 }

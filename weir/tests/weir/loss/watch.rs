@@ -77,7 +77,9 @@ pub(super) fn decided(watch: &mut Started) -> Value {
 /// `weir loss watch ...`, once it is ready.
 #[track_caller]
 pub(super) fn watch(machine: &Machine, command: Command) -> Started {
-    machine.run(|| Started::ready(command))
+    let mut watch = machine.run(|| Started::spawn(command));
+    while !watch.notified().starts_with("READY=1\n") {}
+    watch
 }
 
 pub(super) fn only(rows: &Value, is_it: impl Fn(&Value) -> bool) -> &Value {

@@ -246,5 +246,5 @@ fn cases() -> usize {
     std::env::var("WEIR_CASES").map_or(10, |cases| cases.parse().unwrap())
 }
 
-const LASTS: Duration = Duration::from_millis(1500);
+const LASTS: Duration = Duration::from_millis(1000);
 const TICK: Duration = Duration::from_millis(1);

@@ -50,7 +50,7 @@ impl Machine {
     #[track_caller]
     fn apply(&self, load: &str, flags: &[&str]) -> (Option<i32>, Value) {
         let journal = self.journal();
-        json(&mut check(load, &[&["--apply", "--json", "--journal", &journal], flags].concat()))
+        json(check(load, &[&["--apply", "--json", "--journal", &journal], flags].concat()))
     }
 
     /// `weir loss check --undo`: status and words.
@@ -152,7 +152,7 @@ fn killed_at_any_line_of_its_journal_everything_is_put_back() {
     let Some(machine) = Machine::take() else { return };
     let before = settings();
     let mut killed = 0;
-    for lines in 1..=6 {
+    for lines in [1, 3, 5] {
         let journal = machine.journal();
         let mut applying = Started::spawn(check(HEAVY, &["--apply", "--journal", &journal]));
         let written = || fs::read(&journal).is_ok_and(|text| text.split(|byte| *byte == b'\n').count() > lines);
@@ -163,7 +163,7 @@ fn killed_at_any_line_of_its_journal_everything_is_put_back() {
         assert_eq!((status, settings()), (Some(0), before.clone()), "killed behind line {lines}: {words}");
     }
     // Others may have been quicker than we looked.
-    assert!(killed >= 3, "{killed}");
+    assert!(killed >= 2, "{killed}");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn a_namespaces_own_settings_are_changed_there() {
     assert_eq!(sysctl::get(&ns, "ipv4/conf/eth0/rp_filter").unwrap(), "1");
 
     netlink.enable_querier(bridge, Duration::from_millis(20)).unwrap();
-    let (_, report) = json(&mut check(load, &["--json", "--netns", &held(&ns)]));
+    let (_, report) = json(check(load, &["--json", "--netns", &held(&ns)]));
     assert!(!names(&report["findings"]).contains(&"querier"), "{report}");
 
     // It is undone from anywhere, as long as somebody holds it; what cannot be found stays in the journal.
