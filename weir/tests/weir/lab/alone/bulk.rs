@@ -25,15 +25,6 @@ fn one_lost_packet_in_a_hundred_is_enough() {
     assert!((low..=high).contains(&lossy.number("mbit_per_s")), "{lossy:?}");
     assert_eq!(clean.text("model_mbit"), "", "no model without loss");
 
-    let classic = std::fs::read_to_string(run.dir.join("classic.csv")).unwrap();
-    let mut lines = classic.lines();
-    assert_eq!(lines.next(), Some("LOSS,LATENCY,VALUE,UNIT,DROPS"));
-    let fields: Vec<Vec<&str>> = lines.map(|line| line.split(',').collect()).collect();
-    let places: Vec<_> = fields.iter().map(|f| (f[0], f[1], f[3])).collect();
-    let unit = "Mbits/sec";
-    assert_eq!(places, [("0", "10", unit), ("1", "10", unit)]);
-    assert_eq!(fields[1][4], lossy.text("retransmits"));
-
     let record = run.record("1%");
     let names: Vec<&str> = record["timelines"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
     assert_eq!(names, ["received_mbit", "cwnd_bytes", "rtt_us", "retransmits", "delivery_rate_mbit"]);

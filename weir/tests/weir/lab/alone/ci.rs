@@ -78,7 +78,7 @@ fn a_point_more_of_loss_is_found_unasked() {
 #[test]
 fn ten_times_the_loss_is_found_by_its_shares_with_repeats_and_without() {
     let lab = Lab::new();
-    for (repeats, set) in [(3, ["run.repeat=3", "run.duration=1500ms"]), (1, ["run.repeat=1", "run.duration=1500ms"])] {
+    for (repeats, set) in [(3, ["run.repeat=3", "run.duration=800ms"]), (1, ["run.repeat=1", "run.duration=800ms"])] {
         let out = |loss: &str| format!("{loss}-{repeats}");
         let (few, many) = (lossy(&lab, "5%", &out("5"), &set), lossy(&lab, "50%", &out("50"), &set));
         let columns = "lost_share,delivered_share";

@@ -9,7 +9,7 @@ use super::super::payload::cells;
 fn a_reader_that_stalls_loses_whole_stretches_unless_its_buffer_holds_them() {
     let lab = Lab::new();
     let names = ["20 % of 100 Mbit/s, default", "20 % of 100 Mbit/s, 16 MiB", "three receivers"];
-    let flood = ["traffic.payload=64B", "traffic.interval=0s"];
+    let flood = ["run.duration=600ms", "run.drain=1s", "traffic.payload=64B", "traffic.interval=0s"];
     let run = cells(&lab, "stalls", &names, &flood);
     assert_eq!(run.rows().len(), 6, "one a receiver");
     for row in run.rows() {
