@@ -88,10 +88,6 @@ fn mistakes_are_one_line() {
         assert!(stderr.contains(message), "{flags:?}: {stderr}");
         assert!(expected == 2 || stderr.lines().count() == 1, "{stderr}");
     }
-    let silent = NetNs::create().unwrap();
-    let Ended { status, stderr, .. } = Ended::of(&mut check("", &["--netns", &held(&silent)]));
-    assert_eq!(status, Some(1), "{stderr}");
-    assert_eq!(stderr, "weir: no datagram came while it was looked: state the load (--rate, --payload, --stall)\n");
 }
 
 /// What no socket counts: a firewall on the very port, a port that nobody has bound, calls that fail; and a socket's own filter,

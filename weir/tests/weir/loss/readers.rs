@@ -75,7 +75,7 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
     let to = socket.local_addr().unwrap();
     let port = to.port().to_string();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    let checked = |buffer: usize, load: &str| {
+    let checked = |buffer: usize| {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             // One at a time: what came has been read, but for one.
@@ -87,19 +87,20 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
                     thread::sleep(Duration::from_millis(2));
                 }
             });
-            let report = json(check(load, &["--port", &port, "--json", "--netns", &held(&ns)]));
+            let netns = held(&ns);
+            let flags = ["--port", &port, "--json", "--netns", &netns];
+            // With a load that is stated, and with what came.
+            let loads = ["--rate 10/s --payload 64B --stall 1ms --interface lo", "--interface lo"];
+            let told = at_once(loads.map(|load| check(load, &flags)));
             over.store(true, Ordering::Relaxed);
-            report
+            told
         })
     };
-    let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
-    let (status, report) = checked(50, little);
-    assert_eq!((status, names(&report["findings"]).contains(&"truncated")), (Some(3), true), "{report}");
-    assert!(report["facts"]["receivers"][0]["cut"].as_u64() > Some(0), "{report}");
-    let (_, report) = checked(10_000, little);
-    assert!(!names(&report["findings"]).contains(&"truncated"), "{report}");
-    // The load is what came.
-    let [cut, whole] = [50, 10_000].map(|buffer| checked(buffer, "--interface lo").1);
+    let [(status, stated), (_, cut)] = checked(50);
+    assert_eq!((status, names(&stated["findings"]).contains(&"truncated")), (Some(3), true), "{stated}");
+    assert!(stated["facts"]["receivers"][0]["cut"].as_u64() > Some(0), "{stated}");
+    let [(_, stated), (_, whole)] = checked(10_000);
+    assert!(!names(&stated["findings"]).contains(&"truncated"), "{stated}");
     assert_eq!(cut["facts"]["seen"]["load"]["payload"], whole["facts"]["seen"]["load"]["payload"], "{cut}");
     assert!(names(&cut["findings"]).contains(&"truncated"), "{cut}");
 }

@@ -293,3 +293,12 @@ fn a_trial_that_stood_still_is_tried_again() {
     let mut tries = report["trials"].as_array().unwrap().iter().map(|trial| trial["before"]["tries"].as_u64());
     assert!(tries.any(|tries| tries > Some(1)), "{}", report["trials"]);
 }
+
+/// Elsewhere on the machine nothing may be lost meanwhile.
+#[test]
+fn a_load_that_is_not_seen_must_be_stated() {
+    let silent = NetNs::create().unwrap();
+    let Ended { status, stderr, .. } = Ended::of(&mut check("", &["--netns", &held(&silent)]));
+    assert_eq!(status, Some(1), "{stderr}");
+    assert_eq!(stderr, "weir: no datagram came while it was looked: state the load (--rate, --payload, --stall)\n");
+}
