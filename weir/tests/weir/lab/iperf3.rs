@@ -51,9 +51,7 @@ pub(super) fn transfer(ns: &NetNs, settings: &Iperf3Settings) -> BulkReport {
 
 #[test]
 fn errors_are_in_iperf3s_words() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let ns = loopback();
     let held = ns.run(|| TcpListener::bind("0.0.0.0:5201").unwrap()).unwrap();
     let taken = prepare(&ns, &settings()).unwrap_err().to_string();
@@ -107,9 +105,7 @@ fn with_dead_data_link() -> (NetNs, NetNs) {
 
 #[test]
 fn data_connections_that_never_come_up_are_given_up_in_time() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (client, server) = with_dead_data_link();
     // Time enough for the control connection.
     let timeout = Duration::from_secs(2);

@@ -47,9 +47,7 @@ fn every_fourth(hook: &str) -> String {
 
 #[test]
 fn the_account_names_the_kernel_that_drops() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let ttl = "[\"echo 1 > /proc/sys/net/ipv4/ip_default_ttl\"]".to_owned();
     let no_route = "[\"ip route del 10.0.2.0/24\"]".to_owned();
@@ -88,9 +86,7 @@ fn the_account_names_the_kernel_that_drops() {
 /// What is sent again, or is one of several messages in a packet, has a place all the same.
 #[test]
 fn a_firewall_that_drops_packets_of_connections_is_named() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let setup = |what: &str, nth: u32| {
         format!(
@@ -138,9 +134,7 @@ fn a_firewall_that_drops_packets_of_connections_is_named() {
 /// The last copies may come when the receiver, which has all messages, has ended.
 #[test]
 fn copies_that_a_host_makes_are_copies() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let setup = "[\"nft add table ip t\", \"nft add chain ip t c '{ type filter hook output priority 0; }'\", \
                  \"nft add rule ip t c udp dport 5000 dup to 10.0.1.1\"]";
@@ -156,9 +150,7 @@ fn copies_that_a_host_makes_are_copies() {
 /// Of connections it is not known which packets came again: a router has handed out more than it took in.
 #[test]
 fn copies_that_a_router_makes_are_copies() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let mut text = ROUTED.to_owned();
     for (transport, protocol) in [("tcp", "tcp"), ("quic-datagram", "udp")] {

@@ -68,9 +68,7 @@ fn a_second_shell_joins_the_first() {
 
 #[test]
 fn the_articles_scripts_run_unchanged() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let scenario = lab.telemetry("shell-scripts", &[]);
     let script = |name: &str| format!("{}/tests/weir/lab/scripts/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -137,9 +135,7 @@ print(n)
 /// ledger has all of it, with its time.
 #[test]
 fn links_of_a_shell_change_by_plan_and_by_hand() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let path = lab.path("shell-changes.toml");
     std::fs::write(&path, CHANGING.replace("NAME", "shell-changes")).unwrap();

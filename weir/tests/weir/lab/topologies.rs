@@ -76,9 +76,7 @@ for family, to in (socket.AF_INET, '10.0.3.2'), (socket.AF_INET6, 'fd00:3::2'):
 
 #[test]
 fn packets_pass_routers_there_and_back() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let scenario = routed(&lab, "routed", &[]);
     let on = |host: &str, program: &[&str]| {
@@ -126,9 +124,7 @@ for port, patience in (0, 10), (5200, 1):
 
 #[test]
 fn a_control_connection_avoids_the_path_that_is_measured() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     for (name, address, own) in [("control-v4", "10.0.3.2", "10.0.9.2"), ("control-v6", "fd00:3::2", "fd00:9::2")] {
         // A path that loses everything, both ways.
@@ -146,9 +142,7 @@ fn a_control_connection_avoids_the_path_that_is_measured() {
 
 #[test]
 fn iperf3_talks_to_its_server_over_the_control_link() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let client = |loss: &str, time: &str| {
         let name = format!("control-iperf3-{loss}");
@@ -182,9 +176,7 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
 
 #[test]
 fn settings_that_cannot_be_changed_are_told_where_they_are_needed() {
-    if program("unshare").is_none() {
-        return;
-    }
+    let Some(_) = program("unshare") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let [switched, routed] = [lab.telemetry("settings-switched", &[]), routed(&lab, "settings-routed", &[])];
     let on = |scenario: &str, host: &str| {

@@ -25,8 +25,7 @@ fn reverse_path() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "TcpExt", "IPReversePathFilter"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("reverse_path", scene.lost)]);
+    scene.closes(following, "reverse_path");
 }
 
 #[test]
@@ -53,14 +52,8 @@ fn connection_tracking() {
 impl Scene {
     /// A rule of the receiver drops what is to be lost.
     fn firewall(&mut self) {
-        let reader = Reader::start(self.listen());
-        let socket = self.source();
-        let following = self.follow();
-        self.send_all(&socket, self.to());
-        reader.await_count(self.kept);
+        self.loses_at("firewall");
         assert_eq!(self.matched(&self.receiver), self.lost);
-        let account = following.end().traced();
-        account.of(self.port).closes(self.kept + self.lost, self.kept, &[("firewall", self.lost)]);
     }
 }
 
@@ -75,8 +68,7 @@ fn firewall_in_for_ipv6() {
     scene.send_all(&socket, scene.to6());
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.receiver), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    scene.closes(following, "firewall");
 }
 
 #[test]
@@ -91,8 +83,7 @@ fn firewall_of_a_router_between() {
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&router), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    scene.closes(following, "firewall");
 }
 
 /// Of three fragments the second: the others go on, and the first of them tells the receiver's namespace of a datagram that never
@@ -101,22 +92,10 @@ fn firewall_of_a_router_between() {
 fn a_later_fragment_dropped_by_a_router_between() {
     let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
     let (from, to) = scene.lead_over(&router, "10.1.0.1", "10.2.0.1");
-    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
     let rule = "add table ip t; add chain ip t f { type filter hook forward priority 0; }; \
                 add rule ip t f ip dscp 8 ip frag-off & 0x3fff > 0x2000 counter drop";
     scene.nft(&router, rule);
-    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
-    let [plain, marked] = [0; 2].map(|_| scene.sender.run(|| UdpSocket::bind(from)).unwrap());
-    socket2::SockRef::from(&marked).set_tos_v4(0x20).unwrap();
-    let before = scene.receiver.counters();
-    let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
-    (scene.kept, scene.lost) = (scene.kept.min(20), scene.lost.min(20));
-    for lost in scene.order() {
-        let size = scene.seed.size(3000..4400);
-        if lost { &marked } else { &plain }.send_to(&vec![0; size], to).unwrap();
-    }
-    reader.await_count(scene.kept);
-    await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= scene.lost);
+    let (_reader, following) = scene.send_fragments(from, to, Some(&router));
     assert_eq!(scene.matched(&router), scene.lost);
     let account = following.end().traced();
     let ledger = account.of(scene.port);
@@ -175,8 +154,7 @@ fn hop_limit() {
         }
         reader.await_count(scene.kept);
         await_that("all to be dropped", || grown(&router, &before, table, "InHdrErrors") == scene.lost);
-        let account = following.end().traced();
-        account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("hop_limit", scene.lost)]);
+        scene.closes(following, "hop_limit");
     }
 }
 
@@ -288,8 +266,7 @@ fn address_not_ours() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Ip", "InAddrErrors"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ip_address", scene.lost)]);
+    scene.closes(following, "ip_address");
 }
 
 #[test]
@@ -297,27 +274,14 @@ fn ingress_filter() {
     let Some(mut scene) = Scene::set() else { return };
     scene.tc(&scene.receiver, "qdisc add dev eth0 clsact");
     scene.tc_by_length(&scene.receiver, "ingress", SHOT);
-    let reader = Reader::start(scene.listen());
-    let socket = scene.source();
-    let following = scene.follow();
-    scene.send_all(&socket, scene.to());
-    reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ingress_filter", scene.lost)]);
+    scene.loses_at("ingress_filter");
 }
 
 #[test]
 fn xdp_program() {
     let Some(mut scene) = Scene::set() else { return };
     let _attached = xdp::dropping(14 + 28 + scene.lost_size, &scene.receiver);
-    let reader = Reader::start(scene.listen());
-    let socket = scene.source();
-    let following = scene.follow();
-    let to = scene.to();
-    scene.send_all(&socket, to);
-    reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("xdp", scene.lost)]);
+    scene.loses_at("xdp");
 }
 
 impl Scene {

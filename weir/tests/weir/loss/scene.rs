@@ -73,6 +73,24 @@ impl Scene {
         Following::port(self.port, &[&self.sender.ns, &self.receiver.ns])
     }
 
+    /// What was to be lost was lost at this place, all else has been received, and nothing is left over.
+    #[track_caller]
+    pub(super) fn closes(&self, following: Following, place: &str) {
+        let account = following.end().traced();
+        account.of(self.port).closes(self.kept + self.lost, self.kept, &[(place, self.lost)]);
+    }
+
+    /// Sends all datagrams, and finds those that were to be lost at this place.
+    #[track_caller]
+    pub(super) fn loses_at(&mut self, place: &str) {
+        let reader = Reader::start(self.listen());
+        let (socket, to) = (self.source(), self.to());
+        let following = self.follow();
+        self.send_all(&socket, to);
+        reader.await_count(self.kept);
+        self.closes(following, place);
+    }
+
     /// Where the receiver listens.
     pub(super) fn to(&self) -> SocketAddr {
         self.receiver.at(self.port)

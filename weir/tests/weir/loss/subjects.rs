@@ -65,8 +65,7 @@ fn who_comes_later_is_followed() {
         if lost { expect_errors(result, Errno::EPERM) } else { assert_eq!(result.unwrap(), payload.len()) }
     }
     reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall_out", scene.lost)]);
+    scene.closes(following, "firewall_out");
 }
 
 #[test]

@@ -52,9 +52,7 @@ fn the_baseline_is_without_impairments() {
 #[test]
 #[ignore = "long: 12 s"]
 fn iperf3_and_our_engine_agree() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let lab = Lab::new();
     let run = lab.cells_of(
         "matrix",

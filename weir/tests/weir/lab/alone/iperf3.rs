@@ -15,9 +15,7 @@ use super::super::iperf3::{loopback, prepare, settings, transfer};
 
 #[test]
 fn what_both_ends_of_iperf3_say_comes_together() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (ns, version) = (loopback(), iperf3::find().unwrap());
     let report = transfer(&ns, &Iperf3Settings { warmup: Duration::from_secs(1), ..settings() });
     assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
@@ -61,9 +59,7 @@ fn what_both_ends_of_iperf3_say_comes_together() {
 
 #[test]
 fn a_stop_keeps_what_iperf3_has_seen() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (ns, stop) = (loopback(), Stop::new().unwrap());
     let transfer = prepare(&ns, &Iperf3Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
     let received = || counters::snmp(&ns).unwrap().get("Tcp", "InSegs").unwrap();

@@ -39,7 +39,7 @@ fn rates_and_queues_are_bounded() {
     let lab = Lab::new();
     // 1000 bytes a millisecond into 125 a second: 15 of them fit into 15 kB, which take 120 ms. A sender that stands
     // still for longer finds the queue empty, and more are dropped of what it makes up for.
-    let row = shaped(&lab, &["run.duration=2s", "traffic.payload=972B", "traffic.interval=1ms"]);
+    let row = shaped(&lab, &["run.duration=2s", "run.drain=1s", "traffic.payload=972B", "traffic.interval=1ms"]);
     assert_eq!((row.count("sent"), row.count("unexplained")), (2000, 0), "{row:?}");
     assert!((1700..1850).contains(&row.count("queue_drops")), "{row:?}");
     // Where the machine stands still a few take longer.

@@ -8,9 +8,7 @@ use super::super::Lab;
 
 #[test]
 fn stolen_datagrams_have_their_place() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let stolen = i64::from(1 + nanoseconds / 1000 % 40);
     println!("nft takes {stolen} datagrams");

@@ -104,8 +104,7 @@ fn all_namespaces() {
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     for following in [three, all] {
-        let account = following.end().traced();
-        account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+        scene.closes(following, "firewall");
     }
 }
 
