@@ -60,7 +60,7 @@ fn lossy(lab: &Lab, loss: &str, out: &str, set: &[&str]) -> String {
 }
 
 #[test]
-#[ignore = "long: 70 s"]
+#[ignore = "long: 20 s"]
 fn a_point_more_of_loss_is_found_unasked() {
     let lab = Lab::new();
     // As many messages as the default scenario sends in its 60 s.

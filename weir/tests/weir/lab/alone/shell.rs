@@ -9,7 +9,7 @@ use super::super::{Lab, WEIR};
 /// docs/examples/article, as somebody runs it who has read docs/lab.md: the scripts have what the scenario has. `WEIR_CASES=5` for
 /// the table there, of 5 repeats at each loss (6 minutes).
 #[test]
-#[ignore = "long: judges delays on a calm machine"]
+#[ignore = "long: 20 s"]
 fn the_articles_scripts_agree_with_the_scenario() {
     let Some(python) = program("python3") else { return };
     let lab = Lab::new();
