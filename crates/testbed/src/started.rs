@@ -81,6 +81,11 @@ impl Started {
         Pid::from_raw(self.child.id().cast_signed())
     }
 
+    /// Whether it has not ended yet.
+    pub fn runs(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// Sends it a signal.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {

@@ -339,7 +339,7 @@ mod tests {
         let mut reader = Reader::open(&ns).unwrap();
         // What the interface says of itself when it comes up may take a while.
         let quiet = |reader: &mut Reader| {
-            (0..200).any(|_| {
+            (0..6000).any(|_| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 reader.read_if_changed(&ns, false).is_none()
             })

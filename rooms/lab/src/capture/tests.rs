@@ -3,7 +3,7 @@ use std::process::Command;
 
 use ipnet::IpNet;
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
-use weir_testbed::{or_skip, program};
+use weir_testbed::{await_that, or_skip, program};
 
 use super::*;
 
@@ -190,11 +190,7 @@ fn a_dropped_capture_ends() {
     let capture = Capture::start(&pair.hosts[0], "eth0", file.path(), 0).unwrap();
     pair.exchange(1, 100);
     drop(capture);
-    let deadline = std::time::Instant::now() + Duration::from_secs(10);
     // The statistics come last: their type, then a length that is also at the end.
     let is_whole = |bytes: &[u8]| bytes.len() > 88 && bytes[bytes.len() - 88..][..8] == [5, 0, 0, 0, 88, 0, 0, 0];
-    while !is_whole(&std::fs::read(file.path()).unwrap()) {
-        assert!(std::time::Instant::now() < deadline, "still open");
-        std::thread::yield_now();
-    }
+    await_that("the end", || is_whole(&std::fs::read(file.path()).unwrap()));
 }

@@ -34,9 +34,7 @@ fn what_was_captured_is_sent_again() {
     let bursts = ["traffic.bursts={ on = \"100ms\", off = \"100ms\" }", "traffic.interval=10ms", "run.duration=1s"];
     let set = [&bursts[..], &[sizes, "run.drain=2s", "run.messages=csv"]].concat();
     let mut command = lab.command("./two.toml", &out, &set);
-    let ended: Ended = command.args(["--pcap", "single", "--json"]).output().unwrap().into();
-    assert_eq!(ended.status, Some(0), "{ended:?}");
-    let first: serde_json::Value = serde_json::from_str(&ended.stdout).unwrap();
+    let first = Ended::of(command.args(["--pcap", "single", "--json"])).json();
     assert_eq!((&first["rows"][0]["sent"], &first["directory"]), (&50.into(), &out.to_str().unwrap().into()));
     let capture = out.join("pcap/single-a.pcapng");
     assert!(capture.exists(), "{:?}", std::fs::read_dir(out.join("pcap")).unwrap().collect::<Vec<_>>());

@@ -1,9 +1,5 @@
 //! Links that change while the traffic runs: steps, and traces beside the scenario's file.
 
-use std::time::Instant;
-
-use weir_testbed::standstills::Standstills;
-
 use super::{Lab, Row, Run};
 
 const SCENARIO: &str = r#"
@@ -32,7 +28,7 @@ buffer = "4MiB"
 "#;
 
 /// Runs it with these keys of the link, from another directory than the one its file is in.
-fn run(lab: &Lab, air: &str) -> Run {
+pub(super) fn run(lab: &Lab, air: &str) -> Run {
     let directory = lab.path("scenarios");
     std::fs::create_dir_all(&directory).unwrap();
     std::fs::write(directory.join("changes.toml"), SCENARIO.replace("AIR", air)).unwrap();
@@ -40,7 +36,7 @@ fn run(lab: &Lab, air: &str) -> Run {
     lab.run("scenarios/changes.toml", "out", &["run.messages=csv"]).good()
 }
 
-fn only_row(run: &Run) -> Row {
+pub(super) fn only_row(run: &Run) -> Row {
     let row = run.row("single");
     assert_eq!((row.count("sent"), row.count("unexplained")), (400, 0), "{row:?}");
     row
@@ -66,27 +62,6 @@ fn a_step_takes_effect_when_it_is_due() {
     // Averages over the window.
     assert_eq!((row.text("loss_pct"), row.text("latency_ms")), ("50", "15"));
     assert_eq!((row.text("return_loss_pct"), row.text("return_latency_ms")), ("0", "0"));
-}
-
-/// 400 packets of 1500 bytes arrive, 199 opportunities come while they do, and ten wait at the end; a few more come to
-/// a sender that a busy machine delays. While the machine stands still some come in vain, or more.
-#[test]
-fn a_trace_is_the_rate_of_its_link() {
-    let (lab, watch) = (Lab::new(), Standstills::watch());
-    let begin = Instant::now();
-    let run = run(&lab, "forward = { trace = \"slow.trace\", queue = 10 }");
-    let end = Instant::now();
-    let still = (end - begin - watch.running(begin, end)).as_millis() as i64 / 10;
-    let row = only_row(&run);
-    let delivered = row.count("delivered");
-    assert!((205 - still..=240 + still).contains(&delivered), "{still}: {row:?}");
-    assert_eq!(row.count("queue_drops"), 400 - delivered);
-    assert_eq!(row.text("rate_mbit"), "1.2");
-    // The manifest's document finds the trace wherever it is read.
-    let source = run.manifest()["source"].as_str().unwrap().to_owned();
-    std::fs::write(lab.path("again.toml"), source).unwrap();
-    let again = lab.run("./again.toml", "again", &["run.duration=100ms"]).good();
-    assert_eq!(again.row("single").text("rate_mbit"), "1.2");
 }
 
 #[test]

@@ -2,26 +2,23 @@
 
 use std::net::TcpListener;
 use std::path::Path;
-use std::thread;
 use std::time::Duration;
 
 use weir_kernel::counters;
 use weir_kernel::links::{MAIN_TABLE, MacAddress, Netlink, Route, TcpRule, VethEnd};
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::sysctl;
-use weir_lab::iperf3::{self, Iperf3Settings, Transfer};
+use weir_lab::iperf3::{Iperf3Settings, Transfer};
 use weir_service::clock::now;
 use weir_service::stop::Stop;
-use weir_testbed::program;
+use weir_testbed::{PATIENCE, program};
 use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
-/// This test's own `main` starts no init.
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
+use super::WEIR;
 
 const DATA_PORT: u16 = 5300;
 
-fn settings() -> Iperf3Settings {
+pub(super) fn settings() -> Iperf3Settings {
     Iperf3Settings {
         server: "127.0.0.1:5201".parse().unwrap(),
         transport: Transport::Tcp,
@@ -37,100 +34,24 @@ fn settings() -> Iperf3Settings {
     }
 }
 
-fn loopback() -> NetNs {
+pub(super) fn loopback() -> NetNs {
     let ns = NetNs::create().unwrap();
     Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
     ns
 }
 
-fn prepare(ns: &NetNs, settings: &Iperf3Settings) -> anyhow::Result<Transfer> {
-    Transfer::prepare_below(Path::new(WEIR), ns, ns, settings)
+pub(super) fn prepare(ns: &NetNs, settings: &Iperf3Settings) -> anyhow::Result<Transfer> {
+    // This test's own `main` starts no init.
+    Transfer::prepare_below(Path::new(&*WEIR), ns, ns, settings)
 }
 
-fn transfer(ns: &NetNs, settings: &Iperf3Settings) -> BulkReport {
+pub(super) fn transfer(ns: &NetNs, settings: &Iperf3Settings) -> BulkReport {
     prepare(ns, settings).unwrap().run(now(), &Stop::new().unwrap()).unwrap()
 }
 
 #[test]
-fn what_both_ends_of_iperf3_say_comes_together() {
-    if program("iperf3").is_none() {
-        return;
-    }
-    let (ns, version) = (loopback(), iperf3::find().unwrap());
-    let report = transfer(&ns, &Iperf3Settings { warmup: Duration::from_secs(1), ..settings() });
-    assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
-    assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
-    assert_eq!((report.batches.len(), report.batch, report.used.as_secs()), (10, Duration::from_millis(100), 1));
-    assert_eq!(report.batches.iter().sum::<u64>(), report.received_bytes);
-    let window = report.window.unwrap();
-    assert!(window.end - window.start == 1_000_000_000 && window.end <= now(), "{window:?}");
-    let told = format!("iperf {version}: iperf3 -c 127.0.0.1 ");
-    assert!(report.engine.starts_with(&told) && report.engine.contains(" --cport 5300 "), "{}", report.engine);
-
-    // Whatever this machine's default is: bbr would have left its pacing behind.
-    assert_eq!(sysctl::get(&ns, "ipv4/tcp_congestion_control").unwrap(), "reno");
-    assert!(report.retransmits.is_some());
-    assert!(report.samples.is_sorted_by_key(|sample| (sample.at, sample.stream)));
-    for stream in 0..2 {
-        let own = || report.samples.iter().filter(|sample| sample.stream == stream);
-        // A look every 0.1 s, in the warm-up and in the window, even if the machine skips some.
-        assert!((5..=21).contains(&own().count()), "{:?}", report.samples);
-        assert!(own().all(|sample| sample.congestion_window > 0 && sample.rtt > Duration::ZERO));
-        assert!(own().any(|sample| sample.at < Duration::from_secs(1)));
-        assert!(own().any(|sample| sample.at > Duration::from_secs(1)));
-    }
-
-    let udp = Iperf3Settings {
-        transport: Transport::Udp,
-        streams: 1,
-        payload: 1000,
-        rate: Some(8_000_000),
-        server: "[::1]:5202".parse().unwrap(),
-        ..settings()
-    };
-    let report = transfer(&ns, &udp);
-    assert_eq!((&report.errors, report.retransmits), (&vec![], None));
-    let datagrams = report.datagrams.unwrap();
-    // 1000 a second; iperf3's pacing is not exact, and a busy machine keeps it from some.
-    assert!((200..=1100).contains(&datagrams.sent), "{datagrams:?}");
-    assert!(datagrams.received <= datagrams.sent && datagrams.jitter_us.is_some(), "{datagrams:?}");
-    assert!((1..=datagrams.received).contains(&(report.received_bytes / 1000)), "{report:?}");
-}
-
-#[test]
-fn a_stop_keeps_what_iperf3_has_seen() {
-    if program("iperf3").is_none() {
-        return;
-    }
-    let (ns, stop) = (loopback(), Stop::new().unwrap());
-    let transfer = prepare(&ns, &Iperf3Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
-    let received = || counters::snmp(&ns).unwrap().get("Tcp", "InSegs").unwrap();
-    let report = thread::scope(|scope| {
-        scope.spawn(|| {
-            // Spinning would take a processor from the programs that are to do something.
-            let tick = Duration::from_millis(10);
-            while received() < 1000 {
-                thread::sleep(tick);
-            }
-            // The server has looked several times by then.
-            let flowing = now();
-            while now() < flowing + 2_000_000_000 {
-                thread::sleep(tick);
-            }
-            stop.set();
-        });
-        transfer.run(now(), &stop).unwrap()
-    });
-    assert_eq!((&report.errors, report.stopped, report.connected), (&vec![], true, 2));
-    assert!(report.used < Duration::from_secs(30) && report.received_bytes > 0, "{report:?}");
-    assert_eq!(report.batches.len() as u128, report.used.as_nanos() / 100_000_000);
-}
-
-#[test]
 fn errors_are_in_iperf3s_words() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let ns = loopback();
     let held = ns.run(|| TcpListener::bind("0.0.0.0:5201").unwrap()).unwrap();
     let taken = prepare(&ns, &settings()).unwrap_err().to_string();
@@ -184,18 +105,16 @@ fn with_dead_data_link() -> (NetNs, NetNs) {
 
 #[test]
 fn data_connections_that_never_come_up_are_given_up_in_time() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (client, server) = with_dead_data_link();
     // Time enough for the control connection.
-    let timeout = Duration::from_secs(3);
+    let timeout = Duration::from_secs(2);
     let settings = Iperf3Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
-    let transfer = Transfer::prepare_below(Path::new(WEIR), &client, &server, &settings).unwrap();
+    let transfer = Transfer::prepare_below(Path::new(&*WEIR), &client, &server, &settings).unwrap();
     let begin = now();
     let report = transfer.run(begin, &Stop::new().unwrap()).unwrap();
     let took = Duration::from_nanos(now() - begin);
-    assert!(took >= timeout && took < Duration::from_secs(20), "{took:?}");
+    assert!(took >= timeout && took < PATIENCE, "{took:?}");
     assert_eq!((report.connected, report.connect, report.received_bytes, report.stopped), (0, None, 0, false));
     let errors: Vec<_> = report.errors.iter().map(|error| (error.operation, error.error.as_str())).collect();
     assert_eq!(errors, [("connect", "connection timed out")]);

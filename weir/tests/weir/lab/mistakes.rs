@@ -8,7 +8,7 @@ use std::process::Command;
 use nix::unistd::geteuid;
 use weir_testbed::{skip, user_namespaces};
 
-use super::{Ended, Lab, ended, said, weir};
+use super::{Ended, Lab, WEIR, said, weir};
 
 /// The one line of a command that must fail.
 #[track_caller]
@@ -79,13 +79,13 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
         // Of the last of the lines that were put in.
         let number = text[..text.find(to).unwrap() + to.len()].lines().count();
         let message = message.replace("{line}", &number.to_string());
-        let ended = ended(&mut weir(&["lab", "run", &scenario]));
+        let ended = Ended::of(&mut weir(&["lab", "run", &scenario]));
         let line = line(&ended, 2);
         assert!(line.contains(&message) && line.contains("mistake"), "{line}");
         // A check and a shell read the same document.
-        let check = super::ended(&mut weir(&["lab", "check", &scenario]));
+        let check = Ended::of(&mut weir(&["lab", "check", &scenario]));
         assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
-        assert_eq!(super::ended(&mut weir(&["lab", "shell", &scenario, "receiver", "true"])).stderr, ended.stderr);
+        assert_eq!(Ended::of(&mut weir(&["lab", "shell", &scenario, "receiver", "true"])).stderr, ended.stderr);
     }
 }
 
@@ -100,12 +100,12 @@ fn what_a_scenario_says_without_effect_is_a_line_before_it_runs() {
     let claims = text.find("[[claims]]").unwrap();
     fs::write(&scenario, format!("{}{odd}", &text[..claims])).unwrap();
     let line = fs::read_to_string(&scenario).unwrap().lines().count();
-    let check = ended(&mut weir(&["lab", "check", &scenario]));
+    let check = Ended::of(&mut weir(&["lab", "check", &scenario]));
     let told =
         format!("weir: {scenario}:{line}: assert 1: where: no cell has loss_pct = 33 (there are 0): it will fail\n");
     assert_eq!((check.status, check.stderr), (Some(0), told));
     // Whoever sets something leaves parts out on purpose.
-    let set = ended(&mut weir(&["lab", "check", &scenario, "--set", "run.duration=1s"]));
+    let set = Ended::of(&mut weir(&["lab", "check", &scenario, "--set", "run.duration=1s"]));
     assert_eq!((set.status, &*set.stderr), (Some(0), ""));
 }
 
@@ -131,13 +131,13 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     ];
     for (arguments, message) in cases {
         let mut command = weir(&["lab", "run"]);
-        let ended = ended(command.args(arguments).current_dir(lab.dir.path()));
+        let ended = Ended::of(command.args(arguments).current_dir(lab.dir.path()));
         let line = line(&ended, 2);
         assert!(line.to_lowercase().contains(&message.to_lowercase()), "{line}");
-        let check = super::ended(weir(&["lab", "check"]).args(arguments).current_dir(lab.dir.path()));
+        let check = Ended::of(weir(&["lab", "check"]).args(arguments).current_dir(lab.dir.path()));
         assert_eq!((check.status, &check.stderr), (Some(2), &ended.stderr));
     }
-    let flag = ended(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
+    let flag = Ended::of(&mut weir(&["lab", "run", "telemetry", "--set", "path.loss"]));
     assert!(flag.status == Some(2) && flag.stderr.contains("expected KEY=VALUE"), "{flag:?}");
 }
 
@@ -147,30 +147,31 @@ fn a_result_is_not_overwritten() {
     let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=200ms", "run.drain=200ms"];
     let first = lab.run("telemetry", "result", &set).good();
     let kept = fs::read(first.dir.join("cells.jsonl")).unwrap();
-    let second = ended(&mut lab.command("telemetry", &first.dir, &set));
+    let second = Ended::of(&mut lab.command("telemetry", &first.dir, &set));
     assert!(line(&second, 2).contains("holds a result already: choose another directory with --out"));
     assert_eq!(fs::read(first.dir.join("cells.jsonl")).unwrap(), kept);
     let out = lab.path("file");
     fs::write(&out, "").unwrap();
-    assert!(line(&ended(&mut lab.command("telemetry", &out, &set)), 1).starts_with("create directory "));
+    assert!(line(&Ended::of(&mut lab.command("telemetry", &out, &set)), 1).starts_with("create directory "));
 }
 
 #[test]
 fn too_few_descriptors_are_told_before_the_run() {
     let lab = Lab::new();
-    for command in ["run telemetry", "shell telemetry receiver true"] {
-        let script = format!("ulimit -n 24; exec {} lab {command}", env!("CARGO_BIN_EXE_weir"));
-        let ended = ended(Command::new("sh").args(["-c", &script]).current_dir(lab.dir.path()));
+    let scenario = lab.telemetry("descriptors", &[]);
+    for command in [format!("run {scenario}"), format!("shell {scenario} receiver true")] {
+        let script = format!("ulimit -n 24; exec {} lab {command}", *WEIR);
+        let ended = Ended::of(Command::new("sh").args(["-c", &script]).current_dir(lab.dir.path()));
         let line = line(&ended, 1);
         let (needed, rest) = line.split_once(" file descriptors are needed, the limit is 24: raise it with ").unwrap();
         assert!(rest.starts_with(&format!("`ulimit -n {needed}`")), "{line}");
         // It is enough, if the machine has as many.
         if command.starts_with("shell") {
             let script = script.replace("ulimit -n 24", &format!("ulimit -n {needed}"));
-            assert_eq!(super::ended(Command::new("sh").args(["-c", &script])).stderr, "");
+            assert_eq!(Ended::of(Command::new("sh").args(["-c", &script])).stderr, "");
         }
     }
-    assert_eq!(fs::read_dir(lab.dir.path()).unwrap().count(), 0, "no result directory is begun");
+    assert_eq!(fs::read_dir(lab.dir.path()).unwrap().count(), 1, "no result directory is begun");
 }
 
 #[test]
@@ -180,12 +181,12 @@ fn without_permission_the_setting_is_named() {
     }
     let lab = Lab::new();
     for command in ["run telemetry", "shell telemetry receiver true"] {
-        let weir = env!("CARGO_BIN_EXE_weir");
+        let weir = WEIR.as_str();
         let script = format!(
             "echo 0 > /proc/sys/user/max_user_namespaces && \
              exec setpriv --bounding-set -all --inh-caps -all --ambient-caps -all {weir} lab {command}"
         );
-        let ended = ended(Command::new("unshare").args(["-Ur", "sh", "-c", &script]).current_dir(lab.dir.path()));
+        let ended = Ended::of(Command::new("unshare").args(["-Ur", "sh", "-c", &script]).current_dir(lab.dir.path()));
         assert_eq!(
             line(&ended, 1),
             "create a network as an ordinary user: user namespaces are switched off: \
@@ -207,11 +208,13 @@ fn an_ordinary_user_can_do_all_this() {
     let scenario = lab.telemetry("ordinary", &[]);
     // Where another user gets at it.
     let weir = lab.path("weir");
-    fs::copy(env!("CARGO_BIN_EXE_weir"), &weir).unwrap();
+    fs::copy(&*WEIR, &weir).unwrap();
     fs::set_permissions(lab.dir.path(), fs::Permissions::from_mode(0o777)).unwrap();
     let user = |arguments: &[&str]| {
         let mut command = Command::new(&weir);
-        ended(command.args(arguments).uid(65534).gid(65534).env("PATH", "/usr/bin:/bin").current_dir(lab.dir.path()))
+        Ended::of(
+            command.args(arguments).uid(65534).gid(65534).env("PATH", "/usr/bin:/bin").current_dir(lab.dir.path()),
+        )
     };
     let set =
         ["--set", "path.loss=0%", "--set", "run.max_standstill=100%", "--set", "run.drain=1s", "--duration", "300ms"];
@@ -229,29 +232,29 @@ fn a_full_disk_keeps_what_was_measured() {
     let lab = Lab::new();
     let mount = lab.path("small");
     fs::create_dir(&mount).unwrap();
-    let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
+    let set = "--set path.loss=0%,1% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
     // Room for the manifest and a cell or two. A copy of what is left is made where there is room.
     let script = format!(
         "mount -t tmpfs -o size=40k none small && {} lab run telemetry --out small/result --jobs 1 {set}; \
          status=$?; cp -r small/result kept; exit $status",
-        env!("CARGO_BIN_EXE_weir")
+        *WEIR
     );
-    let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
+    let ended = Ended::of(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains("append to small/result/cells.jsonl: No space left on device"), "{line}");
     assert!(line.contains("(what was written before is kept; ") && line.contains("`weir lab resume`"), "{line}");
     assert_eq!(line.matches("No space").count(), 1, "{line}");
     // With room again it renders.
     let kept = lab.path("kept");
-    let report = super::ended(&mut weir(&["lab", "report", kept.to_str().unwrap()]));
+    let report = Ended::of(&mut weir(&["lab", "report", kept.to_str().unwrap()]));
     assert_eq!((report.status, &*report.stderr), (Some(0), ""));
     let cells = fs::read_to_string(kept.join("cells.jsonl")).unwrap().lines().count();
     assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + cells);
-    assert!((1..8).contains(&cells), "{cells} cells");
+    assert!((1..4).contains(&cells), "{cells} cells");
     // And goes on.
-    let resumed = super::ended(&mut weir(&["lab", "resume", kept.to_str().unwrap()]));
+    let resumed = Ended::of(&mut weir(&["lab", "resume", kept.to_str().unwrap()]));
     assert_eq!((resumed.status, said(&resumed.stderr)), (Some(0), vec![]));
-    assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + 8);
+    assert_eq!(fs::read_to_string(kept.join("results.csv")).unwrap().lines().count(), 1 + 4);
 }
 
 /// There is room for the messages of one cell of eight: the others are measured all the same.
@@ -265,9 +268,9 @@ fn a_full_disk_for_messages_costs_no_measurement() {
     let set = "--set path.loss=0%,1%,2%,3% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms --set run.repeat=1";
     let script = format!(
         "mount -t tmpfs -o size=4k none result/messages && exec {} lab run telemetry --out result --messages {set}",
-        env!("CARGO_BIN_EXE_weir")
+        *WEIR
     );
-    let ended = ended(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
+    let ended = Ended::of(Command::new("unshare").args(["-Urm", "sh", "-c", &script]).current_dir(lab.dir.path()));
     let line = line(&ended, 1);
     assert!(line.contains(" result/messages/") && line.contains(".csv: No space left on device"), "{line}");
     assert!(!line.contains("resume"), "what lacks is no cell: {line}");
@@ -279,9 +282,8 @@ fn a_full_disk_for_messages_costs_no_measurement() {
 
 #[test]
 fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
-    let list = |stdout: std::process::Stdio| {
-        Command::new(env!("CARGO_BIN_EXE_weir")).args(["lab", "list"]).stdout(stdout).output().unwrap()
-    };
+    let list =
+        |stdout: std::process::Stdio| Command::new(&*WEIR).args(["lab", "list"]).stdout(stdout).output().unwrap();
     let full = list(fs::File::options().write(true).open("/dev/full").unwrap().into());
     assert_eq!(full.status.code(), Some(1));
     assert_eq!(
@@ -289,8 +291,8 @@ fn a_full_standard_output_is_said_and_a_closed_one_is_not() {
         "weir: write to standard output: No space left on device (os error 28)\n"
     );
 
-    let script = format!("exec {} lab list >&-", env!("CARGO_BIN_EXE_weir"));
-    let none = ended(Command::new("sh").args(["-c", &script]));
+    let script = format!("exec {} lab list >&-", *WEIR);
+    let none = Ended::of(Command::new("sh").args(["-c", &script]));
     assert_eq!((none.status, &*none.stderr), (Some(1), "weir: write to standard output: it is closed\n"));
 
     let (reader, writer) = std::io::pipe().unwrap();
@@ -317,7 +319,7 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
     ];
     for (set, message) in cases {
         let set: Vec<&str> = [&["links.core.forward.rate=1gbit"], set].concat();
-        let ended = ended(&mut lab.command("matrix", &lab.path("out"), &set));
+        let ended = Ended::of(&mut lab.command("matrix", &lab.path("out"), &set));
         let line = line(&ended, 2);
         assert!(line.contains(message), "{line}");
     }
@@ -328,7 +330,18 @@ fn traffic_that_nothing_could_send_is_a_line_and_status_2() {
 fn a_missing_iperf3_is_told_with_its_package() {
     let lab = Lab::new();
     let mut command = lab.command("matrix", &lab.path("out"), &["traffic.engine=iperf3"]);
-    let ended = ended(command.env("PATH", lab.dir.path()));
+    let ended = Ended::of(command.env("PATH", lab.dir.path()));
     assert!(line(&ended, 1).starts_with("iperf3: not found in PATH (install the package iperf3, "), "{ended:?}");
     assert!(!lab.path("out").exists(), "no result directory is begun");
+}
+
+#[test]
+fn a_setup_line_that_fails_ends_the_run() {
+    let lab = Lab::new();
+    let host = "addresses = [\"10.0.0.1/24\"]\nsetup = [\"echo no such rule >&2; exit 3\"]";
+    let scenario = lab.telemetry("setup", &[("addresses = [\"10.0.0.1/24\"]", host)]);
+    let run = lab.run(&scenario, "result", &["path.loss=0%", "traffic.transport=udp", "run.duration=1s"]);
+    assert_eq!(run.status, Some(1));
+    let expected = "hosts.receiver.setup: `echo no such rule >&2; exit 3` ended with status 3: no such rule\n";
+    assert!(run.stderr.ends_with(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
 }

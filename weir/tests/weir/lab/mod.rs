@@ -1,10 +1,12 @@
 //! `weir lab` on networks of its own: as root, and as an ordinary user where the kernel lets one make namespaces.
 
+mod alone;
 mod arrivals;
 mod bulk;
 mod changes;
 mod ci;
 mod endings;
+mod family;
 mod iperf3;
 mod mistakes;
 mod monitor;
@@ -19,47 +21,37 @@ mod scenarios;
 mod seeds;
 mod sflow;
 mod shell;
-mod standstills;
-mod theft;
 mod topologies;
 
 use std::fs;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use tempfile::TempDir;
-use weir_testbed::{Turn, turn};
+use weir_testbed::Ended;
 
-/// One test at a time: cells keep real time, and the networks of shells have names.
+use crate::{WEIR, weir};
+
+/// A directory for scenarios and results. The networks of shells have names, on the whole machine: each test's are its own.
 struct Lab {
     dir: TempDir,
-    _turn: Turn,
 }
 
-/// A result directory.
+/// A result directory, and what was said of it.
 struct Run {
     dir: PathBuf,
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
+    ended: Ended,
 }
 
 /// A row of `results.csv`, by column.
 #[derive(Debug)]
 struct Row(Vec<(String, String)>);
 
-/// How a command ended.
-#[derive(Debug)]
-struct Ended {
-    status: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
-
 impl Lab {
     fn new() -> Lab {
-        Lab { dir: TempDir::new().unwrap(), _turn: turn() }
+        Lab { dir: TempDir::new().unwrap() }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -69,9 +61,8 @@ impl Lab {
     /// Runs a scenario into `out`, in short cells. Their validity is not asked for: a busy machine fails no test.
     fn run(&self, scenario: &str, out: &str, set: &[&str]) -> Run {
         let dir = self.path(out);
-        let ended = self.command(scenario, &dir, set).output().unwrap();
-        let Ended { status, stdout, stderr } = ended.into();
-        Run { dir, status, stdout, stderr }
+        let ended = Ended::of(&mut self.command(scenario, &dir, set));
+        Run { dir, ended }
     }
 
     fn command(&self, scenario: &str, out: &Path, set: &[&str]) -> Command {
@@ -138,6 +129,14 @@ impl Run {
     }
 }
 
+impl Deref for Run {
+    type Target = Ended;
+
+    fn deref(&self) -> &Ended {
+        &self.ended
+    }
+}
+
 impl Row {
     #[track_caller]
     fn text(&self, column: &str) -> &str {
@@ -154,23 +153,6 @@ impl Row {
     fn count(&self, column: &str) -> i64 {
         self.text(column).parse().unwrap_or_else(|_| panic!("{column} is {:?}", self.text(column)))
     }
-}
-
-impl From<Output> for Ended {
-    fn from(output: Output) -> Ended {
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        Ended { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
-    }
-}
-
-fn weir(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.args(arguments).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
-}
-
-fn ended(command: &mut Command) -> Ended {
-    command.output().unwrap().into()
 }
 
 /// What a run said on standard error, but how far it is: without a terminal that is a line every ten seconds.

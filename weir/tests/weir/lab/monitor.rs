@@ -1,6 +1,6 @@
 //! Stations, servers and viewers in the lab: short runs of the scenarios that ship, and what holds on any machine.
 
-use super::{Lab, Row, Run, ended, weir};
+use super::{Ended, Lab, Row, Run, weir};
 
 fn run(lab: &Lab, out: &str, set: &[&str]) -> Run {
     let few = ["run.duration=2s", "run.realtime=false", "cells=[]", "monitor.groups=1", "monitor.delay=10ms"];
@@ -36,6 +36,7 @@ fn every_viewer_knows_of_every_sample() {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn a_second_network_has_what_the_first_one_loses() {
     let lab = Lab::new();
     let run =
@@ -59,6 +60,7 @@ fn viewers_change_over_to_the_server_that_is_left() {
 }
 
 #[test]
+#[ignore = "long: 8 s"]
 fn a_sine_is_shown_with_its_gaps_or_whole() {
     let lab = Lab::new();
     let run = lab.run("sine", "sine", &["run.duration=2s"]).good();
@@ -86,7 +88,7 @@ fn its_mistakes_are_told_in_a_line() {
     ];
     for (mistake, message) in mistakes {
         let mut command = weir(&["lab", "check", "monitor", "--set", mistake]);
-        let ended = ended(command.current_dir(lab.dir.path()));
+        let ended = Ended::of(command.current_dir(lab.dir.path()));
         assert!(ended.status == Some(2) && ended.stderr.contains(message), "{mistake}: {}", ended.stderr);
         assert_eq!(ended.stderr.trim_end().lines().count(), 1, "{}", ended.stderr);
     }

@@ -4,7 +4,7 @@ use tempfile::TempDir;
 use weir_report::record::{Counter, LedgerEntry, Manifest, Record, Row, Timeline, Word};
 use weir_report::store::Store;
 
-use super::{ended, weir};
+use super::{Ended, weir};
 use crate::sflow::page::run_with;
 
 /// More than a page has rows and accounts of.
@@ -23,7 +23,7 @@ fn a_report_of_many_cells_shows_what_is_asked_for() {
     let mut store = Store::create(dir.path()).unwrap();
     store.manifest(&manifest).unwrap();
     (0..CELLS).for_each(|number| store.append(&record(number)).unwrap());
-    let report = ended(&mut weir(&["lab", "report", dir.path().to_str().unwrap()]));
+    let report = Ended::of(&mut weir(&["lab", "report", dir.path().to_str().unwrap()]));
     assert_eq!(report.status, Some(0), "{report:?}");
     let page = dir.path().join("report.html");
     run_with("report.mjs", &[("REPORT", page.to_str().unwrap()), ("CELLS", &CELLS.to_string())]);

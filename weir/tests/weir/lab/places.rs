@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use weir_testbed::program;
 
-use super::{Lab, Row, Run};
+use super::{Lab, Run};
 
-const ROUTED: &str = r#"
+pub(super) const ROUTED: &str = r#"
 name = "places"
 title = "One router"
 [run]
@@ -32,7 +32,7 @@ payload = "100B"
 interval = "10ms"
 "#;
 
-fn run(lab: &Lab, text: &str, set: &[&str]) -> Run {
+pub(super) fn run(lab: &Lab, text: &str, set: &[&str]) -> Run {
     std::fs::write(lab.path("places.toml"), text).unwrap();
     lab.run("places.toml", "out", set).good()
 }
@@ -47,9 +47,7 @@ fn every_fourth(hook: &str) -> String {
 
 #[test]
 fn the_account_names_the_kernel_that_drops() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let ttl = "[\"echo 1 > /proc/sys/net/ipv4/ip_default_ttl\"]".to_owned();
     let no_route = "[\"ip route del 10.0.2.0/24\"]".to_owned();
@@ -88,9 +86,7 @@ fn the_account_names_the_kernel_that_drops() {
 /// What is sent again, or is one of several messages in a packet, has a place all the same.
 #[test]
 fn a_firewall_that_drops_packets_of_connections_is_named() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let setup = |what: &str, nth: u32| {
         format!(
@@ -138,9 +134,7 @@ fn a_firewall_that_drops_packets_of_connections_is_named() {
 /// The last copies may come when the receiver, which has all messages, has ended.
 #[test]
 fn copies_that_a_host_makes_are_copies() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let setup = "[\"nft add table ip t\", \"nft add chain ip t c '{ type filter hook output priority 0; }'\", \
                  \"nft add rule ip t c udp dport 5000 dup to 10.0.1.1\"]";
@@ -156,9 +150,7 @@ fn copies_that_a_host_makes_are_copies() {
 /// Of connections it is not known which packets came again: a router has handed out more than it took in.
 #[test]
 fn copies_that_a_router_makes_are_copies() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let mut text = ROUTED.to_owned();
     for (transport, protocol) in [("tcp", "tcp"), ("quic-datagram", "udp")] {
@@ -202,31 +194,4 @@ fn a_way_may_be_longer_than_a_ttl() {
     text += &format!("[traffic]{}", ROUTED.split("[traffic]").nth(1).unwrap()).replace("address = \"10.0.2.2\"\n", "");
     let row = run(&lab, &text, &[]).row("single");
     assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (100, 100, 0), "{row:?}");
-}
-
-fn shaped(lab: &Lab, set: &[&str]) -> Row {
-    run(lab, ROUTED, &[&["links.near.forward.rate=1mbit"], set].concat()).row("single")
-}
-
-/// A link has a queue, and messages may be asked for by their rate.
-#[test]
-fn rates_and_queues_are_bounded() {
-    let lab = Lab::new();
-    // 1000 bytes a millisecond into 125 a second: 15 of them fit into 15 kB, which take 120 ms. A sender that stands
-    // still for longer finds the queue empty, and more are dropped of what it makes up for.
-    let row = shaped(&lab, &["run.duration=2s", "traffic.payload=972B", "traffic.interval=1ms"]);
-    assert_eq!((row.count("sent"), row.count("unexplained")), (2000, 0), "{row:?}");
-    assert!((1700..1850).contains(&row.count("queue_drops")), "{row:?}");
-    // Where the machine stands still a few take longer.
-    assert!((100_000.0..150_000.0).contains(&row.number("delay_p50_us")), "{row:?}");
-    drop(std::fs::remove_dir_all(lab.path("out")));
-    // 800 kbit/s of 1000 bytes: 100 a second, at fixed times. What was held up is sent at once, and has to fit.
-    let set = ["traffic.payload=1000B", "traffic.rate=800kbit", "links.near.forward.queue=200kB", "run.messages=csv"];
-    let row = shaped(&lab, &set);
-    assert_eq!((row.count("sent"), row.count("queue_drops")), (100, 0), "{row:?}");
-    let file = std::fs::read_to_string(lab.path("out/messages/single.csv")).unwrap();
-    let fields = file.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
-    let times: Vec<[u64; 2]> = fields.map(|fields| [fields[4], fields[5]].map(|time| time.parse().unwrap())).collect();
-    assert!(times.windows(2).all(|pair| pair[1][0] - pair[0][0] == 10_000_000), "{times:?}");
-    assert!(times.iter().all(|[due, sent]| sent >= due), "{times:?}");
 }

@@ -4,13 +4,13 @@ use std::fs;
 
 use calamine::{DataType, Reader, Xlsx};
 
-use super::{Lab, Row, is_binomial, weir};
+use super::{Ended, Lab, Row, is_binomial, weir};
 
 #[test]
 fn telemetry_on_a_short_axis() {
     let lab = Lab::new();
     // The kernel's own buffer holds 90 ms of messages, and a processor may stand still for longer.
-    let few = ["run.duration=2s", "run.drain=2s", "receive.buffer=4MiB"];
+    let few = ["run.duration=1s", "run.drain=1s", "receive.buffer=4MiB"];
     let set = [&["path.loss=0%,10%,20%", "traffic.interval=1ms"], &few[..]].concat();
     let run = lab.run("telemetry", "result", &set).good();
 
@@ -84,7 +84,7 @@ fn telemetry_on_a_short_axis() {
 
     // The directory renders again to the same table.
     fs::remove_file(run.dir.join("results.csv")).unwrap();
-    let again = super::ended(&mut weir(&["lab", "report", run.dir.to_str().unwrap()]));
+    let again = Ended::of(&mut weir(&["lab", "report", run.dir.to_str().unwrap()]));
     assert_eq!((again.status, &*again.stderr), (Some(0), ""));
     assert!(run.rows().iter().zip(&rows).all(|(new, old)| new.0 == old.0) && run.rows().len() == rows.len());
 }

@@ -3,10 +3,10 @@
 use std::fs;
 use std::path::Path;
 
-use super::{Ended, Lab, Run, SHIPPED, ended, weir};
+use super::{Ended, Lab, Run, SHIPPED, weir};
 
 fn lab(dir: &Path, arguments: &[&str]) -> Ended {
-    ended(weir(&[&["lab"], arguments].concat()).current_dir(dir))
+    Ended::of(weir(&[&["lab"], arguments].concat()).current_dir(dir))
 }
 
 fn good(dir: &Path, arguments: &[&str]) -> String {

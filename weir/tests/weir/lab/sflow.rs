@@ -1,6 +1,6 @@
 //! The analyser of sFlow behind a link that loses: short runs of the scenario that ships, and what holds on any machine.
 
-use super::{Ended, Lab, Row, Run, ended, weir};
+use super::{Ended, Lab, Row, Run, weir};
 
 /// Five agents of four interfaces, a fifth of the traffic.
 fn run(lab: &Lab, out: &str, set: &[&str]) -> Run {
@@ -27,6 +27,7 @@ fn closes(row: &Row) {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn counters_and_samples_survive_what_the_configured_rate_does_not() {
     let lab = Lab::new();
     let run = run(&lab, "lossy", &["links.wire.loss.mean=0%,30%", "traffic.transport=udp"]);
@@ -50,6 +51,7 @@ fn counters_and_samples_survive_what_the_configured_rate_does_not() {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn tcp_is_late_with_the_same_records() {
     let lab = Lab::new();
     let run = run(&lab, "late", &["links.wire.loss.mean=0%,20%", "traffic.transport=tcp"]);
@@ -65,9 +67,9 @@ fn tcp_is_late_with_the_same_records() {
 #[test]
 fn its_network_can_be_entered_and_its_mistakes_are_told_in_a_line() {
     let lab = Lab::new();
-    let listed = ended(weir(&["lab", "list"]).current_dir(lab.dir.path()));
+    let listed = Ended::of(weir(&["lab", "list"]).current_dir(lab.dir.path()));
     assert!(listed.stdout.lines().any(|line| line.contains("sflow")), "{}", listed.stdout);
-    let inside = ended(&mut weir(&["lab", "shell", "--set", "name=mine", "sflow", "analyser", "true"]));
+    let inside = Ended::of(&mut weir(&["lab", "shell", "--set", "name=mine", "sflow", "analyser", "true"]));
     assert_eq!((inside.status, inside.stderr.as_str()), (Some(0), ""), "{}", inside.stdout);
     let mistakes = [
         ("sflow.agents=0", "sflow.agents: 0: 1 to 10000"),
@@ -81,7 +83,7 @@ fn its_network_can_be_entered_and_its_mistakes_are_told_in_a_line() {
         ("traffic.payload=100B", "traffic.payload: 100B: a datagram has 256B to 65000B"),
     ];
     for (set, expected) in mistakes {
-        let Ended { status, stderr, .. } = ended(&mut weir(&["lab", "check", "sflow", "--set", set]));
+        let Ended { status, stderr, .. } = Ended::of(&mut weir(&["lab", "check", "sflow", "--set", set]));
         assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
         assert!(stderr.contains(expected), "{set}: {stderr}");
     }

@@ -1,13 +1,12 @@
 //! Networks with routers, entered by `weir lab shell`.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-use weir_testbed::program;
+use weir_testbed::{Ended, program};
 
-use super::endings::Family;
-use super::{Lab, ended, weir};
+use super::family::Family;
+use super::{Lab, WEIR};
 
 /// Two routers between a client and a server, a switch before the second; and a link from the client to the first
 /// router that only iperf3's control connection takes.
@@ -50,35 +49,6 @@ fn routed(lab: &Lab, name: &str, replaced: &[(&str, &str)]) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A program on a host, once it has said its first line. Killed when dropped.
-struct Server(Child, BufReader<std::process::ChildStdout>);
-
-impl Server {
-    fn start(family: &Family, scenario: &str, program: &[&str]) -> Server {
-        let mut command = weir(&[&["lab", "shell", scenario, "server"], program].concat());
-        let mut child = family.mark(&mut command).stderr(Stdio::inherit()).spawn().unwrap();
-        let output = BufReader::new(child.stdout.take().unwrap());
-        let mut server = Server(child, output);
-        server.line();
-        server
-    }
-
-    #[track_caller]
-    fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.1.read_line(&mut line).unwrap();
-        assert!(!line.is_empty(), "the program ended");
-        line.trim_end().to_owned()
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 const RECEIVE: &str = r#"
 import socket, struct
 v4 = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -106,21 +76,19 @@ for family, to in (socket.AF_INET, '10.0.3.2'), (socket.AF_INET6, 'fd00:3::2'):
 
 #[test]
 fn packets_pass_routers_there_and_back() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let scenario = routed(&lab, "routed", &[]);
     let on = |host: &str, program: &[&str]| {
-        let shell = ended(family.mark(&mut weir(&[&["lab", "shell", &scenario, host], program].concat())));
+        let shell = family.shell(&[&[&scenario[..], host], program].concat());
         assert_eq!((shell.status, &*shell.stderr), (Some(0), ""), "{}", shell.stdout);
         shell.stdout
     };
-    let mut server = Server::start(&family, &scenario, &["python3", "-c", RECEIVE]);
+    let (mut server, _) = family.enter(&[&scenario, "server", "python3", "-c", RECEIVE]);
     assert_eq!(on("client", &["python3", "-c", SEND]), "answer\nanswer\n");
     // 64 less one a router.
-    assert_eq!(server.line(), "hello 10.0.1.2 62");
-    assert_eq!(server.line(), "hello fd00:1::2 62");
+    assert_eq!(server.next_line().unwrap(), "hello 10.0.1.2 62");
+    assert_eq!(server.next_line().unwrap(), "hello fd00:1::2 62");
     let buffers = on("server", &["sh", "-c", "cd /proc/sys/net/ipv4; cat tcp_rmem tcp_wmem"]);
     let largest: Vec<&str> = buffers.lines().filter_map(|line| line.split_whitespace().nth(2)).collect();
     assert_eq!(largest, ["3000000", "3000000"]);
@@ -156,20 +124,17 @@ for port, patience in (0, 10), (5200, 1):
 
 #[test]
 fn a_control_connection_avoids_the_path_that_is_measured() {
-    if program("python3").is_none() {
-        return;
-    }
+    let Some(_) = program("python3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     for (name, address, own) in [("control-v4", "10.0.3.2", "10.0.9.2"), ("control-v6", "fd00:3::2", "fd00:9::2")] {
         // A path that loses everything, both ways.
         let control = format!("{CONTROL}\naddress = \"{address}\"");
         let dead = [("port = 5201", &*control), ("delay = \"1ms\"", "loss = \"100%\"")];
         let scenario = routed(&lab, name, &dead);
-        let mut server = Server::start(&family, &scenario, &["python3", "-c", ACCEPT]);
-        let mut connect = weir(&["lab", "shell", &scenario, "client", "python3", "-c", CONNECT, address]);
-        let connected = ended(family.mark(&mut connect)).stdout;
-        assert_eq!(connected, format!("0 {own}\n5200 nobody answers\n"));
-        assert!(server.line().ends_with(own));
+        let (mut server, _) = family.enter(&[&scenario, "server", "python3", "-c", ACCEPT]);
+        let connected = family.shell(&[&scenario, "client", "python3", "-c", CONNECT, address]);
+        assert_eq!(connected.stdout, format!("0 {own}\n5200 nobody answers\n"));
+        assert!(server.next_line().unwrap().ends_with(own));
         drop(server);
         family.await_end();
     }
@@ -177,24 +142,20 @@ fn a_control_connection_avoids_the_path_that_is_measured() {
 
 #[test]
 fn iperf3_talks_to_its_server_over_the_control_link() {
-    if program("iperf3").is_none() {
-        return;
-    }
+    let Some(_) = program("iperf3") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let client = |loss: &str, time: &str| {
         let name = format!("control-iperf3-{loss}");
         let loss = format!("loss = \"{loss}%\"");
         let replaced = [("port = 5201", CONTROL), ("delay = \"1ms\"", &*loss)];
         let scenario = routed(&lab, &name, &replaced);
-        let flags = ["iperf3", "-s", "-1", "-p", "5201", "--forceflush"];
-        let server = Server::start(&family, &scenario, &flags);
+        let (server, _) = family.enter(&[&scenario, "server", "iperf3", "-s", "-1", "-p", "5201", "--forceflush"]);
         let flags = ["iperf3", "-c", "10.0.3.2", "-p", "5201", "--cport", "5200", "-P", "2", "-n", "4M", "-J"];
         let script = format!(
             "timeout {time} {}; cat /sys/class/net/eth0/statistics/tx_bytes /sys/class/net/eth1/statistics/tx_bytes",
             flags.join(" ")
         );
-        let mut command = weir(&["lab", "shell", &scenario, "client", "sh", "-c", &script]);
-        let ended = ended(family.mark(&mut command));
+        let ended = family.shell(&[&scenario, "client", "sh", "-c", &script]);
         drop(server);
         family.await_end();
         let (json, bytes) = ended.stdout.trim_end().rsplit_once('}').unwrap_or(("", &ended.stdout));
@@ -215,20 +176,18 @@ fn iperf3_talks_to_its_server_over_the_control_link() {
 
 #[test]
 fn settings_that_cannot_be_changed_are_told_where_they_are_needed() {
-    if program("unshare").is_none() {
-        return;
-    }
+    let Some(_) = program("unshare") else { return };
     let (lab, family) = (Lab::new(), Family::new());
     let [switched, routed] = [lab.telemetry("settings-switched", &[]), routed(&lab, "settings-routed", &[])];
     let on = |scenario: &str, host: &str| {
-        let weir = env!("CARGO_BIN_EXE_weir");
+        let weir = WEIR.as_str();
         let script = format!(
             "mount --bind /proc/sys /proc/sys && mount -o remount,bind,ro /proc/sys && \
              exec {weir} lab shell {scenario} {host} true"
         );
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        ended(family.mark(&mut command))
+        Ended::of(family.mark(&mut command))
     };
     let fine = on(&switched, "sender");
     assert_eq!((fine.status, &*fine.stderr), (Some(0), ""));

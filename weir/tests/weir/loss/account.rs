@@ -1,34 +1,17 @@
 //! `weir loss account --json`, run and read as anybody would.
 
-use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{AsFd, AsRawFd};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Condvar, Mutex};
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
-
 use weir_kernel::namespaces::NetNs;
-use weir_testbed::standstills::Standstills;
+use weir_testbed::{Ended, Started};
 
-/// A `weir loss account` that follows. Killed when dropped.
-pub(super) struct Following {
-    child: Child,
-    said: Arc<Said>,
-    stderr: JoinHandle<()>,
-    /// Its start, and the line `following ...`.
-    pub(super) ready: [Instant; 2],
-}
+use super::weir;
 
-/// What it has said on standard error.
-#[derive(Default)]
-struct Said {
-    state: Mutex<(String, bool)>,
-    more: Condvar,
-}
+/// A `weir loss account` that follows.
+pub(super) struct Following(Started);
 
 /// An account as JSON, looked up by names.
 pub(super) struct Account(pub(super) Value);
@@ -46,95 +29,35 @@ impl Following {
     /// `weir loss account FLAGS`, when all is attached.
     #[track_caller]
     pub(super) fn start(flags: &[&str], namespaces: &[&NetNs]) -> Following {
-        let mut command = Command::new(WEIR);
-        command.args(["loss", "account", "--json", "--duration", "120s"]).args(flags);
-        command.args(namespaces.iter().flat_map(|ns| ["--netns".to_owned(), path(ns)]));
+        let mut command = weir(&["loss", "account", "--json", "--duration", "120s"]);
+        command.args(flags).args(namespaces.iter().flat_map(|ns| ["--netns".to_owned(), path(ns)]));
         Following::spawn(command)
     }
 
     /// A command that ends in `weir loss account ...`.
     #[track_caller]
     pub(super) fn spawn(mut command: Command) -> Following {
-        let started = Instant::now();
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(child.stderr.take().unwrap()).lines();
-        let said = Arc::new(Said::default());
-        let stderr = thread::spawn({
-            let said = Arc::clone(&said);
-            move || {
-                for line in lines.map_while(Result::ok) {
-                    said.change(|(text, ready)| {
-                        *ready |= line.starts_with("following ");
-                        *text += &line;
-                        *text += "\n";
-                    });
-                }
-                // Whoever waits is to see the end, too.
-                said.change(|(_, ready)| *ready = true);
-            }
-        });
-        let state = said.state.lock().unwrap();
-        let (state, timeout) = said.more.wait_timeout_while(state, PATIENCE, |(_, ready)| !*ready).unwrap();
-        let text = state.0.clone();
-        drop(state);
-        if timeout.timed_out() || !text.contains("following ") {
-            let _ = child.kill();
-            let status = child.wait().unwrap();
-            panic!("it does not follow ({status}): {text}");
-        }
-        Following { child, said, stderr, ready: [started, Instant::now()] }
+        command.stdin(Stdio::null());
+        Following(Started::saying("following ", command))
     }
 
-    /// Ends it as Ctrl-C does; its account, which must come within 10 s.
+    /// Ends it as Ctrl-C does; its account.
     #[track_caller]
     pub(super) fn end(self) -> Account {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        self.wait()
+        Account(self.stop().json())
     }
 
     /// As [`Following::end`], of one without `--json`: what it prints.
     #[track_caller]
     pub(super) fn end_with_text(self) -> String {
-        kill(Pid::from_raw(self.child.id().cast_signed()), Signal::SIGINT).unwrap();
-        self.output().0
+        let ended = self.stop();
+        assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+        ended.stdout
     }
 
-    /// Its account, when it ends by itself.
-    #[track_caller]
-    pub(super) fn wait(self) -> Account {
-        let (text, stderr) = self.output();
-        let account = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}{stderr}"));
-        Account(account)
-    }
-
-    /// What it prints, when it ends by itself, and what it said.
-    #[track_caller]
-    fn output(mut self) -> (String, String) {
-        let (standstills, asked) = (Standstills::watch(), Instant::now());
-        let mut text = String::new();
-        self.child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
-        let status = self.child.wait().unwrap();
-        let stderr = self.said.state.lock().unwrap().0.clone();
-        assert!(status.success(), "{status}: {stderr}");
-        let took = standstills.running(asked, Instant::now());
-        assert!(took < Duration::from_secs(10), "the answer took {took:?}");
-        (text, stderr)
-    }
-}
-
-impl Said {
-    fn change(&self, f: impl FnOnce(&mut (String, bool))) {
-        f(&mut self.state.lock().unwrap());
-        self.more.notify_all();
-    }
-}
-
-impl Drop for Following {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        // The thread ends with the pipe.
-        let _ = self.stderr.thread();
+    fn stop(mut self) -> Ended {
+        self.0.signal(Signal::SIGINT);
+        self.0.wait()
     }
 }
 
@@ -227,7 +150,3 @@ impl Ledger<'_> {
 pub(super) fn path(ns: &NetNs) -> String {
     format!("/proc/{}/fd/{}", std::process::id(), ns.as_fd().as_raw_fd())
 }
-
-pub(super) const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -31,7 +31,7 @@ fn sockets_that_live_for_one_datagram_are_all_followed() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("account.json");
     let mut command = Command::new(nsenter);
-    command.arg(format!("--net={}", path(&scene.sender.ns))).args([WEIR, "loss", "account", "--json"]);
+    command.arg(format!("--net={}", path(&scene.sender.ns))).args([&WEIR, "loss", "account", "--json"]);
     for ns in [&scene.sender.ns, &scene.receiver.ns] {
         command.args(["--netns", &path(ns)]);
     }
@@ -70,7 +70,7 @@ fn a_command_is_told_by_its_descent() {
         format!("for i in {{1..{}}}; do echo > /dev/udp/{}/{}; done", scene.kept, scene.receiver.v4, scene.port);
     let run = |flags: &[&str], command: &[&str]| {
         let arguments = [&["loss", "account"], flags, &["--"], command].concat();
-        let program = scene.sender.program(WEIR).args(arguments);
+        let program = scene.sender.program(&*WEIR).args(arguments);
         let program = program.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
         let (status, stdout, stderr) = program.spawn().unwrap().output().unwrap();
         assert!(stdout.is_empty(), "{}", String::from_utf8_lossy(&stdout));

@@ -6,7 +6,7 @@ use std::process::Command;
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
 use socket2::SockRef;
-use weir_testbed::program;
+use weir_testbed::{await_that, program};
 
 use super::account::path;
 use super::scene::{grown, set};
@@ -25,12 +25,12 @@ fn less_is_said_and_nothing_wrong() {
     let traced = |trace: &str| Following::start(&["--port", &port, "--trace", trace], &namespaces);
     let own = |flags: &[&str]| {
         let mut command = Command::new(&nsenter);
-        command.arg(format!("--net={receiver}")).arg(&setpriv).args(flags).arg(WEIR).args(account);
+        command.arg(format!("--net={receiver}")).arg(&setpriv).args(flags).arg(&*WEIR).args(account);
         Following::spawn(command)
     };
     let mut without_btf = Command::new("unshare");
     let script = "mount --bind /dev/null /sys/kernel/btf/vmlinux && exec \"$@\"";
-    without_btf.args(["--mount", "sh", "-c", script, "sh", WEIR]).args(account).args(["--netns", &receiver]);
+    without_btf.args(["--mount", "sh", "-c", script, "sh", &WEIR]).args(account).args(["--netns", &receiver]);
     let before = scene.receiver.counters();
     let all = [
         ("everything", traced("everything"), Some("everything"), false),
@@ -102,8 +102,11 @@ fn followed_from_the_receiver_alone() {
 
 /// Fragments, a next hop, a queue and a reader that all keep the account waiting: it answers in time, and nothing is lost.
 #[test]
+#[ignore = "long: 13 s"]
 fn not_decided_yet() {
     let Some(mut scene) = Scene::set() else { return };
+    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "12")]);
+    let before = scene.receiver.counters();
     // One question, and minutes for the answer; nothing else in the queue.
     let settings = [("ipv4/neigh/eth0/retrans_time_ms", "600000"), ("ipv6/conf/all/disable_ipv6", "1")];
     set(&scene.sender.ns, &settings);
@@ -144,4 +147,6 @@ fn not_decided_yet() {
     pending.sort_unstable();
     expected.sort_unstable();
     assert_eq!(pending, expected, "{:#}", ledger.0);
+    // Else they would be given up with the network, whose number another may have by then.
+    await_that("fragments to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") == fragmented);
 }

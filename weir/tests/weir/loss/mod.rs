@@ -5,13 +5,12 @@
 //! WEIR_SEED repeats it.
 
 mod account;
-mod advice;
+mod alone;
 mod check;
 mod command;
 mod fragments;
 mod frames;
 mod limits;
-mod million;
 mod mistakes;
 mod mix;
 mod multicast;
@@ -31,5 +30,7 @@ mod sys;
 mod watch;
 mod xdp;
 
-use account::{Account, Following, Ledger, WEIR};
+use account::{Account, Following, Ledger};
 use scene::{Reader, Scene, expect_errors};
+
+use crate::{WEIR, weir};

@@ -6,7 +6,7 @@ use socket2::SockRef;
 
 use super::scene::grown;
 use super::{Following, Reader, Scene};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn group_not_joined() {
@@ -23,8 +23,7 @@ fn group_not_joined() {
     reader.await_count(scene.kept);
     await_that("all to arrive", || grown(&scene.receiver, &before, "Ip", "InReceives") >= scene.kept + scene.lost);
     assert_eq!(grown(&scene.receiver, &before, "Udp", "IgnoredMulti"), 0);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("not_joined", scene.lost)]);
+    scene.closes(following, "not_joined");
 }
 
 #[test]
@@ -44,8 +43,7 @@ fn group_joined_by_another_socket() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Udp", "IgnoredMulti"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_matching_socket", scene.lost)]);
+    scene.closes(following, "no_matching_socket");
 }
 
 impl Scene {

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::account::Account;
 use super::{Reader, Scene, WEIR};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn traffic_that_goes_on_is_accounted_for() {
@@ -45,7 +45,7 @@ fn a_session_prints_its_account() {
     let at = scene.to().to_string();
     let program = |host: &crate::network::Host, flags: &[&str]| {
         let flags = [flags, &["--json", "--account"]].concat();
-        host.program(WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        host.program(&*WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     };
     let mut receiver = program(&scene.receiver, &["recv", "--listen", &at]);
     scene.receiver.await_port(scene.port, &mut receiver);

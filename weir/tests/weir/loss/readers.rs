@@ -1,23 +1,20 @@
 //! `weir loss check` of receivers with a reader that is too slow, hangs, or takes less than comes.
 
-use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use weir_kernel::links::Netlink;
-use weir_kernel::namespaces::NetNs;
+use weir_testbed::Ended;
 
-use super::check::{Machine, OF_THE_MACHINE, check, held, json, names, run};
+use super::check::{at_once, check, held, here, json, names};
+use crate::service::Machine;
 
 /// The commonest fault: a handler that takes half a millisecond, at 5,000 datagrams a second.
 #[test]
 fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
     let over = AtomicBool::new(false);
@@ -38,9 +35,14 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
             }
         });
         // It is found by its port, and among all; and a load that is no matter is no all-clear.
-        let port = to.port().to_string();
-        for flags in [&["--port", &port][..], &[]] {
-            let (status, report) = json(&mut check("", &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        let (port, netns) = (to.port().to_string(), held(&ns));
+        let among_all = ["--json", "--netns", &netns];
+        let by_port = [&["--port", &port][..], &among_all].concat();
+        let little = "--rate 10/s --payload 64B --stall 1ms";
+        let [one, all, one_little, all_little] =
+            at_once([check("", &by_port), check("", &among_all), check(little, &by_port), check(little, &among_all)]);
+        over.store(true, Ordering::Relaxed);
+        for (status, report) in [one, all] {
             assert_eq!(status, Some(3), "{report}");
             assert!(names(&report["findings"]).contains(&"reader"), "{report}");
             let seen = &report["facts"]["seen"];
@@ -50,20 +52,16 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
             );
             assert!(seen["advice"]["receive_buffer"].is_null() && seen["lost"].as_u64() > Some(0), "{seen}");
         }
-        let little = "--rate 10/s --payload 64B --stall 1ms";
-        for flags in [&["--port", &port][..], &[]] {
-            let (status, report) = json(&mut check(little, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        for (status, report) in [one_little, all_little] {
             assert_eq!((status, names(&report["findings"]).contains(&"losing")), (Some(3), true), "{report}");
         }
-        over.store(true, Ordering::Relaxed);
     });
     let little =
         |flags: &[&str]| check("--rate 10/s --payload 64B --stall 1ms", &[flags, &["--netns", &held(&ns)]].concat());
-    let (status, report) = json(&mut little(&["--json"]));
-    let found = names(&report["findings"]);
-    assert!(found.iter().all(|name| OF_THE_MACHINE.contains(name)), "{report}");
-    assert_eq!(status, Some(if found.is_empty() { 0 } else { 3 }));
-    let (_, words, _) = run(&mut little(&[]));
+    let (status, report) = json(little(&["--json"]));
+    assert!(here(&report).is_empty(), "{report}");
+    assert_eq!(status, Some(if names(&report["findings"]).is_empty() { 0 } else { 3 }));
+    let words = Ended::of(&mut little(&[])).stdout;
     assert!(words.contains(&format!("{to} (")) && words.contains(&format!(", pid {})", std::process::id())), "{words}");
     assert!(words.contains("datagrams since it was opened, none in the "), "{words}");
 }
@@ -71,15 +69,13 @@ fn a_reader_that_is_too_slow_is_found_with_no_load_stated() {
 /// It reads 50 bytes of 10,000: the call says so to nobody but itself.
 #[test]
 fn a_reader_that_cuts_off_what_it_reads_is_found() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     let port = to.port().to_string();
     socket.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-    let checked = |buffer: usize, load: &str| {
+    let checked = |buffer: usize| {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
             // One at a time: what came has been read, but for one.
@@ -91,19 +87,20 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
                     thread::sleep(Duration::from_millis(2));
                 }
             });
-            let report = json(&mut check(load, &["--port", &port, "--json", "--netns", &held(&ns)]));
+            let netns = held(&ns);
+            let flags = ["--port", &port, "--json", "--netns", &netns];
+            // With a load that is stated, and with what came.
+            let loads = ["--rate 10/s --payload 64B --stall 1ms --interface lo", "--interface lo"];
+            let told = at_once(loads.map(|load| check(load, &flags)));
             over.store(true, Ordering::Relaxed);
-            report
+            told
         })
     };
-    let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
-    let (status, report) = checked(50, little);
-    assert_eq!((status, names(&report["findings"]).contains(&"truncated")), (Some(3), true), "{report}");
-    assert!(report["facts"]["receivers"][0]["cut"].as_u64() > Some(0), "{report}");
-    let (_, report) = checked(10_000, little);
-    assert!(!names(&report["findings"]).contains(&"truncated"), "{report}");
-    // The load is what came.
-    let [cut, whole] = [50, 10_000].map(|buffer| checked(buffer, "--interface lo").1);
+    let [(status, stated), (_, cut)] = checked(50);
+    assert_eq!((status, names(&stated["findings"]).contains(&"truncated")), (Some(3), true), "{stated}");
+    assert!(stated["facts"]["receivers"][0]["cut"].as_u64() > Some(0), "{stated}");
+    let [(_, stated), (_, whole)] = checked(10_000);
+    assert!(!names(&stated["findings"]).contains(&"truncated"), "{stated}");
     assert_eq!(cut["facts"]["seen"]["load"]["payload"], whole["facts"]["seen"]["load"]["payload"], "{cut}");
     assert!(names(&cut["findings"]).contains(&"truncated"), "{cut}");
 }
@@ -111,11 +108,9 @@ fn a_reader_that_cuts_off_what_it_reads_is_found() {
 /// Its queue is full when the check begins, and nothing of it is read while datagrams come.
 #[test]
 fn a_reader_that_hangs_is_found_while_it_hangs() {
-    let Some(_machine) = Machine::take() else { return };
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let bind = || UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (socket, source) = ns.run(|| (bind(), bind())).unwrap();
+    let Some(machine) = Machine::new() else { return };
+    let ns = machine.namespace();
+    let [socket, source] = [(); 2].map(|()| machine.udp("127.0.0.1:0"));
     let to = socket.local_addr().unwrap();
     let dropped = || {
         let listed = weir_kernel::counters::sockets(&ns).unwrap();
@@ -132,10 +127,13 @@ fn a_reader_that_hangs_is_found_while_it_hangs() {
                 thread::sleep(Duration::from_millis(2));
             }
         });
-        let (port, little) = (to.port().to_string(), "--rate 10/s --payload 64B --stall 1ms --interface lo");
+        let (port, netns) = (to.port().to_string(), held(&ns));
+        let little = "--rate 10/s --payload 64B --stall 1ms --interface lo";
+        let by_port = ["--json", "--netns", &netns, "--port", &port];
         // By its port and among all; and with a load that is seen, of which nothing comes to the socket.
-        for (load, flags) in [(little, &["--port", &port][..]), (little, &[]), ("", &["--port", &port])] {
-            let (status, report) = json(&mut check(load, &[flags, &["--json", "--netns", &held(&ns)]].concat()));
+        let told = at_once([check(little, &by_port), check(little, &by_port[..3]), check("", &by_port)]);
+        over.store(true, Ordering::Relaxed);
+        for (status, report) in told {
             assert_eq!(status, Some(3), "{report}");
             let findings = report["findings"].as_array().unwrap();
             let reader = findings.iter().find(|finding| finding["name"] == "reader");
@@ -143,7 +141,6 @@ fn a_reader_that_hangs_is_found_while_it_hangs() {
             assert!(what.contains(&to.to_string()) && what.contains("reads nothing: no buffer helps"), "{report}");
             assert!(!names(&report["findings"]).contains(&"receive_buffer"), "{report}");
         }
-        over.store(true, Ordering::Relaxed);
     });
     drop(socket);
 }

@@ -1,18 +1,14 @@
 //! Lost on the way to the receiver's socket.
 
-use std::cell::Cell;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::socket::{setsockopt, sockopt};
-use nix::unistd::Pid;
-use weir_testbed::skip;
+use weir_testbed::await_that;
 
 use super::frames::{FrameSender, IP, UDP, frame, mend_header};
 use super::scene::{grown, set};
 use super::{Following, Reader, Scene, xdp};
-use crate::network::{Host, await_that};
+use crate::network::Host;
 
 #[test]
 fn reverse_path() {
@@ -29,8 +25,7 @@ fn reverse_path() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "TcpExt", "IPReversePathFilter"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("reverse_path", scene.lost)]);
+    scene.closes(following, "reverse_path");
 }
 
 #[test]
@@ -57,14 +52,8 @@ fn connection_tracking() {
 impl Scene {
     /// A rule of the receiver drops what is to be lost.
     fn firewall(&mut self) {
-        let reader = Reader::start(self.listen());
-        let socket = self.source();
-        let following = self.follow();
-        self.send_all(&socket, self.to());
-        reader.await_count(self.kept);
+        self.loses_at("firewall");
         assert_eq!(self.matched(&self.receiver), self.lost);
-        let account = following.end().traced();
-        account.of(self.port).closes(self.kept + self.lost, self.kept, &[("firewall", self.lost)]);
     }
 }
 
@@ -79,8 +68,7 @@ fn firewall_in_for_ipv6() {
     scene.send_all(&socket, scene.to6());
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.receiver), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    scene.closes(following, "firewall");
 }
 
 #[test]
@@ -95,8 +83,7 @@ fn firewall_of_a_router_between() {
     scene.send_all(&socket, to);
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&router), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
+    scene.closes(following, "firewall");
 }
 
 /// Of three fragments the second: the others go on, and the first of them tells the receiver's namespace of a datagram that never
@@ -105,22 +92,10 @@ fn firewall_of_a_router_between() {
 fn a_later_fragment_dropped_by_a_router_between() {
     let Some((mut scene, [router])) = Scene::with(["sender", "receiver", "router"]) else { return };
     let (from, to) = scene.lead_over(&router, "10.1.0.1", "10.2.0.1");
-    set(&scene.receiver.ns, &[("ipv4/ipfrag_time", "1")]);
     let rule = "add table ip t; add chain ip t f { type filter hook forward priority 0; }; \
                 add rule ip t f ip dscp 8 ip frag-off & 0x3fff > 0x2000 counter drop";
     scene.nft(&router, rule);
-    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind(to)).unwrap());
-    let [plain, marked] = [0; 2].map(|_| scene.sender.run(|| UdpSocket::bind(from)).unwrap());
-    socket2::SockRef::from(&marked).set_tos_v4(0x20).unwrap();
-    let before = scene.receiver.counters();
-    let following = Following::port(scene.port, &[&scene.sender.ns, &router.ns, &scene.receiver.ns]);
-    (scene.kept, scene.lost) = (scene.kept.min(20), scene.lost.min(20));
-    for lost in scene.order() {
-        let size = scene.seed.size(3000..4400);
-        if lost { &marked } else { &plain }.send_to(&vec![0; size], to).unwrap();
-    }
-    reader.await_count(scene.kept);
-    await_that("the rest to be given up", || grown(&scene.receiver, &before, "Ip", "ReasmFails") >= scene.lost);
+    let (_reader, following) = scene.send_fragments(from, to, Some(&router));
     assert_eq!(scene.matched(&router), scene.lost);
     let account = following.end().traced();
     let ledger = account.of(scene.port);
@@ -179,8 +154,7 @@ fn hop_limit() {
         }
         reader.await_count(scene.kept);
         await_that("all to be dropped", || grown(&router, &before, table, "InHdrErrors") == scene.lost);
-        let account = following.end().traced();
-        account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("hop_limit", scene.lost)]);
+        scene.closes(following, "hop_limit");
     }
 }
 
@@ -292,8 +266,7 @@ fn address_not_ours() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Ip", "InAddrErrors"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ip_address", scene.lost)]);
+    scene.closes(following, "ip_address");
 }
 
 #[test]
@@ -301,96 +274,14 @@ fn ingress_filter() {
     let Some(mut scene) = Scene::set() else { return };
     scene.tc(&scene.receiver, "qdisc add dev eth0 clsact");
     scene.tc_by_length(&scene.receiver, "ingress", SHOT);
-    let reader = Reader::start(scene.listen());
-    let socket = scene.source();
-    let following = scene.follow();
-    scene.send_all(&socket, scene.to());
-    reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("ingress_filter", scene.lost)]);
-}
-
-#[test]
-fn backlog() {
-    let Some(scene) = Scene::set() else { return };
-    let processors = weir_kernel::counters::softnet().unwrap();
-    let [first, second, ..] = processors[..] else {
-        return skip("needs two processors");
-    };
-    // The one sends and the other receives, slowly: thousands of rules look at each.
-    let mask = format!("echo {:x} > /sys/class/net/eth0/queues/rx-0/rps_cpus", 1u64 << second.cpu);
-    scene.receiver.output("sh", &["-e", "-c", &mask]);
-    let rules = "add rule ip t in udp dport 1 drop; ".repeat(3000);
-    let rules = format!("add table ip t; add chain ip t in {{ type filter hook input priority 0; }}; {rules}");
-    scene.nft(&scene.receiver, &rules);
-    let socket = scene.listen();
-    setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).unwrap();
-    let reader = Reader::start(socket);
-    let source = scene.source();
-    let payload = scene.payload(false);
-    let longest: u64 = fs::read_to_string("/proc/sys/net/core/netdev_max_backlog").unwrap().trim().parse().unwrap();
-    let before = scene.receiver.counters();
-    let taken = || grown(&scene.receiver, &before, "Ip", "InDelivers");
-    let following = scene.follow();
-    let to = scene.to();
-    let sent = std::thread::scope(|scope| {
-        let sending = scope.spawn(|| {
-            let mut only = CpuSet::new();
-            only.set(first.cpu as usize).unwrap();
-            sched_setaffinity(Pid::from_raw(0), &only).unwrap();
-            let mut sent = 0;
-            // More on the way than the backlog and the part of it that is worked on can hold.
-            while sent < taken() + 2 * longest + scene.lost {
-                for _ in 0..500 {
-                    source.send_to(&payload, to).unwrap();
-                }
-                sent += 500;
-                assert!(sent < 1_000_000, "the backlog was never full");
-            }
-            sent
-        });
-        sending.join().unwrap()
-    });
-    // The backlog is a queue: behind this one, all are decided.
-    let marker = scene.receiver.run(|| UdpSocket::bind(scene.receiver.at(scene.port + 1))).unwrap();
-    marker.set_nonblocking(true).unwrap();
-    setsockopt(&marker, sockopt::RcvBufForce, &(4 << 20)).unwrap();
-    let markers = Cell::new(0);
-    let drain = || {
-        while marker.recv(&mut [0; 10]).is_ok() {
-            markers.set(markers.get() + 1);
-        }
-    };
-    await_that("a marker to come through", || {
-        source.send_to(b"marker", scene.receiver.at(scene.port + 1)).unwrap();
-        drain();
-        markers.get() > 0
-    });
-    await_that("all that came to be read", || {
-        drain();
-        reader.count() + markers.get() == taken()
-    });
-    let lost = sent - reader.count();
-    let now = weir_kernel::counters::softnet().unwrap();
-    let dropped = now.iter().zip(&processors).map(|(now, before)| u64::from(now.dropped.wrapping_sub(before.dropped)));
-    // Those of other namespaces count there, too.
-    assert!(0 < lost && lost <= dropped.sum(), "{lost}");
-    let account = following.end().traced();
-    account.of(scene.port).closes(sent, sent - lost, &[("backlog", lost)]);
+    scene.loses_at("ingress_filter");
 }
 
 #[test]
 fn xdp_program() {
     let Some(mut scene) = Scene::set() else { return };
     let _attached = xdp::dropping(14 + 28 + scene.lost_size, &scene.receiver);
-    let reader = Reader::start(scene.listen());
-    let socket = scene.source();
-    let following = scene.follow();
-    let to = scene.to();
-    scene.send_all(&socket, to);
-    reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("xdp", scene.lost)]);
+    scene.loses_at("xdp");
 }
 
 impl Scene {

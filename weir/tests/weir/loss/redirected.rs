@@ -45,7 +45,7 @@ fn through_an_ifb_whose_queue_is_full() {
         let told = told.split("dropped ").nth(1).and_then(|rest| rest.split(',').next()?.parse().ok());
         told.unwrap()
     };
-    crate::network::await_that("all to be read or dropped", || reader.count() + dropped() == 200);
+    weir_testbed::await_that("all to be read or dropped", || reader.count() + dropped() == 200);
     let (read, dropped) = (reader.count(), dropped());
     assert!(dropped > 0, "the queue was never full");
     let account = following.end().traced();

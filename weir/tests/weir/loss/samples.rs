@@ -4,10 +4,10 @@ use std::fs;
 use std::net::UdpSocket;
 use std::process::Command;
 
-use weir_testbed::program;
+use weir_testbed::{Ended, program};
 
 use super::sockets::refuse;
-use super::{Following, Reader, Scene};
+use super::{Following, Reader, Scene, weir};
 
 /// A packet of a capture: its bytes, and its comment.
 struct Packet {
@@ -103,10 +103,8 @@ fn samples_of_two_places_with_their_reasons() {
 fn samples_that_cannot_be_taken_or_written_are_refused_at_once() {
     let _socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let run = |flags: &[&str]| {
-        let mut command = Command::new(super::WEIR);
-        let output =
-            command.args(["loss", "account", "--duration", "60s", "--port", "5"]).args(flags).output().unwrap();
-        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+        let ended = Ended::of(weir(&["loss", "account", "--duration", "60s", "--port", "5"]).args(flags));
+        (ended.status, ended.stderr)
     };
     let (status, said) = run(&["--samples", "/nowhere/x.pcapng"]);
     assert!(status == Some(2) && said.contains("write /nowhere/x.pcapng"), "{status:?} {said}");

@@ -16,10 +16,10 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::sysctl;
 use weir_testbed::random::Source;
-use weir_testbed::{Turn, program, turn};
+use weir_testbed::{await_that, program};
 
 use super::{Following, WEIR};
-use crate::network::{Host, await_that, network};
+use crate::network::{Host, network};
 
 /// Two hosts and what was drawn for them.
 pub(super) struct Scene {
@@ -36,7 +36,6 @@ pub(super) struct Scene {
     pub(super) lost_size: usize,
     pub(super) nft: PathBuf,
     pub(super) tc: PathBuf,
-    _turn: Turn,
 }
 
 impl Scene {
@@ -48,7 +47,6 @@ impl Scene {
     /// With further hosts on the switch.
     pub(super) fn with<const N: usize, const MORE: usize>(names: [&'static str; N]) -> Option<(Scene, [Host; MORE])> {
         let (nft, tc) = (program("nft")?, program("tc")?);
-        let turn = turn();
         let mut hosts = network(names)?.into_iter();
         let (sender, receiver) = (hosts.next().unwrap(), hosts.next().unwrap());
         let rest: Vec<Host> = hosts.collect();
@@ -65,7 +63,7 @@ impl Scene {
         // All of either kind fit into the smallest receive buffer together: 256 datagrams of at most 100 bytes.
         let (kept, lost) = (seed.number(20..120), seed.number(5..80));
         let (kept_size, lost_size) = (seed.size(1..50), seed.size(50..100));
-        let scene = Scene { sender, receiver, seed, port, kept, lost, kept_size, lost_size, nft, tc, _turn: turn };
+        let scene = Scene { sender, receiver, seed, port, kept, lost, kept_size, lost_size, nft, tc };
         Some((scene, rest))
     }
 
@@ -73,6 +71,24 @@ impl Scene {
     #[track_caller]
     pub(super) fn follow(&self) -> Following {
         Following::port(self.port, &[&self.sender.ns, &self.receiver.ns])
+    }
+
+    /// What was to be lost was lost at this place, all else has been received, and nothing is left over.
+    #[track_caller]
+    pub(super) fn closes(&self, following: Following, place: &str) {
+        let account = following.end().traced();
+        account.of(self.port).closes(self.kept + self.lost, self.kept, &[(place, self.lost)]);
+    }
+
+    /// Sends all datagrams, and finds those that were to be lost at this place.
+    #[track_caller]
+    pub(super) fn loses_at(&mut self, place: &str) {
+        let reader = Reader::start(self.listen());
+        let (socket, to) = (self.source(), self.to());
+        let following = self.follow();
+        self.send_all(&socket, to);
+        reader.await_count(self.kept);
+        self.closes(following, place);
     }
 
     /// Where the receiver listens.
@@ -142,7 +158,7 @@ impl Scene {
     /// nft on the switch.
     #[track_caller]
     pub(super) fn nft_on_switch(&self, commands: &str) {
-        let program = Program::below(Path::new(WEIR), self.sender.switch(), "switch", &self.nft);
+        let program = Program::below(Path::new(&*WEIR), self.sender.switch(), "switch", &self.nft);
         let (status, _, stderr) = program.args([commands]).stderr(Stdio::piped()).spawn().unwrap().output().unwrap();
         assert_eq!(status, 0, "{commands}: {}", String::from_utf8_lossy(&stderr));
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::scene::{grown, set};
 use super::{Reader, Scene, expect_errors};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn no_route() {
@@ -32,8 +32,7 @@ fn no_route() {
     }
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.sender, &before, "Ip", "OutNoRoutes"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_route", scene.lost)]);
+    scene.closes(following, "no_route");
 }
 
 /// Whatever else sends well: the calls of a socket that never sends are told, by their error.
@@ -73,8 +72,7 @@ fn no_route_for_ipv6() {
         }
     }
     reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("no_route", scene.lost)]);
+    scene.closes(following, "no_route");
 }
 
 #[test]
@@ -92,8 +90,7 @@ fn firewall_out() {
     }
     reader.await_count(scene.kept);
     assert_eq!(scene.matched(&scene.sender), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall_out", scene.lost)]);
+    scene.closes(following, "firewall_out");
 }
 
 #[test]
@@ -171,8 +168,7 @@ fn neighbour_dead() {
     await_that("the neighbour to be given up", || {
         scene.ip(&scene.sender, "neigh show 10.0.0.200 dev eth0").contains("FAILED")
     });
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("neighbour", scene.lost)]);
+    scene.closes(following, "neighbour");
 }
 
 #[test]

@@ -72,7 +72,7 @@ fn a_queue_is_found_without_a_trace() {
 fn run(scene: &Scene, rate: &str, sent: &str, received: &str) -> Value {
     let at = scene.to().to_string();
     let program = |host: &Host, flags: &[&str]| {
-        host.program(WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+        host.program(&*WEIR).args(flags).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
     };
     // Room for what comes while it stands still; what the kernel does not grant of it is said on standard error.
     let mut receiver = program(&scene.receiver, &["recv", "--listen", &at, "--receive-buffer", "2MiB", "--json"]);

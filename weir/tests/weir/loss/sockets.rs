@@ -7,7 +7,7 @@ use socket2::{Domain, SockFilter, SockRef, Socket, Type};
 
 use super::scene::grown;
 use super::{Following, Ledger, Reader, Scene};
-use crate::network::await_that;
+use weir_testbed::await_that;
 
 #[test]
 fn port_closed() {
@@ -36,8 +36,7 @@ fn closed(scene: &mut Scene, v6: bool) {
         socket.send_to(&scene.payload(false), to).unwrap();
     }
     reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("port_closed", scene.lost)]);
+    scene.closes(following, "port_closed");
 }
 
 #[test]
@@ -64,8 +63,7 @@ fn socket_filter() {
     scene.send_all(&source, scene.to());
     reader.await_count(scene.kept);
     assert_eq!(grown(&scene.receiver, &before, "Udp", "InErrors"), scene.lost);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("socket_filter", scene.lost)]);
+    scene.closes(following, "socket_filter");
 }
 
 /// Lets a socket filter out payloads of this size.
@@ -150,8 +148,7 @@ fn closed_with_data_unread() {
         source.send_to(&scene.payload(true), scene.to()).unwrap();
     }
     drop(socket);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("closed_unread", scene.lost)]);
+    scene.closes(following, "closed_unread");
 }
 
 /// Sockets that share a port (SO_REUSEPORT), each with something unread: who closes first has lost what it had.

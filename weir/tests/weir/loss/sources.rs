@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::account::path;
 use super::sockets::refuse;
-use super::{Following, Reader, Scene};
+use super::{Following, Reader, Scene, weir};
 
 /// Of twelve addresses in three networks: all send, three lose what the socket's filter refuses, or what a rule drops.
 #[test]
@@ -34,12 +34,9 @@ fn who_lost_how_many_of_how_many_and_where() {
     let port = scene.port.to_string();
     let follow = |by: &str| Following::start(&["--port", &port, "--by", by], &[&scene.receiver.ns]);
     let (by_address, by_network) = (follow("source"), follow("source/24"));
-    let received_alone = ["loss", "account", "--port", &port, "--by", "source", "--duration", "120s"];
-    let for_people = {
-        let mut command = std::process::Command::new(super::WEIR);
-        command.args(received_alone).args(["--netns", &path(&scene.receiver.ns)]);
-        Following::spawn(command)
-    };
+    let netns = path(&scene.receiver.ns);
+    let for_people = ["loss", "account", "--port", &port, "--by", "source", "--duration", "120s", "--netns", &netns];
+    let for_people = Following::spawn(weir(&for_people));
     let (mut kept, mut sent) = (0, 0);
     let mut rows = Vec::new();
     for (from, socket) in all.iter().zip(&sockets) {

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
-use std::process::Command;
 
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use tempfile::TempDir;
+use weir_testbed::Ended;
 
 use super::scene::grown;
-use super::{Account, Following, Reader, Scene, WEIR, expect_errors};
+use super::{Account, Following, Reader, Scene, expect_errors, weir};
 
 /// Everything at once that can be lost to others on the way, beside what is followed.
 #[test]
@@ -65,8 +65,7 @@ fn who_comes_later_is_followed() {
         if lost { expect_errors(result, Errno::EPERM) } else { assert_eq!(result.unwrap(), payload.len()) }
     }
     reader.await_count(scene.kept);
-    let account = following.end().traced();
-    account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall_out", scene.lost)]);
+    scene.closes(following, "firewall_out");
 }
 
 #[test]
@@ -89,27 +88,6 @@ fn one_socket_of_two_on_a_port() {
     let ledger = account.of(scene.port);
     assert_eq!(ledger.0["receiver"]["address"], to, "{:#}", ledger.0);
     assert_eq!((ledger.0["received"].as_u64(), ledger.places()), (Some(scene.kept), vec![]), "{:#}", ledger.0);
-}
-
-/// Sender, switch and receiver are followed, and each datagram is counted once.
-#[test]
-fn all_namespaces() {
-    let Some(mut scene) = Scene::set() else { return };
-    let rule = scene.dropping("netdev", "ingress device sender");
-    scene.nft_on_switch(&rule);
-    let reader = Reader::start(scene.listen());
-    let socket = scene.source();
-    let namespaces = [&scene.sender.ns, scene.sender.switch(), &scene.receiver.ns];
-    let port = scene.port.to_string();
-    let three = Following::port(scene.port, &namespaces);
-    let all = Following::start(&["--port", &port, "--netns", "all"], &[]);
-    let to = scene.to();
-    scene.send_all(&socket, to);
-    reader.await_count(scene.kept);
-    for following in [three, all] {
-        let account = following.end().traced();
-        account.of(scene.port).closes(scene.kept + scene.lost, scene.kept, &[("firewall", scene.lost)]);
-    }
 }
 
 /// Two accounts, each of its own host, and a loss between them.
@@ -135,9 +113,7 @@ fn two_hosts_are_joined() {
         fs::write(&file, following.end().traced().0.to_string()).unwrap();
         file
     });
-    let output = Command::new(WEIR).args(["loss", "account", "--json", "--join"]).args(files).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let account = Account(serde_json::from_slice(&output.stdout).unwrap());
+    let account = Account(Ended::of(weir(&["loss", "account", "--json", "--join"]).args(files)).json());
     let mut places = vec![("network", scene.lost)];
     if dropped > 0 {
         places.push(("receive_buffer", dropped));
@@ -228,12 +204,7 @@ fn sessions_that_can_never_be_are_refused_at_once() {
     let file = directory.path().join("sent.json");
     fs::write(&file, "{}").unwrap();
     for flag in ["--sent", "--received"] {
-        let output = Command::new(WEIR)
-            .args(["loss", "account", "--port", "5", "--duration", "60s", flag])
-            .arg(&file)
-            .output()
-            .unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.code() == Some(2) && said.contains("sent.json: not what `weir "), "{said}");
+        let ended = Ended::of(weir(&["loss", "account", "--port", "5", "--duration", "60s", flag]).arg(&file));
+        assert!(ended.status == Some(2) && ended.stderr.contains("sent.json: not what `weir "), "{ended:?}");
     }
 }

@@ -2,23 +2,19 @@
 //! program of its own, which says when it made them.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
 use serde_json::Value;
 use weir_testbed::random::seed;
+use weir_testbed::{Ended, Started};
 
-use super::{Lab, Run, ended, is_binomial, weir};
+use super::super::{Lab, Run, is_binomial, weir};
 
 /// Takes each processor for a while at drawn instants, until dropped.
-struct Taker {
-    child: Child,
-    said: BufReader<ChildStdout>,
-}
+struct Taker(Started);
 
 /// A time for which it took a processor, ns of CLOCK_MONOTONIC.
 #[derive(Debug)]
@@ -36,41 +32,27 @@ impl Taker {
         let seed = seed() & 0xffff_ffff;
         let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/weir/lab/scripts/taker.py");
         let arguments = [seed.to_string(), share.to_string(), length_ms.to_string(), seconds.to_string()];
-        let mut child = Command::new("python3")
-            .arg(script)
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .unwrap();
-        let mut said = BufReader::new(child.stdout.take().unwrap());
-        let mut ready = String::new();
-        said.read_line(&mut ready).unwrap();
-        assert_eq!(ready, "ready\n");
-        Taker { child, said }
+        let mut command = Command::new("python3");
+        command.arg(script).args(arguments).process_group(0);
+        let mut taker = Taker(Started::spawn(command));
+        assert_eq!(taker.0.next_line().as_deref(), Some("ready"));
+        taker
     }
 
     /// Ends it; all that it took.
     fn taken(mut self) -> Vec<Taken> {
         self.end();
-        let mut text = String::new();
-        self.said.read_to_string(&mut text).unwrap();
         let taken = |line: &str| {
             let mut fields = line.split(' ').map(|field| field.parse::<u64>().unwrap());
             let mut next = || fields.next().unwrap();
             Taken { processor: next() as usize, start: next(), end: next(), resumed: next() }
         };
-        text.lines().map(taken).collect()
+        self.0.wait().stdout.lines().map(taken).collect()
     }
 
-    fn end(&mut self) {
-        if !matches!(self.child.try_wait(), Ok(None)) {
-            return;
-        }
-        // With its children, one a processor.
-        let _ = killpg(Pid::from_raw(self.child.id() as i32), Signal::SIGKILL);
-        let _ = self.child.wait();
+    /// With its children, one a processor.
+    fn end(&self) {
+        let _ = killpg(self.0.pid(), Signal::SIGKILL);
     }
 }
 
@@ -95,25 +77,8 @@ fn may_take() -> bool {
 fn messages(lab: &Lab, out: &str, more: &[&str]) -> Run {
     let set = ["path.loss=0%,10%", "traffic.transport=udp", "traffic.interval=1ms", "run.drain=500ms"];
     // The control cell tells what the lab itself adds to delays.
-    let rules = ["run.max_standstill=5%", "run.duration=6s", "run.reruns=0", "run.control=1s"];
+    let rules = ["run.max_standstill=5%", "run.duration=6s", "run.control=1s"];
     lab.run("telemetry", out, &[&set[..], &rules, more].concat())
-}
-
-/// The first of three runs in which the machine hardly stood still but for the share that is taken from it on purpose: hosts of
-/// virtual machines take processors, too, and what a run is void for then is what it should be. Without one nothing is judged.
-fn calm(share: f64, mut run: impl FnMut(usize) -> Run) -> Option<Run> {
-    let mut most = 0.0;
-    for number in 1..=3 {
-        let run = run(number);
-        most = run.rows().iter().map(|row| row.number("standstill_pct")).fold(0.0, f64::max);
-        // Below the 5 % from which on nothing is believed.
-        if most <= (share * 400.0 + 2.0).min(4.5) {
-            return Some(run);
-        }
-    }
-    let reason = format_args!("needs a machine that does not stand still by itself ({most:.1} % of the time)");
-    weir_testbed::leave_unjudged(reason);
-    None
 }
 
 fn standstills(record: &Value) -> Vec<(String, u64, f64)> {
@@ -131,14 +96,15 @@ fn each_standstill_is_listed_with_its_time_and_length() {
         return;
     }
     let lab = Lab::new();
-    let taker = Taker::start(0.04, 100, 120);
-    let run = messages(&lab, "result", &["run.duration=8s"]).good();
+    // Each takes it four times a second in the mean.
+    let taker = Taker::start(0.2, 50, 120);
+    let run = messages(&lab, "result", &SHORT).good();
     let taken = taker.taken();
     for record in run.records() {
         let listed = standstills(&record);
         let origin = record["standstills"]["origin_ns"].as_u64().unwrap();
         // The cell looked from before the start of sending to its end.
-        let looked = origin + 1..origin + 8_000_000_000;
+        let looked = origin + 1..origin + 2_000_000_000;
         let within: Vec<_> = taken.iter().filter(|of| looked.contains(&of.start) && looked.contains(&of.end)).collect();
         assert!(within.len() >= 2, "{taken:?}");
         for of in within {
@@ -154,28 +120,30 @@ fn each_standstill_is_listed_with_its_time_and_length() {
     }
 }
 
+/// One cell.
+const SHORT: [&str; 3] = ["path.loss=0%", "run.duration=2s", "run.control=0s"];
+
 /// What a standstill's start and end may be off by, ns: a beat that is due each millisecond finds it, and wakes up.
 const EXACT: u64 = 2_000_000;
 
 #[test]
+#[ignore = "long: 5 min"]
 fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
     if !may_take() {
         return;
     }
     let lab = Lab::new();
-    let alone = |name: &str| calm(0.0, |number| messages(&lab, &format!("{name}-{number}"), &["run.repeat=3"]).good());
-    let Some(first) = alone("quiet") else { return };
-    let mut quiet = vec![first];
+    let alone = |name: &str| messages(&lab, name, &["run.repeat=3"]).good();
+    let mut quiet = vec![alone("quiet")];
     for share in [0.005, 0.02] {
-        let disturbed = calm(share, |number| {
-            // Every five seconds in the mean: several times in each window, whatever is drawn.
-            let _taker = Taker::start(share, (share * 5_000.0) as u32, 60);
-            messages(&lab, &format!("disturbed-{share}-{number}"), &["run.duration=15s", "run.repeat=3"]).good()
-        });
-        let (Some(disturbed), Some(behind)) = (disturbed, alone(&format!("quiet-{share}"))) else { return };
-        quiet.push(behind);
+        // Every five seconds in the mean: several times in each window, whatever is drawn.
+        let taker = Taker::start(share, (share * 5_000.0) as u32, 120);
+        let set = ["run.duration=15s", "run.repeat=3"];
+        let disturbed = messages(&lab, &format!("disturbed-{share}"), &set).good();
+        drop(taker);
+        quiet.push(alone(&format!("quiet-{share}")));
         let runs = [&quiet[0].dir, &disturbed.dir].map(|dir| dir.to_str().unwrap());
-        let compared = ended(&mut weir(&["lab", "compare", runs[0], runs[1], "--column", "lost_share"]));
+        let compared = Ended::of(&mut weir(&["lab", "compare", runs[0], runs[1], "--column", "lost_share"]));
         assert_eq!(compared.status, Some(0), "{compared:?}");
         for cell in ["0%", "10%"] {
             let after = disturbed.row(cell);
@@ -206,33 +174,17 @@ fn what_stands_still_shows_neither_in_throughput_nor_in_undisturbed_delays() {
     }
 }
 
-/// Programs that only compute, two a processor, until dropped.
-struct Company(Vec<Child>);
-
-impl Company {
-    fn new() -> Company {
-        let burn = || Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        Company((0..2 * std::thread::available_parallelism().unwrap().get()).map(|_| burn()).collect())
-    }
-}
-
-impl Drop for Company {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
 #[test]
+#[ignore = "long: 20 s"]
 fn other_programs_void_nothing_as_long_as_ours_run_before_them() {
     if !may_take() {
         return;
     }
     let lab = Lab::new();
-    let company = Company::new();
-    let Some(run) = calm(0.0, |number| messages(&lab, &format!("result-{number}"), &[]).good()) else { return };
+    // Two that only compute on each processor.
+    let burners = 2 * std::thread::available_parallelism().unwrap().get();
+    let company: Vec<Started> = (0..burners).map(|_| Started::spawn(burner())).collect();
+    let run = messages(&lab, "result", &[]).good();
     drop(company);
     for row in run.rows() {
         let cell = row.text("cell").to_owned();
@@ -244,14 +196,20 @@ fn other_programs_void_nothing_as_long_as_ours_run_before_them() {
     }
 }
 
+fn burner() -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", "while :; do :; done"]);
+    command
+}
+
 #[test]
 fn too_much_of_it_voids_the_throughput_and_says_so() {
     if !may_take() {
         return;
     }
     let lab = Lab::new();
-    let taker = Taker::start(0.4, 100, 60);
-    let run = messages(&lab, "result", &[]).good();
+    let taker = Taker::start(0.5, 50, 60);
+    let run = messages(&lab, "result", &SHORT).good();
     drop(taker);
     for record in run.records() {
         assert_eq!(record["row"]["valid"], false);
@@ -303,21 +261,20 @@ impl Drop for Group {
 }
 
 #[test]
+#[ignore = "long: 10 s"]
 fn a_quota_that_is_used_up_is_told_from_a_standstill_of_its_own() {
     let Some(group) = Group::new(60_000) else {
         return weir_testbed::skip("needs the right to make a control group with a quota");
     };
     let lab = Lab::new();
     // Beside one that computes there is not enough for both.
-    let mut burner = group.command(Command::new("sh").args(["-c", "while :; do :; done"])).spawn().unwrap();
+    let burner = Started::spawn(group.command(&burner()));
     let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=4s", "run.drain=500ms"];
-    let rules = ["run.realtime=false", "run.max_standstill=5%", "run.reruns=0"];
-    let out = lab.path("result");
-    let ended = group.command(&lab.command("telemetry", &out, &[&set[..], &rules].concat())).output();
-    burner.kill().unwrap();
-    burner.wait().unwrap();
-    let ended: super::Ended = ended.unwrap().into();
-    let run = Run { dir: out, status: ended.status, stdout: ended.stdout, stderr: ended.stderr }.good();
+    let rules = ["run.realtime=false", "run.max_standstill=5%"];
+    let dir = lab.path("result");
+    let mut command = group.command(&lab.command("telemetry", &dir, &[&set[..], &rules].concat()));
+    let run = Run { dir, ended: Ended::of(&mut command) }.good();
+    drop(burner);
     let record = &run.records()[0];
     assert_eq!(record["row"]["valid"], false, "{record}");
     assert!(!record["standstills"]["throttled"].as_array().unwrap().is_empty());

@@ -4,13 +4,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use weir_testbed::program;
 
-use super::Lab;
+use super::super::Lab;
 
 #[test]
 fn stolen_datagrams_have_their_place() {
-    if program("nft").is_none() {
-        return;
-    }
+    let Some(_) = program("nft") else { return };
     let nanoseconds = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().subsec_nanos();
     let stolen = i64::from(1 + nanoseconds / 1000 % 40);
     println!("nft takes {stolen} datagrams");
@@ -42,15 +40,4 @@ setup = [
         assert_eq!(row.count("sent"), row.count("delivered") + row.count("planned_drops") + stolen, "{cell}");
     }
     assert!(!run.stdout.contains("does not close its ledger"), "{}", run.stdout);
-}
-
-#[test]
-fn a_setup_line_that_fails_ends_the_run() {
-    let lab = Lab::new();
-    let host = "addresses = [\"10.0.0.1/24\"]\nsetup = [\"echo no such rule >&2; exit 3\"]";
-    let scenario = lab.telemetry("setup", &[("addresses = [\"10.0.0.1/24\"]", host)]);
-    let run = lab.run(&scenario, "result", &["path.loss=0%", "traffic.transport=udp", "run.duration=1s"]);
-    assert_eq!(run.status, Some(1));
-    let expected = "hosts.receiver.setup: `echo no such rule >&2; exit 3` ended with status 3: no such rule\n";
-    assert!(run.stderr.ends_with(expected) && run.stderr.lines().count() == 1, "{}", run.stderr);
 }
