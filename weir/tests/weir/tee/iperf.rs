@@ -6,12 +6,11 @@ use std::process::Stdio;
 use weir_kernel::namespaces::process::Running;
 
 use super::network::{Host, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn two_iperf_servers_miss_nothing() {
     let Some(iperf) = program("iperf") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let before = [&a, &b].map(Host::counters);
     let servers = [&a, &b].map(|host| serve(host, &iperf));

@@ -9,7 +9,7 @@ use weir_testbed::standstills::Standstills;
 
 use super::datagrams::{Sink, send_paced, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 /// What nft counts on its way out of `eth0`, by the address it goes to.
 struct Wire<'a> {
@@ -59,7 +59,6 @@ const HEARS: Duration = Duration::from_millis(200);
 
 #[test]
 fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     ask_for(&host, 300);
     let Some(wire) = Wire::tap(&host, &["10.0.0.201", "10.0.0.202", "10.0.0.203", "10.0.0.3"]) else { return };
@@ -111,7 +110,6 @@ fn what_a_dead_neighbour_was_meant_to_get_is_unreachable_and_its_group_goes_on()
 
 #[test]
 fn a_neighbour_that_dies_is_noticed_and_served_again_when_it_answers() {
-    let _turn = turn();
     let Some([client, host, b]) = network(["client", "tee", "b"]) else { return };
     ask_for(&host, 300);
     // A neighbour is asked anew after a second or two, not after half a minute.
@@ -172,7 +170,6 @@ fn a_neighbour_that_dies_is_noticed_and_served_again_when_it_answers() {
 
 #[test]
 fn of_a_first_burst_what_the_queue_holds_leaves_when_the_next_hop_answers_and_the_rest_has_its_reason() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let Some(wire) = Wire::tap(&host, &["10.0.0.50"]) else { return };
     let mut tee = Tee::configured(

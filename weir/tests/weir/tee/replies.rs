@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
+use super::Tee;
 use super::datagrams::source;
 use super::network::{Host, await_that, network};
-use super::{Tee, turn};
 
 /// Answers each question with who asked, as far as it can tell, and the question.
 struct Server {
@@ -83,7 +83,6 @@ fn configuration(more: &str) -> String {
 
 #[test]
 fn each_client_gets_its_own_answers_from_where_it_asked() {
-    let _turn = turn();
     let Some([clients, host, a]) = network(["client", "tee", "a"]) else { return };
     // An address that the kernel would not choose to answer from.
     let mut netlink = host.netlink();
@@ -148,7 +147,6 @@ fn each_client_gets_its_own_answers_from_where_it_asked() {
 
 #[test]
 fn sessions_are_bounded_and_age() {
-    let _turn = turn();
     let Some([clients, host, a]) = network(["client", "tee", "a"]) else { return };
     let _server = Server::start(&a, a.at(5000));
     // Longer than the machine stands still from one question to the next.
@@ -175,7 +173,6 @@ fn sessions_are_bounded_and_age() {
 /// As a resolver does: each client asks once, so that no session sends after its question was refused.
 #[test]
 fn a_closed_port_is_found_though_each_session_asks_once() {
-    let _turn = turn();
     let Some([clients, host, _a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let _server = Server::start(&b, b.at(5000));
     let tee = Tee::configured(
