@@ -219,7 +219,7 @@ fn a_thousand_senders_are_told_apart() {
 }
 
 #[test]
-#[ignore = "long: 4 s, and judges resident memory"]
+#[ignore = "long: 4 s, judges resident memory"]
 fn ten_thousand_senders_fit_into_200_megabytes() {
     assert!(are_told_apart(10_000) < 200_000);
 }

@@ -121,7 +121,7 @@ impl Drop for Buildah {
 }
 
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: a container"]
 fn the_image_is_built_from_scratch_and_copies_datagrams() {
     let Some(dist) = dist() else { return };
     let Some(buildah) = program("buildah") else { return };

@@ -22,7 +22,7 @@ mod alone {
     use super::*;
 
     #[test]
-    #[ignore = "long: REAL"]
+    #[ignore = "long: 8 s"]
     fn every_panel_shows_what_is_true() {
         let Some(prometheus) = weir_testbed::program("prometheus") else { return };
         let Some(machine) = Machine::new() else { return };

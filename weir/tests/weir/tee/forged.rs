@@ -96,7 +96,7 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
 
 /// A heartbeat: everybody knows what is sent, and only the port has to be guessed.
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 2 s, of what is to go"]
 fn who_knows_what_is_sent_and_guesses_ports_takes_no_destination_down() {
     let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
     let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));

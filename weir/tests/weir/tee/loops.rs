@@ -97,7 +97,7 @@ fn await_ledger(tee: &mut Tee, wanted: impl Fn(&Value) -> bool) -> Value {
 }
 
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 5 s, of what is to go"]
 fn a_loop_of_two_is_told_and_stopped_to_the_datagram() {
     let Some([client, a, b, archive]) = network(["client", "a", "b", "archive"]) else { return };
     let sink = Sink::bind(&archive, archive.at(5000));
@@ -140,7 +140,7 @@ fn a_loop_of_two_is_told_and_stopped_to_the_datagram() {
 }
 
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 2 s, of what is to go"]
 fn a_loop_of_three_that_keep_the_source_is_stopped_by_any_of_them() {
     let Some([client, a, b, c]) = network(["client", "a", "b", "c"]) else { return };
     let Some(wire) = Wire::tap(&a, "10.0.0.1", "10.0.0.3", 700) else { return };
@@ -162,7 +162,7 @@ fn a_loop_of_three_that_keep_the_source_is_stopped_by_any_of_them() {
 
 /// Each of the two holds its destination for a moment, again and again, which the other one sees.
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 5 s, of what is to go"]
 fn a_loop_of_two_with_several_workers_is_found_by_both_and_ended_by_either() {
     let Some([client, a, b]) = network(["client", "a", "b"]) else { return };
     let Some(wire) = Wire::tap(&a, "10.0.0.3", "10.0.0.3", 900) else { return };
@@ -185,7 +185,7 @@ fn a_loop_of_two_with_several_workers_is_found_by_both_and_ended_by_either() {
 }
 
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 2 s, of what is to go"]
 fn what_repeats_itself_is_no_loop_and_loses_nothing() {
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));

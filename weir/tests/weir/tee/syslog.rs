@@ -13,7 +13,7 @@ use super::network::{Host, await_that, network};
 use super::{Tee, program};
 
 #[test]
-#[ignore = "long: REAL"]
+#[ignore = "long: 13 s"]
 fn a_hundred_thousand_reach_both() {
     from_logger(100_000);
     from_rsyslog(100_000);

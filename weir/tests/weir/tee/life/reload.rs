@@ -119,19 +119,9 @@ fn what_a_reload_cannot_change_is_said() {
     tee.await_line("reloaded");
 }
 
+/// Each reload adds a listener and a destination, or removes them.
 #[test]
 fn no_datagram_is_lost_on_what_stays() {
-    reload(20);
-}
-
-#[test]
-#[ignore = "long: REAL"]
-fn no_datagram_is_lost_on_what_stays_however_often() {
-    reload(200);
-}
-
-/// Each reload adds a listener and a destination, or removes them.
-fn reload(times: u32) {
     let (a, b, guest) = (Sink::new(), Sink::new(), Sink::new());
     let without = toml(&[("a", &a), ("b", &b)], "");
     let more = "[[listener]]\nname = \"second\"\naddress = \"127.0.0.1:0\"\n";
@@ -139,7 +129,7 @@ fn reload(times: u32) {
     let file = File::new(&without);
     let mut tee = start(&["-c", &file.argument(), "--json"]);
     let load = Load::start(listens(&mut tee, "in"), &[&a, &b], 50_000);
-    for number in 0..times {
+    for number in 0..100 {
         load.await_more(100);
         file.write(if number % 2 == 0 { &with } else { &without });
         tee.signal(Signal::SIGHUP);
