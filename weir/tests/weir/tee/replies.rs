@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_testbed::PATIENCE;
 
 use super::Tee;
 use super::datagrams::source;
@@ -51,7 +52,7 @@ impl Drop for Server {
 fn client(host: &Host, from: SocketAddr, to: SocketAddr) -> UdpSocket {
     let socket = source(host, from);
     socket.connect(to).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
