@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
+use std::net::Shutdown;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, ChildStdin, Command, Output, Stdio};
@@ -16,7 +17,7 @@ use tempfile::TempDir;
 
 /// A program that runs, in the network in which it was started. Killed when dropped.
 ///
-/// Its standard output and standard error are read as they come, so it never waits for the test.
+/// Its standard output, its standard error and what it tells its manager are read as they come, so it never waits for the test.
 #[derive(Debug)]
 pub struct Started {
     child: Child,
@@ -26,6 +27,7 @@ pub struct Started {
     said: Vec<String>,
     /// How many of them [`Started::await_line`] has passed.
     passed: usize,
+    notified: Receiver<String>,
     manager: UnixDatagram,
     _dir: TempDir,
 }
@@ -52,12 +54,12 @@ impl Started {
         for path in [dir.path(), &socket] {
             fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
         }
-        manager.set_read_timeout(Some(PATIENCE)).unwrap();
         command.env("NOTIFY_SOCKET", &socket).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
         let stdout = lines(child.stdout.take().unwrap());
         let stderr = lines(child.stderr.take().unwrap());
-        Self { child, stdout, stderr, said: Vec::new(), passed: 0, manager, _dir: dir }
+        let notified = messages(manager.try_clone().unwrap());
+        Self { child, stdout, stderr, said: Vec::new(), passed: 0, notified, manager, _dir: dir }
     }
 
     /// Starts a program that logs `words` on standard error once it is up, and waits for that line.
@@ -72,8 +74,22 @@ impl Started {
     #[track_caller]
     pub fn ready(command: Command) -> Self {
         let mut service = Self::saying("ready", command);
-        while !service.notified().starts_with("READY=1\n") {}
+        service.await_ready();
         service
+    }
+
+    /// As [`Started::ready`], for a service that does not log where the test reads.
+    #[track_caller]
+    pub fn quiet(command: Command) -> Self {
+        let mut service = Self::spawn(command);
+        service.await_ready();
+        service
+    }
+
+    /// Waits until it notifies its manager that it is ready, also once more (SIGHUP).
+    #[track_caller]
+    pub fn await_ready(&mut self) {
+        while !self.notified().starts_with("READY=1\n") {}
     }
 
     /// Its process.
@@ -133,11 +149,8 @@ impl Started {
     /// The next message to its service manager (sd_notify(3)).
     #[track_caller]
     pub fn notified(&mut self) -> String {
-        let mut bytes = [0; 4096];
-        match self.manager.recv(&mut bytes) {
-            Ok(length) => String::from_utf8(bytes[..length].to_vec()).unwrap(),
-            Err(error) => panic!("no message to the manager: {error}: {:#?}", self.said()),
-        }
+        let message = self.notified.recv_timeout(PATIENCE);
+        message.unwrap_or_else(|_| panic!("no message to the manager: {:#?}", self.said()))
     }
 
     /// The next line of standard output; `None` at its end.
@@ -189,6 +202,8 @@ impl Started {
             stdout += &line;
             stdout += "\n";
         }
+        // It may have closed its output before.
+        await_that("its end", || self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap().code();
         self.said.extend(self.stderr.iter());
         Ended { status, stdout, stderr: self.said.iter().flat_map(|line| [line, "\n"]).collect() }
@@ -216,6 +231,7 @@ impl Drop for Started {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let _ = self.manager.shutdown(Shutdown::Both);
     }
 }
 
@@ -267,6 +283,20 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
         }
     });
     lines
+}
+
+/// What comes to a socket, until it is shut down.
+fn messages(socket: UnixDatagram) -> Receiver<String> {
+    let (sender, messages) = channel();
+    thread::spawn(move || {
+        let mut bytes = [0; 4096];
+        while let Ok(length @ 1..) = socket.recv(&mut bytes) {
+            if sender.send(String::from_utf8_lossy(&bytes[..length]).into_owned()).is_err() {
+                break;
+            }
+        }
+    });
+    messages
 }
 
 /// Longer than anything takes that works, on a loaded machine.

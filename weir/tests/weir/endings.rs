@@ -1,27 +1,33 @@
 //! Whoever is asked to end twice in a row, as `timeout` asks (its child, then the child's group), still reports.
 
-use std::io::{BufRead, BufReader, Read};
 use std::net::UdpSocket;
-use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::{fs, thread};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
+use weir_testbed::Started;
+
+use crate::{WEIR, weir};
+
+/// As [`ask_twice`], until the room `lab` has no use for it.
+pub(super) fn signal_twice(process: &Child, signal: Signal) {
+    ask_twice(Pid::from_raw(process.id().cast_signed()), signal);
+}
 
 /// Signals a process, and once more as soon as the first has been taken: signals that are pending are one.
-pub(super) fn signal_twice(process: &Child, signal: Signal) {
-    let id = Pid::from_raw(process.id() as i32);
-    kill(id, signal).unwrap();
-    while pending(process.id(), signal) {
+pub(super) fn ask_twice(process: Pid, signal: Signal) {
+    kill(process, signal).unwrap();
+    while pending(process, signal) {
         thread::yield_now();
     }
     // It may have ended; it has not been waited for, so the number is still its own.
-    kill(id, signal).unwrap();
+    kill(process, signal).unwrap();
 }
 
 /// ShdPnd of proc_pid_status(5): bit n - 1 for signal n.
-fn pending(process: u32, signal: Signal) -> bool {
+fn pending(process: Pid, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let mask = status.lines().find_map(|line| line.strip_prefix("ShdPnd:")).unwrap();
     u64::from_str_radix(mask.trim(), 16).unwrap() >> (signal as i32 - 1) & 1 == 1
@@ -29,55 +35,12 @@ fn pending(process: u32, signal: Signal) -> bool {
 
 const SIGNALS: [Signal; 3] = [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP];
 
-/// A command that goes on.
-struct Going {
-    child: Child,
-    /// The last line that was read of what it says on standard error.
-    line: String,
-    stderr: BufReader<ChildStderr>,
-}
-
-impl Going {
-    fn spawn(command: &mut Command) -> Going {
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        Going { child, line: String::new(), stderr }
-    }
-
-    /// One that has said a line that begins so.
-    fn start(program: &[&str], says: &str) -> Going {
-        let mut going = Going::spawn(Command::new(program[0]).args(&program[1..]));
-        while going.line.is_empty() || !going.line.starts_with(says) {
-            going.line.clear();
-            assert!(going.stderr.read_line(&mut going.line).unwrap() > 0, "{program:?} never said {says:?}");
-        }
-        going
-    }
-
-    /// Status, standard output, and what else it said.
-    fn end(mut self) -> (ExitStatus, String, String) {
-        let (mut stdout, mut said) = (String::new(), String::new());
-        self.child.stdout.take().unwrap().read_to_string(&mut stdout).unwrap();
-        self.stderr.read_to_string(&mut said).unwrap();
-        (self.child.wait().unwrap(), stdout, said)
-    }
-
-    #[track_caller]
-    fn json(self) -> Value {
-        let (status, stdout, said) = self.end();
-        assert!(status.success(), "{status}: {said}");
-        serde_json::from_str(&stdout).unwrap()
-    }
-}
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");
-
 #[test]
 fn a_receiver_tells_what_it_received() {
     for signal in SIGNALS {
-        let receiver = Going::start(&[WEIR, "recv", "--listen", "127.0.0.1:0", "--json"], "listening");
-        signal_twice(&receiver.child, signal);
-        assert_eq!(receiver.json()["sessions"], Value::Array(Vec::new()), "{signal}");
+        let mut receiver = Started::saying("listening", weir(&["recv", "--listen", "127.0.0.1:0", "--json"]));
+        ask_twice(receiver.pid(), signal);
+        assert_eq!(receiver.wait().json()["sessions"], Value::Array(Vec::new()), "{signal}");
     }
 }
 
@@ -86,12 +49,10 @@ fn a_sender_tells_what_it_sent() {
     for signal in SIGNALS {
         let receiver = UdpSocket::bind("127.0.0.1:0").unwrap();
         let to = receiver.local_addr().unwrap().to_string();
-        let mut command = Command::new(WEIR);
-        command.args(["send", "--to", &to, "--duration", "1h", "--interval", "1h", "--json"]);
-        let sender = Going::spawn(&mut command);
+        let mut sender = Started::spawn(weir(&["send", "--to", &to, "--duration", "1h", "--interval", "1h", "--json"]));
         receiver.recv(&mut [0; 2000]).unwrap();
-        signal_twice(&sender.child, signal);
-        let sent = sender.json();
+        ask_twice(sender.pid(), signal);
+        let sent = sender.wait().json();
         assert_eq!((&sent["sent"], &sent["stopped"]), (&1.into(), &true.into()), "{signal}");
     }
 }
@@ -99,39 +60,31 @@ fn a_sender_tells_what_it_sent() {
 #[test]
 fn an_account_is_closed() {
     for signal in SIGNALS {
-        let account = Going::start(&[WEIR, "loss", "account", "--port", "9", "--trace", "off", "--json"], "following");
-        signal_twice(&account.child, signal);
-        assert!(account.json()["ledgers"].is_array(), "{signal}");
+        let account = ["loss", "account", "--port", "9", "--trace", "off", "--json"];
+        let mut account = Started::saying("following", weir(&account));
+        ask_twice(account.pid(), signal);
+        assert!(account.wait().json()["ledgers"].is_array(), "{signal}");
     }
 }
 
 #[test]
 fn a_watch_ends_with_a_last_line() {
     for signal in SIGNALS {
-        let watch = Going::start(&[WEIR, "loss", "watch", "--trace", "off", "--interval", "1h", "-v"], "");
-        signal_twice(&watch.child, signal);
-        let (status, stdout, said) = watch.end();
-        assert!(status.success() && stdout.contains(" socket"), "{signal}, {status}: {stdout}{said}");
+        let watch = ["loss", "watch", "--trace", "off", "--interval", "1h", "-v"];
+        let mut watch = Started::saying("", weir(&watch));
+        ask_twice(watch.pid(), signal);
+        let ended = watch.wait();
+        assert!(ended.status == Some(0) && ended.stdout.contains(" socket"), "{signal}: {ended:?}");
     }
 }
 
 #[test]
 fn a_watch_that_prints_lines_prints_its_ledger_when_asked() {
-    let mut watch = Going::spawn(Command::new(WEIR).args(["loss", "watch", "--trace", "off", "-v"]));
-    let mut stdout = BufReader::new(watch.child.stdout.take().unwrap());
-    let mut line = String::new();
-    stdout.read_line(&mut line).unwrap();
-    assert!(line.contains(" socket"), "{line}");
-    let id = Pid::from_raw(watch.child.id() as i32);
-    kill(id, Signal::SIGUSR1).unwrap();
-    while !line.starts_with('{') {
-        line.clear();
-        assert!(stdout.read_line(&mut line).unwrap() > 0, "it ended without");
-    }
-    assert!(serde_json::from_str::<Value>(&line).is_ok(), "{line}");
-    kill(id, Signal::SIGTERM).unwrap();
-    stdout.read_to_string(&mut line).unwrap();
-    assert!(watch.child.wait().unwrap().success());
+    let mut watch = Started::saying("ready", weir(&["loss", "watch", "--trace", "off", "-v"]));
+    watch.signal(Signal::SIGUSR1);
+    let ledger = std::iter::from_fn(|| watch.next_line()).find(|line| line.starts_with('{')).unwrap();
+    assert!(serde_json::from_str::<Value>(&ledger).is_ok(), "{ledger}");
+    assert_eq!(watch.end().status, Some(0));
 }
 
 /// Whoever runs the tests may ignore signals (`nohup`, a shell's `&`), which what they start inherits: not here, see
@@ -158,14 +111,15 @@ fn what_a_test_starts_ignores_no_signal() {
 
 #[test]
 fn nohup_outlives_its_terminal() {
-    let program = format!("trap '' HUP; exec {WEIR} recv --listen 127.0.0.1:0 --json");
-    let receiver = Going::start(&["sh", "-c", &program], "listening");
-    signal_twice(&receiver.child, Signal::SIGHUP);
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" recv --listen 127.0.0.1:0 --json", &WEIR]).stdin(Stdio::null());
+    let mut receiver = Started::saying("listening", command);
+    ask_twice(receiver.pid(), Signal::SIGHUP);
     // A hangup that counted would be the first request to end, and this one the same: it is the first.
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let to = receiver.line.rsplit(' ').next().unwrap().trim();
+    let line = receiver.line("listening");
+    let to = line.rsplit(' ').next().unwrap();
     // Message 0 of session 3, 16 bytes, as the documented layout has it.
     socket.send_to(&[0xa7, 0x20, 0, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], to).unwrap();
-    kill(Pid::from_raw(receiver.child.id() as i32), Signal::SIGTERM).unwrap();
-    assert_eq!(receiver.json()["sessions"][0]["received"], 1);
+    assert_eq!(receiver.end().json()["sessions"][0]["received"], 1);
 }

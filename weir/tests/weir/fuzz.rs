@@ -63,7 +63,7 @@ fn readers() -> BTreeSet<String> {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             let name = path.strip_prefix(root()).unwrap().to_str().unwrap().to_owned();
-            let is_test = name.contains("/tests") || name.ends_with("/foreign.rs");
+            let is_test = ["/tests", "/testbed/", "/foreign.rs"].iter().any(|part| name.contains(part));
             if path.is_dir() && !is_test {
                 folders.push(path);
             } else if name.contains("/src/") && name.ends_with(".rs") && !is_test {

@@ -5,15 +5,17 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ipnet::IpNet;
 use weir_kernel::counters::{Snmp, snmp};
 use weir_kernel::links::{MacAddress, Netlink};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
+pub(super) use weir_testbed::await_that;
 use weir_testbed::network::{self, Switch};
+
+use crate::WEIR;
 
 /// A host with one interface, `eth0`, of MTU 1500, without a route to anywhere but its switch.
 pub(super) struct Host {
@@ -54,7 +56,7 @@ impl Host {
     pub(super) fn switch_asks(&self, shell: &Path) {
         let script =
             "cd /sys/class/net/br0/bridge; echo 10 > multicast_query_response_interval; echo 1 > multicast_querier";
-        let program = Program::below(Path::new(env!("CARGO_BIN_EXE_weir")), &self.switch.ns, "switch", shell);
+        let program = Program::below(Path::new(&*WEIR), &self.switch.ns, "switch", shell);
         let (status, _, stderr) =
             program.args(["-e", "-c", script]).stderr(Stdio::piped()).spawn().unwrap().output().unwrap();
         assert_eq!(status, 0, "{}", String::from_utf8_lossy(&stderr));
@@ -87,7 +89,7 @@ impl Host {
 
     /// A program of this host, to be given arguments and started. It ends with its owner.
     pub(super) fn program(&self, name: impl AsRef<std::ffi::OsStr>) -> Program<'_> {
-        Program::below(Path::new(env!("CARGO_BIN_EXE_weir")), &self.ns, self.name, name).stdin(Stdio::null())
+        Program::below(Path::new(&*WEIR), &self.ns, self.name, name).stdin(Stdio::null())
     }
 
     /// Runs a program that is to do well, and returns its standard output.
@@ -131,15 +133,5 @@ impl Host {
         let sockets = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
         let bound = sockets.filter(|fields| fields[1].rsplit(':').next() == Some(&port));
         bound.map(|fields| u64::from_str_radix(fields[4].split_once(':').unwrap().1, 16).unwrap()).collect()
-    }
-}
-
-/// Looks again and again, where the kernel or a peer has no event to wait for.
-#[track_caller]
-pub(super) fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
-    while !holds() {
-        assert!(Instant::now() < deadline, "waited in vain for {what}");
-        sleep(Duration::from_millis(2));
     }
 }

@@ -7,7 +7,6 @@ use nix::sys::socket::{setsockopt, sockopt};
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Impairments, Loss};
-use weir_testbed::turn;
 
 use crate::network::{Network, assert_sound, network, settled};
 
@@ -33,7 +32,6 @@ pub(crate) fn received(count: u64) -> impl Fn(&LinkReport) -> bool {
 
 #[test]
 fn links_come_and_go_while_others_carry() {
-    let _turn = turn();
     let (Some(steady), Some(fickle)) = (network(Path::Segments), network(Path::Segments)) else {
         return;
     };
@@ -72,7 +70,6 @@ fn links_come_and_go_while_others_carry() {
 
 #[test]
 fn what_waits_when_a_link_ends_is_in_flight() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let emulator = Emulator::spawn(network.settings()).unwrap();
     let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
@@ -91,7 +88,6 @@ fn what_waits_when_a_link_ends_is_in_flight() {
 
 #[test]
 fn packets_without_memory_are_counted() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let settings = weir_emulator::datapath::EmulatorSettings { pool_bytes: 200_000, ..network.settings() };
     let emulator = Emulator::spawn(settings).unwrap();
@@ -114,7 +110,6 @@ fn packets_without_memory_are_counted() {
 
 #[test]
 fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
-    let _turn = turn();
     let (Some(broken), Some(sound)) = (network(Path::Segments), network(Path::Segments)) else {
         return;
     };
@@ -138,7 +133,6 @@ fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
 
 #[test]
 fn membership_reports_are_control_and_never_dropped() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let emulator = Emulator::spawn(network.settings()).unwrap();
     let nothing_passes = Impairments { loss: Loss::Bernoulli(1.0), ..Default::default() };
@@ -160,7 +154,6 @@ fn membership_reports_are_control_and_never_dropped() {
 
 #[test]
 fn ending_the_emulator_ends_its_thread() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();

@@ -8,8 +8,6 @@ use weir_emulator::datapath::{Emulator, Error, Path};
 use weir_emulator::model::{Impairments, Loss, Plan, Step, Trace};
 
 use crate::links::{received, sockets};
-use weir_testbed::turn;
-
 use crate::network::{assert_sound, network, settled};
 
 /// CLOCK_MONOTONIC, ns.
@@ -20,7 +18,6 @@ fn now() -> u64 {
 
 #[test]
 fn a_step_takes_effect_once_the_clock_has_been_started() {
-    let _turn = turn();
     for path in [Path::Segments, Path::Packets] {
         let Some(network) = network(path) else { return };
         let emulator = Emulator::spawn(network.settings()).unwrap();
@@ -50,7 +47,6 @@ fn a_step_takes_effect_once_the_clock_has_been_started() {
 /// One packet a millisecond from time 0 on, none of them early.
 #[test]
 fn a_trace_lets_packets_go_at_its_times() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let emulator = Emulator::spawn(network.settings()).unwrap();
     let trace = Some(Arc::new(Trace::parse("1").unwrap()));

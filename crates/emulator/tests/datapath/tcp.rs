@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use weir_emulator::datapath::{Emulator, Path};
 use weir_emulator::model::{Alteration, Alterations, Impairments, Loss, QueueLimit, Rate, Reorder};
-use weir_testbed::turn;
 
 use crate::network::{Network, assert_sound, network, settled};
 
@@ -42,7 +41,6 @@ fn tcp(network: &Network, to: IpAddr, data: &[u8]) -> (Vec<u8>, Duration) {
 }
 
 fn tcp_is_byte_exact(impairments: &Impairments) {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let data = contents(8 << 20);
     for to in [network.b.v4, network.b.v6] {

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -11,7 +10,6 @@ use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{
     Alteration, Alterations, Distribution, Impairments, Loss, Order, QueueLimit, Rate, Reorder, Variation,
 };
-use weir_testbed::turn;
 
 use crate::network::{Network, assert_sound, network, settled};
 
@@ -110,7 +108,16 @@ fn sorted_numbers(arrivals: &[Arrival]) -> Vec<u32> {
 
 #[test]
 fn both_paths_lose_the_same_segments_and_change_none() {
-    let _turn = turn();
+    lose_the_same(1600);
+}
+
+#[test]
+#[ignore = "long: 11 s"]
+fn both_paths_lose_the_same_of_many_segments() {
+    lose_the_same(6400);
+}
+
+fn lose_the_same(count: u32) {
     let impairments = Impairments {
         loss: Loss::GilbertElliott { to_bad: 0.02, to_good: 0.3, good: 0.001, bad: 0.9 },
         delay: Duration::from_millis(2),
@@ -123,13 +130,13 @@ fn both_paths_lose_the_same_segments_and_change_none() {
     for (path, burst) in [(Path::Segments, 64), (Path::Packets, 64), (Path::Segments, 7), (Path::Segments, 1)] {
         let Some(network) = network(path) else { return };
         for to in [network.b.v4, network.b.v6] {
-            let (arrivals, report) = send(&network, to, &impairments, 6400, burst, Duration::from_micros(500));
+            let (arrivals, report) = send(&network, to, &impairments, count, burst, Duration::from_micros(500));
             assert!(arrivals.iter().all(|a| a.1), "contents changed on {path:?}");
             let ledger = report.forward.ledger;
             assert!(ledger.lost > 0 && ledger.duplicated > 0);
             assert_eq!(ledger.delivered - ledger.control, arrivals.len() as u64, "all that left arrived");
             if path == Path::Segments && burst == 64 {
-                assert!(ledger.frames_received < 6400 / 32, "super-packets stay together: {ledger:?}");
+                assert!(ledger.frames_received < u64::from(count) / 32, "super-packets stay together: {ledger:?}");
             }
             let drops = report.forward.drops.into_iter().find(|d| d.flow.protocol == Some(17)).unwrap();
             assert!(drops.complete);
@@ -162,14 +169,13 @@ fn both_paths_lose_the_same_segments_and_change_none() {
         // The list speaks of the datagrams by their place in the flow, which is their number.
         let mut arrived = first.4.clone();
         arrived.dedup();
-        let expected: Vec<u32> = (0..6400).filter(|&n| first.3.binary_search(&u64::from(n)).is_err()).collect();
+        let expected: Vec<u32> = (0..count).filter(|&n| first.3.binary_search(&u64::from(n)).is_err()).collect();
         assert_eq!(arrived, expected);
     }
 }
 
 #[test]
 fn a_planned_list_of_losses_is_kept_to_the_letter() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let list = vec![0, 1, 5, 63, 64, 65, 127, 300, 999];
     let impairments = Impairments { loss: Loss::List(list.clone()), ..Default::default() };
@@ -182,81 +188,50 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
 
 #[test]
 fn corrupted_datagrams_fail_their_checksum() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let impairments = Impairments { alterations: Alterations::only(Alteration::Corrupt, 0.1), ..Default::default() };
     for (to, protocol) in [(network.b.v4, "Udp"), (network.b.v6, "Udp6")] {
         for burst in [1, 50] {
             let errors = || network.b.counter(protocol, "InErrors") + network.b.counter(protocol, "NoPorts");
             let before = errors();
-            let (arrivals, report) = send(&network, to, &impairments, 2000, burst, PAUSE);
+            let (arrivals, report) = send(&network, to, &impairments, 1000, burst, PAUSE);
             let corrupted = report.forward.ledger.altered[Alteration::Corrupt];
-            assert!(corrupted > 100);
+            assert!(corrupted > 50);
             assert!(arrivals.iter().all(|a| a.1), "a flipped bit went unnoticed");
-            assert_eq!(arrivals.len() as u64, 2000 - corrupted);
+            assert_eq!(arrivals.len() as u64, 1000 - corrupted);
             assert_eq!(errors() - before, corrupted);
         }
     }
 }
 
-#[test]
-fn a_shaped_link_carries_its_rate() {
-    let _turn = turn();
-    let Some(network) = network(Path::Segments) else { return };
+/// The time that the whole takes, in times of what it takes at that rate.
+fn at_a_rate() -> Option<f64> {
+    let network = network(Path::Segments)?;
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
-    let queue = QueueLimit::Unlimited;
-    let impairments = Impairments { rate: Some(rate), queue, ..Default::default() };
-    let ratio = || {
-        let (arrivals, _) = send(&network, network.b.v4, &impairments, 3200, 64, PAUSE);
-        assert_eq!(sorted_numbers(&arrivals), (0..3200).collect::<Vec<_>>());
-        let took = arrivals.last().unwrap().2 - arrivals[0].2;
-        let nominal = f64::from(3200 * (SIZE as u32 + 28) * 8) / 100e6;
-        took.as_secs_f64() / nominal
-    };
-    in_a_quiet_moment("times the nominal duration", ratio, |ratio| (0.98..1.02).contains(ratio));
+    let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Unlimited, ..Default::default() };
+    let (arrivals, _) = send(&network, network.b.v4, &impairments, 3200, 64, PAUSE);
+    assert_eq!(sorted_numbers(&arrivals), (0..3200).collect::<Vec<_>>());
+    let began = arrivals[0].2 - arrivals[0].3;
+    // The first of them has not to wait.
+    let nominal = f64::from(3199 * (SIZE as u32 + 28) * 8) / 100e6;
+    Some((arrivals.last().unwrap().2 - began).as_secs_f64() / nominal)
 }
 
-/// Measures until it is as it should be. A busy machine keeps whoever looks at the clock waiting: what is wrong counts in
-/// quiet moments alone, and some of those may be wrong, too.
-fn in_a_quiet_moment<T: std::fmt::Debug>(what: &str, mut measure: impl FnMut() -> T, is_good: impl Fn(&T) -> bool) {
-    let start = Instant::now();
-    let mut wrong = Vec::new();
-    while start.elapsed() < Duration::from_secs(30) {
-        let (measured, is_quiet) = beside_a_clock(&mut measure);
-        if is_good(&measured) {
-            return;
-        }
-        if is_quiet {
-            wrong.push(measured);
-            assert!(wrong.len() < 5, "{what}: {wrong:?}");
-        }
-    }
-    eprintln!("skipped: {what}: the machine was never quiet");
+#[test]
+fn a_shaped_link_carries_no_more_than_its_rate() {
+    let Some(ratio) = at_a_rate() else { return };
+    assert!(ratio >= 1.0, "{ratio}");
 }
 
-/// Does the work beside a thread that wakes every millisecond; whether that one was always in time.
-fn beside_a_clock<T>(work: impl FnOnce() -> T) -> (T, bool) {
-    const APART: Duration = Duration::from_millis(1);
-    let ends = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let clock = scope.spawn(|| {
-            let mut longest = Duration::ZERO;
-            while !ends.load(Ordering::Relaxed) {
-                let before = Instant::now();
-                std::thread::sleep(APART);
-                longest = longest.max(before.elapsed());
-            }
-            longest
-        });
-        let done = work();
-        ends.store(true, Ordering::Relaxed);
-        (done, clock.join().unwrap() < 2 * APART)
-    })
+#[test]
+#[ignore = "long: 1 s, on a quiet machine"]
+fn a_shaped_link_carries_its_rate() {
+    let Some(ratio) = at_a_rate() else { return };
+    assert!(ratio < 1.02, "{ratio}");
 }
 
 #[test]
 fn a_full_queue_drops_and_counts() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Packets(100), ..Default::default() };
@@ -266,29 +241,35 @@ fn a_full_queue_drops_and_counts() {
     assert_eq!(arrivals.len() as u64 + ledger.queue_dropped, 640);
 }
 
-#[test]
-fn packets_take_the_delay_and_hardly_longer() {
-    let _turn = turn();
-    let Some(network) = network(Path::Segments) else { return };
+/// How late packets are in the median: as their receiver sees it, and by the emulator's own account.
+fn late_behind_a_delay() -> Option<[Duration; 2]> {
+    let network = network(Path::Segments)?;
     let delay = Duration::from_micros(5037);
     let impairments = Impairments { delay, ..Default::default() };
-    let medians = || {
-        let (arrivals, report) = send(&network, network.b.v4, &impairments, 400, 1, Duration::from_micros(900));
-        assert_eq!(arrivals.len(), 400);
-        let mut took: Vec<Duration> = arrivals.iter().map(|a| a.3).collect();
-        took.sort_unstable();
-        assert!(took[0] >= delay, "{:?} is early", took[0]);
-        let lateness = &report.forward.lateness;
-        assert_eq!(lateness.len(), report.forward.ledger.frames_delivered);
-        [took[200] - delay, Duration::from_nanos(lateness.value_at_quantile(0.5))]
-    };
-    let soon = Duration::from_millis(1);
-    in_a_quiet_moment("late in the median", medians, |medians| medians.iter().all(|&late| late < soon));
+    let (arrivals, report) = send(&network, network.b.v4, &impairments, 400, 1, Duration::from_micros(900));
+    assert_eq!(arrivals.len(), 400);
+    let mut took: Vec<Duration> = arrivals.iter().map(|a| a.3).collect();
+    took.sort_unstable();
+    assert!(took[0] >= delay, "{:?} is early", took[0]);
+    let lateness = &report.forward.lateness;
+    assert_eq!(lateness.len(), report.forward.ledger.frames_delivered);
+    Some([took[200] - delay, Duration::from_nanos(lateness.value_at_quantile(0.5))])
+}
+
+#[test]
+fn packets_take_the_delay() {
+    late_behind_a_delay();
+}
+
+#[test]
+#[ignore = "long: 1 s, on a quiet machine"]
+fn packets_take_hardly_longer_than_the_delay() {
+    let Some(medians) = late_behind_a_delay() else { return };
+    assert!(medians.iter().all(|&late| late < Duration::from_millis(1)), "{medians:?}");
 }
 
 #[test]
 fn variation_reorders_only_where_it_may() {
-    let _turn = turn();
     let Some(network) = network(Path::Segments) else { return };
     for (order, expect_sorted) in [(Order::Keep, true), (Order::Reorder, false)] {
         let distribution = Distribution::Uniform(Duration::from_millis(5));

@@ -326,22 +326,13 @@ mod tests {
     use std::fs;
     use std::net::UdpSocket;
 
+    use weir_testbed::await_that;
     use weir_testbed::network::cable;
 
     use super::*;
     use crate::drops::Reason;
     use crate::ledger::DestinationCount;
     use crate::sockets::Sockets;
-
-    /// Waits for at most 20 seconds.
-    #[track_caller]
-    fn await_that(mut what: impl FnMut() -> bool) {
-        let start = Instant::now();
-        while !what() {
-            assert!(start.elapsed() < Duration::from_secs(20));
-            thread::sleep(Duration::from_millis(10));
-        }
-    }
 
     fn of(workers: &Workers) -> DestinationCount {
         workers.ledger().destinations.remove(0)
@@ -361,17 +352,19 @@ mod tests {
         let send = || assert_eq!(source.send_to(b"x", "127.0.0.1:5000").unwrap(), 1);
         send();
         let mut hops = NextHops::open().unwrap();
-        await_that(|| hops.neighbours().unwrap().values().any(|state| *state == Neighbour::Failed));
+        await_that("the neighbour to fail", || {
+            hops.neighbours().unwrap().values().any(|state| *state == Neighbour::Failed)
+        });
         // Looks enough to see twice that the socket has nothing left to send.
         for _ in 0..10 {
             send();
             workers.look();
             thread::sleep(Duration::from_millis(100));
         }
-        await_that(|| of(&workers).copies.datagrams == 11);
+        await_that("all to be asked for", || of(&workers).copies.datagrams == 11);
         assert_eq!((of(&workers).sent.datagrams, of(&workers).queued), (0, 11));
         neighbours.refresh(&workers);
-        await_that(|| of(&workers).drops[Reason::Unreachable] == 11);
+        await_that("all to be told as lost", || of(&workers).drops[Reason::Unreachable] == 11);
         assert_eq!(of(&workers).sent.datagrams, 0);
         workers.stop(Duration::ZERO);
     }

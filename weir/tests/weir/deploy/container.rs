@@ -1,17 +1,12 @@
 //! The static binary and the container around it.
 
 use std::fs;
-use std::io::Write;
 use std::net::{TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::{Command, Stdio};
 
 use nix::unistd::geteuid;
-use weir_kernel::links::Netlink;
-use weir_kernel::namespaces::NetNs;
-use weir_testbed::{program, skip};
+use weir_testbed::{Ended, PATIENCE, Started, await_that, http, network, program, skip};
 
 use super::{assert_flags_exist, ports, read};
 
@@ -111,9 +106,9 @@ impl Buildah {
     }
 
     fn run(&self, arguments: &[&str]) -> String {
-        let Output { status, stdout, stderr } = self.command(arguments).output().unwrap();
-        assert!(status.success(), "buildah {arguments:?}: {}", String::from_utf8_lossy(&stderr));
-        String::from_utf8(stdout).unwrap()
+        let Ended { status, stdout, stderr } = Ended::of(&mut self.command(arguments));
+        assert_eq!(status, Some(0), "buildah {arguments:?}: {stderr}");
+        stdout
     }
 }
 
@@ -125,17 +120,8 @@ impl Drop for Buildah {
     }
 }
 
-/// Ended when dropped, with what it started.
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = nix::sys::signal::kill(nix::unistd::Pid::from_raw(self.0.id() as i32), nix::sys::signal::SIGTERM);
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
+#[ignore = "long: a container"]
 fn the_image_is_built_from_scratch_and_copies_datagrams() {
     let Some(dist) = dist() else { return };
     let Some(buildah) = program("buildah") else { return };
@@ -157,18 +143,18 @@ fn the_image_is_built_from_scratch_and_copies_datagrams() {
     let config = &image["OCIv1"]["config"];
     assert_eq!((&config["User"], &config["Entrypoint"]), (&"65532:65532".into(), &serde_json::json!(["/weir"])));
 
-    let ns = NetNs::create().unwrap();
-    Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-    let sink = ns.run(|| UdpSocket::bind("127.0.0.1:9999").unwrap()).unwrap();
-    sink.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    let (listener, admin) = ports(&read("container/tee.toml"));
-    let (listen, admin) = (format!("0.0.0.0:{listener}"), format!("127.0.0.1:{admin}"));
-    let tee = ["tee", "--listen", &listen, "--to", "127.0.0.1:9999", "--admin", &admin];
-    let mut command = buildah.command(&[&["run", "--isolation", "chroot", "tee", "--", "/weir"][..], &tee].concat());
-    let running = Running(ns.run(|| command.stderr(Stdio::inherit()).spawn().unwrap()).unwrap());
-
-    ns.run(|| {
-        await_ready(&admin);
+    network::on_loopback(|| {
+        let sink = UdpSocket::bind("127.0.0.1:9999").unwrap();
+        sink.set_read_timeout(Some(PATIENCE)).unwrap();
+        let (listener, admin) = ports(&read("container/tee.toml"));
+        let (listen, admin) = (format!("0.0.0.0:{listener}"), format!("127.0.0.1:{admin}"));
+        let tee = ["tee", "--listen", &listen, "--to", "127.0.0.1:9999", "--admin", &admin];
+        let command = buildah.command(&[&["run", "--isolation", "chroot", "tee", "--", "/weir"][..], &tee].concat());
+        let mut running = Started::spawn(command);
+        // The program tells nobody else when it listens.
+        await_that("it to be ready", || {
+            TcpStream::connect(&admin).is_ok() && http::get(&admin[..], "/readyz").status == 200
+        });
         let source = UdpSocket::bind("127.0.0.1:0").unwrap();
         for payload in [&b"first"[..], b"", b"third"] {
             source.send_to(payload, ("127.0.0.1", listener)).unwrap();
@@ -176,24 +162,6 @@ fn the_image_is_built_from_scratch_and_copies_datagrams() {
             let length = sink.recv(&mut bytes).unwrap();
             assert_eq!(&bytes[..length], payload);
         }
-    })
-    .unwrap();
-    drop(running);
-}
-
-/// Until `/readyz` says so. The program tells nobody else when it listens.
-fn await_ready(admin: &str) {
-    let start = Instant::now();
-    loop {
-        assert!(start.elapsed() < Duration::from_secs(20), "not ready");
-        if let Ok(mut stream) = TcpStream::connect(admin) {
-            stream.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").unwrap();
-            let mut answer = String::new();
-            let read = std::io::Read::read_to_string(&mut stream, &mut answer);
-            if read.is_ok() && answer.starts_with("HTTP/1.0 200") {
-                return;
-            }
-        }
-        thread::yield_now();
-    }
+        running.end();
+    });
 }

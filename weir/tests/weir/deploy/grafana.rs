@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,100 +10,106 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_testbed::turn;
+use weir_testbed::{Started, await_that, http};
 
 use super::{path, read};
-use crate::network::await_that;
-use crate::service::{Machine, PATIENCE, Service, weir};
+use crate::service::Machine;
 use crate::sflow::known_agent::{DROPPED, FRAMES, HOST_GROWTH, IN_OCTETS, LENGTH, OUT_OCTETS, SPEED, speak};
+use crate::weir;
 
-#[test]
-fn every_panel_shows_what_is_true() {
-    let Some(prometheus) = weir_testbed::program("prometheus") else { return };
-    let _turn = turn();
-    let Some(machine) = Machine::new() else { return };
-    let start = |arguments: &[&str]| Service::start(&machine, weir(arguments));
-    let directory = tempfile::tempdir().unwrap();
-    let at = |name: &str| directory.path().join(name);
-    std::fs::write(at("tee.toml"), TEE_CONFIG).unwrap();
-    let sflow = read("systemd/sflow.toml").replace("/var/lib/weir-sflow/state", at("state").to_str().unwrap());
-    std::fs::write(at("sflow.toml"), sflow + PROTECT).unwrap();
-    let _tee = start(&["tee", "-c", at("tee.toml").to_str().unwrap()]);
-    let _sflow = start(&["sflow", "serve", "-c", at("sflow.toml").to_str().unwrap()]);
-    let mut watch = weir(&["loss", "watch", "--json", "--admin", "127.0.0.1:9515"]);
-    watch.stdout(Stdio::null());
-    let _loss = Service::start(&machine, watch);
-    // One socket reads what the tee sends, another is full: so that there are losses.
-    let (sink, full, source) = (machine.udp(SINK), machine.udp(FULL), machine.udp("127.0.0.1:0"));
-    for file in [
-        "weir-tee.rules.yaml",
-        "weir-loss.rules.yaml",
-        "weir-sflow.rules.yaml",
-        "weir-network.rules.yaml",
-        "weir-protect.rules.yaml",
-    ] {
-        std::fs::write(at(file), read(&format!("prometheus/{file}"))).unwrap();
-    }
-    // As it ships, but for the time that it takes.
-    let config = read("prometheus/prometheus.yml").replace("15s", "1s").replace("t: [\"15\"]", "t: [\"2\"]");
-    std::fs::write(at("prometheus.yml"), config).unwrap();
-    let mut command = Command::new(prometheus);
-    command.arg(format!("--config.file={}", at("prometheus.yml").display()));
-    command.arg(format!("--storage.tsdb.path={}", at("data").display()));
-    command.arg(format!("--web.listen-address={PROMETHEUS}")).stdin(Stdio::null()).stderr(Stdio::piped());
-    let _prometheus = Scraper::start(&machine, command);
+/// Rates over seconds are judged.
+mod alone {
+    use super::*;
 
-    let silent = AtomicBool::new(false);
-    let is_silent = || silent.load(Ordering::Relaxed);
-    thread::scope(|scope| {
-        scope.spawn(|| speak(&machine.udp("127.0.0.1:0"), address("127.0.0.1:6343"), is_silent));
-        scope.spawn(|| send(&source, is_silent));
-        scope.spawn(|| receive(&sink, is_silent));
-        let _silence = Silence(&silent);
-        let (mut panels, mut said) = (0, BTreeMap::new());
-        for file in dashboards() {
-            let board: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
-            for variable in board["templating"]["list"].as_array().unwrap() {
-                if let Some(query) = variable["query"]["query"].as_str() {
-                    let (series, label) = of_variable(query);
-                    await_that(query, || !ask(&machine, &format!("count by ({label}) ({series})")).is_empty());
-                }
-            }
-            for panel in board["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
-                panels += 1;
-                for target in panel["targets"].as_array().unwrap() {
-                    let name = format!("{}: {}", board["title"].as_str().unwrap(), panel["title"].as_str().unwrap());
-                    let query = in_force(target["expr"].as_str().unwrap());
-                    await_that(&format!("{name}: {query}"), || !ask(&machine, &query).is_empty());
-                    let letter = target["refId"].as_str().unwrap();
-                    said.insert(format!("{name} {letter}"), query);
-                }
-            }
+    #[test]
+    #[ignore = "long: 8 s"]
+    fn every_panel_shows_what_is_true() {
+        let Some(prometheus) = weir_testbed::program("prometheus") else { return };
+        let Some(machine) = Machine::new() else { return };
+        let start = |arguments: &[&str]| machine.start(weir(arguments));
+        let directory = tempfile::tempdir().unwrap();
+        let at = |name: &str| directory.path().join(name);
+        std::fs::write(at("tee.toml"), TEE_CONFIG).unwrap();
+        let sflow = read("systemd/sflow.toml").replace("/var/lib/weir-sflow/state", at("state").to_str().unwrap());
+        std::fs::write(at("sflow.toml"), sflow + PROTECT).unwrap();
+        let _tee = start(&["tee", "-c", at("tee.toml").to_str().unwrap()]);
+        let _sflow = start(&["sflow", "serve", "-c", at("sflow.toml").to_str().unwrap()]);
+        let watch = weir(&["loss", "watch", "--json", "--admin", "127.0.0.1:9515"]);
+        let _loss = machine.run(|| Started::quiet(watch));
+        // One socket reads what the tee sends, another is full: so that there are losses.
+        let (sink, full, source) = (machine.udp(SINK), machine.udp(FULL), machine.udp("127.0.0.1:0"));
+        for file in [
+            "weir-tee.rules.yaml",
+            "weir-loss.rules.yaml",
+            "weir-sflow.rules.yaml",
+            "weir-network.rules.yaml",
+            "weir-protect.rules.yaml",
+        ] {
+            std::fs::write(at(file), read(&format!("prometheus/{file}"))).unwrap();
         }
-        assert!(panels > 60, "{panels}");
-        // What is known by arithmetic; the smoothing of flows has to be over.
-        for (panel, truth, within) in truths() {
-            let query = said.get(panel).unwrap_or_else(|| panic!("{panel}: {:#?}", said.keys()));
-            await_that(&format!("{panel}: {query}, to be {truth}: {:?}", ask(&machine, query)), || {
-                ask(&machine, query).iter().any(|value| (value - truth).abs() <= within * truth)
+        // As it ships, but for the time that it takes.
+        let config = read("prometheus/prometheus.yml").replace("15s", "1s").replace("t: [\"15\"]", "t: [\"2\"]");
+        std::fs::write(at("prometheus.yml"), config).unwrap();
+        let mut command = Command::new(prometheus);
+        command.arg(format!("--config.file={}", at("prometheus.yml").display()));
+        command.arg(format!("--storage.tsdb.path={}", at("data").display()));
+        command.arg(format!("--web.listen-address={PROMETHEUS}")).stdin(Stdio::null());
+        let _prometheus = machine.run(|| Started::saying("Server is ready", command));
+
+        let silent = AtomicBool::new(false);
+        let is_silent = || silent.load(Ordering::Relaxed);
+        thread::scope(|scope| {
+            scope.spawn(|| speak(&machine.udp("127.0.0.1:0"), address("127.0.0.1:6343"), is_silent));
+            scope.spawn(|| send(&source, is_silent));
+            scope.spawn(|| receive(&sink, is_silent));
+            let _silence = Silence(&silent);
+            let (mut panels, mut said) = (0, BTreeMap::new());
+            for file in dashboards() {
+                let board: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+                for variable in board["templating"]["list"].as_array().unwrap() {
+                    if let Some(query) = variable["query"]["query"].as_str() {
+                        let (series, label) = of_variable(query);
+                        await_that(query, || !ask(&machine, &format!("count by ({label}) ({series})")).is_empty());
+                    }
+                }
+                for panel in board["panels"].as_array().unwrap().iter().filter(|panel| panel["type"] != "row") {
+                    panels += 1;
+                    for target in panel["targets"].as_array().unwrap() {
+                        let name =
+                            format!("{}: {}", board["title"].as_str().unwrap(), panel["title"].as_str().unwrap());
+                        let query = in_force(target["expr"].as_str().unwrap());
+                        await_that(&format!("{name}: {query}"), || !ask(&machine, &query).is_empty());
+                        let letter = target["refId"].as_str().unwrap();
+                        said.insert(format!("{name} {letter}"), query);
+                    }
+                }
+            }
+            assert!(panels > 60, "{panels}");
+            // What is known by arithmetic; the smoothing of flows has to be over.
+            for (panel, truth, within) in truths() {
+                let query = said.get(panel).unwrap_or_else(|| panic!("{panel}: {:#?}", said.keys()));
+                await_that(&format!("{panel}: {query}, to be {truth}: {:?}", ask(&machine, query)), || {
+                    ask(&machine, query).iter().any(|value| (value - truth).abs() <= within * truth)
+                });
+            }
+            await_that("every rule to have been evaluated", || {
+                let rules = get(&machine, "/api/v1/rules");
+                let groups = rules["data"]["groups"].as_array().unwrap().clone();
+                let rules: Vec<Value> =
+                    groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect();
+                let bad: Vec<&Value> = rules.iter().filter(|rule| rule["health"] == "err").collect();
+                assert!(bad.is_empty(), "{bad:#?}");
+                rules.len() > 30 && rules.iter().all(|rule| rule["health"] == "ok")
             });
-        }
-        await_that("every rule to have been evaluated", || {
-            let rules = get(&machine, "/api/v1/rules");
-            let groups = rules["data"]["groups"].as_array().unwrap().clone();
-            let rules: Vec<Value> =
-                groups.iter().flat_map(|group| group["rules"].as_array().unwrap().clone()).collect();
-            let bad: Vec<&Value> = rules.iter().filter(|rule| rule["health"] == "err").collect();
-            assert!(bad.is_empty(), "{bad:#?}");
-            rules.len() > 30 && rules.iter().all(|rule| rule["health"] == "ok")
+            for record in ["agent:sflow_ifinoctets:sum", "interface:sflow_utilization:max", "agent:sflow_discards:sum"]
+            {
+                await_that(record, || !ask(&machine, record).is_empty());
+            }
+            let alerts = "ALERTS{alertname=\"WeirSocketDrops\"} or ALERTS{alertname=\"WeirDatagramsLost\"}";
+            await_that("a full socket to be an alert", || !ask(&machine, alerts).is_empty());
         });
-        for record in ["agent:sflow_ifinoctets:sum", "interface:sflow_utilization:max", "agent:sflow_discards:sum"] {
-            await_that(record, || !ask(&machine, record).is_empty());
-        }
-        let alerts = "ALERTS{alertname=\"WeirSocketDrops\"} or ALERTS{alertname=\"WeirDatagramsLost\"}";
-        await_that("a full socket to be an alert", || !ask(&machine, alerts).is_empty());
-    });
-    drop(full);
+        drop(full);
+    }
 }
 
 /// What a panel's query has among its values, and within what share.
@@ -155,15 +160,7 @@ fn ask(machine: &Machine, query: &str) -> Vec<f64> {
 }
 
 fn get(machine: &Machine, path: &str) -> Value {
-    machine.run(|| {
-        let mut stream = TcpStream::connect(PROMETHEUS).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        write!(stream, "GET {path} HTTP/1.0\r\n\r\n").unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-        serde_json::from_str(body).unwrap_or_else(|error| panic!("{path}: {error}: {answer}"))
-    })
+    machine.run(|| http::get(PROMETHEUS, path).json())
 }
 
 fn dashboards() -> Vec<std::path::PathBuf> {
@@ -193,29 +190,6 @@ fn receive(sink: &UdpSocket, silent: impl Fn() -> bool) {
 
 fn address(text: &str) -> SocketAddr {
     text.parse().unwrap()
-}
-
-/// Prometheus; killed when dropped.
-struct Scraper(std::process::Child);
-
-impl Scraper {
-    fn start(machine: &Machine, mut command: Command) -> Self {
-        let mut child = machine.run(move || command.spawn().unwrap());
-        let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map_while(Result::ok);
-        let mut said = Vec::new();
-        while !said.last().is_some_and(|line: &String| line.contains("Server is ready")) {
-            said.push(lines.next().unwrap_or_else(|| panic!("{said:#?}")));
-        }
-        thread::spawn(move || lines.for_each(drop));
-        Self(child)
-    }
-}
-
-impl Drop for Scraper {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 struct Silence<'a>(&'a AtomicBool);

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::service::weir;
+use weir_testbed::Ended;
+
+use crate::weir;
 
 /// A file below `deploy/`.
 fn path(name: &str) -> PathBuf {
@@ -38,11 +40,10 @@ fn check_of(service: &[&str], config: &str) -> toml::Table {
         config = config.replace(folder, state.to_str().unwrap());
     }
     fs::write(&file, &config).unwrap();
-    let output = weir(&[service, &["-c", file.to_str().unwrap(), "--check"]].concat()).output().unwrap();
-    let stderr = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success() && stderr.is_empty(), "{config}\n{stderr}");
+    let checked = Ended::of(&mut weir(&[service, &["-c", file.to_str().unwrap(), "--check"]].concat()));
+    assert!(checked.status == Some(0) && checked.stderr.is_empty(), "{config}\n{}", checked.stderr);
     // What it prints is a configuration, too.
-    String::from_utf8(output.stdout).unwrap().parse().unwrap()
+    checked.stdout.parse().unwrap()
 }
 
 /// Port of the one listener, and of `/metrics`.
@@ -56,10 +57,9 @@ fn ports(config: &str) -> (u16, u16) {
 /// Whether the command that these arguments begin with has every flag among them.
 fn assert_flags_exist(arguments: &[&str]) {
     let command: Vec<&str> = arguments.iter().copied().take_while(|argument| !argument.starts_with('-')).collect();
-    let help = weir(&command).arg("--help").env("COLUMNS", "100").output().unwrap();
-    assert!(help.status.success() && !command.is_empty(), "{arguments:?}");
-    let help = String::from_utf8(help.stdout).unwrap();
-    let known: BTreeSet<&str> = help.split([' ', ',', '\n']).filter(|word| word.starts_with('-')).collect();
+    let help = Ended::of(weir(&command).arg("--help").env("COLUMNS", "100"));
+    assert!(help.status == Some(0) && !command.is_empty(), "{arguments:?}");
+    let known: BTreeSet<&str> = help.stdout.split([' ', ',', '\n']).filter(|word| word.starts_with('-')).collect();
     for flag in arguments.iter().filter(|argument| argument.starts_with('-')) {
         assert!(known.contains(flag.split('=').next().unwrap()), "{flag} of {arguments:?}: {known:?}");
     }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use weir_testbed::program;
 
 use super::{RECORDER, STATE, assert_flags_exist, check, check_of, read};
+use crate::WEIR;
 
 /// The values of a key, in all sections.
 fn values(unit: &str, key: &str) -> Vec<String> {
@@ -177,7 +178,7 @@ fn systemd_accepts_the_units_and_finds_them_hardened() {
     let dir = tempfile::tempdir().unwrap();
     let copy = |name: &str| {
         // The program is not installed under its name here.
-        let unit = read(&format!("systemd/{name}")).replace("/usr/bin/weir ", concat!(env!("CARGO_BIN_EXE_weir"), " "));
+        let unit = read(&format!("systemd/{name}")).replace("/usr/bin/weir ", &format!("{} ", *WEIR));
         fs::write(dir.path().join(name), unit).unwrap();
         dir.path().join(name).to_str().unwrap().to_owned()
     };

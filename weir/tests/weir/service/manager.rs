@@ -1,15 +1,17 @@
 //! A service manager starts, watches, reloads and stops a tee, and passes it sockets.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, RawFd};
 use std::process::{Command, Stdio};
 
 use nix::fcntl::{FcntlArg, fcntl};
 use nix::sys::signal::Signal;
+use weir_testbed::{Ended, PATIENCE, Started};
 
-use super::{ADMIN, LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
+use super::{ADMIN, LISTEN, Machine, SINK, address, pass};
+use crate::{WEIR, weir};
 
 #[test]
 fn it_is_told_of_start_reload_and_end() {
@@ -18,20 +20,20 @@ fn it_is_told_of_start_reload_and_end() {
     let file = dir.path().join("tee.toml");
     let config = format!("[[listener]]\naddress = \"{LISTEN}\"\n[[destination]]\nto = \"{SINK}\"\n");
     fs::write(&file, &config).unwrap();
-    let mut tee = Service::start(&machine, weir(&["tee", "-c", file.to_str().unwrap()]));
+    let mut tee = machine.start(weir(&["tee", "-c", file.to_str().unwrap()]));
 
     for text in [config.replace("5515", "5516"), "listen = 1".into()] {
         fs::write(&file, text).unwrap();
         tee.signal(Signal::SIGHUP);
-        let told = tee.hear();
+        let told = tee.notified();
         let micros = told.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").unwrap().trim_end();
         assert!(micros.parse::<u64>().unwrap() > 0);
         // Whether the file was good or not, the reload is over and the service goes on.
-        assert!(tee.hear().starts_with("READY=1\n"));
+        assert!(tee.notified().starts_with("READY=1\n"));
     }
     tee.signal(Signal::SIGTERM);
-    assert!(tee.hear().starts_with("STOPPING=1\n"));
-    assert!(tee.child.wait().unwrap().success());
+    assert!(tee.notified().starts_with("STOPPING=1\n"));
+    assert_eq!(tee.wait().status, Some(0));
 }
 
 #[test]
@@ -39,11 +41,11 @@ fn it_hears_of_progress() {
     let Some(machine) = Machine::new() else { return };
     let mut command = weir(&["tee", "--listen", LISTEN, "--to", SINK]);
     command.env("WATCHDOG_USEC", "2000000").env_remove("WATCHDOG_PID");
-    let mut tee = Service::start(&machine, command);
+    let mut tee = machine.start(command);
     for _ in 0..3 {
-        while tee.hear() != "WATCHDOG=1\n" {}
+        while tee.notified() != "WATCHDOG=1\n" {}
     }
-    assert!(tee.end().success());
+    assert_eq!(tee.end().status, Some(0));
 }
 
 /// A descriptor by its number, closed when dropped.
@@ -69,8 +71,7 @@ fn passing(arguments: &[&str], sockets: &[&dyn AsFd], names: &str) -> (Command, 
         moves.collect::<Vec<_>>().join(" ")
     );
     let mut command = Command::new("bash");
-    command.args(["-c", &script, WEIR]).args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.args(["-c", &script, &WEIR]).args(arguments).stdin(Stdio::null());
     (command, copies)
 }
 
@@ -93,14 +94,14 @@ fn passed_sockets_keep_what_came_before_the_start() {
         // The manager holds the sockets: what comes while the service is away waits in them.
         let arguments = ["tee", "-c", file.to_str().unwrap()];
         let (command, copies) = passing(&arguments, &[&by_address, &by_name], ":flows");
-        let mut tee = Service::start(&machine, command);
+        let mut tee = machine.start(command);
         drop(copies);
         let mut bytes = [0; 100];
         let length = sink.recv(&mut bytes).unwrap();
         assert_eq!(&bytes[..length], b"early", "round {round}");
         pass(&source, address("127.0.0.1:5600"), &sink, &[b"one", b"", b"three"]);
         pass(&source, address(LISTEN), &sink, &[b"four"]);
-        assert!(tee.end().success());
+        assert_eq!(tee.end().status, Some(0));
         source.send_to(b"early", LISTEN).unwrap();
     }
 }
@@ -115,13 +116,13 @@ fn a_passed_admin_socket_answers_whoever_came_before_the_start() {
         early.write_all(b"GET /readyz HTTP/1.0\r\n\r\n").unwrap();
         let arguments = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMIN];
         let (command, copies) = passing(&arguments, &[&admin], name);
-        let mut tee = Service::start(&machine, command);
+        let mut tee = machine.start(command);
         drop(copies);
         let mut answer = String::new();
         early.read_to_string(&mut answer).unwrap();
         assert!(answer.starts_with("HTTP/1.0 200 "), "{answer}");
-        assert!(machine.get("/readyz").0.starts_with("HTTP/1.0 200 "));
-        assert!(tee.end().success());
+        assert!(machine.get("/readyz").0.contains(" 200 "));
+        assert_eq!(tee.end().status, Some(0));
     }
 }
 
@@ -132,22 +133,21 @@ fn a_watch_is_a_service_as_well() {
     let admin = machine.run(|| TcpListener::bind(ADMIN).unwrap());
     let arguments = ["loss", "watch", "--json", "--trace", "off", "--interval", "1h", "--admin", ADMIN];
     let (command, copies) = passing(&arguments, &[&admin], "admin");
-    let mut watch = Service::start(&machine, command);
+    let mut watch = machine.run(|| Started::quiet(command));
     drop(copies);
-    assert!(machine.get("/readyz").0.starts_with("HTTP/1.0 200 "));
-    let mut output = BufReader::new(watch.child.stdout.take().unwrap());
-    let mut first = String::new();
-    output.read_line(&mut first).unwrap();
+    assert!(machine.get("/readyz").0.contains(" 200 "));
+    let first = watch.next_line().unwrap();
     watch.signal(Signal::SIGUSR1);
     // Of two signals that wait the lower number is heard first.
     watch.signal(Signal::SIGTERM);
-    assert_eq!(watch.hear(), "STOPPING=1\nSTATUS=reading the last counters\n");
-    assert!(watch.child.wait().unwrap().success());
+    assert_eq!(watch.notified(), "STOPPING=1\nSTATUS=reading the last counters\n");
+    let ended = watch.wait();
+    assert_eq!(ended.status, Some(0));
     // The ledger on demand is the same snapshot once more, the last one is new.
-    let rest: Vec<String> = output.lines().map(Result::unwrap).collect();
+    let rest: Vec<&str> = ended.stdout.lines().collect();
     assert_eq!(rest.len(), 2, "{rest:?}");
-    assert_eq!(rest[0], first.trim_end());
-    assert_ne!(rest[1], first.trim_end());
+    assert_eq!(rest[0], first);
+    assert_ne!(rest[1], first);
 }
 
 #[test]
@@ -167,9 +167,8 @@ fn a_socket_that_cannot_be_taken_is_a_line() {
     for (sockets, names, expected) in cases {
         let arguments = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMIN];
         let (mut command, _copies) = passing(&arguments, sockets, names);
-        let output = machine.run(move || command.output().unwrap());
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{stderr}");
+        let Ended { status, stderr, .. } = machine.run(|| Ended::of(&mut command));
+        assert_eq!(status, Some(1), "{stderr}");
         let expected = format!("weir: socket activation: {expected}");
         assert!(stderr.starts_with(&expected) && stderr.lines().count() == 1, "{stderr}");
     }

@@ -1,16 +1,20 @@
 //! Whoever scrapes, probes or reads the log sees the same account, and cannot hurt.
 
-use std::fs::File;
-use std::io::{PipeWriter, Write, pipe};
+use std::fs::{File, OpenOptions};
+use std::io::Write;
 use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
+use std::process::{Command, Stdio};
 
-use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::fcntl::OFlag;
 use nix::sys::signal::Signal;
+use nix::sys::stat::Mode;
+use nix::unistd::mkfifo;
 use serde_json::Value;
+use weir_testbed::{Ended, Started, await_that};
 
-use crate::network::await_that;
-
-use super::{ADMIN, LISTEN, Machine, SINK, Service, address, pass, weir};
+use super::{ADMIN, LISTEN, Machine, SINK, address, pass};
+use crate::{WEIR, weir};
 
 const TEE: [&str; 7] = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMIN];
 
@@ -18,7 +22,7 @@ const TEE: [&str; 7] = ["tee", "--listen", LISTEN, "--to", SINK, "--admin", ADMI
 fn metrics_and_ledger_tell_what_passed() {
     let Some(machine) = Machine::new() else { return };
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let mut tee = Service::start(&machine, weir(&TEE));
+    let mut tee = machine.start(weir(&TEE));
     pass(&source, address(LISTEN), &sink, &[b"12345", b"", b"123"]);
     let of_listener = format!("{{listener=\"{LISTEN}\",address=\"{LISTEN}\"}}");
     let of_destination = format!("{{destination=\"{SINK}\",address=\"{SINK}\"}}");
@@ -41,80 +45,77 @@ fn metrics_and_ledger_tell_what_passed() {
     let ledger: Value = serde_json::from_str(&ledger).unwrap();
     assert_eq!(ledger["destinations"][0]["sent"], serde_json::json!({ "datagrams": 3, "bytes": 8 }));
     assert!(machine.get("/healthz").0.contains(" 200 ") && machine.get("/readyz").0.contains(" 200 "));
-    assert!(tee.end().success());
+    assert_eq!(tee.end().status, Some(0));
 }
 
 #[test]
 fn an_admin_address_that_is_taken_is_a_line() {
     let Some(machine) = Machine::new() else { return };
     let _held = machine.run(|| std::net::TcpListener::bind(ADMIN).unwrap());
-    let output = machine.run(|| weir(&TEE).output().unwrap());
+    let ended = machine.run(|| Ended::of(&mut weir(&TEE)));
     let expected = format!("weir: bind admin address {ADMIN}: address in use (another service? choose another port)\n");
-    assert_eq!((output.status.code(), String::from_utf8(output.stderr).unwrap()), (Some(1), expected));
+    assert_eq!((ended.status, ended.stderr), (Some(1), expected));
 }
 
 #[test]
 fn connections_that_say_nothing_hurt_nobody() {
     let Some(machine) = Machine::new() else { return };
-    let mut tee = Service::start(&machine, weir(&TEE));
+    let mut tee = machine.start(weir(&TEE));
     let silent: Vec<TcpStream> = machine.run(|| (0..500).map(|_| TcpStream::connect(ADMIN).unwrap()).collect());
     assert!(machine.get("/healthz").0.contains(" 200 "));
     // Far fewer than came are held.
     assert!(machine.metric("process_open_fds ") < 150.0);
-    assert!(tee.end().success());
+    assert_eq!(tee.end().status, Some(0));
     drop(silent);
+}
+
+/// A tee whose output the shell leads elsewhere, ready. `$LOG` is a pipe with a name.
+fn leading(machine: &Machine, script: &str, flags: &[&str], log: &str) -> Started {
+    let mut command = Command::new("sh");
+    command.args(["-c", script, &WEIR]).args(TEE).args(flags).env("LOG", log).stdin(Stdio::null());
+    machine.run(|| Started::quiet(command))
 }
 
 #[test]
 fn a_full_disk_for_the_log_hurts_nobody() {
     let Some(machine) = Machine::new() else { return };
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let mut command = weir(&TEE);
-    command.arg("-vv").stderr(File::options().write(true).open("/dev/full").unwrap());
-    let mut tee = Service::start(&machine, command);
+    let mut tee = leading(&machine, "exec \"$0\" \"$@\" 2>/dev/full", &["-vv"], "");
     pass(&source, address(LISTEN), &sink, &[b"one", b"two"]);
     // The log has a thread of its own.
     await_that("a line to be lost", || machine.metric("weir_log_lost_lines_total ") >= 1.0);
     assert!(machine.get("/healthz").0.contains(" 200 "));
-    assert!(tee.end().success());
-}
-
-/// A pipe that takes nothing more.
-fn fill(writer: &mut PipeWriter) {
-    let flags = OFlag::from_bits_retain(fcntl(&*writer, FcntlArg::F_GETFL).unwrap());
-    fcntl(&*writer, FcntlArg::F_SETFL(flags | OFlag::O_NONBLOCK)).unwrap();
-    while writer.write(&[b'x'; 4096]).is_ok() {}
-    fcntl(&*writer, FcntlArg::F_SETFL(flags)).unwrap();
+    assert_eq!(tee.end().status, Some(0));
 }
 
 #[test]
 fn a_log_that_nobody_reads_hurts_nobody() {
     let Some(machine) = Machine::new() else { return };
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let (reader, mut writer) = pipe().unwrap();
-    fill(&mut writer);
-    let mut command = weir(&TEE);
-    command.args(["-vv", "--json"]).stdout(writer.try_clone().unwrap()).stderr(writer);
-    let mut tee = Service::start(&machine, command);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    mkfifo(&log, Mode::S_IRWXU).unwrap();
+    let mut full: File =
+        OpenOptions::new().read(true).write(true).custom_flags(OFlag::O_NONBLOCK.bits()).open(&log).unwrap();
+    while full.write(&[b'x'; 4096]).is_ok() {}
+    let flags = ["-vv", "--json"];
+    let mut tee = leading(&machine, "exec \"$0\" \"$@\" >\"$LOG\" 2>&1", &flags, log.to_str().unwrap());
     pass(&source, address(LISTEN), &sink, &[b"one", b"two"]);
     assert!(machine.get("/healthz").0.contains(" 200 "));
     // Its end is not held up either, though it has a ledger to tell, twice. That it could not is a failure.
     tee.signal(Signal::SIGUSR1);
-    tee.signal(Signal::SIGTERM);
-    await_that("its end", || tee.child.try_wait().unwrap().is_some());
-    assert_eq!(tee.child.wait().unwrap().code(), Some(1));
-    drop(reader);
+    assert_eq!(tee.end().status, Some(1));
 }
 
 #[test]
 fn a_log_that_was_closed_hurts_nobody() {
     let Some(machine) = Machine::new() else { return };
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let (reader, writer) = pipe().unwrap();
-    let mut command = weir(&TEE);
-    command.arg("-vv").stderr(writer);
-    drop(reader);
-    let mut tee = Service::start(&machine, command);
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("log");
+    mkfifo(&log, Mode::S_IRWXU).unwrap();
+    let script = "exec 3<>\"$LOG\" 2>\"$LOG\" 3<&-; exec \"$0\" \"$@\"";
+    let mut tee = leading(&machine, script, &["-vv"], log.to_str().unwrap());
     pass(&source, address(LISTEN), &sink, &[b"one"]);
-    assert!(tee.end().success());
+    assert_eq!(tee.end().status, Some(0));
 }

@@ -2,17 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Read;
-use std::net::UdpSocket;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::PathBuf;
-use std::process::Command;
 
 use nix::sys::signal::Signal;
 use tempfile::TempDir;
+use weir_testbed::{Ended, Started, await_that};
 
-use super::{LISTEN, Machine, SINK, Service, WEIR, address, pass, weir};
-use crate::network::await_that;
+use super::{LISTEN, Machine, SINK, address, pass};
+use crate::weir;
 
 /// A folder that everybody may read, with a configuration and a folder for what the service writes.
 struct Home {
@@ -52,16 +50,19 @@ impl Home {
         chown(self.kept(), Some(user), Some(user)).unwrap();
     }
 
-    fn start(&self, machine: &Machine, command: &[&str]) -> Service {
-        Service::start(machine, weir(&[command, &["-c", self.file().to_str().unwrap()]].concat()))
+    fn start(&self, machine: &Machine, command: &[&str]) -> Run {
+        Run(machine.start(weir(&[command, &["-c", self.file().to_str().unwrap()]].concat())))
     }
 }
 
-impl Service {
+/// A service that runs.
+struct Run(Started);
+
+impl Run {
     /// Each thread is this user, has these capabilities and no way to more.
     #[track_caller]
     fn is_only(&self, user: &str, capabilities: u64) {
-        let process = PathBuf::from(format!("/proc/{}/task", self.child.id()));
+        let process = PathBuf::from(format!("/proc/{}/task", self.0.pid()));
         for thread in fs::read_dir(process).unwrap() {
             // It may end meanwhile.
             let Ok(text) = fs::read_to_string(thread.unwrap().path().join("status")) else { continue };
@@ -80,19 +81,18 @@ impl Service {
         }
     }
 
-    /// Has it read its configuration again, which is right; what it said meanwhile stays unread.
-    fn reload(&self) {
-        self.signal(Signal::SIGHUP);
-        assert!(self.hear().starts_with("RELOADING=1\n"));
-        assert!(self.hear().starts_with("READY=1\n"));
+    /// Has it read its configuration again, which is right.
+    fn reload(&mut self) {
+        self.0.signal(Signal::SIGHUP);
+        assert!(self.0.notified().starts_with("RELOADING=1\n"));
+        assert!(self.0.notified().starts_with("READY=1\n"));
     }
 
     /// Ends it; what it has said on standard error.
     fn said(mut self) -> String {
-        assert!(self.end().success());
-        let mut said = String::new();
-        self.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        said
+        let ended = self.0.end();
+        assert_eq!(ended.status, Some(0), "{}", ended.stderr);
+        ended.stderr
     }
 }
 
@@ -103,7 +103,7 @@ const TEE: &str = "[[listener]]\naddress = \"127.0.0.1:5514\"\n[[destination]]\n
 fn a_tee_is_nobody() {
     let (Some(machine), Some(home)) = (Machine::new(), Home::new(TEE)) else { return };
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let tee = home.start(&machine, &["tee"]);
+    let mut tee = home.start(&machine, &["tee"]);
     tee.is_only(NOBODY, 0);
     pass(&source, address(LISTEN), &sink, &[b"one"]);
     home.write(&TEE.replace("5514", "5614"));
@@ -112,7 +112,7 @@ fn a_tee_is_nobody() {
     assert!(!tee.said().contains("stays root"));
 
     home.write(&(TEE.replace("5514", "514") + "source = \"kept\"\n"));
-    let tee = home.start(&machine, &["tee"]);
+    let mut tee = home.start(&machine, &["tee"]);
     tee.is_only(NOBODY, 1 << 10 | 1 << 13);
     home.write(&(TEE.replace("5514", "515") + "source = \"kept\"\n"));
     tee.reload();
@@ -128,7 +128,7 @@ fn without_anybody_who_may_read_its_file_it_stays_root_and_says_so() {
     let (Some(machine), Some(home)) = (Machine::new(), Home::new(TEE)) else { return };
     fs::set_permissions(home.file(), fs::Permissions::from_mode(0o600)).unwrap();
     let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
-    let tee = home.start(&machine, &["tee", "-v"]);
+    let mut tee = home.start(&machine, &["tee", "-v"]);
     tee.is_only("0", 0);
     home.write(&TEE.replace("5514", "5614"));
     tee.reload();
@@ -159,7 +159,7 @@ fn an_analyser_is_whom_its_state_belongs_to() {
     let (Some(machine), Some(home)) = (Machine::new(), Home::new(SFLOW)) else { return };
     home.give(1234);
     for _ in 0..2 {
-        let sflow = home.start(&machine, &["sflow", "serve"]);
+        let mut sflow = home.start(&machine, &["sflow", "serve"]);
         sflow.is_only("1234", 0);
         sflow.reload();
         let said = sflow.said();
@@ -185,7 +185,7 @@ fn an_agent_is_nobody() {
     let text = "drops = 0\npolling = \"1s\"\n[[collector]]\nto = \"127.0.0.1:6343\"\n";
     let (Some(machine), Some(home)) = (Machine::new(), Home::new(text)) else { return };
     let collector = machine.udp("127.0.0.1:6343");
-    let agent = home.start(&machine, &["sflow", "agent"]);
+    let mut agent = home.start(&machine, &["sflow", "agent"]);
     agent.is_only(NOBODY, 0);
     assert!(collector.recv(&mut [0; 2000]).unwrap() > 28);
     home.write(&text.replace("6343", "6344"));
@@ -206,14 +206,14 @@ fn what_is_monitored_is_nobodys() {
     let record = Home::new(record).unwrap();
     record.give(65_534);
 
-    let server = serve.start(&machine, &["monitor", "serve"]);
+    let mut server = serve.start(&machine, &["monitor", "serve"]);
     server.is_only(NOBODY, 0);
     server.reload();
     server.said();
 
-    let recorder = record.start(&machine, &["monitor", "record"]);
+    let mut recorder = record.start(&machine, &["monitor", "record"]);
     recorder.is_only(NOBODY, 0);
-    let sender = station.start(&machine, &["monitor", "station"]);
+    let mut sender = station.start(&machine, &["monitor", "station"]);
     sender.is_only(NOBODY, 0);
     let files = || fs::read_dir(record.kept()).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
     await_that("an archive", || !files().is_empty());
@@ -224,8 +224,8 @@ fn what_is_monitored_is_nobodys() {
     let archives = files();
     assert_eq!(archives.len(), 1, "{archives:?}");
     assert_eq!(fs::metadata(&archives[0]).unwrap().uid(), 65_534);
-    let table = Command::new(WEIR).args(["monitor", "export"]).arg(&archives[0]).output().unwrap();
-    assert!(table.status.success() && table.stdout.len() > 200, "{table:?}");
+    let table = Ended::of(weir(&["monitor", "export"]).arg(&archives[0]));
+    assert!(table.status == Some(0) && table.stdout.len() > 200, "{table:?}");
 }
 
 /// A file that is followed is opened anew when another takes its place.
@@ -247,22 +247,13 @@ fn a_station_that_follows_a_file_of_roots_stays_root() {
 #[test]
 fn a_watch_is_nobody_with_eyes() {
     let (Some(machine), Some(_)) = (Machine::new(), Home::new("")) else { return };
-    let held: UdpSocket = machine.udp("127.0.0.1:5600");
-    let mut watch =
-        Service::start(&machine, weir(&["loss", "watch", "--json", "--interval", "100ms", "--trace", "off"]));
+    let _held = machine.udp("127.0.0.1:5600");
+    let watch = weir(&["loss", "watch", "--json", "--interval", "100ms", "--trace", "off"]);
+    let mut watch = Run(machine.run(|| Started::quiet(watch)));
     // CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH.
     watch.is_only(NOBODY, 1 << 19 | 1 << 2);
-    let mut said = String::new();
     let own = format!("\"pid\":{}", std::process::id());
-    let mut stdout = watch.child.stdout.take().unwrap();
-    let mut bytes = [0; 65_536];
-    while !said.contains(&own) {
-        let read = stdout.read(&mut bytes).unwrap();
-        assert!(read > 0 && said.len() < 1 << 20, "{said}");
-        said += &String::from_utf8_lossy(&bytes[..read]);
-    }
-    drop(held);
-    drop(stdout);
+    while !watch.0.next_line().unwrap().contains(&own) {}
 }
 
 /// Debian's, everywhere the same.

@@ -4,13 +4,16 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::num::NonZero;
 use std::os::fd::{AsFd, OwnedFd};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Instant;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::pty::{Winsize, openpty};
 
-use super::{LISTEN, Machine, PATIENCE, SINK, Service, WEIR, address, pass, weir};
+use weir_testbed::{PATIENCE, Started};
+
+use super::{LISTEN, Machine, SINK, address, pass};
+use crate::{WEIR, weir};
 
 /// The far side of a terminal, and what its user sees.
 pub(crate) struct Terminal {
@@ -61,13 +64,11 @@ fn the_screen_shows_what_passes_until_somebody_presses_q() {
         let (sink, source) = (machine.udp(SINK), machine.udp("127.0.0.1:0"));
         let size = Winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).unwrap();
-        let stdio = || Stdio::from(pty.slave.try_clone().unwrap());
         // A session of its own, whose terminal this is.
         let mut command = Command::new("setsid");
-        command.args(["--ctty", "--wait", WEIR, "tee", "--listen", LISTEN, "--to", SINK, "--watch"]);
-        command.env("TERM", "xterm").stdin(stdio()).stdout(stdio()).stderr(stdio());
-        let mut tee = Service::start(&machine, command);
-        drop(pty.slave);
+        command.args(["--ctty", "--wait", "sh", "-c", "exec \"$0\" \"$@\" >&0 2>&0", &WEIR]);
+        command.args(["tee", "--listen", LISTEN, "--to", SINK, "--watch"]).env("TERM", "xterm").stdin(pty.slave);
+        let mut tee = machine.run(|| Started::quiet(command));
         let mut terminal = Terminal::new(pty.master, &size);
         terminal.await_that("the alternate screen", vt100::Screen::alternate_screen);
         terminal.await_text(LISTEN);
@@ -82,21 +83,16 @@ fn the_screen_shows_what_passes_until_somebody_presses_q() {
         terminal.master.write_all(key).unwrap();
         terminal.await_that("the terminal as it was", |screen| !screen.alternate_screen());
         terminal.await_text("the ledger closes");
-        assert!(tee.child.wait().unwrap().success());
+        assert_eq!(tee.wait().status, Some(0));
     }
 }
 
 #[test]
 fn without_a_terminal_there_are_lines() {
     let Some(machine) = Machine::new() else { return };
-    let mut tee = Service::start(&machine, weir(&["tee", "--listen", LISTEN, "--to", SINK, "--watch"]));
-    let mut stdout = tee.child.stdout.take().unwrap();
-    let mut line = Vec::new();
-    let mut byte = [0];
-    while line.last() != Some(&b'\n') && stdout.read(&mut byte).unwrap() == 1 {
-        line.push(byte[0]);
-    }
-    let line = String::from_utf8(line).unwrap();
+    let command = weir(&["tee", "--listen", LISTEN, "--to", SINK, "--watch"]);
+    let mut tee = machine.run(|| Started::quiet(command));
+    let line = tee.next_line().unwrap();
     assert!(line.starts_with("0:00:0") && line.contains(" in 0/s 0 kbit/s, out 0/s 0 kbit/s, dropped 0/s"), "{line}");
-    assert!(tee.end().success());
+    assert_eq!(tee.end().status, Some(0));
 }

@@ -7,6 +7,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
+use weir_testbed::PATIENCE;
 
 use super::network::Host;
 
@@ -190,4 +191,3 @@ pub(super) fn send_paced(socket: &UdpSocket, to: SocketAddr, payloads: &[Vec<u8>
 const WINDOW: usize = 100_000;
 
 const RECEIVE_BUFFER: usize = 32 << 20;
-const PATIENCE: Duration = Duration::from_secs(20);

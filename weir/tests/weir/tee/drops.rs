@@ -1,12 +1,11 @@
 //! What the kernel drops before the tee can take it is counted to the datagram.
 
+use super::Tee;
 use super::datagrams::{Sink, source};
 use super::network::network;
-use super::{Tee, turn};
 
 #[test]
 fn what_a_stopped_tee_misses_is_known() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
     let before = host.counters();

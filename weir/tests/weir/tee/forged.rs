@@ -2,15 +2,13 @@
 
 use std::io::IoSlice;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::thread;
-use std::time::Duration;
 
 use weir_dgram::{Options, RawSender};
 use weir_wire::ip::{Checksum, ICMP, UDP};
 
+use super::Tee;
 use super::datagrams::{Sink, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, turn};
 
 /// A port unreachable message (RFC 792, type 3, code 3) from `to`, about a datagram of which `quoted` is the payload.
 fn unreachable(from: SocketAddr, to: SocketAddr, quoted: &[u8]) -> Vec<u8> {
@@ -52,9 +50,8 @@ fn scene([client, host, a, b]: &[Host; 4]) -> ([Sink; 2], Tee, UdpSocket) {
 
 #[test]
 fn who_does_not_see_what_is_sent_takes_no_destination_down() {
-    let _turn = turn();
     let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
-    let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));
+    let ([client, host, a, _], (sinks, mut tee, socket)) = (&hosts, scene(&hosts));
     let mut sent = 0;
     let mut send = |to: &Sink| {
         let before = to.count();
@@ -68,15 +65,20 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
     // The third host has guessed the port. Options of its kernel that check sources are for others to set.
     let forger = client.run(|| RawSender::open(from, &Options::default()).unwrap());
     for quoted in [&b""[..], b"guessed", &[0; 64]] {
-        for _ in 0..100 {
+        let forge = || {
             let packet = unreachable(from, a.at(5000), quoted);
             assert_eq!(forger.send(&[&[IoSlice::new(&packet)]]).messages, 1);
-        }
-        for _ in 0..20 {
+        };
+        (0..100).for_each(|_| forge());
+        (0..20).for_each(|_| send(&sinks[0]));
+        // For a while reports may have been about what was under way when the first came. Then each is unproven.
+        let unproven = |tee: &mut Tee| tee.ledger()["destinations"][0]["icmp_unproven"].as_u64();
+        let before = unproven(&mut tee);
+        await_that("a report to be unproven", || {
+            forge();
             send(&sinks[0]);
-        }
-        // Until now, reports may have been about what was under way when the first came.
-        thread::sleep(Duration::from_millis(600));
+            unproven(&mut tee) > before
+        });
     }
     assert_eq!(sinks[1].count(), 0);
     // The destination's own word: its port is closed.
@@ -94,8 +96,8 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
 
 /// A heartbeat: everybody knows what is sent, and only the port has to be guessed.
 #[test]
+#[ignore = "long: 2 s, of what is to go"]
 fn who_knows_what_is_sent_and_guesses_ports_takes_no_destination_down() {
-    let _turn = turn();
     let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
     let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));
     let send = || {
@@ -131,7 +133,6 @@ fn who_knows_what_is_sent_and_guesses_ports_takes_no_destination_down() {
 /// On virtual links, datagrams of a joined send are refused together, and quoted as one.
 #[test]
 fn a_closed_port_is_found_though_datagrams_leave_joined() {
-    let _turn = turn();
     let Some([client, host, _a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let sink = Sink::bind(&b, b.at(5000));
     let tee = Tee::configured(

@@ -6,19 +6,18 @@ use std::process::Stdio;
 use weir_kernel::namespaces::process::Running;
 
 use super::network::{Host, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn two_iperf_servers_miss_nothing() {
     let Some(iperf) = program("iperf") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let before = [&a, &b].map(Host::counters);
     let servers = [&a, &b].map(|host| serve(host, &iperf));
     let tee = Tee::start(&host, &["0.0.0.0:5001"], &[a.at(5001), b.at(5001)]);
     // A pace that a server sustains with its buffer. They answer the tee, which hands no answers on: the client repeats
     // its last datagram ten times and gives up waiting.
-    let flags = ["-u", "-c", "10.0.0.2", "-b", "20m", "-l", "1000", "-n", "5000000"];
+    let flags = ["-u", "-c", "10.0.0.2", "-b", "20m", "-l", "1000", "-n", "2500000"];
     let said = client.output(&iperf, &flags);
     let reports = servers.map(report);
     let account = tee.end();
@@ -27,7 +26,7 @@ fn two_iperf_servers_miss_nothing() {
 
     let sent = said.lines().find_map(|line| line.split_once("] Sent ")?.1.strip_suffix(" datagrams")?.parse().ok());
     let sent: u64 = sent.unwrap_or_else(|| panic!("{said}"));
-    assert!(sent > 5000 && received >= sent, "{received}: {said}");
+    assert!(sent > 2500 && received >= sent, "{received}: {said}");
     for (([lost, total, out_of_order], host), before) in reports.into_iter().zip([&a, &b]).zip(&before) {
         // The last one is the end, and not counted by the server.
         assert_eq!((total, out_of_order), (sent - 1, 0));

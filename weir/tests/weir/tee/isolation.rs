@@ -1,41 +1,37 @@
 //! Whatever happens to one destination, no other misses a datagram, and the account tells what happened and how often.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::time::Instant;
 
 use ipnet::IpNet;
-use tempfile::TempDir;
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 
 use super::datagrams::{Sink, assert_same, send_all, send_paced, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, WEIR, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn dead_destinations_cost_nothing() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let live = Sink::bind(&a, a.at(5000));
     // Nobody has these addresses: what is sent there waits for an answer to ARP that never comes.
     let dead = ["10.0.0.201:5000", "10.0.0.202:5000"];
     let tee = Tee::start(&host, &["0.0.0.0:5000"], &[dead[0], "10.0.0.3:5000", dead[1]]);
-    let payloads = numbered(50_000);
+    let payloads = numbered(25_000);
     send_paced(&source(&client, client.at(0)), host.at(5000), &payloads, 10_000);
     assert_same(&live.payloads(payloads.len()), &payloads);
     let account = tee.end();
-    assert_eq!(account.received(), (50_000, 0));
-    assert_eq!((account.sent("10.0.0.3:5000"), account.drops("10.0.0.3:5000")), (50_000, vec![]));
+    assert_eq!(account.received(), (25_000, 0));
+    assert_eq!((account.sent("10.0.0.3:5000"), account.drops("10.0.0.3:5000")), (25_000, vec![]));
     for name in dead {
         // What the kernel took it gave up after three unanswered requests; what it did not take waited, and no longer.
         let dropped: u64 = account.drops(name).iter().map(|(_, count)| count).sum();
-        assert_eq!(account.sent(name) + dropped, 50_000);
+        assert_eq!(account.sent(name) + dropped, 25_000);
     }
 }
 
 #[test]
 fn what_a_firewall_forbids_is_refused() {
     let Some(nft) = program("nft") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     host.output(
         &nft,
@@ -62,7 +58,6 @@ fn what_a_firewall_forbids_is_refused() {
 
 #[test]
 fn where_no_route_leads_is_unreachable() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let sinks = [Sink::bind(&a, a.at(5000)), Sink::bind(&b, b.at6(5000))];
     let nowhere = ["192.0.2.1:5000", "[2001:db8::1]:5000"];
@@ -81,7 +76,6 @@ fn where_no_route_leads_is_unreachable() {
 
 #[test]
 fn a_closed_port_is_reported_and_harms_nobody() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
     let mut tee = Tee::start(&host, &["0.0.0.0:5000"], &[b.at(5000), a.at(5000)]);
@@ -102,15 +96,17 @@ fn a_closed_port_is_reported_and_harms_nobody() {
 
 #[test]
 fn a_flapping_link_harms_nobody() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let mut link = SecondLink::between(&host, &b);
     let live = Sink::bind(&a, a.at(5000));
     let flapping = Sink::bind(&b, "10.1.0.2:5000".parse().unwrap());
     link.set(true);
     // A single worker serves the one before the other: what the live one has, the link's has had its chance at.
-    let flags = ["--workers", "1", "--listen", "0.0.0.0:5000", "--to", "10.1.0.2:5000", "--to", "10.0.0.3:5000"];
-    let tee = Tee::spawn(host.program(WEIR).args(["tee", "--json"]).args(flags), TempDir::new().unwrap());
+    let tee = Tee::configured(
+        &host,
+        "workers = 1\n[[listener]]\naddress = \"0.0.0.0:5000\"\n[[destination]]\nto = \"10.1.0.2:5000\"\n\
+         [[destination]]\nto = \"10.0.0.3:5000\"\n",
+    );
     let (socket, payloads) = (source(&client, client.at(0)), numbered(1000));
     for round in 0..20 {
         let is_up = round % 2 == 0;
@@ -121,15 +117,19 @@ fn a_flapping_link_harms_nobody() {
     }
     let account = tee.end();
     assert_eq!((account.sent("10.0.0.3:5000"), account.drops("10.0.0.3:5000")), (20_000, vec![]));
-    // Half of the time there was no route.
+    // Half of the time there was no route. What comes before the tee has heard of that may wait, and leave with the next.
     let name = "10.1.0.2:5000";
-    assert_eq!((account.sent(name), account.drops(name)), (10_000, vec![("unreachable", 10_000)]));
-    assert_eq!(flapping.count(), 10_000);
+    let [("unreachable", unreachable)] = account.drops(name)[..] else { panic!("{account:?}") };
+    assert_eq!(
+        (account.sent(name) + unreachable, flapping.count() as u64),
+        (20_000, account.sent(name)),
+        "{account:?}"
+    );
+    assert!((9_900..=10_000).contains(&unreachable), "{account:?}");
 }
 
 #[test]
 fn a_link_that_comes_late_is_found() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let mut link = SecondLink::between(&host, &b);
     let live = Sink::bind(&a, a.at(5000));
@@ -158,7 +158,6 @@ fn a_link_that_comes_late_is_found() {
 #[test]
 fn a_slow_link_delays_nobody() {
     let Some(tc) = program("tc") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     SecondLink::between(&host, &b).set(true);
     // 1 Mbit/s of 10 offered, with room for far more than the socket's send buffer: the socket is what fills.
@@ -176,15 +175,15 @@ fn a_slow_link_delays_nobody() {
         "#,
     );
     let payloads: Vec<Vec<u8>> = (0..2500u32).map(|number| number.to_be_bytes().repeat(125)).collect();
-    let start = Instant::now();
     send_paced(&source(&client, client.at(0)), host.at(5000), &payloads, 2500);
     assert_same(&live.payloads(2500), &payloads);
-    // Over the slow link they take more than 10 s.
-    assert!(start.elapsed().as_secs_f64() < 6.0, "the live one had to wait");
+    // It did not have to wait: the slow one is not through with what was there for both.
+    let slow = sink.count() as u64;
     let account = tee.end();
     assert_eq!((account.sent("live"), account.drops("live")), (2500, vec![]));
     let [("queue_full", dropped)] = account.drops("slow")[..] else { panic!("{account:?}") };
     assert_eq!(account.sent("slow") + dropped, 2500);
+    assert!(slow < account.sent("slow"), "{slow}: {account:?}");
     // What it was sent came, in order, and no faster than the link.
     let received = sink.take(usize::try_from(account.sent("slow")).unwrap());
     let numbers: Vec<&[u8]> = received.iter().map(|datagram| &datagram.payload[..4]).collect();

@@ -8,11 +8,10 @@ use weir_testbed::random::Source;
 
 use super::datagrams::{Datagram, Sink, assert_same, send_all, source};
 use super::network::{Host, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn sinks_see_the_original_source() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     // Else nobody computes or checks a checksum between namespaces.
     for host in [&client, &host] {
@@ -66,7 +65,6 @@ fn sinks_see_the_original_source() {
 
 #[test]
 fn every_zero_checksum_is_sent_as_ones() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let mut offloads = Offloads::open(&host.ns).unwrap();
     offloads.set("eth0", Offload::SendChecksum, false).unwrap();
@@ -81,7 +79,6 @@ fn every_zero_checksum_is_sent_as_ones() {
 
 #[test]
 fn a_source_of_the_other_family_cannot_be_kept() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
     let tee = Tee::configured(&host, &one_way("10.0.0.3:5000", "kept"));
@@ -97,7 +94,6 @@ fn a_source_of_the_other_family_cannot_be_kept() {
 #[test]
 fn an_independent_parser_reads_the_proxy_header() {
     let Some(python) = program("python3") else { return };
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let program = a.program(&python).args(["-c", PARSER]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut parser = program.spawn().unwrap();

@@ -21,30 +21,21 @@ mod syslog;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader, Read};
-use std::os::unix::net::UnixDatagram;
+use std::ops::{Deref, DerefMut};
 use std::path::Path;
-use std::process::{ChildStderr, ChildStdout, Stdio};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::process::{Command, Stdio};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::Value;
 use tempfile::TempDir;
-use weir_kernel::namespaces::process::{Program, Running};
-use weir_testbed::{program, turn};
+use weir_testbed::{Started, program};
 
 use crate::network::{self, Host, await_that};
+use crate::{WEIR, weir};
 
-/// A tee that runs on a host. Killed when dropped.
+/// A tee that runs on a host.
 struct Tee {
-    running: Running,
-    /// What it says on standard error, when it has ended.
-    stderr: JoinHandle<String>,
-    stdout: BufReader<ChildStdout>,
-    /// What it tells a service manager.
-    manager: UnixDatagram,
+    started: Started,
     dir: TempDir,
 }
 
@@ -58,7 +49,9 @@ impl Tee {
     fn start(host: &Host, listen: &[impl ToString], to: &[impl ToString]) -> Tee {
         let listen = listen.iter().flat_map(|address| ["--listen".to_owned(), address.to_string()]);
         let to = to.iter().flat_map(|address| ["--to".to_owned(), address.to_string()]);
-        Tee::spawn(host.program(WEIR).args(["tee", "--json"]).args(listen).args(to), TempDir::new().unwrap())
+        let mut command = weir(&["tee", "--json"]);
+        command.args(listen).args(to);
+        Tee::ready(host, command, TempDir::new().unwrap())
     }
 
     /// `weir tee -c FILE` with this text in the file.
@@ -67,86 +60,62 @@ impl Tee {
         let dir = TempDir::new().unwrap();
         let file = dir.path().join("tee.toml");
         fs::write(&file, text).unwrap();
-        Tee::spawn(host.program(WEIR).args(["tee", "--json", "-c"]).args([&file]), dir)
+        let mut command = weir(&["tee", "--json", "-c"]);
+        command.arg(file);
+        Tee::ready(host, command, dir)
     }
 
     /// `weir tee FLAGS` without any privilege, now or later.
     #[track_caller]
     fn unprivileged(host: &Host, setpriv: &Path, flags: &[&str]) -> Tee {
-        let program = host.program(setpriv).args(["--bounding-set=-all", "--no-new-privs", WEIR, "tee", "--json"]);
-        Tee::spawn(program.args(flags), TempDir::new().unwrap())
-    }
-
-    /// Waits until it is ready, as it tells a service manager.
-    #[track_caller]
-    fn spawn(program: Program<'_>, dir: TempDir) -> Tee {
-        let notify = dir.path().join("notify");
-        let manager = UnixDatagram::bind(&notify).unwrap();
-        let program = program.env("NOTIFY_SOCKET", &notify).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut running = program.spawn().unwrap();
-        let stderr = read_in_background(running.take_stderr().unwrap());
-        let stdout = BufReader::new(running.take_stdout().unwrap());
-        manager.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
-        Tee { running, stderr, stdout, manager, dir }.ready()
+        let mut command = Command::new(setpriv);
+        command.args(["--bounding-set=-all", "--no-new-privs", &WEIR, "tee", "--json"]).args(flags);
+        command.stdin(Stdio::null());
+        Tee::ready(host, command, TempDir::new().unwrap())
     }
 
     #[track_caller]
-    fn ready(mut self) -> Tee {
-        let mut message = [0; 4096];
-        loop {
-            if let Ok(length) = self.manager.recv(&mut message)
-                && String::from_utf8_lossy(&message[..length]).lines().any(|line| line == "READY=1")
-            {
-                return self;
-            }
-            if let Some(status) = self.running.wait_timeout(Duration::ZERO).unwrap() {
-                panic!("weir tee ended with {status}: {}", self.stderr.join().unwrap());
-            }
-        }
+    fn ready(host: &Host, command: Command, dir: TempDir) -> Tee {
+        Tee { started: host.run(|| Started::ready(command)), dir }
     }
 
     /// Has it read another text of its file, and waits until it has.
     #[track_caller]
-    fn reload(self, text: &str) -> Tee {
+    fn reload(mut self, text: &str) -> Tee {
         fs::write(self.dir.path().join("tee.toml"), text).unwrap();
-        self.running.signal(Signal::SIGHUP).unwrap();
-        self.ready()
-    }
-
-    /// Its account as it is now.
-    #[track_caller]
-    fn ledger(&mut self) -> Value {
-        self.running.signal(Signal::SIGUSR1).unwrap();
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"))
+        self.signal(Signal::SIGHUP);
+        self.await_ready();
+        self
     }
 
     /// Stops its threads in the middle of whatever they do, or lets them go on.
     #[track_caller]
     fn suspend(&self, stop: bool) {
-        // Init passes on no such signal; the tee is its only child.
-        let init = self.running.init_id();
-        let children = fs::read_to_string(format!("/proc/{init}/task/{init}/children")).unwrap();
-        let tee = Pid::from_raw(children.trim().parse().unwrap());
-        kill(tee, if stop { Signal::SIGSTOP } else { Signal::SIGCONT }).unwrap();
-        let state = || fs::read_to_string(format!("/proc/{tee}/stat")).unwrap();
+        self.signal(if stop { Signal::SIGSTOP } else { Signal::SIGCONT });
+        let state = || fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
         await_that("the tee to stop", || !stop || state().rsplit(')').next().unwrap().starts_with(" T"));
     }
 
     /// Stops it in order and returns its account, which must close.
     #[track_caller]
-    fn end(mut self) -> Account {
-        self.running.signal(Signal::SIGTERM).unwrap();
-        let mut text = String::new();
-        self.stdout.read_to_string(&mut text).unwrap();
-        let status = self.running.wait().unwrap();
-        let stderr = self.stderr.join().unwrap();
-        assert_eq!(status, 0, "{stderr}");
-        let last = text.lines().last().unwrap_or_else(|| panic!("no account; standard error: {stderr}"));
-        let account = Account(serde_json::from_str(last).unwrap());
+    fn end(self) -> Account {
+        let account = Account(self.started.stop());
         account.closes();
         account
+    }
+}
+
+impl Deref for Tee {
+    type Target = Started;
+
+    fn deref(&self) -> &Started {
+        &self.started
+    }
+}
+
+impl DerefMut for Tee {
+    fn deref_mut(&mut self) -> &mut Started {
+        &mut self.started
     }
 }
 
@@ -203,13 +172,3 @@ impl Account {
         }
     }
 }
-
-fn read_in_background(mut stderr: ChildStderr) -> JoinHandle<String> {
-    thread::spawn(move || {
-        let mut text = String::new();
-        let _ = stderr.read_to_string(&mut text);
-        text
-    })
-}
-
-const WEIR: &str = env!("CARGO_BIN_EXE_weir");

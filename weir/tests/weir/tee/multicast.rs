@@ -8,11 +8,10 @@ use weir_kernel::offloads::{Offload, Offloads};
 
 use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn groups_of_any_source_are_heard() {
-    let _turn = turn();
     let Some([client, other, host, a, b]) = network(["client", "other", "tee", "a", "b"]) else { return };
     let (sink4, sink6) = (Sink::bind(&a, a.at(5000)), Sink::bind(&b, b.at6(5000)));
     let tee = Tee::configured(
@@ -53,7 +52,6 @@ fn groups_of_any_source_are_heard() {
 
 #[test]
 fn groups_of_one_source_exclude_others() {
-    let _turn = turn();
     let Some([client, other, host, a, b]) = network(["client", "other", "tee", "a", "b"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
     // Somebody who hears every source shows that the others were on the wire.
@@ -83,7 +81,6 @@ fn groups_of_one_source_exclude_others() {
 #[test]
 fn a_bridge_that_snoops_sends_members_alone() {
     let Some(shell) = program("sh") else { return };
-    let _turn = turn();
     let Some([client, host, a, stranger]) = network(["client", "tee", "a", "stranger"]) else { return };
     client.switch_asks(&shell);
     let sink = Sink::bind(&a, a.at(5000));
@@ -124,7 +121,6 @@ fn a_bridge_that_snoops_sends_members_alone() {
 
 #[test]
 fn broadcast_is_taken_once_by_all_workers_together() {
-    let _turn = turn();
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
     let sink = Sink::bind(&a, a.at(5000));
     let text = "workers = 4\nlistener = [{ address = \"0.0.0.0:6343\" }]\ndestination = [{ name = \"a\", to = \"10.0.0.3:5000\" }]";
@@ -143,7 +139,6 @@ fn broadcast_is_taken_once_by_all_workers_together() {
 #[test]
 fn groups_and_broadcast_reach_all_that_listen() {
     let Some(nft) = program("nft") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let ports = [5001, 5002, 5003, 5004];
     let sinks = [&a, &b].map(|host| {

@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{Ipv4Addr, UdpSocket};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
@@ -12,12 +13,12 @@ use tempfile::TempDir;
 
 use super::datagrams::{Sink, send_all, source};
 use super::network::{Host, await_that, network};
-use super::{Tee, WEIR, program, turn};
+use super::{Tee, program};
+use crate::WEIR;
 
 #[test]
 fn a_name_is_followed_to_all_its_addresses() {
-    let Some(shell) = program("sh") else { return };
-    let _turn = turn();
+    let Some(unshare) = program("unshare") else { return };
     let Some([client, host, dns, live, a, b, c]) = network(["client", "tee", "dns", "live", "a", "b", "c"]) else {
         return;
     };
@@ -30,10 +31,11 @@ fn a_name_is_followed_to_all_its_addresses() {
     fs::write(dir.path().join("resolv.conf"), format!("nameserver {}\noptions timeout:1\n", dns.v4)).unwrap();
     fs::write(dir.path().join("tee.toml"), CONFIGURATION).unwrap();
     let server = NameServer::start(&dns);
-    // Init gave the program a tree of mounts of its own: nobody else sees another resolv.conf.
+    // In a tree of mounts of its own: nobody else sees another resolv.conf.
     let script = "mount --bind \"$1/resolv.conf\" /etc/resolv.conf && exec \"$0\" tee --json -c \"$1/tee.toml\"";
-    let program = host.program(&shell).args(["-c", script, WEIR]).args([dir.path()]);
-    let tee = Tee::spawn(program, dir);
+    let mut command = Command::new(unshare);
+    command.args(["--mount", "sh", "-c", script, &WEIR]).arg(dir.path()).stdin(Stdio::null());
+    let tee = Tee::ready(&host, command, dir);
 
     let socket = source(&client, client.at(0));
     let send = |text: &str, sinks: &[&Sink]| {

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use weir_kernel::namespaces::process::Running;
 
 use super::network::{Host, network};
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn two_collectors_have_every_flow() {
@@ -18,7 +18,6 @@ fn two_collectors_have_every_flow() {
     else {
         return;
     };
-    let _turn = turn();
     let Some([exporter, host, a, b, direct]) = network(["exporter", "tee", "a", "b", "direct"]) else { return };
     let dir = TempDir::new().unwrap();
     let capture = dir.path().join("capture.pcap");

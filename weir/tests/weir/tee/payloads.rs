@@ -2,13 +2,12 @@
 
 use weir_testbed::random::Source;
 
+use super::Tee;
 use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::network;
-use super::{Tee, turn};
 
 #[test]
 fn every_length_arrives_byte_for_byte() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let (sink4, sink6) = (Sink::bind(&a, a.at(5000)), Sink::bind(&b, b.at6(5000)));
     let tee = Tee::start(&host, &[host.at(5000), host.at6(5001)], &[sink4.address, sink6.address]);
@@ -36,7 +35,6 @@ fn every_length_arrives_byte_for_byte() {
 
 #[test]
 fn what_only_ipv6_can_carry_is_counted_for_ipv4() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let (sink4, sink6) = (Sink::bind(&a, a.at(5000)), Sink::bind(&b, b.at6(5000)));
     let tee = Tee::start(&host, &[host.at6(5000)], &[sink4.address, sink6.address]);

@@ -2,12 +2,11 @@
 
 use super::datagrams::{Sink, assert_same, send_all, source};
 use super::network::network;
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn a_high_port_needs_no_privilege() {
     let Some(setpriv) = program("setpriv") else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let sinks = [Sink::bind(&a, a.at(5000)), Sink::bind(&b, b.at6(5000))];
     let tee = Tee::unprivileged(

@@ -8,10 +8,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_testbed::PATIENCE;
 
+use super::Tee;
 use super::datagrams::source;
 use super::network::{Host, await_that, network};
-use super::{Tee, turn};
 
 /// Answers each question with who asked, as far as it can tell, and the question.
 struct Server {
@@ -51,7 +52,7 @@ impl Drop for Server {
 fn client(host: &Host, from: SocketAddr, to: SocketAddr) -> UdpSocket {
     let socket = source(host, from);
     socket.connect(to).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    socket.set_read_timeout(Some(PATIENCE)).unwrap();
     socket
 }
 
@@ -83,7 +84,6 @@ fn configuration(more: &str) -> String {
 
 #[test]
 fn each_client_gets_its_own_answers_from_where_it_asked() {
-    let _turn = turn();
     let Some([clients, host, a]) = network(["client", "tee", "a"]) else { return };
     // An address that the kernel would not choose to answer from.
     let mut netlink = host.netlink();
@@ -148,7 +148,6 @@ fn each_client_gets_its_own_answers_from_where_it_asked() {
 
 #[test]
 fn sessions_are_bounded_and_age() {
-    let _turn = turn();
     let Some([clients, host, a]) = network(["client", "tee", "a"]) else { return };
     let _server = Server::start(&a, a.at(5000));
     // Longer than the machine stands still from one question to the next.
@@ -175,7 +174,6 @@ fn sessions_are_bounded_and_age() {
 /// As a resolver does: each client asks once, so that no session sends after its question was refused.
 #[test]
 fn a_closed_port_is_found_though_each_session_asks_once() {
-    let _turn = turn();
     let Some([clients, host, _a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let _server = Server::start(&b, b.at(5000));
     let tee = Tee::configured(

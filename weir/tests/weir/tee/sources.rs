@@ -7,13 +7,12 @@ use ipnet::IpNet;
 
 use weir_testbed::random::Source;
 
+use super::Tee;
 use super::datagrams::{Sink, Window, send_all, source};
 use super::network::network;
-use super::{Tee, turn};
 
 #[test]
 fn ten_thousand_sources_keep_their_order() {
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let mut netlink = client.netlink();
     let eth0 = netlink.link("eth0").unwrap().index;
@@ -62,7 +61,6 @@ fn ten_thousand_sources_keep_their_order() {
 
 #[test]
 fn each_listener_and_each_network_has_its_way() {
-    let _turn = turn();
     let Some([client, other, host, a, b]) = network(["client", "other", "tee", "a", "b"]) else { return };
     let [to_a, to_b] = [&a, &b].map(|host| Sink::bind(host, host.at(5000)));
     let tee = Tee::configured(

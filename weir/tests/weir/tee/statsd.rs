@@ -6,12 +6,11 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 
 use super::network::network;
-use super::{Tee, program, turn};
+use super::{Tee, program};
 
 #[test]
 fn two_statsd_servers_count_alike() {
     let (Some(python), Some(bash)) = (program("python3"), program("bash")) else { return };
-    let _turn = turn();
     let Some([client, host, a, b]) = network(["client", "tee", "a", "b"]) else { return };
     let servers = [&a, &b].map(|host| {
         let program = host.program(&python).args(["-c", SERVER]).stdout(Stdio::piped()).stderr(Stdio::inherit());

@@ -6,7 +6,9 @@ use nix::sys::socket;
 use weir_kernel::sysctl;
 use weir_kernel::trace::{Detail, Filter, Tracer};
 
-use super::host::{cable, drain, only, permitted, port, start, until};
+use weir_testbed::await_that;
+
+use super::host::{cable, drain, only, permitted, port, start};
 
 /// Fragments 1 and 3 of each datagram reach the reassembly, the second is taken out before.
 #[test]
@@ -32,7 +34,7 @@ fn a_fragmented_datagram_is_lost_once_where_its_first_piece_was() {
     for _ in 0..3 {
         sender.send_to(&[7; 1000], (to, ports[0])).unwrap();
     }
-    until(|| receiving.counter("Ip", "ReasmFails") >= 6);
+    await_that("the kernel to have done so", || receiving.counter("Ip", "ReasmFails") >= 6);
     let trace = tracer.read().unwrap();
     let lost = only(&trace);
     assert_eq!((lost.reason.as_str(), lost.datagrams, lost.port), ("NETFILTER_DROP", 6, ports[0]));
@@ -89,10 +91,10 @@ fn fragments_that_wait_are_neither_lost_nor_there() {
     piece(1, 0, true, own); // the rest never comes
     piece(2, 16, true, 0); // the first never comes
     piece(3, 0, true, own ^ 1); // nobody follows it
-    until(|| receiving.counter("Ip", "ReasmReqds") == 3);
+    await_that("the kernel to have done so", || receiving.counter("Ip", "ReasmReqds") == 3);
     let trace = tracer.read().unwrap();
     assert_eq!((trace.reassembling, trace.drops.len()), (2, 0), "{:?}", trace.drops);
-    until(|| receiving.counter("Ip", "ReasmFails") == 3);
+    await_that("the kernel to have done so", || receiving.counter("Ip", "ReasmFails") == 3);
     let trace = tracer.read().unwrap();
     let mut lost: Vec<_> = trace.drops.iter().map(|lost| (lost.reason.as_str(), lost.port, lost.datagrams)).collect();
     lost.sort();
@@ -117,7 +119,7 @@ fn a_joined_datagram_that_is_dropped_counts_once() {
         sender.send_to(&[7; 8000], (to, other)).unwrap();
         sender.send_to(&[7; 8000], (to, closed)).unwrap();
     }
-    until(|| receiving.counter("Udp", "NoPorts") == 10);
+    await_that("the kernel to have done so", || receiving.counter("Udp", "NoPorts") == 10);
     let trace = tracer.read().unwrap();
     let lost = only(&trace);
     assert_eq!((lost.reason.as_str(), lost.port, lost.datagrams), ("NO_SOCKET", closed, 5));

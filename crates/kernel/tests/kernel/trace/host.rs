@@ -6,8 +6,6 @@ use std::net::{Ipv4Addr, UdpSocket};
 use std::os::linux::fs::MetadataExt;
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
-use std::thread;
-use std::time::{Duration, Instant};
 
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
@@ -121,13 +119,4 @@ pub(crate) fn only(trace: &Trace) -> &Drop {
 
 pub(crate) fn of(trace: &Trace, socket: u64) -> &SocketTrace {
     trace.sockets.iter().find(|own| own.cookie == socket).unwrap()
-}
-
-/// Until the kernel has done what nobody can wait for otherwise.
-pub(crate) fn until(mut done: impl FnMut() -> bool) {
-    let begin = Instant::now();
-    while !done() {
-        assert!(begin.elapsed() < Duration::from_secs(60), "it did not happen");
-        thread::sleep(Duration::from_millis(5));
-    }
 }

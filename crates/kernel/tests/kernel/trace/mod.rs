@@ -13,7 +13,9 @@ use nix::sys::socket::{self, sockopt};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink};
 use weir_kernel::trace::{Detail, Drop, Filter, Tracer, features};
 
-use host::{Host, LOCALHOST, cable, cookie, drain, of, only, permitted, port, until};
+use weir_testbed::await_that;
+
+use host::{Host, LOCALHOST, cable, cookie, drain, of, only, permitted, port};
 
 #[test]
 fn a_full_receive_buffer() {
@@ -175,8 +177,10 @@ fn closed_with_data_unread() {
     }
     receiver.recv(&mut [0; 100]).unwrap();
     drop(receiver);
-    until(|| !tracer.read().unwrap().drops.is_empty());
-    until(|| tracer.read().unwrap().drops.iter().map(|lost| lost.datagrams).sum::<u64>() == 9);
+    await_that("the kernel to have done so", || !tracer.read().unwrap().drops.is_empty());
+    await_that("the kernel to have done so", || {
+        tracer.read().unwrap().drops.iter().map(|lost| lost.datagrams).sum::<u64>() == 9
+    });
     let trace = tracer.read().unwrap();
     let lost = only(&trace);
     assert_eq!((lost.cookie, lost.namespace, lost.port), (own, host.inode, to), "{lost:?}");
@@ -243,7 +247,7 @@ fn a_reader_that_stalls_and_one_that_only_looks() {
     for _ in 0..20 {
         sender.send_to(&[7; 100], receiver.local_addr().unwrap()).unwrap();
     }
-    until(|| of(&tracer.read().unwrap(), own).longest_stall_ns > 30_000_000);
+    await_that("the kernel to have done so", || of(&tracer.read().unwrap(), own).longest_stall_ns > 30_000_000);
     assert!(begin.elapsed() >= Duration::from_millis(29), "it is told while it goes on, and not before");
     receiver.peek(&mut [0; 100]).unwrap();
     assert_eq!(of(&tracer.read().unwrap(), own).reads, 0);
@@ -310,7 +314,7 @@ fn what_comes_through_a_bridge_arrives_once() {
         sender.send_to(&[7; 100], (to, port(&receiver))).unwrap();
     }
     let mut read = 0;
-    until(|| {
+    await_that("the kernel to have done so", || {
         read += drain(&receiver);
         read == 9
     });

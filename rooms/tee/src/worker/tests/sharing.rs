@@ -84,6 +84,7 @@ fn until_lent(workers: &Workers) {
 }
 
 #[test]
+#[ignore = "long: 3 s, of what is to go"]
 fn two_workers_share_the_load_of_one_sender() {
     under_load(false, |workers, _| {
         until_lent(workers);
@@ -105,6 +106,7 @@ fn two_workers_share_the_load_of_one_sender() {
 }
 
 #[test]
+#[ignore = "long: 3 s, of what is to go"]
 fn a_reload_takes_lanes_back_and_loses_nothing() {
     under_load(true, |workers, settings| {
         for _ in 0..5 {
@@ -118,6 +120,7 @@ fn a_reload_takes_lanes_back_and_loses_nothing() {
 }
 
 #[test]
+#[ignore = "long: 3 s, of what is to go"]
 fn lanes_come_back_when_there_is_little_to_do() {
     let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
     let mut settings = settings(&sinks.each_ref().map(|sink| sink.local_addr().unwrap()));

@@ -3,16 +3,16 @@
 use std::net::UdpSocket;
 use std::os::unix::process::CommandExt;
 
-use weir_testbed::skip;
+use weir_testbed::{Ended, skip};
 
 use super::{File, run, weir};
 
 /// The one line of a command that must fail.
 #[track_caller]
-fn line(outcome: &(Option<i32>, String, String), status: i32) -> String {
-    assert_eq!((outcome.0, &*outcome.1), (Some(status), ""), "{outcome:?}");
-    let text = outcome.2.trim_end();
-    assert!(text.lines().count() == 1 && text.starts_with("weir: "), "{outcome:?}");
+fn line(ended: &Ended, status: i32) -> String {
+    assert_eq!((ended.status, &*ended.stdout), (Some(status), ""), "{ended:?}");
+    let text = ended.stderr.trim_end();
+    assert!(text.lines().count() == 1 && text.starts_with("weir: "), "{ended:?}");
     text["weir: ".len()..].to_owned()
 }
 
@@ -20,7 +20,7 @@ const GOOD: &str = "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nna
 
 #[test]
 fn help_shows_every_flag() {
-    let (status, stdout, stderr) = run(&["--help"]);
+    let Ended { status, stdout, stderr } = run(&["--help"]);
     assert_eq!((status, &*stderr), (Some(0), ""));
     insta::assert_snapshot!("help_tee", stdout);
 }
@@ -28,7 +28,7 @@ fn help_shows_every_flag() {
 #[test]
 fn check_prints_what_is_in_force() {
     let file = File::new(&format!("workers = 2\n{GOOD}[[rule]]\nto = \"sink\"\n[[rule]]\nname = \"never\"\nto = []\n"));
-    let (status, stdout, stderr) = run(&["-c", &file.argument(), "--check", "--admin", "127.0.0.1:9514"]);
+    let Ended { status, stdout, stderr } = run(&["-c", &file.argument(), "--check", "--admin", "127.0.0.1:9514"]);
     assert_eq!(status, Some(0));
     assert_eq!(
         stderr,
@@ -41,13 +41,13 @@ fn check_prints_what_is_in_force() {
     insta::assert_snapshot!("check_tee", stdout);
     // What it prints is a file that says the same.
     let again = File::new(&stdout);
-    assert_eq!(run(&["-c", &again.argument(), "--check"]).1, stdout);
+    assert_eq!(run(&["-c", &again.argument(), "--check"]).stdout, stdout);
 }
 
 #[test]
 fn flags_are_checked_as_a_file_is() {
     let listen = |address| ["--listen", address, "--to", "10.0.0.5:514", "--workers", "1", "--check"];
-    let (status, stdout, stderr) = run(&listen("239.1.1.1:5000"));
+    let Ended { status, stdout, stderr } = run(&listen("239.1.1.1:5000"));
     assert_eq!((status, &*stderr), (Some(0), ""));
     insta::assert_snapshot!("check_flags_tee", stdout);
 }
@@ -108,7 +108,7 @@ fn a_mistake_in_a_flag_is_status_2() {
         (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--workers", "0"], "workers: 0 threads"),
         (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--interface", "eth0"], "there is no multicast group among"),
     ] {
-        let (status, stdout, stderr) = run(arguments);
+        let Ended { status, stdout, stderr } = run(arguments);
         assert_eq!((status, &*stdout), (Some(2), ""), "{arguments:?}");
         assert!(stderr.contains(message), "{arguments:?}: {stderr}");
     }
@@ -136,7 +136,6 @@ fn a_kept_source_without_the_right_names_it() {
     let Ok(output) = command.output() else {
         return skip("another user may not run the program");
     };
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    let line = line(&(output.status.code(), text(output.stdout), text(output.stderr)), 1);
+    let line = line(&output.into(), 1);
     assert!(line.contains("CAP_NET_RAW") && line.contains("source = \"proxy\""), "{line}");
 }

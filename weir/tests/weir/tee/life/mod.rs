@@ -6,29 +6,17 @@ mod names;
 mod reload;
 
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, UdpSocket};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
-
-/// A `weir tee` that is ready; killed when dropped.
-struct Tee {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    log: Receiver<String>,
-    /// Everything that it has said so far.
-    said: Vec<String>,
-}
+use weir_testbed::{Ended, Started, await_that};
 
 /// A file that a tee reads.
 struct File {
@@ -49,84 +37,6 @@ struct Load {
     sent: Arc<AtomicU64>,
     end: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
-}
-
-impl Tee {
-    fn start(arguments: &[&str]) -> Self {
-        Self::spawn(&mut weir(arguments))
-    }
-
-    fn spawn(command: &mut Command) -> Self {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap();
-        let (said, log) = channel();
-        let stderr = BufReader::new(child.stderr.take().unwrap());
-        thread::spawn(move || stderr.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut tee = Self { child, stdout, log, said: Vec::new() };
-        tee.await_line("ready");
-        tee
-    }
-
-    /// Waits until it says a line with `words` in it, and returns the line.
-    #[track_caller]
-    fn await_line(&mut self, words: &str) -> String {
-        loop {
-            let Ok(line) = self.log.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, but {:#?}", self.said);
-            };
-            self.said.push(line.clone());
-            if line.contains(words) {
-                return line;
-            }
-        }
-    }
-
-    /// The address that a listener got.
-    #[track_caller]
-    fn listens(&self, name: &str) -> SocketAddr {
-        let start = format!("listener {name}: ");
-        let addresses =
-            self.said.iter().rev().filter_map(|line| line.split_once(&start)?.1.split(", ").next()?.parse().ok());
-        addresses.into_iter().next().unwrap_or_else(|| panic!("no {start:?} in {:#?}", self.said))
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.child.id() as i32), signal).unwrap();
-    }
-
-    /// The ledger now.
-    fn ledger(&mut self) -> Value {
-        self.signal(Signal::SIGUSR1);
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}, {:#?}", self.said))
-    }
-
-    /// Waits until it has ended: its status and what else it printed on standard output.
-    fn end(&mut self) -> (Option<i32>, String) {
-        let mut rest = String::new();
-        while self.stdout.read_line(&mut rest).unwrap() > 0 {}
-        let status = self.child.wait().unwrap().code();
-        self.said.extend(self.log.iter());
-        (status, rest)
-    }
-
-    /// Ends it as a service manager does; the final ledger, by `--json`.
-    #[track_caller]
-    fn stop(mut self) -> Value {
-        self.signal(Signal::SIGTERM);
-        let (status, output) = self.end();
-        assert_eq!(status, Some(0), "{:#?}", self.said);
-        serde_json::from_str(&output).unwrap()
-    }
-}
-
-impl Drop for Tee {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
 }
 
 impl File {
@@ -177,7 +87,7 @@ impl Sink {
     /// Waits until it has so many.
     #[track_caller]
     fn await_count(&self, count: u64) {
-        await_that(|| self.received() >= count, || format!("{} of {count} arrived", self.received()));
+        await_that(&format!("{count} to arrive"), || self.received() >= count);
         assert_eq!(self.received(), count);
     }
 }
@@ -228,10 +138,7 @@ impl Load {
     #[track_caller]
     fn await_more(&self, more: u64) {
         let goal = self.sent() + more;
-        await_that(
-            || self.sent() >= goal,
-            || format!("stuck at {} of {goal}: more than a window was lost", self.sent()),
-        );
+        await_that("more to be sent: more than a window was lost", || self.sent() >= goal);
     }
 
     /// Ends it: how many were sent.
@@ -249,17 +156,26 @@ impl Drop for Load {
 }
 
 fn weir(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-    command.arg("tee").args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    command
+    crate::weir(&[&["tee"], arguments].concat())
 }
 
-/// Status, standard output and standard error of one that ends by itself.
-fn run(arguments: &[&str]) -> (Option<i32>, String, String) {
-    let Output { status, stdout, stderr } = weir(arguments).output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    (status.code(), text(stdout), text(stderr))
+/// A tee that is ready.
+#[track_caller]
+fn start(arguments: &[&str]) -> Started {
+    Started::ready(weir(arguments))
+}
+
+/// What one does that ends by itself.
+fn run(arguments: &[&str]) -> Ended {
+    Ended::of(&mut weir(arguments))
+}
+
+/// The address that a listener got.
+#[track_caller]
+fn listens(tee: &mut Started, name: &str) -> SocketAddr {
+    let start = format!("listener {name}: ");
+    let address = |line: &String| line.split_once(&start)?.1.split(", ").next()?.parse().ok();
+    tee.said().iter().rev().find_map(address).unwrap_or_else(|| panic!("no {start:?}: {:#?}", tee.said()))
 }
 
 /// The counts of a listener or destination by its name. `kind`: `listeners`, `destinations`.
@@ -268,15 +184,3 @@ fn entry<'a>(ledger: &'a Value, kind: &str, name: &str) -> &'a Value {
     let entries = ledger[kind].as_array().unwrap();
     entries.iter().find(|entry| entry["name"] == name).unwrap_or_else(|| panic!("no {name} in {ledger:#}"))
 }
-
-/// Counts on another thread change without an event.
-#[track_caller]
-fn await_that(condition: impl Fn() -> bool, state: impl Fn() -> String) {
-    let deadline = Instant::now() + PATIENCE;
-    while !condition() {
-        assert!(Instant::now() < deadline, "{}", state());
-        thread::yield_now();
-    }
-}
-
-const PATIENCE: Duration = Duration::from_secs(20);

@@ -1,13 +1,12 @@
 //! SIGHUP: everything or nothing, and no datagram lost on what stays.
 
-use std::env;
 use std::fs;
-use std::io::{Read, Write};
-use std::net::{TcpStream, UdpSocket};
+use std::net::UdpSocket;
 
 use nix::sys::signal::Signal;
+use weir_testbed::{Started, http};
 
-use super::{File, Load, Sink, Tee, entry};
+use super::{File, Load, Sink, entry, listens, start};
 
 /// A listener `in` on a port of the kernel's choice, and destinations by name and address.
 fn toml(destinations: &[(&str, &Sink)], more: &str) -> String {
@@ -18,13 +17,9 @@ fn toml(destinations: &[(&str, &Sink)], more: &str) -> String {
 }
 
 /// What a scraper gets.
-fn metrics(tee: &Tee) -> String {
-    let line = tee.said.iter().find_map(|line| Some(line.split_once("admin: http://")?.1)).unwrap();
-    let mut connection = TcpStream::connect(line.trim_end_matches('/')).unwrap();
-    connection.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
-    let mut answer = String::new();
-    connection.read_to_string(&mut answer).unwrap();
-    answer
+fn metrics(tee: &mut Started) -> String {
+    let line = tee.line("admin: http://");
+    http::get(line.split_once("http://").unwrap().1.trim_end_matches('/'), "/metrics").body
 }
 
 #[test]
@@ -34,9 +29,9 @@ fn a_reload_changes_what_the_file_changed() {
         let text = toml(&[("a", &a)], "");
         File::new(&text)
     };
-    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    let mut tee = start(&["-c", &file.argument(), "--json"]);
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let to = tee.listens("in");
+    let to = listens(&mut tee, "in");
     sender.send_to(b"one", to).unwrap();
     a.await_count(1);
 
@@ -51,7 +46,7 @@ fn a_reload_changes_what_the_file_changed() {
     tee.signal(Signal::SIGHUP);
     tee.await_line("reloaded");
     sender.send_to(b"three", to).unwrap();
-    sender.send_to(b"four", tee.listens("second")).unwrap();
+    sender.send_to(b"four", listens(&mut tee, "second")).unwrap();
     b.await_count(3);
     let ledger = tee.stop();
     assert_eq!(ledger["closed"], true, "{ledger:#}");
@@ -67,8 +62,8 @@ fn a_bad_file_changes_nothing_and_says_why() {
     let (a, b) = (Sink::new(), Sink::new());
     let good = toml(&[("a", &a)], "");
     let file = File::new(&good);
-    let mut tee = Tee::start(&["-c", &file.argument(), "--json", "--admin", "127.0.0.1:0"]);
-    let to = tee.listens("in");
+    let mut tee = start(&["-c", &file.argument(), "--json", "--admin", "127.0.0.1:0"]);
+    let to = listens(&mut tee, "in");
     let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap();
     let more = |text: &str| toml(&[("b", &b)], text);
@@ -93,7 +88,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
         load.await_more(100);
     }
     let failed = format!("weir_reloads_total{{result=\"failed\"}} {}\n", cases.len());
-    assert!(metrics(&tee).contains(&failed), "{}", metrics(&tee));
+    assert!(metrics(&mut tee).contains(&failed), "{}", metrics(&mut tee));
     fs::remove_file(file.path()).unwrap();
     tee.signal(Signal::SIGHUP);
     assert!(tee.await_line("reload of ").contains("No such file or directory"));
@@ -101,7 +96,7 @@ fn a_bad_file_changes_nothing_and_says_why() {
     file.write(&good);
     tee.signal(Signal::SIGHUP);
     tee.await_line("reloaded");
-    let counts = metrics(&tee);
+    let counts = metrics(&mut tee);
     assert!(counts.contains("weir_reloads_total{result=\"succeeded\"} 1\n"), "{counts}");
     load.await_more(100);
     let sent = load.stop();
@@ -116,7 +111,7 @@ fn what_a_reload_cannot_change_is_said() {
     let a = Sink::new();
     let text = toml(&[("a", &a)], "");
     let file = File::new(&text);
-    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
+    let mut tee = start(&["-c", &file.argument(), "--json"]);
     file.write(&text.replace("workers = 2", "workers = 3"));
     tee.signal(Signal::SIGHUP);
     let line = tee.await_line("workers");
@@ -127,15 +122,14 @@ fn what_a_reload_cannot_change_is_said() {
 /// Each reload adds a listener and a destination, or removes them.
 #[test]
 fn no_datagram_is_lost_on_what_stays() {
-    let reloads: u64 = env::var("WEIR_TEST_RELOADS").map_or(100, |number| number.parse().unwrap());
     let (a, b, guest) = (Sink::new(), Sink::new(), Sink::new());
     let without = toml(&[("a", &a), ("b", &b)], "");
     let more = "[[listener]]\nname = \"second\"\naddress = \"127.0.0.1:0\"\n";
     let with = toml(&[("a", &a), ("guest", &guest), ("b", &b)], more);
     let file = File::new(&without);
-    let mut tee = Tee::start(&["-c", &file.argument(), "--json"]);
-    let load = Load::start(tee.listens("in"), &[&a, &b], 50_000);
-    for number in 0..reloads {
+    let mut tee = start(&["-c", &file.argument(), "--json"]);
+    let load = Load::start(listens(&mut tee, "in"), &[&a, &b], 50_000);
+    for number in 0..100 {
         load.await_more(100);
         file.write(if number % 2 == 0 { &with } else { &without });
         tee.signal(Signal::SIGHUP);
@@ -162,5 +156,4 @@ fn no_datagram_is_lost_on_what_stays() {
     let (sent, lost) =
         (guest_count["sent"]["datagrams"].as_u64().unwrap(), guest_count["drops"]["abandoned"].as_u64().unwrap());
     assert!(copies > 0 && copies == sent + lost, "{guest_count:#}");
-    eprintln!("{reloads} reloads, {} datagrams", listener["received"]["datagrams"]);
 }
