@@ -1,4 +1,4 @@
-//! What tests of all crates share: the machine to themselves, real programs, and a word about what is not tested here.
+//! What tests of all crates share: programs that they start, networks, real peers, and a word about what is not tested here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::panic::{self, Location};
+use std::panic::Location;
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -23,37 +23,6 @@ mod sys;
 
 pub use started::{Ended, PATIENCE, Started, await_that};
 
-/// The machine, until this is dropped. Who takes a second turn waits for ever.
-#[derive(Debug)]
-#[must_use]
-pub struct Turn {
-    _lock: File,
-}
-
-/// Waits until no other test that keeps real time or changes the machine's settings runs, in this or any other process.
-pub fn turn() -> Turn {
-    let lock = File::open(MACHINE).unwrap();
-    lock.lock().unwrap();
-    Turn { _lock: lock }
-}
-
-/// A file to lock that is always there, on which everybody has the right to, and on which nobody else has a use for.
-const MACHINE: &str = "/proc/version";
-
-/// Runs looks that mostly wait beside one another, each in a thread of its name; fails with the first of the list that fails.
-pub fn together(looks: &[(&str, fn())]) {
-    let ends = thread::scope(|scope| {
-        let begin = |&(name, look): &(&str, fn())| {
-            thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, look).unwrap()
-        };
-        let running: Vec<_> = looks.iter().map(begin).collect();
-        running.into_iter().map(|look| look.join()).collect::<Vec<_>>()
-    });
-    if let Some(panic) = ends.into_iter().find_map(Result::err) {
-        panic::resume_unwind(panic);
-    }
-}
-
 /// Says that the calling test is skipped, and why. Nothing is skipped in continuous integration (`CI=true`): there the test
 /// fails.
 #[track_caller]
@@ -62,8 +31,8 @@ pub fn skip(reason: impl Display) {
     leave_unjudged(reason);
 }
 
-/// Says that the calling test judges nothing, and why: the machine does not run as evenly as it has to. Nothing is missing
-/// there that somebody could install, so continuous integration takes it, too.
+/// Says that the calling test judges nothing, and why, where nothing is missing that somebody could install: continuous
+/// integration takes it, too.
 #[track_caller]
 pub fn leave_unjudged(reason: impl Display) {
     let (thread, place) = (thread::current(), Location::caller().to_string());
@@ -141,40 +110,9 @@ const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-    use std::sync::{Barrier, mpsc};
+    use std::panic;
 
     use super::*;
-
-    #[test]
-    fn turns_are_taken_one_after_another() {
-        let first = turn();
-        let (tell, hear) = mpsc::channel();
-        let second = thread::spawn(move || {
-            let _turn = turn();
-            tell.send("second").unwrap();
-        });
-        // Another process cannot have it, and the thread has not had it.
-        assert!(matches!(File::open(MACHINE).unwrap().try_lock(), Err(fs::TryLockError::WouldBlock)));
-        assert!(hear.try_recv().is_err());
-        drop(first);
-        assert_eq!(hear.recv().unwrap(), "second");
-        second.join().unwrap();
-    }
-
-    #[test]
-    fn looks_run_beside_one_another_and_one_that_fails_is_not_lost() {
-        static MET: Barrier = Barrier::new(2);
-        fn meets() {
-            MET.wait();
-        }
-        fn meets_and_fails() {
-            MET.wait();
-            panic!("a look");
-        }
-        let end = panic::catch_unwind(|| together(&[("one", meets), ("another", meets_and_fails)]));
-        assert_eq!(*end.unwrap_err().downcast::<&str>().unwrap(), "a look");
-    }
 
     /// The skipped one is this test in another process, whose environment and output are its own.
     #[test]

@@ -1,7 +1,7 @@
 //! Whoever is asked to end twice in a row, as `timeout` asks (its child, then the child's group), still reports.
 
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::{fs, thread};
 
 use nix::sys::signal::{Signal, kill};
@@ -10,11 +10,6 @@ use serde_json::Value;
 use weir_testbed::Started;
 
 use crate::{WEIR, weir};
-
-/// As [`ask_twice`], until the room `lab` has no use for it.
-pub(super) fn signal_twice(process: &Child, signal: Signal) {
-    ask_twice(Pid::from_raw(process.id().cast_signed()), signal);
-}
 
 /// Signals a process, and once more as soon as the first has been taken: signals that are pending are one.
 pub(super) fn ask_twice(process: Pid, signal: Signal) {

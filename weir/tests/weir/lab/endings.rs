@@ -11,7 +11,7 @@ use weir_testbed::await_that;
 
 use super::family::Family;
 use super::{Ended, Lab, Run, WEIR, weir};
-use crate::endings::signal_twice;
+use crate::endings::ask_twice;
 
 #[test]
 fn ctrl_c_leaves_a_valid_partial_result() {
@@ -59,11 +59,12 @@ fn two_signals_in_a_row_leave_a_report() {
         }
         let child = family.mark(&mut command).spawn().unwrap();
         await_window(&family);
+        let process = Pid::from_raw(child.id().cast_signed());
         // `timeout` does the same as when its time is over, and ends as its child does.
         if by_timeout {
-            kill(Pid::from_raw(child.id() as i32), signal).unwrap();
+            kill(process, signal).unwrap();
         } else {
-            signal_twice(&child, signal);
+            ask_twice(process, signal);
         }
         let run = Run { dir, ended: child.wait_with_output().unwrap().into() }.good();
         assert_eq!(run.rows().len(), 2);
@@ -122,10 +123,11 @@ fn a_program_in_a_shell_ends_in_order() {
         let mut line = String::new();
         BufReader::new(child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "listening on udp 10.0.0.1:5000\n");
+        let process = Pid::from_raw(child.id().cast_signed());
         if by_timeout {
-            kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).unwrap();
+            kill(process, Signal::SIGTERM).unwrap();
         } else {
-            signal_twice(&child, Signal::SIGTERM);
+            ask_twice(process, Signal::SIGTERM);
         }
         let Ended { status, stdout, .. } = child.wait_with_output().unwrap().into();
         assert_eq!(status, Some(0));

@@ -4,7 +4,6 @@ mod manager;
 mod observers;
 mod privileges;
 pub(super) mod screen;
-mod until_merge;
 
 use std::fs::File;
 use std::net::{SocketAddr, UdpSocket};
@@ -13,8 +12,6 @@ use std::process::Command;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_testbed::{Started, http, network};
-
-pub(super) use until_merge::*;
 
 /// A full disk behind standard error changes nothing but what can be read there.
 #[test]
