@@ -42,8 +42,8 @@ test: deps
 test-long: deps dist
 	$(CARGO) test --locked --no-run
 	@crates/testbed/test.sh --long
-	$(CARGO) test --locked -p notices
-	$(CARGO) test --release --locked --lib -- --ignored --test-threads=1 cost::
+	$(CARGO) test --locked -p notices -p bench-sflow
+	$(CARGO) test --release --locked --lib -- --include-ignored --test-threads=1 tests::cost::
 
 # libFuzzer, which wants a C++ compiler, is only named: nothing is linked.
 NO_LIBFUZZER = CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a
@@ -53,7 +53,7 @@ lint:
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.
-PEERS = iperf3:iperf3 nft:nftables python3:python3 ip:iproute2 tc:iproute2 systemd-analyze:systemd buildah:buildah tcpdump:tcpdump node:nodejs npm:npm chromium:chromium
+PEERS = iperf3:iperf3 nft:nftables python3:python3 pip3:python3-pip ip:iproute2 tc:iproute2 systemd-analyze:systemd buildah:buildah tcpdump:tcpdump node:nodejs npm:npm chromium:chromium
 deps:
 	@missing=""; for p in $(PEERS); do \
 	    PATH=$$PATH:/usr/sbin command -v $${p%%:*} >/dev/null || missing="$$missing $${p##*:}"; done; \
@@ -108,7 +108,7 @@ web:
 	cd web && npm run --silent lint && ./build.sh
 
 web/node_modules: web/package-lock.json
-	cd web && npm ci --silent
+	cd web && npm ci --silent || { rm -rf node_modules; exit 1; }
 	@touch $@
 
 # What ships is where scenarios begin.

@@ -11,7 +11,7 @@ use weir_service::output::in_one_line;
 fuzz_target!(|text: &str| {
     let (sender, receiver) = text.split_once('\n').unwrap_or((text, text));
     if let Err(error) = foreign::account(sender, receiver) {
-        assert!(!in_one_line(&error.into()).contains(char::is_control));
+        assert!(!in_one_line(&error).contains(char::is_control));
     }
     let report = serde_json::from_str(text).unwrap_or_default();
     let _ = weir_loss::account::SentSession::from_json(serde_json::Value::clone(&report));

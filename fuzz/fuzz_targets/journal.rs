@@ -26,6 +26,6 @@ fuzz_target!(|text: &str| {
             }
             assert!(journal.open_changes().is_empty());
         }
-        Err(error) => assert!(!in_one_line(&error.into()).contains(char::is_control)),
+        Err(error) => assert!(!in_one_line(&error).contains(char::is_control)),
     }
 });

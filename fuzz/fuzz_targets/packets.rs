@@ -2,6 +2,7 @@
 //!
 //! `cargo +nightly fuzz run packets` (needs cargo-fuzz).
 #![no_main]
+#![allow(clippy::type_complexity)]
 
 use std::net::SocketAddr;
 

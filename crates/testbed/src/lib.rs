@@ -7,7 +7,7 @@ use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::process::CommandExt;
-use std::panic::Location;
+use std::panic::{self, Location};
 use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
@@ -22,6 +22,20 @@ mod started;
 mod sys;
 
 pub use started::{Ended, PATIENCE, Started, await_that};
+
+/// Runs looks that mostly wait beside one another, each in a thread of its name; fails with the first of the list that fails.
+pub fn together(looks: &[(&str, fn())]) {
+    let ends = thread::scope(|scope| {
+        let begin = |&(name, look): &(&str, fn())| {
+            thread::Builder::new().name(name.to_owned()).spawn_scoped(scope, look).unwrap()
+        };
+        let running: Vec<_> = looks.iter().map(begin).collect();
+        running.into_iter().map(|look| look.join()).collect::<Vec<_>>()
+    });
+    if let Some(panic) = ends.into_iter().find_map(Result::err) {
+        panic::resume_unwind(panic);
+    }
+}
 
 /// Says that the calling test is skipped, and why. Nothing is skipped in continuous integration (`CI=true`): there the test
 /// fails.
@@ -110,9 +124,23 @@ const UNPACKED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/peers/
 
 #[cfg(test)]
 mod tests {
-    use std::panic;
+    use std::sync::Barrier;
 
     use super::*;
+
+    #[test]
+    fn looks_run_beside_one_another_and_one_that_fails_is_not_lost() {
+        static MET: Barrier = Barrier::new(2);
+        fn meets() {
+            MET.wait();
+        }
+        fn meets_and_fails() {
+            MET.wait();
+            panic!("a look");
+        }
+        let end = panic::catch_unwind(|| together(&[("one", meets), ("another", meets_and_fails)]));
+        assert_eq!(*end.unwrap_err().downcast::<&str>().unwrap(), "a look");
+    }
 
     /// The skipped one is this test in another process, whose environment and output are its own.
     #[test]

@@ -89,7 +89,10 @@ impl Started {
     /// Waits until it notifies its manager that it is ready, also once more (SIGHUP).
     #[track_caller]
     pub fn await_ready(&mut self) {
-        while !self.notified().starts_with("READY=1\n") {}
+        let deadline = Instant::now() + PATIENCE;
+        while !self.notified().starts_with("READY=1\n") {
+            assert!(Instant::now() < deadline, "not ready: {:#?}", self.said());
+        }
     }
 
     /// Its process.
@@ -205,7 +208,10 @@ impl Started {
         // It may have closed its output before.
         await_that("its end", || self.child.try_wait().unwrap().is_some());
         let status = self.child.wait().unwrap().code();
-        self.said.extend(self.stderr.iter());
+        // Another process may keep standard error open.
+        while let Ok(line) = self.stderr.recv_timeout(Duration::from_secs(1)) {
+            self.said.push(line);
+        }
         Ended { status, stdout, stderr: self.said.iter().flat_map(|line| [line, "\n"]).collect() }
     }
 

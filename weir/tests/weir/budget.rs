@@ -37,7 +37,8 @@ fn lines_below(folder: &Path) -> usize {
 /// Production lines of a source: none in a file of tests, none from a module of tests on.
 fn lines_of(path: &Path) -> usize {
     let name = path.file_name().unwrap().to_str().unwrap();
-    let is_test = matches!(name, "tests.rs" | "fixture.rs") || path.iter().any(|folder| folder == "tests");
+    let (_, below) = path.to_str().unwrap().rsplit_once("/src/").unwrap();
+    let is_test = matches!(name, "tests.rs" | "fixture.rs") || below.split('/').any(|part| part == "tests");
     if is_test || !name.ends_with(".rs") {
         return 0;
     }

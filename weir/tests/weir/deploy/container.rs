@@ -10,8 +10,7 @@ use weir_testbed::{Ended, PATIENCE, Started, await_that, http, network, program,
 
 use super::{assert_flags_exist, ports, read};
 
-/// What `make dist` made. `make test` makes it before, and fails if that fails; only where Rust's target cannot be had there
-/// is none, and a test is skipped by name.
+/// What `make dist` made; `make test-long` makes it before.
 fn dist() -> Option<PathBuf> {
     let dist = Path::new(env!("CARGO_MANIFEST_DIR")).join("../dist");
     let there = dist.join("weir").exists();
@@ -41,6 +40,7 @@ fn the_container_runs_the_program_as_it_is() {
 
 /// What is in the binary is named beside it, with the text of its licence.
 #[test]
+#[ignore = "long: the static binary"]
 fn what_is_passed_on_names_the_work_of_others() {
     let Some(dist) = dist() else { return };
     let notices = fs::read_to_string(dist.join("THIRD-PARTY.txt")).unwrap();
@@ -58,6 +58,7 @@ fn what_is_passed_on_names_the_work_of_others() {
 
 /// Nothing is there: no libraries, no /etc, no /proc.
 #[test]
+#[ignore = "long: the static binary"]
 fn the_static_binary_runs_in_an_empty_root() {
     let Some(dist) = dist() else { return };
     let root = tempfile::tempdir().unwrap();

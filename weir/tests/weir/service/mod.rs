@@ -11,7 +11,9 @@ use std::process::Command;
 
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_testbed::{Started, http, network};
+use weir_testbed::{PATIENCE, Started, http, network};
+
+use crate::weir;
 
 /// A full disk behind standard error changes nothing but what can be read there.
 #[test]
