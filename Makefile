@@ -8,7 +8,7 @@ CARGO ?= cargo
 SCENARIO ?= telemetry
 
 run: build
-	target/release/weir lab run $(SCENARIO) $(ARGS)
+	$${CARGO_TARGET_DIR:-target}/release/weir lab run $(SCENARIO) $(ARGS)
 
 build:
 	$(CARGO) build --release --locked -p weir
@@ -85,7 +85,7 @@ bench: deps
 # Another major version of clang makes other bytes. Sources are named relative to the folder, so its place does not matter.
 CLANG_MAJOR = 14
 CLANG = $$(command -v clang-$(CLANG_MAJOR) || echo clang)
-BPF_CFLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-compilation-dir=. -ffile-prefix-map=$$PWD=.
+BPF_CFLAGS = -O2 -g -target bpf -mcpu=v3 -Wall -Wextra -Werror -fdebug-compilation-dir=. -ffile-prefix-map="$$PWD"=.
 bpf:
 	@if ! $(CLANG) -dumpversion 2>/dev/null | grep -q '^$(CLANG_MAJOR)\.'; then \
 	    if [ "$$(id -u)" = 0 ]; then sudo=""; else sudo="sudo -n"; fi; \
