@@ -184,8 +184,8 @@ int drop(u64 *ctx)
 	if (unlikely(reason == reason_reassembly && p.offset)) {
 		key.namespace = waits_in(&p);
 		key.interface = skb->skb_iif;
-		if (!key.namespace && p.multicast)
-			return 0;
+		if (!key.namespace)
+			return 0; /* It came where nothing is followed. */
 	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
