@@ -5,7 +5,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use weir_loss::foreign;
-use weir_service::output::in_one_line;
+use weir_program::output::in_one_line;
 
 // The sender's ends with the first line's end.
 fuzz_target!(|text: &str| {

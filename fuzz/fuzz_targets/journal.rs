@@ -7,7 +7,7 @@ use std::path::Path;
 
 use libfuzzer_sys::fuzz_target;
 use weir_loss::check::journal::{Closed, Journal, Storage};
-use weir_service::output::in_one_line;
+use weir_program::output::in_one_line;
 
 struct Nowhere;
 

@@ -4,9 +4,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_program::output::in_one_line;
 use weir_report::foreign;
 use weir_report::{asserts, terminal, write_all};
-use weir_service::output::in_one_line;
 
 // The manifest ends with the first empty line.
 fuzz_target!(|bytes: &[u8]| {

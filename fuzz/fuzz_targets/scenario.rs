@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use weir_lab::sweep::Sweep;
 use weir_lab::{cell, effective};
-use weir_service::output::in_one_line;
+use weir_program::output::in_one_line;
 
 fuzz_target!(|text: &str| {
     // Files of the machine that runs this, and sweeps that take long to lay out, are not what is looked for.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
+use weir_program::output::{print, say};
 use weir_report::compare::{self, CompareSettings};
 use weir_report::{store, terminal};
-use weir_service::output::{print, say};
 use weir_units::Share;
 
 use crate::{Outcome, usage};

@@ -9,9 +9,9 @@ use weir_lab::runner::{self, Plan};
 use weir_lab::scenario::{Jobs, MessageFiles, Repeat, Scenario};
 use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
+use weir_program::output::{complain, say};
 use weir_report::opening::Seat;
 use weir_report::{self, asserts, store};
-use weir_service::output::{complain, say};
 use weir_units::Span;
 use weir_units::format::shown;
 

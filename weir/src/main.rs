@@ -18,8 +18,8 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use weir_service::config::Pointed;
-use weir_service::output::{self, complain, in_one_line};
+use weir_program::config::Pointed;
+use weir_program::output::{self, complain, in_one_line};
 
 /// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
 #[derive(Debug, Parser)]

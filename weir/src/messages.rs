@@ -3,9 +3,9 @@
 use std::path::Path;
 
 use anyhow::Result;
+use weir_program::output::complain;
 use weir_report::messages::{Message, MessageTable};
 use weir_report::store::StoreError;
-use weir_service::output::complain;
 
 use crate::{Outcome, files};
 

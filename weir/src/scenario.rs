@@ -9,7 +9,7 @@ use clap::Args;
 use weir_lab::effective;
 use weir_lab::scenario::Scenario;
 use weir_lab::sweep::Sweep;
-use weir_service::output::{complain, print, say};
+use weir_program::output::{complain, print, say};
 use weir_units::format::shown;
 
 use crate::{Outcome, usage};

@@ -8,8 +8,8 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Args};
 use serde::Serialize;
 use weir_kernel::capabilities::User;
-use weir_service::config::{Address, Base, Source};
-use weir_service::output::{complain, print, print_patiently};
+use weir_program::config::{Address, Base, Source};
+use weir_program::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 
 /// Of every service. In its help they come last.

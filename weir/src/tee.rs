@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use anyhow::{Result, bail};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_tee::config::document::{Destination, Document, Join, Listener};
 use weir_tee::config::values::{Endpoint, List};
 use weir_tee::config::{Flags, Origin};

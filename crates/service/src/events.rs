@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 
-use crate::signals::{self, Request, Requests};
+use weir_program::signals::{self, Request, Requests};
 
 /// Something that the control thread is to see to.
 #[derive(Debug)]

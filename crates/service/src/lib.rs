@@ -111,18 +111,13 @@
 
 mod activation;
 pub mod admin;
-pub mod clock;
-pub mod config;
-pub mod escape;
 mod events;
-pub mod files;
 pub mod http;
 pub mod listening;
 pub mod log;
 pub mod losses;
 pub mod metrics;
 mod notify;
-pub mod output;
 pub mod privileges;
 mod process;
 pub mod pulse;
@@ -131,8 +126,6 @@ mod room;
 pub mod screen;
 mod service;
 mod setup;
-pub mod signals;
-pub mod stop;
 mod token;
 
 pub use events::EventSender;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::metrics::Samples;
 use crate::setup::Fixed;
-use crate::signals::GRACE;
+use weir_program::signals::GRACE;
 
 /// A long-running room, as its control thread drives it. All of it happens on that thread, one thing after the other;
 /// each is a piece of work by which the watchdog sees that the thread lives.

@@ -15,13 +15,13 @@ use crate::admin::{Admin, Probes};
 use crate::events::{End, Event, EventSender, hear_signals};
 use crate::log::{self, Log};
 use crate::notify::{self, Watchdog};
-use crate::output;
 use crate::pulse::{Pulse, Pulses};
 use crate::reloads::Reloads;
 use crate::room::{Observable, Room};
 use crate::screen::Ended;
 use crate::setup::{Fixed, Launch};
-use crate::stop::Stop;
+use weir_program::output;
+use weir_program::stop::Stop;
 
 /// A service whose room is being started: signals are heard, the log is written.
 pub struct Service<R: Room> {

@@ -5,9 +5,9 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
+use weir_program::clock::Nanos;
 use weir_report::messages::{Message, MessageTable};
 use weir_report::store::{self, StoreError};
-use weir_service::clock::Nanos;
 use weir_traffic::{ReceiveReport, SendReport};
 
 use crate::cell::Measured;

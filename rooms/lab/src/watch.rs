@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags};
 use weir_kernel::processors::Activity;
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 use weir_traffic::{Gauge, Level};
 
 /// When to look.

@@ -14,8 +14,8 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::net::if_::if_nametoindex;
 use nix::unistd::{AccessFlags, faccessat};
 use weir_kernel::capabilities::{User, as_user};
+use weir_program::config::{Document, Step};
 use weir_service::Fixed;
-use weir_service::config::{Document, Step};
 
 use crate::receive::Listen;
 use crate::seal::{GroupKey, KeyError, PublicKey, SigningKey};

@@ -43,4 +43,4 @@ mod statement;
 mod sys;
 pub mod thresholds;
 
-use weir_service::escape;
+use weir_program::escape;

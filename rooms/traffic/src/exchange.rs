@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
-use weir_service::clock::{Nanos, nanos};
+use weir_program::clock::{Nanos, nanos};
 
 /// Shared by one [`Sender`](super::Sender), one [`Receiver`](super::Receiver) and whoever watches them.
 ///

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 /// A delivered message on its way, in ns of CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,7 +13,7 @@
 //! ```
 //! use std::{thread, time::Duration};
 //!
-//! use weir_service::stop::Stop;
+//! use weir_program::stop::Stop;
 //! use weir_traffic::{Exchange, Receiver, ReceiverSettings, Sender, SenderSettings};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weir_kernel::tcp::TcpInfo;
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
 
 use crate::{Departure, ErrorCount, Flights, Requests, ReverseReport, SequenceSet, Window};
@@ -343,7 +343,7 @@ pub struct Interval {
 /// Where a sender's clock runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Machine {
-    /// It has our clock ([`clock::id`](weir_service::clock::id)): delays are exact.
+    /// It has our clock ([`clock::id`](weir_program::clock::id)): delays are exact.
     Same,
     /// It has another one, on another machine or in another time namespace: no delay is known.
     Other,

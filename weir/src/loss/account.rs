@@ -20,8 +20,8 @@ use weir_loss::account::{
 };
 use weir_loss::statement;
 use weir_loss::subject::{Process, TrafficFilter};
-use weir_service::output::{complain, say, tell};
-use weir_service::stop::Stop;
+use weir_program::output::{complain, say, tell};
+use weir_program::stop::Stop;
 use weir_units::Span;
 use weir_units::format::{shown, shown_in_json};
 

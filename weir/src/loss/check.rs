@@ -13,8 +13,8 @@ use weir_loss::check;
 use weir_loss::check::facts::Scope;
 use weir_loss::check::load::Stated;
 use weir_loss::subject::Process;
-use weir_service::output::{complain, print, say};
-use weir_service::stop::Stop;
+use weir_program::output::{complain, print, say};
+use weir_program::stop::Stop;
 use weir_units::format::shown_in_json;
 use weir_units::{Frequency, Size, Span};
 

@@ -13,7 +13,7 @@ use weir_kernel::trace::Detail;
 use weir_loss::account::book::Account;
 use weir_loss::account::with_account;
 use weir_loss::statement;
-use weir_service::output::say;
+use weir_program::output::say;
 
 use crate::Outcome;
 

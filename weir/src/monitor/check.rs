@@ -8,8 +8,8 @@ use clap::Args;
 use weir_monitor::check::{self, Report, Settings};
 use weir_monitor::receive;
 use weir_monitor::serve::settings::Keys;
-use weir_service::output::{complain, print, say};
-use weir_service::stop::Stop;
+use weir_program::output::{complain, print, say};
+use weir_program::stop::Stop;
 use weir_units::Span;
 
 use super::replay::address;

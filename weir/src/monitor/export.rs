@@ -9,8 +9,8 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use weir_monitor::archive::export::{self, Choice};
-use weir_service::output::complain;
-use weir_service::signals;
+use weir_program::output::complain;
+use weir_program::signals;
 use weir_units::format::count;
 
 use crate::{Outcome, files, usage};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use weir_monitor::seal::{GroupKey, SigningKey};
-use weir_service::output::say;
+use weir_program::output::say;
 
 use crate::Outcome;
 

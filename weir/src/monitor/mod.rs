@@ -16,7 +16,7 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use weir_monitor::receive::Settings;
 use weir_monitor::serve::config::document::Listen;
-use weir_service::config::Address;
+use weir_program::config::Address;
 
 use crate::Outcome;
 

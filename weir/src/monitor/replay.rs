@@ -7,8 +7,8 @@ use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use weir_dgram::{Options, Socket};
 use weir_monitor::archive::replay::{self, Settings};
-use weir_service::output::complain;
-use weir_service::stop::Stop;
+use weir_program::output::complain;
+use weir_program::stop::Stop;
 use weir_units::format::count;
 use weir_wire::signal::PORT;
 

@@ -12,8 +12,8 @@ use weir_monitor::serve::control::{asker, opener};
 use weir_monitor::serve::glance::Glance;
 use weir_monitor::serve::settings::Keys;
 use weir_monitor::view::{self, Look};
-use weir_service::output::complain;
-use weir_service::stop::Stop;
+use weir_program::output::complain;
+use weir_program::stop::Stop;
 use weir_units::Span;
 use weir_wire::signal::PORT;
 

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use ipnet::IpNet;
 use serde_json::{Value, json};
-use weir_service::escape::escaped;
-use weir_service::output::say;
+use weir_program::escape::escaped;
+use weir_program::output::say;
 use weir_units::Span;
 
 use super::client::Client;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
 use serde_json::Value;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use crate::usage;
 

@@ -3,8 +3,8 @@
 use anyhow::Result;
 use clap::Args;
 use serde_json::Value;
-use weir_service::escape::{escaped, write_json};
-use weir_service::output::{complain, say};
+use weir_program::escape::{escaped, write_json};
+use weir_program::output::{complain, say};
 
 use super::client::Client;
 use crate::Outcome;

@@ -7,11 +7,11 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
+use weir_program::config::{Base, Source};
+use weir_program::escape::write_json;
+use weir_program::output::{complain, say};
 use weir_protect::journal::Entry;
 use weir_protect::model::Phase;
-use weir_service::config::{Base, Source};
-use weir_service::escape::write_json;
-use weir_service::output::{complain, say};
 use weir_sflow::config::{Flags, Origin};
 use weir_sflow::rehearsal::Rehearsal;
 use weir_wire::pcap::{Reader, Step};

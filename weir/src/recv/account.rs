@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_service::output::say;
+use weir_program::output::say;
 use weir_traffic::{Machine, SendReport, SessionReport};
 use weir_units::format;
 

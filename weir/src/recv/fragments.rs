@@ -3,7 +3,7 @@
 use serde::Serialize;
 use weir_kernel::counters::{self, FragmentQueues, Snmp};
 use weir_kernel::namespaces::NetNs;
-use weir_service::output::say;
+use weir_program::output::say;
 
 /// What had been counted when it began.
 pub(super) struct Watch {

@@ -16,9 +16,9 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir_dgram::Membership;
 use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
+use weir_program::output::complain;
+use weir_program::stop::Stop;
 use weir_report::messages::Message;
-use weir_service::output::complain;
-use weir_service::stop::Stop;
 use weir_traffic::{
     Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
     in_words,

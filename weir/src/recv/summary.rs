@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use weir_service::output::say;
+use weir_program::output::say;
 use weir_traffic::{
     ErrorCount, Interval, Parted, ReceiveReport, ReceiverSettings, ReverseReport, SessionReport, Total, Transport,
     in_words,

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
-use weir_service::clock::{self, nanos, now};
-use weir_service::output::say;
+use weir_program::clock::{self, nanos, now};
+use weir_program::output::say;
 use weir_traffic::{Exchange, SenderSettings};
 use weir_units::format;
 

@@ -16,9 +16,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir_loss::account::{OwnTraffic, SentSession, Sessions};
+use weir_program::clock;
+use weir_program::stop::Stop;
 use weir_report::messages::Message;
-use weir_service::clock;
-use weir_service::stop::Stop;
 use weir_traffic::{
     Departure, Exchange, Pacing, QuicSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, in_words,
 };

@@ -6,8 +6,8 @@ use std::thread;
 
 use anyhow::{Result, bail};
 use serde::Serialize;
-use weir_service::output::{complain, say};
-use weir_service::stop::Stop;
+use weir_program::output::{complain, say};
+use weir_program::stop::Stop;
 use weir_traffic::{
     Client, ClientReport, Delivery, ErrorCount, Interval, Parted, Refusal, SendReport, SenderSettings, Transport,
     in_words,

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
-use weir_service::output::say;
+use weir_program::output::say;
 use weir_traffic::{ErrorCount, SendReport, SenderSettings, Transport, in_words};
 use weir_units::format;
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 use weir_dgram::Socket;
-use weir_service::output::{complain, say};
-use weir_service::stop::Stop;
+use weir_program::output::{complain, say};
+use weir_program::stop::Stop;
 use weir_sflow::decode::{self, Decoder, Form, Only, Settings, Totals};
 
 use crate::{Outcome, usage};

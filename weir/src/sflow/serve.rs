@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use clap::Args;
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_sflow::config::document::Document;
 use weir_sflow::config::{Flags, Origin};
 use weir_sflow::control;

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use weir_kernel::links::Netlink;
 use weir_kernel::sysctl;
-use weir_service::clock::now;
+use weir_program::clock::now;
 use weir_testbed::network::{end, namespace, on_loopback};
 use weir_testbed::{Ended, Started, await_that};
 

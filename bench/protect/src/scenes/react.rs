@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result};
 use bench_measure::Report;
 use serde_json::json;
+use weir_program::clock::now;
 use weir_protect::config::{self, Context, document::Document};
 use weir_protect::evidence::{Counts, Heard};
 use weir_protect::journal::{Entry, What};
 use weir_protect::model::{Attack, Mode, Packet, Point, Sighting, Stream, Transport};
 use weir_protect::room::{Outlet, Room, Started};
-use weir_service::clock::now;
 use weir_testbed::random::Source;
 
 use super::averages::Average;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::Frame;
 use serde::Serialize;
 
-use crate::escape;
+use weir_program::escape;
 
 /// A body of frames: `next` makes one, with what the one after is made from, once the connection has room for it and not
 /// before. `None` ends the body; whoever leaves drops what makes it.

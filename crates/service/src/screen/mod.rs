@@ -12,7 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ratatui::Frame;
 
 use crate::log;
-use crate::stop::Stop;
+use weir_program::stop::Stop;
 
 /// What a screen shows.
 pub trait Picture {

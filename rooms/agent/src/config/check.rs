@@ -5,8 +5,8 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use weir_program::config::{self, Step};
 use weir_service::Fixed;
-use weir_service::config::{self, Step};
 use weir_tee::settings::Target;
 use weir_units::{Frequency, Span};
 

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_tee::config::values::Endpoint;
 use weir_units::{Frequency, Span};
 

@@ -6,8 +6,8 @@ pub mod document;
 use std::net::SocketAddr;
 
 use anyhow::Result;
+use weir_program::config::{Address, Base};
 use weir_service::Fixed;
-use weir_service::config::{Address, Base};
 use weir_tee::config::values::Endpoint;
 use weir_tee::settings::Target;
 use weir_units::{Frequency, Span};

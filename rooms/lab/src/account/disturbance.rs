@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use weir_emulator::ledger::Late;
+use weir_program::clock::{Nanos, nanos};
 use weir_report::record::{self, Standstills, Statistic};
-use weir_service::clock::{Nanos, nanos};
 use weir_stats::{DelayRecorder, Distribution, Estimate, Method};
 use weir_traffic::{Flight, Flights, Window};
 

@@ -11,8 +11,8 @@ use anyhow::{Context, Result, bail, ensure};
 use ipnet::IpNet;
 use nix::poll::{PollFd, PollFlags};
 use weir_kernel::scheduling;
-use weir_service::clock::{self, Nanos};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos};
+use weir_program::stop::Stop;
 use weir_traffic::bulk::{self, BulkReport};
 use weir_traffic::{
     Exchange, Gauge, QuicSettings, ReceiveReport, Receiver, SendReport, Sender, Transport, Until, check_congestion,

@@ -16,8 +16,8 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::{Program, Running};
 use weir_kernel::sysctl;
 use weir_kernel::tcp::TcpSockets;
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Transport, Window};
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_kernel::contention::Contention;
 use weir_kernel::scheduling::Awake;
-use weir_service::clock::{Nanos, nanos};
+use weir_program::clock::{Nanos, nanos};
 
 /// What was chosen, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
 use weir_kernel::scheduling;
-use weir_service::clock::{self, Nanos, nanos, now};
+use weir_program::clock::{self, Nanos, nanos, now};
 use weir_stats::Distribution;
 
 use super::standstills::{LEAST, Standstill};

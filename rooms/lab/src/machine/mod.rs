@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use weir_kernel::contention::{self, Contention, Observer};
 
-use weir_service::clock::{Nanos, now};
+use weir_program::clock::{Nanos, now};
 use weir_stats::Distribution;
 
 pub use self::awake::Choice;

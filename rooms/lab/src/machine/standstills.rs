@@ -1,6 +1,6 @@
 //! Times in which something that had to run did not.
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 /// A time in which a processor, or the emulator, did not get on with what was due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_stats::Distribution;
 use weir_traffic::Window;
 use weir_wire::signal::{Cause, Rate};

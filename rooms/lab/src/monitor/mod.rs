@@ -22,8 +22,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 use nix::poll::{PollFd, PollFlags};
 use weir_monitor::receive::Listen;
-use weir_service::clock::{self, Nanos, nanos};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos};
+use weir_program::stop::Stop;
 use weir_traffic::{Transport, Window};
 
 pub use self::judgement::{Report, Seen};

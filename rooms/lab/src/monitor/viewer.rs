@@ -10,7 +10,7 @@ use anyhow::Result;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::scheduling;
 use weir_monitor::receive::{Counts, Follow, Listen, News, Receiver, Settings, Sink, Stream};
-use weir_service::clock::{self, Nanos, nanos};
+use weir_program::clock::{self, Nanos, nanos};
 use weir_stats::Distribution;
 use weir_traffic::Window;
 use weir_wire::signal::{Block, Cause, Channel, Rate, Values};

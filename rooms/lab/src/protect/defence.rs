@@ -6,12 +6,12 @@ use std::thread;
 
 use anyhow::{Context as _, Result};
 use ipnet::IpNet;
+use weir_program::clock::{Nanos, now};
 use weir_protect::config::{self, Context, document::Document};
 use weir_protect::journal::{Entry, What};
 use weir_protect::model::{Attack, Mode};
 use weir_protect::room::{Room, Started};
 use weir_protect::settings::Settings;
-use weir_service::clock::{Nanos, now};
 use weir_sflow::config::Config;
 use weir_sflow::shard::{Names, Now, Shards};
 use weir_wire::sflow::Datagram;

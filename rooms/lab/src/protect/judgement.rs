@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
+use weir_program::clock::Nanos;
 use weir_protect::journal::What;
-use weir_service::clock::Nanos;
 use weir_stats::Distribution;
 use weir_traffic::Window;
 

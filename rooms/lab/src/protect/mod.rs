@@ -18,9 +18,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use weir_program::clock::{Nanos, nanos};
+use weir_program::stop::Stop;
 use weir_protect::config::values::Rarity;
-use weir_service::clock::{Nanos, nanos};
-use weir_service::stop::Stop;
 use weir_sflow::model::Due;
 use weir_traffic::{Exchange, ReceiveReport, SendReport, Sender, Transport, Window};
 

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use anyhow::Result;
 use weir_kernel::processors::Processors;
+use weir_program::stop::Stop;
 use weir_report::record::Record;
 use weir_report::store::Store;
-use weir_service::stop::Stop;
 use weir_units::format;
 
 use super::queue::{Extras, Queue};

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use weir_service::output::complain;
-use weir_service::stop::Stop;
+use weir_program::output::complain;
+use weir_program::stop::Stop;
 
 /// Said by a second signal, or by a panic while this is held.
 pub(super) struct LastWords(String);

@@ -17,13 +17,13 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
+use weir_program::output::{self, complain, say};
+use weir_program::stop::Stop;
 use weir_report::columns::RECEIVER;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
 use weir_report::{self, asserts, json, terminal};
-use weir_service::output::{self, complain, say};
-use weir_service::stop::Stop;
 use weir_units::format::shown_in_json;
 
 use self::last_words::LastWords;

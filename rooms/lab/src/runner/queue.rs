@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_kernel::contention::Observer;
+use weir_program::output::complain;
 use weir_report::record::{MESSAGES_LACK, Record};
 use weir_report::store::{Store, StoreError};
-use weir_service::output::complain;
 
 use super::cost::Cost;
 use super::gate::Gate;

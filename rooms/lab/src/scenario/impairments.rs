@@ -5,7 +5,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::{Table, Value};
 use weir_emulator::model;
-use weir_service::config::{did_you_mean, one_line};
+use weir_program::config::{did_you_mean, one_line};
 use weir_units::{Share, Size, Span};
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use weir_emulator::model::Alteration;
-use weir_service::config::one_line;
+use weir_program::config::one_line;
 use weir_units::{BitRate, Share, Size, Span};
 
 use super::impairments::{Loss, Queue, Reorder, Variation};

@@ -31,8 +31,8 @@ pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
+use weir_program::config::did_you_mean;
 use weir_report::record::{Assert, Chart, Claim, Published};
-use weir_service::config::did_you_mean;
 use weir_traffic::Transport;
 use weir_units::Span;
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_sflow::config::Config;
 use weir_sflow::counters::{Metric, Number};
 use weir_sflow::flows::{Definition, Estimate};
@@ -198,7 +198,7 @@ mod tests {
         let plan = settings.plan(1400, random.bits());
         let (mut fleet, mut analyser) = (Fleet::new(&plan), Analyser::new(&plan, Duration::from_secs(1)).unwrap());
         let (mut lost, mut end) = (0, 1);
-        let start = weir_service::clock::now();
+        let start = weir_program::clock::now();
         let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 6343));
         while end <= 40 {
             let (due, datagram) = fleet.next_datagram().unwrap();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Options, Socket};
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 use weir_traffic::{Ended, ErrorLog, Exchange, ReceiveReport};
 
 use super::{Analysis, Arrival};

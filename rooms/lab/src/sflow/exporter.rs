@@ -1,6 +1,6 @@
 //! The sending end: the datagrams of all agents, each when it is due.
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_sflow::model::Due;
 use weir_traffic::Source;
 

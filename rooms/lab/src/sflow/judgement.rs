@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use weir_service::clock::{Nanos, nanos};
+use weir_program::clock::{Nanos, nanos};
 use weir_sflow::model::{CLASSES, Plan, Smoothed, Totals, Truth};
 use weir_stats::{Distribution, Estimate, intervals};
 use weir_traffic::{Flight, Machine, ReceiveReport, SendReport, SessionReport, Window};

@@ -21,8 +21,8 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::poll::{PollFd, PollFlags};
-use weir_service::clock::{self, Nanos, nanos};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos};
+use weir_program::stop::Stop;
 use weir_sflow::model::{Due, Fleet, Plan};
 use weir_traffic::{Exchange, ReceiveReport, SendReport, Sender, Transport};
 

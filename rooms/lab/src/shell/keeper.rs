@@ -12,9 +12,9 @@ use weir_emulator::model::{Plan, Way};
 use weir_kernel::namespaces::user;
 use weir_kernel::rendezvous::{Answer, Rendezvous};
 use weir_kernel::sysctl;
-use weir_service::clock;
-use weir_service::output::in_one_line;
-use weir_service::stop::Stop;
+use weir_program::clock;
+use weir_program::output::in_one_line;
+use weir_program::stop::Stop;
 
 use super::{Change, Ledger, READY, Refusal, Request, Said, fingerprint, ledger, place};
 use crate::account;

@@ -25,8 +25,8 @@ use serde::{Deserialize, Serialize};
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::namespaces::{NetNs, user};
 use weir_kernel::rendezvous::{self, Lease, Reply};
-use weir_service::output::{complain, in_one_line};
-use weir_service::signals;
+use weir_program::output::{complain, in_one_line};
+use weir_program::signals;
 
 pub use self::keeper::keep;
 pub use self::ledger::{Change, Ledger};

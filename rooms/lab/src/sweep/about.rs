@@ -2,8 +2,8 @@
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
+use weir_program::config::Step;
 use weir_report::columns::NOTHING;
-use weir_service::config::Step;
 
 use super::axes::Axis;
 use super::cells::{combined, firsts, scenario};

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, bail};
 use toml::{Table, Value};
-use weir_service::config::Step;
+use weir_program::config::Step;
 
 use super::document::unquoted;
 use super::keys::as_written;

@@ -3,8 +3,8 @@
 use anyhow::{Context, Result, anyhow, bail};
 use serde_path_to_error::Segment;
 use toml::Table;
+use weir_program::config::{Step, one_line};
 use weir_report::columns::NOTHING;
-use weir_service::config::{Step, one_line};
 
 use super::about::elsewhere;
 use super::axes::Axis;

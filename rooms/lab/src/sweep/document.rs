@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use toml::{Table, Value};
-use weir_service::config::{Document, Step};
+use weir_program::config::{Document, Step};
 
 use super::overrides::messages_a_second;
 use crate::scenario::Scenario;

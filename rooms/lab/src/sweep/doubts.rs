@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_program::config::Step;
 use weir_report::columns::{self, RECEIVER};
 use weir_report::record::{Record, Row, Value};
-use weir_service::config::Step;
 
 use super::{Cell, Sweep};
 use crate::scenario::{Mode, Receivers};

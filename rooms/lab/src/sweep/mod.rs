@@ -17,10 +17,10 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, Result, anyhow, bail};
 use toml::{Table, Value};
+use weir_program::config::{Step, explain};
 use weir_report::columns;
 pub use weir_report::columns::NOTHING;
 use weir_report::mistakes::{Asked, Place};
-use weir_service::config::{Step, explain};
 
 use self::about::{check_about, say_about};
 pub use self::axes::Axis;

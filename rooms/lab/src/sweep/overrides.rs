@@ -2,7 +2,7 @@
 
 use anyhow::{Result, bail};
 use toml::{Table, Value};
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 
 use super::axes::{Axis, steps};
 use super::keys::set;

@@ -1,7 +1,7 @@
 //! The document's file, and where in it something stands.
 
 use toml::{Table, Value};
-use weir_service::config::{Document, Step};
+use weir_program::config::{Document, Step};
 
 /// The document's file, to say where in it something stands.
 #[derive(Clone, Debug)]

@@ -146,7 +146,7 @@ mod tests {
         let message = |keys: &&str| {
             let error = plans(keys).unwrap_err();
             match error.downcast_ref() {
-                Some(error) => weir_service::config::one_line(error),
+                Some(error) => weir_program::config::one_line(error),
                 None => format!("{error:#}"),
             }
         };

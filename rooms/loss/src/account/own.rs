@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
 use weir_kernel::trace::{Detail, Extras};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_units::format::shown_in_json;
 
 use super::book::Account;

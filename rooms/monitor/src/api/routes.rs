@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use weir_service::escape::write_json;
+use weir_program::escape::write_json;
 use weir_service::http::{Held, Purpose, is_wanted};
 
 use super::figures::count;

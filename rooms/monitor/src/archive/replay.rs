@@ -10,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, Result, anyhow};
 use weir_dgram::{Outgoing, Socket};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_wire::signal::{
     Block, Cause, Channel, Clock, Form, Gap, Header, Kind, MOST_BYTES_V4, MOST_BYTES_V6, Metadata, Packer, Position,
     Values, encode,

@@ -16,7 +16,7 @@ use socket2::{Domain, Protocol, Type};
 use weir_dgram::{Inbox, Membership, Options, Socket};
 use weir_kernel::links::{Netlink, Snooping};
 use weir_kernel::namespaces::NetNs;
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_wire::signal::{Header, Kind};
 
 use super::refused::Judge;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, anyhow};
 use weir_dgram::{Options, Outgoing, Socket};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_wire::signal::{Clock, Flags, Header, Kind, MOST_BYTES_V6, Packer, Position, encode};
 
 use super::Settings;

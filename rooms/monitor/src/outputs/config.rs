@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_units::Frequency;
 
 use super::{Format, Output};

@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_dgram::{Options, Outgoing, Socket};
+use weir_program::stop::Stop;
 use weir_service::metrics::{Family, Kind, Samples};
 use weir_service::pulse::Pulse;
-use weir_service::stop::Stop;
 
 use crate::history::{Catalog, History, Listed};
 use crate::serve::settings::matches;

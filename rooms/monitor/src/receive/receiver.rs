@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Membership, Options, Socket};
+use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
-use weir_service::stop::Stop;
 use weir_units::Size;
 use weir_wire::signal::{MOST_BYTES_V4, PORT};
 

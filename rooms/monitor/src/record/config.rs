@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
+use weir_program::config::{self, Address, Base, Step};
 use weir_service::Fixed;
-use weir_service::config::{self, Address, Base, Step};
 use weir_units::{Size, Span};
 
 use super::Settings;

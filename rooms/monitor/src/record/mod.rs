@@ -13,9 +13,9 @@ use std::thread;
 
 use anyhow::{Context, Result, anyhow};
 use serde::Serialize;
+use weir_program::stop::Stop;
 use weir_service::metrics::Family;
 use weir_service::privileges::Needs;
-use weir_service::stop::Stop;
 use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};

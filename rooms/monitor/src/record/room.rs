@@ -6,8 +6,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_program::stop::Stop;
 use weir_service::metrics::{Family, Kind, Samples};
-use weir_service::stop::Stop;
 use weir_service::{Fixed, Observable};
 use weir_units::format::{self, count, counted};
 use weir_wire::signal::Cause;

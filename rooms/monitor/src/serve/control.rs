@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
+use weir_program::stop::Stop;
 use weir_service::privileges::Needs;
-use weir_service::stop::Stop;
 use weir_service::{Launch, Service, Setup};
 
 use super::config::{Config, Origin};

@@ -5,8 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use weir_program::stop::Stop;
 use weir_service::pulse::Pulses;
-use weir_service::stop::Stop;
 
 use super::derive::Derive;
 use super::keeper::Keeper;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Address, Inbox, Options, Outgoing, Socket};
+use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
-use weir_service::stop::Stop;
 use weir_wire::signal::{
     Block, Body, Channel, Clock, ClockSource, Datagram, Element, Flags, Form, Header, Kind, MOST_BYTES_V4,
     MOST_BYTES_V6, Metadata, Packer, Position, Rate, Request, Values, encode,

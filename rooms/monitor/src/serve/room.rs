@@ -6,9 +6,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use weir_program::stop::Stop;
 use weir_service::losses::{Line, Losses};
 use weir_service::pulse::Pulses;
-use weir_service::stop::Stop;
 use weir_service::{Fixed, Room, stays};
 use weir_units::format::counted;
 

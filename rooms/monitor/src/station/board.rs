@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::signal::field::MOST_TEXT;
 use weir_wire::signal::{Cause, Channel, Element, Rate};
 

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::signal::{Bucket, Cause, Element, Form, Gap, Packer, Rate};
 
 use crate::thin::{Thinned, Thinner};

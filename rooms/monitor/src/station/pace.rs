@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 
 /// Lets a few datagrams go at once, and then so many a second.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use ipnet::IpNet;
 use weir_dgram::Inbox;
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::signal::{Body, Datagram, Request, Wish};
 
 use super::ledger::RequestCount;

@@ -201,7 +201,7 @@ const LOSSES_APART: Duration = Duration::from_secs(10);
 mod tests {
     use std::fs;
 
-    use weir_service::config::{Base, Source};
+    use weir_program::config::{Base, Source};
 
     use super::*;
 

@@ -1,7 +1,7 @@
 //! A stream: a session with its lanes, its datagrams and where they go.
 
 use anyhow::Result;
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::signal::{self, Cause, Clock, Element, Flags, Form, Header, Kind, Metadata, Packer, Position, encode};
 
 use super::lane::{Full, Lane, Packed};

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::poll::{PollFd, PollFlags};
+use weir_program::clock::{self, Nanos};
 use weir_service::EventSender;
-use weir_service::clock::{self, Nanos};
 use weir_service::pulse::Pulse;
 
 use super::board::Board;

@@ -15,8 +15,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_program::stop::Stop;
 use weir_service::screen::{self, Ended};
-use weir_service::stop::Stop;
 
 use crate::api::Shown;
 pub use picture::Look;

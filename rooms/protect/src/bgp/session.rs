@@ -87,7 +87,7 @@ impl<T: Fn(&State)> Driver<T> {
         let others = self.look_at_all(client, &mut table).await?;
         self.look_at_peers(client).await?;
         let version = client.version().name();
-        let (asn, router_id) = (global.asn, weir_service::escape::escaped(&global.router_id));
+        let (asn, router_id) = (global.asn, weir_program::escape::escaped(&global.router_id));
         self.state.session = Session::Up { since: SystemTime::now(), version, asn, router_id };
         tracing::info!(
             "gobgpd at {} answers ({version}, AS {asn}): {} routes of ours, {others} local ones of others",

@@ -11,7 +11,7 @@ use anyhow::Result;
 use ipnet::IpNet;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
-use weir_service::config::Step::{self, Index, Key};
+use weir_program::config::Step::{self, Index, Key};
 use weir_units::{Frequency, Share, Span};
 
 use super::Context;
@@ -141,7 +141,7 @@ impl Checker<'_> {
         for (index, name) in names.iter().enumerate() {
             let named = (self.context.interfaces)(name);
             if named.is_empty() {
-                let name = weir_service::escape::escaped(name);
+                let name = weir_program::escape::escaped(name);
                 let message = format!(
                     "protect.ingress: no interface is called `{name}`: name it at its [[agent]], interfaces = {{ 1 = {name:?} }}"
                 );
@@ -210,7 +210,7 @@ impl Checker<'_> {
         }
         if let Some(program) = hooks.command.as_ref().and_then(|line| line.first()) {
             startable(program).map_err(|why| {
-                let program = weir_service::escape::escaped(program);
+                let program = weir_program::escape::escaped(program);
                 self.error(&at("command"), &format!("protect.hooks: command: {program}: {why}"))
             })?;
         }

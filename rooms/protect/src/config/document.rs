@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_units::{BitRate, Frequency, Share, Span};
 
 use super::forms;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use ipnet::IpNet;
-use weir_service::config::Step::{Index, Key};
-use weir_service::escape::showable;
+use weir_program::config::Step::{Index, Key};
+use weir_program::escape::showable;
 use weir_units::Share;
 
 use super::check::{Checker, quoted};

@@ -13,7 +13,7 @@ mod useful;
 pub mod values;
 
 use anyhow::{Result, anyhow};
-use weir_service::config::{self, Step};
+use weir_program::config::{self, Step};
 
 use crate::model::Point;
 use crate::settings::Settings;

@@ -89,7 +89,7 @@ fn level(level: &settings::Level) -> Level {
 fn speaker(speaker: &settings::Speaker) -> Speaker {
     let community = |(asn, number)| Some(Community(asn, number));
     Speaker {
-        gobgp: weir_service::config::Address(speaker.gobgp),
+        gobgp: weir_program::config::Address(speaker.gobgp),
         marker: speaker.marker.and_then(community),
         community: community(speaker.community),
         next_hop: speaker.next_hop,

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, UdpSocket};
 
 use anyhow::Result;
-use weir_service::config::Step::{self, Index, Key};
+use weir_program::config::Step::{self, Index, Key};
 use weir_units::Span;
 
 use super::check::{Checker, ipv4_of};

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
-use weir_service::config::Step::Key;
+use weir_program::config::Step::Key;
 
 use super::check::Checker;
 use super::values::Network;

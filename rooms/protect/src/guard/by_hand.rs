@@ -1,7 +1,7 @@
 //! What a person has blackholed, whatever is found: within the same caps, never what must not be touched, for a time that he says.
 
 use ipnet::IpNet;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use super::life::{Announced, Life};
 use super::machine::ATTACKS;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use super::caps::Used;
 use super::life::{Announced, Found, Life, is_of_speaker};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use super::words::nothing;
 use super::{Denied, Guard, Now, SECOND, Traffic};

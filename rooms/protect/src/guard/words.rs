@@ -1,6 +1,6 @@
 //! What is said of attacks, a line each.
 
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use super::life::Life;
 use crate::model::{Detection, Doubt, Rate, Refusal};

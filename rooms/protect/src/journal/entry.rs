@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::SystemTime;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use crate::model::{Class, Route, Target};
 use crate::people::words;

@@ -9,8 +9,8 @@ use nix::fcntl::AT_FDCWD;
 use nix::fcntl::AtFlags;
 use nix::libc;
 use nix::unistd::{AccessFlags, faccessat};
-use weir_service::escape::write_json;
-use weir_service::files::{ours, to_be_ours};
+use weir_program::escape::write_json;
+use weir_program::files::{ours, to_be_ours};
 
 use super::Entry;
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
-use weir_service::escape::{escaped, is_obeyed};
+use weir_program::escape::{escaped, is_obeyed};
 
 /// What somebody may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

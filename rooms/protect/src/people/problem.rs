@@ -4,7 +4,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use serde_json::json;
-use weir_service::escape::write_json;
+use weir_program::escape::write_json;
 use weir_service::http;
 
 use super::shown::Denied;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context, Result, anyhow};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::watch;
-use weir_service::clock;
+use weir_program::clock;
 
 use super::commands::Asked;
 use super::intake::Intake;

@@ -185,7 +185,7 @@ fn what_waited_is_judged_by_when_it_came() {
 #[test]
 fn a_flood_is_on_the_board_soon() {
     let Started { room, mut outlets } = Room::start(&settings(TEXT), 2, None, None).unwrap();
-    let begin = weir_service::clock::now();
+    let begin = weir_program::clock::now();
     let mut board = room.commands().board();
     // 100,000 packets a second by samples of 100: a hundred times the threshold.
     for number in 0..2_000 {
@@ -212,7 +212,7 @@ struct Notes(std::sync::mpsc::Sender<(u64, Vec<Route>)>);
 
 impl crate::guard::Announcer for Notes {
     fn want(&mut self, routes: &[Route]) {
-        let _ = self.0.send((weir_service::clock::now(), routes.to_vec()));
+        let _ = self.0.send((weir_program::clock::now(), routes.to_vec()));
     }
 
     fn installed(&self, _: &Route) -> Installed {
@@ -247,7 +247,7 @@ fn from_the_first_sample_to_the_route() {
         Room::with(&settings(&text), 1, None, None, |_| Ok(Some(Box::new(Notes(note)) as Box<_>)), waker).unwrap();
     let Started { room, mut outlets } = started;
     let (outlet, agent) = (&mut outlets[0], std::net::IpAddr::from([10, 0, 0, 1]));
-    let begin = weir_service::clock::now();
+    let begin = weir_program::clock::now();
     outlet.heard(crate::evidence::Heard {
         time: begin,
         agent,
@@ -272,7 +272,7 @@ fn from_the_first_sample_to_the_route() {
     let mut spans = Vec::new();
     for host in 1..=100 {
         let destination = std::net::IpAddr::from([172, 16, host, 1]);
-        let (first, mut next) = (weir_service::clock::now(), 0);
+        let (first, mut next) = (weir_program::clock::now(), 0);
         let wanted = loop {
             let found = noted
                 .try_iter()
@@ -280,7 +280,7 @@ fn from_the_first_sample_to_the_route() {
             if let Some((at, _)) = found {
                 break at;
             }
-            let now = weir_service::clock::now();
+            let now = weir_program::clock::now();
             assert!(now < first + 20_000_000_000, "no route for {destination}");
             while first + next * 1_000_000 <= now {
                 let sample = sighting(first + next * 1_000_000, 1_000.0);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 use weir_wire::sflow::DataSource;
 
 use super::analysis::{Agents, Analysis, Measured};

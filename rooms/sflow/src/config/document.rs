@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_tee::config::document::{Destination, Listener};
 use weir_tee::config::values::{List, Network};
 

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::Result;
+use weir_program::config::{Address, Base};
 use weir_service::Fixed;
-use weir_service::config::{Address, Base};
 
 use super::Config;
 use super::check::Checker;

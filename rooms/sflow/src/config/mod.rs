@@ -10,7 +10,8 @@ mod load;
 mod print;
 
 use anyhow::Result;
-use weir_service::{Fixed, config};
+use weir_program::config;
+use weir_service::Fixed;
 
 use crate::settings::Settings;
 

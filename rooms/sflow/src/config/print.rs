@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_tee::config::values::{List, Network};
 
 use super::Config;

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_program::signals::GRACE;
 use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
-use weir_service::signals::GRACE;
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_tee::control::Carrier;
 use weir_tee::resolve;

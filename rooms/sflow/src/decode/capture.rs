@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_wire::ip::{Headers, UDP};
 use weir_wire::pcap::{self, NotIp, Packet, Step};
 

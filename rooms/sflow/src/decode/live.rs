@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Options, Socket};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 use weir_wire::sflow::PORT;
 
 use super::{Arrived, Decoder, Reader};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use ipnet::IpNet;
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 use weir_wire::sflow::reason_name;
 
 use super::expression::{Attribute, Expression};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 
 use super::definition::Checked;
 use super::expression::Expression;

@@ -1,6 +1,6 @@
 //! Mistakes in keys, values and filters, each with the place at which it was noticed.
 
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 
 /// What is wrong with a text, and where.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

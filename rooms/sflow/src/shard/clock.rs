@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use weir_service::clock;
+use weir_program::clock;
 
 use crate::agents::Nanos;
 

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
 use nix::unistd::{AccessFlags, faccessat};
-use weir_service::files::{ours, to_be_ours};
+use weir_program::files::{ours, to_be_ours};
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
 /// of before or all of the new one.

@@ -136,7 +136,7 @@ impl Keeper {
 
 /// Gives a file a name beside its own that nothing has, and takes its own away.
 fn aside(path: &Path) -> io::Result<PathBuf> {
-    weir_service::files::ours(&fs::symlink_metadata(path)?)?;
+    weir_program::files::ours(&fs::symlink_metadata(path)?)?;
     for number in 1..=ASIDE {
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".aside{number}"));
@@ -178,7 +178,7 @@ mod tests {
         assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
         assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
         let other = fs::metadata("/proc/1").unwrap();
-        assert!(weir_service::files::ours(&other).is_err());
+        assert!(weir_program::files::ours(&other).is_err());
         let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
     }

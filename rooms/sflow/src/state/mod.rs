@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use weir_service::clock;
+use weir_program::clock;
 
 use crate::settings::Settings;
 use crate::shard::{Kept, Now, Put, Shards};

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 
 use crate::counters::{Form, Metric};
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
-use weir_service::config::did_you_mean;
+use weir_program::config::did_you_mean;
 
 use crate::counters::{Form, Metric};
 use crate::events::Event;

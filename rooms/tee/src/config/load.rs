@@ -1,8 +1,8 @@
 //! Where a configuration comes from, at the start and at every reload.
 
 use anyhow::{Result, anyhow};
+use weir_program::config::Base;
 use weir_service::Fixed;
-use weir_service::config::Base;
 
 use super::document::Document;
 use super::values::Address;
@@ -55,7 +55,7 @@ impl Flags {
 mod tests {
     use std::fs;
 
-    use weir_service::config::Source;
+    use weir_program::config::Source;
 
     use super::*;
 

@@ -15,7 +15,8 @@ mod tests;
 pub mod values;
 
 use anyhow::Result;
-use weir_service::{Fixed, config};
+use weir_program::config;
+use weir_service::Fixed;
 
 use crate::settings::Settings;
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::settings::Target;
 
-pub use weir_service::config::Address;
+pub use weir_program::config::Address;
 
 /// `10.0.0.1:514`, `siem.example:514`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

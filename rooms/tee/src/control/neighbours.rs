@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use nix::net::if_::if_nametoindex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_kernel::next_hops::{Neighbour, NextHop, NextHops, Way};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 
 use crate::health::{Gate, Health, News};
 use crate::plan::{Outlet, Plan};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_service::signals::GRACE;
+use weir_program::signals::GRACE;
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_units::format::counted;
 

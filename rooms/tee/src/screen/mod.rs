@@ -7,8 +7,8 @@ use std::io;
 use std::time::Duration;
 
 use ratatui::Frame;
+use weir_program::stop::Stop;
 use weir_service::screen::{self, Picture};
-use weir_service::stop::Stop;
 
 use crate::ledger::Ledger;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_service::clock::{Nanos, nanos};
+use weir_program::clock::{Nanos, nanos};
 
 use crate::Window;
 

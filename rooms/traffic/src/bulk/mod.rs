@@ -14,8 +14,8 @@ use std::net::SocketAddr;
 pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
 pub use self::settings::BulkSettings;
-use weir_service::clock::Nanos;
-use weir_service::stop::Stop;
+use weir_program::clock::Nanos;
+use weir_program::stop::Stop;
 
 use crate::{TrafficError, Transport, quic};
 

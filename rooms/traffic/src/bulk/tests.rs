@@ -8,7 +8,7 @@ use std::time::Duration;
 use weir_kernel::counters::{self, Interfaces};
 use weir_kernel::links::{MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
-use weir_service::clock::now;
+use weir_program::clock::now;
 
 use super::*;
 use crate::in_words;

@@ -12,8 +12,8 @@ use bytes::Bytes;
 use nix::libc::ETIMEDOUT;
 use quinn::{Connection, Endpoint, SendStream};
 use tokio::task::JoinSet;
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 
 use super::client::Origin;
 use super::reactor::{Reactor, Waited};

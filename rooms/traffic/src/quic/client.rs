@@ -12,8 +12,8 @@ use nix::libc::ETIMEDOUT;
 use quinn::{
     Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt,
 };
-use weir_service::clock::{Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, nanos, now};
+use weir_program::stop::Stop;
 
 use super::reactor::{Reactor, Waited};
 use super::{DONE, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};

@@ -10,8 +10,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use tokio::io::unix::AsyncFd;
 use tokio::runtime::{Builder, Runtime};
 use tokio::{select, task};
-use weir_service::clock::{Nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, now};
+use weir_program::stop::Stop;
 
 use super::sys;
 

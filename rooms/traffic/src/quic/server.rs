@@ -12,8 +12,8 @@ use tokio::select;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use weir_dgram::Memory;
-use weir_service::clock::{Nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, now};
+use weir_program::stop::Stop;
 
 use super::reactor::{Flag, Reactor};
 use super::{DONE, ended_by, tls, transport_config, udp_socket};

@@ -4,8 +4,8 @@ use std::net::UdpSocket;
 use std::thread;
 use std::time::Duration;
 
-use weir_service::clock::{nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{nanos, now};
+use weir_program::stop::Stop;
 
 use super::tls::Identity;
 use super::*;

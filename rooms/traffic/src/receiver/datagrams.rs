@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
-use weir_service::clock::{self, Nanos, now};
+use weir_program::clock::{self, Nanos, now};
 use weir_wire::control::{CONTROL_LEN, Control, Says};
 use weir_wire::probe::Probe;
 

@@ -2,8 +2,8 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
-use weir_service::clock::{Nanos, nanos};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, nanos};
+use weir_program::stop::Stop;
 
 use super::sessions::Sessions;
 use crate::{Ended, Exchange, Until};

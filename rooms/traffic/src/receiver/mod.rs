@@ -20,8 +20,8 @@ use weir_dgram::{Options, Socket};
 
 use self::ending::Ending;
 pub use self::gauge::{Gauge, Level};
-use weir_service::clock::now;
-use weir_service::stop::Stop;
+use weir_program::clock::now;
+use weir_program::stop::Stop;
 
 use self::sessions::Sessions;
 use self::stalls::Stalls;

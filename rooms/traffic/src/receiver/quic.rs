@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
 
-use weir_service::clock::{Nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, now};
+use weir_program::stop::Stop;
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;

@@ -1,7 +1,7 @@
 //! A reader that stops reading, on a schedule.
 
 use nix::poll::{PollFd, PollFlags};
-use weir_service::clock::{self, Nanos, nanos, now};
+use weir_program::clock::{self, Nanos, nanos, now};
 
 use super::ending::Ending;
 use crate::Stall;

@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use weir_service::clock::{self, Nanos, now};
+use weir_program::clock::{self, Nanos, now};
 use weir_wire::control::Says;
 
 use super::ending::Ending;

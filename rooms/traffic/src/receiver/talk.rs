@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::control::Control;
 
 use super::sessions::Sessions;

@@ -7,7 +7,7 @@ use std::thread::ScopedJoinHandle;
 
 use std::io::IoSlice;
 use weir_dgram::{Outgoing, Socket};
-use weir_service::clock::{Nanos, now};
+use weir_program::clock::{Nanos, now};
 use weir_wire::control::{Account, Control, Says, Terms};
 
 use super::{AGAIN, ALIVE, LOOK, Parted, SILENCE, account_of, end_of};

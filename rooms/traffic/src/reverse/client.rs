@@ -8,8 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use weir_service::clock::{nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{nanos, now};
+use weir_program::stop::Stop;
 use weir_wire::control::{Account, Control, Says, Terms};
 
 use super::caller::{Caller, Own, Phase, random};

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use subtle::ConstantTimeEq;
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::control::{Control, Cookie};
 
 /// What cookies are made with; of this process, never shown to anybody.

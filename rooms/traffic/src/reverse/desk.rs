@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::control::{Account, Control, Cookie, Says, Terms};
 
 use super::cookie::{EXPIRY, Secret};

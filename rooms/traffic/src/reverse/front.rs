@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use weir_dgram::Socket;
-use weir_service::clock::{Nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{Nanos, now};
+use weir_program::stop::Stop;
 use weir_wire::control::{Account, Control, Says};
 
 use super::desk::{Desk, Phase, Reply};

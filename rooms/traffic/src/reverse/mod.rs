@@ -28,7 +28,7 @@ pub(crate) mod stream_flow;
 
 use std::net::SocketAddr;
 
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 use weir_wire::control::Account;
 
 pub use self::client::{Client, ClientReport};

@@ -6,7 +6,7 @@ use std::thread::Scope;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
-use weir_service::clock::{self, Nanos, nanos, now};
+use weir_program::clock::{self, Nanos, nanos, now};
 use weir_wire::control::{Account, Control, Says};
 
 use super::caller::{Own, Phase, tell};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use weir_service::clock::Nanos;
-use weir_service::stop::Stop;
+use weir_program::clock::Nanos;
+use weir_program::stop::Stop;
 use weir_wire::control::{Account, Control, Says, Terms};
 
 use super::{Limits, Parted, ReverseReport, account_of};

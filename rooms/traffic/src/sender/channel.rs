@@ -11,8 +11,8 @@ use nix::libc::{EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ENOBUFS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 use weir_kernel::tcp::TcpInfo;
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 
 use super::message::Batch;
 use super::sockets::{datagram_socket, stream_socket};

@@ -3,7 +3,7 @@
 use std::hash::{BuildHasher, RandomState};
 use std::num::NonZeroU32;
 
-use weir_service::clock::{self, Nanos, now};
+use weir_program::clock::{self, Nanos, now};
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
 
 use crate::SenderSettings;

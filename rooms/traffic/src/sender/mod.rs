@@ -6,8 +6,8 @@ mod sockets;
 
 use std::net::SocketAddr;
 
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 
 use self::channel::{Channel, Outcome};
 use self::message::Messages;

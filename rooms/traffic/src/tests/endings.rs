@@ -5,8 +5,8 @@ use std::net::{TcpListener, TcpStream, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use weir_service::clock::{id, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{id, now};
+use weir_program::stop::Stop;
 use weir_wire::control::{CONTROL_LEN, Control, Says, Terms};
 use weir_wire::probe::Kind;
 

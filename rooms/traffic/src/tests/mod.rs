@@ -8,8 +8,8 @@ use std::net::{SocketAddr, UdpSocket};
 use std::thread;
 use std::time::Duration;
 
-use weir_service::clock::now;
-use weir_service::stop::Stop;
+use weir_program::clock::now;
+use weir_program::stop::Stop;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use crate::*;

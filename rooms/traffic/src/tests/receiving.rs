@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use weir_service::clock::{id, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{id, now};
+use weir_program::stop::Stop;
 use weir_wire::probe::Kind;
 
 use super::{ANY, datagram, receiver, sender};

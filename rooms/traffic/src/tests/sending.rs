@@ -3,8 +3,8 @@
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use weir_service::clock::nanos;
-use weir_service::stop::Stop;
+use weir_program::clock::nanos;
+use weir_program::stop::Stop;
 
 use super::{ANY, assert_all_arrived, closed_udp, receiver, run, sender};
 use crate::*;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, ensure};
 use weir_kernel::Error;
 use weir_kernel::trace::{Detail, Extras, Filter, Trace};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 
 use self::namespaces::{Namespace, open};
 use self::sockets::Known;

@@ -21,7 +21,7 @@ use weir_dgram::{Memory, Options, Socket};
 
 pub(super) use link::Link;
 
-use weir_service::clock;
+use weir_program::clock;
 
 use super::facts::Truesize;
 use super::load::Load;

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
 use weir_kernel::scheduling;
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 
 use super::Load;
 

@@ -6,7 +6,7 @@ use std::os::fd::AsFd;
 use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Outgoing, Socket};
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 
 use super::Load;
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crossterm::event::KeyCode;
 use ratatui::Frame;
+use weir_program::stop::Stop;
 use weir_service::screen::{self, Ended, Picture};
-use weir_service::stop::Stop;
 use weir_units::format::shown_in_json;
 
 use super::snapshot::{Snapshot, Sort};

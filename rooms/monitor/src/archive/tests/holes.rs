@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use weir_dgram::{Options, Socket};
-use weir_service::stop::Stop;
+use weir_program::stop::Stop;
 
 use super::export::{Choice, Exported};
 use super::*;

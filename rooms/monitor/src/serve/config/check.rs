@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use weir_program::config::{self, Step};
 use weir_service::Fixed;
-use weir_service::config::{self, Step};
 use weir_service::http;
 use weir_units::{Size, Span};
 use weir_wire::signal::field::MOST_TEXT;

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
-use weir_service::config::{Address, one_or_many};
+use weir_program::config::{Address, one_or_many};
 use weir_units::{Frequency, Share, Size, Span};
 
 use crate::outputs::config::Document as Output;

@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::Result;
+use weir_program::config::{Address, Base, Step};
 use weir_service::Fixed;
-use weir_service::config::{Address, Base, Step};
 use weir_units::{Frequency, Share, Size, Span};
 
 use super::settings::{self, Rule, Settings, Watching, Window};

@@ -6,7 +6,7 @@
 mod sys;
 
 use nix::time::{ClockId, clock_gettime};
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 use weir_wire::signal::{Clock, ClockSource};
 
 /// A moment, by both clocks.

@@ -5,8 +5,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use weir_program::config::{self, Step};
 use weir_service::Fixed;
-use weir_service::config::{self, Step};
 use weir_units::{Frequency, Size, Span};
 use weir_wire::signal::field::{MOST_DESCRIPTION, MOST_TEXT};
 use weir_wire::signal::{ClockSource, Limits, MOST_BYTES_V4, PORT};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
-use weir_service::config::{Address, one_or_many};
+use weir_program::config::{Address, one_or_many};
 use weir_units::{Frequency, Size, Span};
 
 /// A configuration of `weir monitor station`. `None`: the default.

@@ -6,8 +6,8 @@ mod needed;
 mod source;
 
 use anyhow::Result;
+use weir_program::config::{Address, Base};
 use weir_service::Fixed;
-use weir_service::config::{Address, Base};
 
 use super::settings::Settings;
 use crate::needed::Needed;

@@ -1,7 +1,7 @@
 //! What a station is to have of this machine.
 
 use anyhow::Result;
-use weir_service::config::Step;
+use weir_program::config::Step;
 
 use crate::needed::{Needed, is_pipe};
 use crate::seal::{GroupKey, SigningKey};

@@ -1,6 +1,6 @@
 //! A source: which keys its kind has, and what they mean.
 
-use weir_service::config::Address;
+use weir_program::config::Address;
 use weir_units::{Frequency, Span};
 use weir_wire::signal::Rate;
 use weir_wire::signal::field::MOST_TEXT;

@@ -1,6 +1,6 @@
 //! Samples that are paced by the station's clock.
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 use weir_wire::signal::Rate;
 
 /// How far a source has come.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use anyhow::Result;
 use procfs::{Current, CurrentSI, KernelStats, LoadAverage, Meminfo, net};
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 use super::clocked::{Clocked, Due};
 use super::{Next, Source};

@@ -12,7 +12,7 @@ mod wav;
 use std::os::fd::BorrowedFd;
 
 use anyhow::Result;
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 use super::board::Board;
 use super::ledger::SourceCount;

@@ -16,7 +16,7 @@ use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status, Streaming};
 use tonic_prost::ProstCodec;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use self::connection::Connection;
 use self::messages::{

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 use serde::Serialize;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 use crate::journal::What;
 use crate::model::Attack;
@@ -135,7 +135,7 @@ impl Event {
     pub(super) fn json(&self) -> Vec<u8> {
         let mut json = Vec::new();
         // Writing to memory does not fail, and values of ours have strings for keys.
-        let _ = weir_service::escape::write_json(&mut json, self);
+        let _ = weir_program::escape::write_json(&mut json, self);
         json.push(b'\n');
         json
     }

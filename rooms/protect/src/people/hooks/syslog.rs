@@ -63,7 +63,7 @@ fn message(event: &Event, host: &str) -> String {
         format!("<{priority}>1 {time} {host} weir {} {} - {}", std::process::id(), event.event.name(), event.text);
     if let Some(by) = &event.by {
         // Writing to a string does not fail.
-        let _ = write!(message, " ({})", weir_service::escape::escaped(by));
+        let _ = write!(message, " ({})", weir_program::escape::escaped(by));
     }
     message.truncate(message.floor_char_boundary(LONGEST));
     message

@@ -15,7 +15,7 @@ use rustls::{CertificateError, ClientConfig, InvalidMessage, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
-use weir_service::escape::escaped;
+use weir_program::escape::escaped;
 
 /// Authorities whose certificates are believed.
 #[derive(Clone)]

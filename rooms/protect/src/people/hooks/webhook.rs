@@ -38,7 +38,7 @@ impl FromStr for Url {
     type Err = UrlError;
 
     fn from_str(text: &str) -> Result<Self, UrlError> {
-        let other = || UrlError::Other(weir_service::escape::escaped(text));
+        let other = || UrlError::Other(weir_program::escape::escaped(text));
         let uri: Uri = text.parse().map_err(|_| other())?;
         let is_encrypted = match uri.scheme_str() {
             Some("http") => false,

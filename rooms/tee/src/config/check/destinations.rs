@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use weir_service::config::Step;
+use weir_program::config::Step;
 use weir_units::{BitRate, Frequency, Size, Span};
 
 use super::Checker;

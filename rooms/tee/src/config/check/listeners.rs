@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use weir_service::config::Step;
+use weir_program::config::Step;
 use weir_units::Size;
 
 use super::Checker;

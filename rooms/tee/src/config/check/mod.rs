@@ -11,8 +11,8 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
+use weir_program::config::{self, Step, did_you_mean};
 use weir_service::Fixed;
-use weir_service::config::{self, Step, did_you_mean};
 use weir_units::Span;
 use weir_units::format::shown;
 

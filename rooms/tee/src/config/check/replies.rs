@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::Result;
-use weir_service::config::Step;
+use weir_program::config::Step;
 use weir_units::Span;
 
 use super::Checker;

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use anyhow::Result;
-use weir_service::config::Step;
+use weir_program::config::Step;
 
 use super::listeners::one_of;
 use super::{Checker, places, unknown};

@@ -11,8 +11,8 @@ use socket2::Type;
 
 pub(super) use self::receiver::Receiver;
 pub(super) use self::sender::Sender;
-use weir_service::clock::Nanos;
-use weir_service::stop::Stop;
+use weir_program::clock::Nanos;
+use weir_program::stop::Stop;
 
 use super::BulkReport;
 use crate::{TrafficError, Transport};

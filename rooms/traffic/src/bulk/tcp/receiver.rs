@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use nix::libc::{MSG_DONTWAIT, MSG_TRUNC};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
-use weir_service::clock::{self, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, now};
+use weir_program::stop::Stop;
 
 use super::WAKE;
 use crate::bulk::BulkSettings;

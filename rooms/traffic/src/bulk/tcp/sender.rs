@@ -8,8 +8,8 @@ use nix::libc::{EINPROGRESS, ETIMEDOUT, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_kernel::tcp::TcpInfo;
-use weir_service::clock::{self, Nanos, nanos, now};
-use weir_service::stop::Stop;
+use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::stop::Stop;
 
 use super::WAKE;
 use crate::bulk::{BulkReport, BulkSettings, Sample};

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use weir_kernel::counters;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_service::clock::now;
-use weir_service::stop::Stop;
+use weir_program::clock::now;
+use weir_program::stop::Stop;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use crate::{Ended, Exchange, Receiver, ReceiverSettings, Until};

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 use super::Progress;
 use super::session::Session;

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::Sender;
 
-use weir_service::clock::Nanos;
+use weir_program::clock::Nanos;
 
 use super::session::Counted;
 use crate::Interval;

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::time::Duration;
 
-use weir_service::clock::{Nanos, nanos};
+use weir_program::clock::{Nanos, nanos};
 use weir_stats::DelayRecorder;
 use weir_wire::probe::{Kind, Probe};
 

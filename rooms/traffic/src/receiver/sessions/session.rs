@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_service::clock::{self, Nanos};
+use weir_program::clock::{self, Nanos};
 use weir_wire::probe::{Kind, Probe};
 
 use super::super::ending::GRACE;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use weir_service::clock;
+use weir_program::clock;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use super::Sessions;

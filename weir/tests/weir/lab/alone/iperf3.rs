@@ -6,8 +6,8 @@ use std::time::Duration;
 use weir_kernel::counters;
 use weir_kernel::sysctl;
 use weir_lab::iperf3::{self, Iperf3Settings};
-use weir_service::clock::now;
-use weir_service::stop::Stop;
+use weir_program::clock::now;
+use weir_program::stop::Stop;
 use weir_testbed::program;
 use weir_traffic::Transport;
 

@@ -21,7 +21,7 @@ pub fn ours(metadata: &Metadata) -> io::Result<()> {
 }
 
 /// The same, of who we are to be: root, as long as it may become anybody, may become whom the file belongs to
-/// ([`privileges`](crate::privileges)).
+/// (`weir_service::privileges`).
 ///
 /// # Errors
 /// As [`ours`].

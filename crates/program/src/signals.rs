@@ -67,7 +67,7 @@ impl Requests {
 
 /// Ends the process, with status 128 + the signal's number, if it has not ended by itself after so long: an orderly end may
 /// wait for what is stuck, a disk, a reader, a fault of ours. `words` are said then.
-pub(crate) fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> String + Send + 'static) {
+pub fn bound_the_end(signal: Signal, grace: Duration, words: impl FnOnce() -> String + Send + 'static) {
     let bound = move || {
         thread::sleep(grace);
         complain!("weir: {}", words());
