@@ -18,8 +18,9 @@ use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Parser, Subcommand};
-use weir_program::config::Pointed;
+use weir_program::config::{Mistakes, Pointed};
 use weir_program::output::{self, complain, in_one_line};
+use weir_units::format::shown;
 
 /// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
 #[derive(Debug, Parser)]
@@ -85,8 +86,11 @@ fn main() -> ExitCode {
         Ok(Outcome::Unmet) => ExitCode::from(3),
         Ok(Outcome::Program(status)) => ExitCode::from(status),
         Err(error) => {
-            complain!("weir: {}", in_one_line(&error));
             let usage = error.downcast_ref::<Usage>().map(|Usage(error)| error);
+            match usage.and_then(|error| error.downcast_ref::<Mistakes>()) {
+                Some(Mistakes(lines)) => lines.iter().for_each(|line| complain!("weir: {}", shown(line))),
+                None => complain!("weir: {}", in_one_line(&error)),
+            }
             if let Some(pointed) = usage.and_then(|error| error.downcast_ref::<Pointed>()) {
                 complain!("{}", pointed.caret());
             }

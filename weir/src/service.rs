@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Args};
 use serde::Serialize;
 use weir_kernel::capabilities::User;
-use weir_program::config::{Address, Base, Source};
+use weir_program::config::{Address, Base, Checked, Flags, Origin, Source};
 use weir_program::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 
@@ -53,6 +53,13 @@ impl Service {
 }
 
 impl Configured {
+    /// The file, of which flags replace keys, or where there is none what `flags` say.
+    pub(super) fn origin<T: Checked>(&self, flags: Flags) -> Origin<T> {
+        let Service { admin, user, .. } = &self.service;
+        let flags = flags.with("--admin", "admin", admin.map(Address)).with("--user", "user", user.as_ref());
+        Origin::new(self.config.clone(), flags)
+    }
+
     /// The file, or where there is none the document that `flags` make.
     pub(super) fn base<D>(&self, flags: impl FnOnce() -> Result<D>) -> Result<Base<D>> {
         Ok(match &self.config {

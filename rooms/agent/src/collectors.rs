@@ -29,7 +29,11 @@ struct Collector {
 
 impl Collectors {
     /// Goes over to these, of which those that stay keep sockets and counts. `resolved`: the addresses of a name.
-    pub(crate) fn follow(&mut self, targets: &[Target], resolved: impl Fn(&str) -> Vec<IpAddr>) {
+    pub(crate) fn follow<'t>(
+        &mut self,
+        targets: impl IntoIterator<Item = &'t Target>,
+        resolved: impl Fn(&str) -> Vec<IpAddr>,
+    ) {
         let mut before = std::mem::take(&mut self.0);
         for target in targets {
             let kept = before.iter().position(|known| known.target == *target).map(|at| before.swap_remove(at));

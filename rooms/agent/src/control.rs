@@ -21,7 +21,6 @@ use crate::config::{Config, Origin};
 use crate::interfaces::Interfaces;
 use crate::ledger::Ledger;
 use crate::room::{Agent, Parts};
-use crate::settings::{Sampling, Settings};
 use crate::state::State;
 
 /// Runs an agent until it is asked to end; returns the final ledger.
@@ -30,9 +29,9 @@ use crate::state::State;
 /// One line: the admin address is taken, a privilege cannot be given up, a thread cannot be started. What the kernel does
 /// not permit of samples and drops is no error: it is told, and the rest runs.
 pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
-    let Config { settings, fixed } = config;
-    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
-    let wanted = Wanted { samples: settings.sampling != Sampling::Off, drops: settings.most_drops > 0 };
+    let file = origin.file().map(Into::into);
+    let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
+    let wanted = Wanted { samples: config.samples_packets(), drops: config.most_drops() > 0 };
     let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
     let interfaces = Interfaces::open()?;
     let mut service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
@@ -44,20 +43,20 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let mut resolver = Resolver::new(background.handle.clone(), ResolverOptions::default(), move |event| {
         events.try_tell(event);
     });
-    resolver.follow(hosts(&settings));
+    resolver.follow(hosts(&config));
     let until = Instant::now() + FIRST_ANSWERS;
-    while hosts(&settings).any(|host| resolver.addresses(host).is_empty()) && service.next_news(until).is_some() {}
+    while hosts(&config).any(|host| resolver.addresses(host).is_empty()) && service.next_news(until).is_some() {}
 
     let state = Arc::new(State::default());
     let parts = Parts { interfaces, packets, resolver, state, _background: background };
-    let mut agent = Agent::new(origin, settings, parts);
+    let mut agent = Agent::new(origin, config, parts);
     service.run(&mut agent)?;
     Ok(agent.ledger())
 }
 
-/// The host names of settings.
-pub(crate) fn hosts(settings: &Settings) -> impl Iterator<Item = &str> {
-    settings.collectors.iter().filter_map(|to| match to {
+/// The host names of collectors.
+pub(crate) fn hosts(config: &Config) -> impl Iterator<Item = &str> {
+    config.collectors().filter_map(|to| match to {
         Target::Name(host, _) => Some(host.as_str()),
         Target::Address(_) => None,
     })

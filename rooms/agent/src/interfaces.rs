@@ -11,9 +11,9 @@ use weir_kernel::namespaces::NetNs;
 use weir_wire::sflow::DataSource;
 use weir_wire::sflow::encode::Counters;
 
+use crate::config::Pattern;
 use crate::counters::{HOST, Host, write_interface};
 use crate::outbox::Outbox;
-use crate::settings::Pattern;
 
 /// All interfaces of the namespace, and the machine itself.
 pub(crate) struct Interfaces {

@@ -23,7 +23,6 @@ mod outbox;
 mod reasons;
 mod room;
 mod sampling;
-pub mod settings;
 mod shedding;
 mod state;
 mod statement;

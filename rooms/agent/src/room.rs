@@ -20,13 +20,12 @@ use crate::interfaces::{Interfaces, News};
 use crate::ledger::Ledger;
 use crate::outbox::Outbox;
 use crate::sampling::Sampler;
-use crate::settings::{Sampling, Settings};
 use crate::state::State;
 
 /// The control thread's own.
 pub(crate) struct Agent<'a> {
     origin: &'a Origin,
-    settings: Settings,
+    config: Config,
     parts: Parts,
     collectors: Collectors,
     sampler: Sampler,
@@ -78,12 +77,12 @@ impl Room for Agent<'_> {
             "{}, {}, agent {agent}, packets {}, drops {}",
             counted(self.collectors.len(), "collector"),
             counted(self.parts.interfaces.len(), "interface"),
-            match self.means.filter(|_| self.settings.sampling != Sampling::Off) {
+            match self.means.filter(|_| self.config.samples_packets()) {
                 Some(Means::Program) => "sampled",
                 Some(Means::Classic) => "sampled by classic filters",
                 None => "not sampled",
             },
-            if drops && self.settings.most_drops > 0 { "told" } else { "not told" },
+            if drops && self.config.most_drops() > 0 { "told" } else { "not told" },
         )
     }
 
@@ -106,8 +105,8 @@ impl Room for Agent<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { settings, fixed } = self.origin.load()?;
-        let (samples, drops) = (settings.sampling != Sampling::Off, settings.most_drops > 0);
+        let config = self.origin.load()?;
+        let (samples, drops, fixed) = (config.samples_packets(), config.most_drops() > 0, config.fixed());
         let packets = self.parts.packets.as_ref();
         if samples && self.means.is_none() {
             tracing::warn!("sampling stays off: it needs privileges that were given up at the start (restart for it)");
@@ -115,11 +114,11 @@ impl Room for Agent<'_> {
         if drops && !packets.is_some_and(Packets::drops) {
             tracing::warn!("drops are not told: it needs privileges that were given up at the start (restart for it)");
         }
-        if settings.agent.is_some() && settings.agent != self.agent {
+        if config.agent.is_some() && config.agent != self.agent {
             tracing::warn!("agent stays {}: a reload does not change it", self.address());
         }
-        self.settings = settings;
-        self.parts.resolver.follow(hosts(&self.settings));
+        self.config = config;
+        self.parts.resolver.follow(hosts(&self.config));
         self.follow_collectors();
         self.parts.interfaces.look_again();
         self.step();
@@ -137,12 +136,12 @@ impl Room for Agent<'_> {
 }
 
 impl<'a> Agent<'a> {
-    pub(crate) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
+    pub(crate) fn new(origin: &'a Origin, config: Config, parts: Parts) -> Self {
         let now = Instant::now();
         let means = parts.packets.as_ref().and_then(Packets::means);
         let mut agent = Self {
             origin,
-            settings,
+            config,
             parts,
             collectors: Collectors::default(),
             sampler: Sampler::default(),
@@ -171,14 +170,14 @@ impl<'a> Agent<'a> {
 
     fn follow_collectors(&mut self) {
         let resolver = &self.parts.resolver;
-        self.collectors.follow(&self.settings.collectors, |host| resolver.addresses(host));
+        self.collectors.follow(self.config.collectors(), |host| resolver.addresses(host));
         self.choose_address();
     }
 
     /// The address stays what it is from the first datagram that somebody may get on: collectors tell agents apart by it.
     fn choose_address(&mut self) {
         if self.agent.is_none() {
-            self.agent = self.collectors.source().map(|source| self.settings.agent.unwrap_or(source));
+            self.agent = self.collectors.source().map(|source| self.config.agent.unwrap_or(source));
         }
     }
 
@@ -215,9 +214,9 @@ impl<'a> Agent<'a> {
 
     fn try_step(&mut self, now: Instant) -> Result<()> {
         if !self.ended {
-            let news = self.parts.interfaces.look(now, &self.settings.interfaces);
+            let news = self.parts.interfaces.look(now, &self.config.interfaces);
             // The machine is counted even where its interfaces cannot be listed.
-            let polled = self.parts.interfaces.poll(now, self.settings.polling, &mut self.outbox);
+            let polled = self.parts.interfaces.poll(now, self.config.polling.duration(), &mut self.outbox);
             self.follow_interfaces(news?)?;
             self.tell_none();
             polled?;
@@ -232,15 +231,15 @@ impl<'a> Agent<'a> {
         let elapsed = now.duration_since(self.looked);
         drops.write(
             packets,
-            (self.settings.most_drops, elapsed.max(LOOKS_APART)),
+            (self.config.most_drops(), elapsed.max(LOOKS_APART)),
             &self.collectors,
             &mut self.outbox,
         )?;
         taken?;
         if !self.ended {
-            sampler.shed(packets, self.settings.most_samples, elapsed)?;
+            sampler.shed(packets, self.config.most_samples(), elapsed)?;
             if packets.drops() {
-                packets.tell_drops(if self.settings.most_drops > 0 { EVENTS_OF_A_LOOK } else { 0 })?;
+                packets.tell_drops(if self.config.most_drops() > 0 { EVENTS_OF_A_LOOK } else { 0 })?;
             }
         }
         Ok(())
@@ -252,7 +251,7 @@ impl<'a> Agent<'a> {
             self.sampler.leave(packets, index)?;
         }
         for there in news.there {
-            let rate = self.settings.sampling.rate(there.speed_mbit);
+            let rate = self.config.rate(there.speed_mbit);
             if !self.sampler.follow(packets, there.index, rate, there.ethernet)? && !self.told_beyond {
                 self.told_beyond = true;
                 let (name, most) = (printable(&there.name), packets.most_interfaces());
@@ -263,7 +262,7 @@ impl<'a> Agent<'a> {
     }
 
     fn tell_none(&mut self) {
-        let wanted = &self.settings.interfaces;
+        let wanted = &self.config.interfaces;
         let none = self.parts.interfaces.len() == 0 && !wanted.is_empty();
         if none && !self.told_none {
             let wanted: Vec<String> = wanted.iter().map(|pattern| format!("`{}`", printable(&pattern.0))).collect();

@@ -4,12 +4,9 @@ use std::net::IpAddr;
 
 use anyhow::Result;
 use clap::Args;
-use weir_agent::config::document::{Collector, Document};
-use weir_agent::config::{self, Origin};
+use weir_agent::config::{Collector, Config, To};
 use weir_agent::control;
-use weir_agent::settings::Pattern;
-use weir_tee::config::values::Endpoint;
-use weir_tee::settings::Target;
+use weir_program::config::{Checked, Flags, Origin};
 use weir_units::{Frequency, Span};
 
 use crate::service::{Configured, print_checked, print_ledger};
@@ -32,8 +29,8 @@ pub(super) struct Agent {
     #[command(flatten)]
     configured: Configured,
     /// Who is told: an address or a host name, and a port [default: 6343]. May be given again.
-    #[arg(long, value_name = "HOST[:PORT]", value_parser = config::collector, conflicts_with = "config")]
-    to: Vec<Target>,
+    #[arg(long, value_name = "HOST[:PORT]", value_parser = |text: &str| To::try_from(text.to_owned()), conflicts_with = "config")]
+    to: Vec<To>,
     /// The address by which collectors know this machine [default: the one it reaches the first of them from].
     #[arg(long, value_name = "ADDR", conflicts_with = "config")]
     agent: Option<IpAddr>,
@@ -59,8 +56,16 @@ pub(super) struct Agent {
 
 impl Agent {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin =
-            Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
+        let collectors: Vec<_> = self.to.iter().map(|to| Collector { to: to.clone() }).collect();
+        let flags = Flags::default()
+            .with("--agent", "agent", self.agent)
+            .with("--interface", "interfaces", (!self.interface.is_empty()).then_some(&self.interface))
+            .with("--polling", "polling", self.polling)
+            .with("--sampling", "sampling", self.sampling)
+            .with("--samples", "samples", self.samples)
+            .with("--drops", "drops", self.drops)
+            .with("--to", "collector", (!collectors.is_empty()).then_some(collectors));
+        let origin: Origin<Config> = self.configured.origin(flags);
         let config = usage(origin.load())?;
         if self.configured.check {
             print_checked(&[], &config.to_toml());
@@ -69,19 +74,5 @@ impl Agent {
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
-    }
-
-    /// What the flags say as a file would.
-    fn document(&self) -> Document {
-        Document {
-            agent: self.agent,
-            interfaces: (!self.interface.is_empty()).then(|| self.interface.iter().cloned().map(Pattern).collect()),
-            polling: self.polling,
-            sampling: self.sampling,
-            samples: self.samples,
-            drops: self.drops,
-            collectors: self.to.iter().map(|to| Collector { to: Endpoint(to.clone()) }).collect(),
-            ..Document::default()
-        }
     }
 }

@@ -301,7 +301,10 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             format!("agents = [\"10.0.0.1\", \"0.0.0.0/0\"]\n{LEAST}"),
             ":2: protect.agents: 0.0.0.0/0 has all of group web's 192.0.2.0/24 in it: name the agents' own addresses",
         ),
-        (format!("{LEAST}[protect.speaker]\ngobgp = \"localhost\""), ":6: `localhost`: write ADDRESS:PORT"),
+        (
+            format!("{LEAST}[protect.speaker]\ngobgp = \"localhost\""),
+            ":6: protect.speaker.gobgp: `localhost`: write ADDRESS:PORT",
+        ),
     ];
     for (text, expected) in cases {
         let told = read(&text).map(|_| "nothing").unwrap_err().to_string();

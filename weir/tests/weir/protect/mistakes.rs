@@ -20,8 +20,8 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         (format!("[protect]\nmod = \"manual\"\n{GROUP}"), ":2: unknown key `mod`, did you mean `mode`?"),
         (format!("[protect]\nmode = \"manual\"\n{GROUP}"), ":2: protect: mode manual (group `web`) needs agents"),
         (GROUP.replace("40k/s", "0"), ":3: protect.groups.web.thresholds.udp_flood: packets: 0 would make an attack"),
-        (GROUP.replace("udp_flood", "udp_floods"), ":3: `udp_floods`: write one of ip_flood"),
-        (GROUP.replace("/24", "/33"), ":2: `192.0.2.0/33`: write a network or an address"),
+        (GROUP.replace("udp_flood", "udp_floods"), "`udp_floods`: write one of ip_flood"),
+        (GROUP.replace("/24", "/33"), ":2: protect.groups.web.networks: `192.0.2.0/33`: write a network or an address"),
         (GROUP.replace("thresholds", "treshold"), ":3: unknown key `treshold`, did you mean `thresholds`?"),
         (format!("{GROUP}{}", GROUP.replace("web", "two")), "192.0.2.0/24 is in the group `two`, too"),
         (
@@ -32,10 +32,16 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             format!("allow = [\"10.9.0.0/16\"]\n[protect]\nagents = [\"10.9.0.1\", \"10.0.0.1\"]\n{GROUP}"),
             ":3: protect.agents: 10.0.0.1/32: allow does not name it, and nobody would hear it",
         ),
-        (format!("{GROUP}[protect.caps]\nshare = 0.05\n"), ":5: `0.05`: a share is written in percent, e.g. \"5%\""),
+        (
+            format!("{GROUP}[protect.caps]\nshare = 0.05\n"),
+            ":5: protect.caps.share: `0.05`: a share is written in percent, e.g. \"5%\"",
+        ),
         (format!("[protect]\ningress = [\"wan\"]\n{GROUP}"), ":2: protect.ingress: no interface is called `wan`"),
         (format!("[protect]\nburst = \"2m\"\n{GROUP}"), ":2: protect.burst: 2m (it must be \"1ms\" to \"1m\")"),
-        (format!("[protect]\nfalse_alarms = \"1/s\"\n{GROUP}"), ":2: `1/s`: write how often, e.g. \"1/year\""),
+        (
+            format!("[protect]\nfalse_alarms = \"1/s\"\n{GROUP}"),
+            ":2: protect.false_alarms: `1/s`: write how often, e.g. \"1/year\"",
+        ),
         (
             format!("[protect]\njournal = \"/nowhere/j\"\n{GROUP}"),
             ":2: protect.journal: /nowhere/j: directory /nowhere",
@@ -57,14 +63,20 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             format!("{GROUP}[[protect.groups.web.levels]]\naction = \"limit\"\n"),
             ":4: protect.groups.web: level 1: rate is missing",
         ),
-        (format!("{GROUP}[[protect.groups.web.levels]]\naction = \"nuke\"\n"), ":5: `nuke`: write one of drop, limit"),
+        (
+            format!("{GROUP}[[protect.groups.web.levels]]\naction = \"nuke\"\n"),
+            ":5: protect.groups.web.levels.action: `nuke`: write one of drop, limit",
+        ),
         (
             format!(
                 "{GROUP}[[protect.groups.web.levels]]\naction = \"blackhole\"\n[protect.speaker]\ngobgp = \"127.0.0.1:50051\"\n"
             ),
             "a blackhole needs a next hop that routers discard: write next_hop = \"192.0.2.1\"",
         ),
-        (format!("{GROUP}[protect.speaker]\ngobgp = \"gobgp\"\n"), ":5: `gobgp`: write ADDRESS:PORT"),
+        (
+            format!("{GROUP}[protect.speaker]\ngobgp = \"gobgp\"\n"),
+            ":5: protect.speaker.gobgp: `gobgp`: write ADDRESS:PORT",
+        ),
     ] {
         let (status, _, said) = check(&text);
         assert_eq!((status, said.lines().count()), (2, 1), "{text}: {said}");

@@ -91,7 +91,8 @@ fn a_reload_changes_who_is_told_and_a_bad_file_changes_nothing() {
     agent.signal(Signal::SIGHUP);
     let line = agent.await_line("reload of");
     assert!(
-        line.contains("agent.toml:6: `nobody:x`: write HOST or HOST:PORT") && line.ends_with("(nothing has changed)"),
+        line.contains("agent.toml:6: collector.to: `nobody:x`: write HOST or HOST:PORT")
+            && line.ends_with("(nothing has changed)"),
         "{line}"
     );
     write(&format!("{head}[[collector]]\nto = \"127.0.0.1:7001\"\n"));
@@ -203,22 +204,19 @@ fn keeps_nothing(privileges: Privileges) {
 fn mistakes_are_one_line() {
     for (arguments, line) in [
         (&["--to", "collector:x"][..], "write HOST or HOST:PORT"),
-        (&["--to", "192.0.2.7", "--polling", "10ms"], "polling: 10ms (it must be 1s to 1h)"),
-        (
-            &["--to", "192.0.2.7", "--to", "192.0.2.7:6343"],
-            "collector 192.0.2.7:6343: it is there twice (remove one of them)",
-        ),
+        (&["--to", "192.0.2.7", "--polling", "10ms"], "--polling: 10ms (it must be 1s to 1h)"),
+        (&["--to", "192.0.2.7", "--to", "192.0.2.7:6343"], "--to: 192.0.2.7:6343 is there twice (remove one of them)"),
         (
             &["--to", "192.0.2.7", "--interface", "a/b"],
-            "interfaces: `a/b` is no name of an interface, e.g. eth0 or eth*",
+            "--interface: `a/b` is no name of an interface, e.g. eth0 or eth*",
         ),
         (
             &["--to", "192.0.2.7", "--agent", "0.0.0.0"],
-            "agent: an address of this machine, by which collectors know it",
+            "--agent: write an address of this machine, by which collectors know it",
         ),
         (&["--to", "192.0.2.7", "--user", "no-such-user"], "no such user"),
         (&["-c", "/nowhere/agent.toml"], "read /nowhere/agent.toml: No such file or directory"),
-        (&[], "no collector: say who is told, --to HOST, or -c FILE"),
+        (&[], "weir: no collector: name one, --to HOST, or -c FILE"),
     ] {
         let Ended { status, stderr, .. } = Ended::of(&mut weir(&[&["sflow", "agent"], arguments].concat()));
         assert_eq!(status, Some(2), "{arguments:?}: {stderr}");

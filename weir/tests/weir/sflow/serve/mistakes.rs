@@ -10,13 +10,13 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
     for (text, expected) in [
         ("\nworker = 3", ":2: unknown key `worker`, did you mean `workers`?"),
         ("[[listener]]\naddres = \"[::]:6343\"", ":2: unknown key `addres`, did you mean `address`?"),
-        ("[[destination]]\nto = \"nowhere\"", ":2: `nowhere`: write HOST:PORT"),
+        ("[[destination]]\nto = \"nowhere\"", ":2: destination.to: `nowhere`: write HOST:PORT"),
         (
             "[[listener]]\naddress = \"127.0.0.1:1\"\n[[destination]]\nto = \"127.0.0.1:1\"",
             ":4: destination `127.0.0.1:1`",
         ),
         ("allow = []", ":1: allow: no agent at all (leave it out for any)"),
-        ("\nallow = [\"10.0.0.0/8\", \"10.0.0.0/33\"]", ":2: `10.0.0.0/33`: write a network or an address"),
+        ("\nallow = [\"10.0.0.0/8\", \"10.0.0.0/33\"]", ":2: allow: `10.0.0.0/33`: write a network or an address"),
         ("[limits]\nagents = 0", ":2: limits: agents: 0 (it must be 1 to 1000000)"),
         ("[limits]\nagent = 5", ":2: unknown key `agent`, did you mean `agents`?"),
         (
@@ -90,7 +90,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ("[flow.a]\nn = \"many\"", ":2: flow.a.n: invalid value: string \"many\", expected a whole number from 0"),
         ("[limits]\nagents = \"x\"", ":2: limits.agents: invalid type: string \"x\", expected a whole number from 0"),
         ("[threshold.busy]\nmetric = 5\nvalue = 1", ":2: threshold.busy.metric: invalid type: integer `5`"),
-        ("[threshold.busy]\nmetric = \"load_one\"", ":1: threshold.busy: missing field `value`"),
+        ("[threshold.busy]\nmetric = \"load_one\"", ":1: threshold.busy: missing key `value`"),
         (
             "[[agent]]\naddress = \"10.0.0.1\"\n[[agent]]\naddress = \"10.0.0.2\"\ninterfaces = 7",
             ":5: agent.interfaces: invalid type: integer `7`",
@@ -99,11 +99,11 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
         (
             "allow = [\"192.0.2.7/24\"]",
-            ":1: `192.0.2.7/24`: an address behind which a prefix stands (write 192.0.2.0/24 for all, 192.0.2.7 for one)",
+            ":1: allow: `192.0.2.7/24`: an address behind which a prefix stands (write 192.0.2.0/24 for all, 192.0.2.7 for one)",
         ),
         (
             "[group.sites]\na = [\"10.1.0.0/8\"]",
-            ":2: `10.1.0.0/8`: an address behind which a prefix stands (write 10.0.0.0/8 for all, 10.1.0.0 for one)",
+            ":2: group.sites.a: `10.1.0.0/8`: an address behind which a prefix stands (write 10.0.0.0/8 for all, 10.1.0.0 for one)",
         ),
         ("http = \"127.0.0.1:80\"\nadmin = \"127.0.0.1:80\"", ":2: admin: REST is served at 127.0.0.1:80 (give one"),
         ("hosts = [\"noc.example\", \"noc:8008\"]", ":1: hosts: `noc:8008`: write it as noc.example, without"),
@@ -111,7 +111,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             "origins = \"https://noc.example/\"",
             ":1: origins: `https://noc.example/`: write it as https://noc.example:8443",
         ),
-        ("http = \"8008\"", ":1: `8008`: write ADDRESS:PORT"),
+        ("http = \"8008\"", ":1: http: `8008`: write ADDRESS:PORT"),
     ] {
         let file = File::new(text);
         let Ended { status, stderr: said, .. } =

@@ -58,7 +58,7 @@ fn a_mistake_is_a_line_and_status_2() {
         ("[[destination]]", "[[destinations]]", ":3: unknown key `destinations`, did you mean `destination`?"),
         ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: look up user nobdy: no such user (create it, "),
         ("to = ", "too = ", ":5: unknown key `too`, did you mean `to`?"),
-        ("127.0.0.1:9", "127.0.0.1", ":5: `127.0.0.1`: write HOST:PORT, e.g. "),
+        ("127.0.0.1:9", "127.0.0.1", ":5: destination.to: `127.0.0.1`: write HOST:PORT, e.g. "),
         ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination `sink`: ttl: write 1 to 255 (a datagram with 0 would"),
         (
             "127.0.0.1:0",

@@ -1,110 +1,28 @@
 //! Reading a TOML document so that every mistake is one line: the document, the line, what is wrong, the nearest valid
 //! word.
 
+mod keys;
+mod node;
+mod origin;
+
+use std::collections::BTreeSet;
 use std::fmt;
-use std::fs::OpenOptions;
-use std::io::Read;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::{Context, Result, anyhow, bail};
-use nix::libc;
+use anyhow::{Result, anyhow};
 use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, Error};
+use weir_kernel::capabilities::User;
 
-/// Where the document of a configuration comes from, at the start and at every reload.
-#[derive(Clone, Debug)]
-pub enum Base<D> {
-    /// A file.
-    File(Source),
-    /// The command line, which says what a file would.
-    Flags(Box<D>),
-}
+use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
 
-/// A file that is read at the start and at every reload. Clones know of one another's reading.
-#[derive(Clone, Debug)]
-pub struct Source {
-    path: PathBuf,
-    /// Whether the start is over: until then it may be a pipe, whose end is waited for.
-    is_read: Arc<AtomicBool>,
-}
-
-impl Source {
-    /// The file at a path; nothing is read yet.
-    pub fn new(path: PathBuf) -> Self {
-        Self { path, is_read: Arc::default() }
-    }
-
-    /// The text as it is now. After the first time only a regular file is read: a pipe that nobody writes to would stop the
-    /// service, and a device has no end.
-    fn read(&self) -> Result<String> {
-        let origin = self.path.display();
-        let is_reload = self.is_read.load(Ordering::Relaxed);
-        let text = read(&self.path, is_reload).with_context(|| format!("read {origin}"))?;
-        self.is_read.store(true, Ordering::Relaxed);
-        Ok(text)
-    }
-}
-
-/// A text of at most [`LONGEST`] bytes from a regular file, or unless it is a reload from a pipe.
-fn read(path: &Path, is_reload: bool) -> Result<String> {
-    // Without the flag a pipe is not even opened before somebody writes to it.
-    let flags = if is_reload { libc::O_NONBLOCK } else { 0 };
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    let kind = file.metadata()?.file_type();
-    match kind {
-        kind if kind.is_file() || kind.is_fifo() && !is_reload => {}
-        kind if kind.is_fifo() => {
-            bail!("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)")
-        }
-        kind if kind.is_dir() => bail!("it is a directory (name the file in it)"),
-        _ => bail!("it is no regular file (write the configuration to one)"),
-    }
-    let mut bytes = Vec::new();
-    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > LONGEST {
-        bail!("it is longer than 16 MiB (is it the right file?)");
-    }
-    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
-}
-
-/// No configuration of anybody's is longer.
-const LONGEST: u64 = 16 << 20;
-
-impl<D: DeserializeOwned + Clone> Base<D> {
-    /// The file; `None`: all is on the command line, and a reload would read nothing new.
-    pub fn file(&self) -> Option<&PathBuf> {
-        match self {
-            Self::File(source) => Some(&source.path),
-            Self::Flags(_) => None,
-        }
-    }
-
-    /// Reads it as it is now, and has `check` make a configuration of it, which knows from the document where everything
-    /// stands.
-    ///
-    /// # Errors
-    /// One line: the file cannot be read or is no such document, or that of `check`.
-    pub fn load<T>(&self, check: impl FnOnce(D, Option<&Document<'_>>) -> Result<T>) -> Result<T> {
-        match self {
-            Self::File(source) => {
-                let origin = source.path.display().to_string();
-                let text = source.read()?;
-                let file = Document::parse(&origin, &text)?;
-                check(file.read()?, Some(&file))
-            }
-            Self::Flags(flags) => check(D::clone(flags), None),
-        }
-    }
-}
+pub use keys::{Field, Key, Kind, Name, Table, Value, Word, or_absent, plain, reference};
+pub use origin::{Base, Checked, Flags, Origin, Source};
 
 /// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,6 +43,23 @@ impl TryFrom<String> for Address {
 
     fn try_from(text: String) -> Result<Self, String> {
         text.parse()
+    }
+}
+
+/// A user that there is, by name or number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String")]
+pub struct UserName(pub String);
+
+impl TryFrom<String> for UserName {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        match User::find(&name) {
+            _ if name.is_empty() => Err("it has no name (leave it out, or name one)".into()),
+            Ok(_) => Ok(Self(name)),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
 
@@ -173,12 +108,18 @@ impl Pointed {
     }
 }
 
+/// All that is wrong with a document, a line each, in its order.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct Mistakes(pub Vec<String>);
+
 /// A TOML document that is valid as such, and knows where everything in it stands.
 #[derive(Debug)]
 pub struct Document<'a> {
     origin: &'a str,
     text: &'a str,
-    tree: Spanned<DeTable<'a>>,
+    root: Spanned<DeValue<'a>>,
+    flags: Vec<(usize, &'static str)>,
 }
 
 /// A step from a table or list down to a value in it.
@@ -197,29 +138,57 @@ impl<'a> Document<'a> {
     /// Not TOML.
     pub fn parse(origin: &'a str, text: &'a str) -> Result<Self> {
         let tree = DeTable::parse(text).map_err(|error| explain(origin, text, &error))?;
-        Ok(Self { origin, text, tree })
+        let root = Spanned::new(tree.span(), DeValue::Table(tree.into_inner()));
+        Ok(Self { origin, text, root, flags: Vec::new() })
     }
 
-    /// The document as a `T`.
+    /// Takes a file's `text[..end]` and behind it a line a flag, which replaces the key that the file has.
+    pub(super) fn with_flags(origin: &'a str, text: &'a str, end: usize, flags: &Flags) -> Result<Self> {
+        let mut document = Self { text, ..Self::parse(origin, &text[..end])? };
+        let mut start = end;
+        for (flag, line) in &flags.0 {
+            let read = DeTable::parse(&text[start..start + line.len()]).map_err(|error| anyhow!("{flag}: {error}"))?;
+            if let DeValue::Table(root) = document.root.get_mut() {
+                for (key, value) in read.into_inner() {
+                    root.remove(&key);
+                    let span = key.span().start + start..key.span().end + start;
+                    root.insert(Spanned::new(span, key.into_inner()), moved(value, start));
+                }
+            }
+            document.flags.push((start, *flag));
+            start += line.len() + 1;
+        }
+        Ok(document)
+    }
+
+    /// The document as a `T`. Whatever has a mistake is left out and the rest read again, so that all mistakes are found.
     ///
     /// # Errors
-    /// An unknown key (of types that refuse such), a missing one, a value of the wrong type or out of its bounds.
+    /// [`Mistakes`], 20 at most: an unknown key (of types that refuse such), a missing one, a value of the wrong type or out of its
+    /// bounds.
     pub fn read<T: DeserializeOwned>(&self) -> Result<T> {
-        toml::from_str(self.text).map_err(|error| {
-            let start = error.span().map(|span| span.start);
-            let (place, message) = (place(self.origin, self.text, start), one_line(&error));
-            if let Some(key) = start.and_then(|start| self.key(start))
-                && message.starts_with("invalid type: map, expected a sequence")
+        let mut left_out = LeftOut::new();
+        let mut lines = BTreeSet::new();
+        while lines.len() < MOST_MISTAKES {
+            let Mistake { message, place, kind } = match T::deserialize(Node { value: &self.root, left_out: &left_out })
             {
-                return anyhow!("{place}: {key}: there may be several of them: write [[{key}]] in place of [{key}]");
+                Ok(read) if lines.is_empty() => return Ok(read),
+                Ok(_) => break,
+                Err(mistake) => mistake,
+            };
+            let span = place.filter(|span| *span != self.root.span());
+            let at = span.as_ref().map(|span| span.start);
+            if kind != MistakeKind::LeftOut {
+                let key = at.filter(|_| kind != MistakeKind::Key).and_then(|at| self.key(at)).unwrap_or_default();
+                let key = if message.starts_with(&*key) { "" } else { &*key };
+                lines.insert((at, line(&self.place_of(at), key, message)));
             }
-            // Such a message tells what stands there, and not where that is: several keys may be in one line.
-            match start.and_then(|start| self.key(start)).filter(|_| ANONYMOUS.iter().any(|it| message.starts_with(it)))
-            {
-                Some(key) => anyhow!("{place}: {key}: {message}"),
-                None => anyhow!("{place}: {message}"),
+            let Some(span) = span else { break };
+            if !left_out.insert((span.start, span.end)) {
+                break;
             }
-        })
+        }
+        Err(Mistakes(lines.into_iter().map(|(_, line)| line).collect()).into())
     }
 
     /// The key of the value at an offset, with those of the tables that it is in: `limits.agents`.
@@ -239,23 +208,44 @@ impl<'a> Document<'a> {
                 Some(format!("{}{between}{below}", key.get_ref().escape_debug()))
             })
         }
-        within(self.tree.get_ref(), at)
+        self.root.get_ref().as_table().and_then(|root| within(root, at)).filter(|key| !key.is_empty())
     }
 
     /// An error about the value at `path`, or about as much of the path as there is.
     pub fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
-        anyhow!("{}: {message}", place(self.origin, self.text, self.start(path)))
+        anyhow!("{}: {message}", self.place(path))
+    }
+
+    /// Likewise; the line begins with the keys of the path.
+    pub fn wrong(&self, path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
+        let keys = path.iter().filter_map(|step| match *step {
+            Step::Key(key) => Some(key),
+            Step::Index(_) => None,
+        });
+        let keys: String = keys.map(|key| format!("{key}.")).collect();
+        anyhow!(line(&self.place(path), keys.trim_end_matches('.'), message))
+    }
+
+    /// Whether it was read from a file, not from flags alone.
+    pub fn is_file(&self) -> bool {
+        !self.origin.is_empty()
     }
 
     /// `tee.toml:12` for the value at `path`, or for as much of the path as there is.
     pub fn place(&self, path: &[Step<'_>]) -> String {
-        place(self.origin, self.text, self.start(path))
+        self.place_of(self.start(path))
+    }
+
+    /// Of an offset: the file and the line, or the flag.
+    fn place_of(&self, at: Option<usize>) -> String {
+        let flag = at.and_then(|at| self.flags.iter().rfind(|(start, _)| *start <= at));
+        flag.map_or_else(|| place(self.origin, self.text, at), |(_, flag)| (*flag).to_owned())
     }
 
     /// The offset at which the value at `path` starts; `None`: not even its first step is there.
     fn start(&self, path: &[Step<'_>]) -> Option<usize> {
         let (&Step::Key(first), rest) = path.split_first()? else { return None };
-        let mut value = self.tree.get_ref().get(first)?;
+        let mut value = self.root.get_ref().as_table()?.get(first)?;
         for step in rest {
             let next = match (value.get_ref(), *step) {
                 (DeValue::Table(table), Step::Key(key)) => table.get(key),
@@ -267,6 +257,26 @@ impl<'a> Document<'a> {
         }
         Some(value.span().start)
     }
+}
+
+/// A line with the place and the keys that there are; a flag stands for its key.
+fn line(place: &str, keys: &str, message: impl fmt::Display) -> String {
+    let keys = if place.starts_with("--") { "" } else { keys };
+    let parts = [place, keys].into_iter().filter(|part| !part.is_empty());
+    parts.map(|part| format!("{part}: ")).collect::<String>() + &message.to_string()
+}
+
+/// A value that stands further behind.
+fn moved<'a>(value: Spanned<DeValue<'a>>, by: usize) -> Spanned<DeValue<'a>> {
+    let span = value.span().start + by..value.span().end + by;
+    let value = match value.into_inner() {
+        DeValue::Array(array) => DeValue::Array(array.into_iter().map(|value| moved(value, by)).collect()),
+        DeValue::Table(table) => {
+            DeValue::Table(table.into_iter().map(|(key, value)| (key, moved(value, by))).collect())
+        }
+        value => value,
+    };
+    Spanned::new(span, value)
 }
 
 /// One line: document, line number, what is wrong, and the nearest valid key.
@@ -299,18 +309,6 @@ pub fn one_line(error: &Error) -> String {
     }
 }
 
-/// What a type takes, for those whose name only a programmer knows.
-fn in_words(expected: &str) -> &str {
-    match expected {
-        "u8" => "a whole number from 0 to 255",
-        "u16" => "a whole number from 0 to 65535",
-        "u32" => "a whole number from 0 to 4294967295",
-        "u64" | "usize" => "a whole number from 0",
-        "i64" => "a whole number",
-        other => other,
-    }
-}
-
 /// `, did you mean ...?` with the nearest of `valid`; nothing, if none is near.
 pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) -> String {
     let similarity = |candidate: &str| strsim::jaro_winkler(word, candidate);
@@ -322,8 +320,8 @@ pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) ->
     nearest.map(|nearest| format!(", did you mean `{nearest}`?")).unwrap_or_default()
 }
 
-/// How messages begin that do not name their key.
-const ANONYMOUS: [&str; 6] = ["invalid ", "missing field", "data did not", "a number", "a value or", "\""];
+/// Whoever has made more mistakes has the wrong file.
+const MOST_MISTAKES: usize = 20;
 
 /// Of words with little in common, the nearest reads as a riddle.
 const NEAR: f64 = 0.6;
@@ -346,7 +344,9 @@ mod tests {
     use nix::sys::stat::Mode as Permissions;
     use nix::unistd::mkfifo;
     use serde::Deserialize;
+    use weir_units::Span;
 
+    use super::origin::LONGEST;
     use super::*;
 
     const TEXT: &str = "workers = 2\n\n[[rule]]\nname = \"a\"\n[[rule]]\nto = [\n  \"x\",\n  \"y\",\n]\n";
@@ -430,13 +430,121 @@ mod tests {
 
     #[test]
     fn a_mistake_is_one_line_with_its_remedy() {
-        assert_eq!(mistake("workers = 1\nmdoe = 1"), "f.toml:2: unknown key `mdoe`, did you mean `mode`?");
-        assert_eq!(mistake("workers = 1\n\nmode = \"quick\""), "f.toml:3: `quick`: write one of fast, slow");
-        assert_eq!(mistake("mode = \"fast\""), "f.toml:1: missing field `workers`");
-        assert_eq!(mistake("workers = 1\n[mode"), "f.toml:2: unclosed table, expected `]`");
+        for (text, line) in [
+            ("workers = 1\nmdoe = 1", "f.toml:2: unknown key `mdoe`, did you mean `mode`?"),
+            ("workers = 1\n\nmode = \"quick\"", "f.toml:3: mode: `quick`: write one of fast, slow"),
+            ("mode = \"fast\"", "f.toml: missing key `workers`"),
+            ("workers = 1\n[mode", "f.toml:2: unclosed table, expected `]`"),
+            ("workers = \"1\"", "f.toml:1: workers: invalid type: string \"1\", expected a whole number from 0"),
+            // All of them, and none that follows from another.
+            (
+                "workers = -1\nmode = 3\nspeed = 1",
+                "f.toml:1: workers: invalid value: integer `-1`, expected a whole number from 0; \
+                 f.toml:2: mode: invalid type: integer, expected a word; f.toml:3: unknown key `speed`",
+            ),
+        ] {
+            assert_eq!(mistake(text), line);
+        }
+    }
+
+    crate::keys! {
+        /// A file.
+        struct Whole {
+            /// Its name.
+            name: String;
+            /// From one look
+            /// to the next.
+            every: Span = "20s", "1s" to "1h" or "0";
+            /// How many at once.
+            workers (fixed): Option<u16>, 1 to 64;
+            /// What is written.
+            r#match: Vec<String> = ["a", "b"];
+            /// What comes in.
+            source: Vec<Input>;
+        }
+        gone { speed: "it is measured: remove it"; }
+    }
+
+    crate::kinds! {
+        /// What comes in.
+        enum Input {
+            /// A wave.
+            Sine(Sine) = "sine",
+            /// Random numbers.
+            Noise(Noise) = "noise",
+        }
+    }
+
+    crate::keys! {
+        /// A wave.
+        struct Sine {
+            /// Of the wave.
+            phase: f64 = 0.5;
+        }
+    }
+
+    crate::keys! {
+        /// Random numbers.
+        struct Noise {
+            /// Of the numbers.
+            seed: u64 = 1;
+        }
+    }
+
+    impl Checked for Whole {
+        fn check(&self, document: &Document<'_>) -> Result<()> {
+            match self.name.as_str() {
+                "" => Err(document.wrong(&[Step::Key("name")], "it is empty")),
+                _ => Ok(()),
+            }
+        }
+    }
+
+    #[test]
+    fn one_declaration_reads_checks_prints_and_documents() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let load = |text: &str, flags: Flags| -> Result<Whole> {
+            fs::write(file.path(), text).unwrap();
+            Origin::new(Some(file.path().into()), flags).load()
+        };
+        let name = file.path().display();
+        let least = load("name = \"a\"", Flags::default()).unwrap();
+        assert_eq!((least.every, least.workers, &*least.r#match.concat()), (Span::from_secs(20), None, "ab"));
+        let text =
+            "name = \"a\"\nevery = \"0\"\nworkers = 9\n[[source]]\nkind = \"sine\"\n[[source]]\nkind = \"noise\"\n";
+        let all = load(text, Flags::default()).unwrap();
+        assert_eq!(all.source, [Input::Sine(Sine { phase: 0.5 }), Input::Noise(Noise { seed: 1 })]);
         assert_eq!(
-            mistake("workers = \"1\""),
-            "f.toml:1: workers: invalid type: string \"1\", expected a whole number from 0"
+            (load(&all.to_toml(), Flags::default()).unwrap(), least.stays(&all)),
+            (all.clone(), vec!["workers"])
         );
+
+        let flags = || Flags::default().with("--workers", "workers", Some(7)).with("--name", "name", None::<&str>);
+        assert_eq!(load(text, flags()).unwrap(), Whole { workers: Some(7), ..all });
+        let alone = Origin::<Whole>::new(None, flags().with("--name", "name", Some("b"))).load().unwrap();
+        assert_eq!((&*alone.name, alone.workers), ("b", Some(7)));
+        let alone = |flags| Origin::<Whole>::new(None, flags).load().unwrap_err().to_string();
+        assert_eq!(alone(flags().with("--name", "name", Some(""))), "--name: it is empty");
+        assert_eq!(alone(flags()), "missing key `name`");
+
+        for (text, line) in [
+            ("every = \"2h\"\n", format!("{name}:1: every: 2h (it must be 1s to 1h, or 0)")),
+            ("speed = 1\n", format!("{name}:1: speed is gone: it is measured: remove it")),
+            ("match = [\"a\", 1]\n", format!("{name}:1: match: invalid type: integer `1`, expected a string")),
+            ("[[source]]\nphase = 1\n", format!("{name}:1: source: missing key `kind`")),
+            (
+                "[[source]]\nkind = \"sine\"\nphaes = 1\n",
+                format!("{name}:3: unknown key `phaes`, did you mean `phase`?"),
+            ),
+            ("[[source]]\nkind = \"noise\"\nphase = 1\n", format!("{name}:3: unknown key `phase`")),
+            ("[[source]]\nkind = \"step\"\n", format!("{name}:2: source.kind: `step`: write one of sine, noise")),
+            (
+                "[source]\nkind = \"sine\"\n",
+                format!("{name}:1: source: there may be several of them: write [[ ]] around its name in place of [ ]"),
+            ),
+        ] {
+            assert_eq!(load(text, Flags::default().with("--name", "name", Some("a"))).unwrap_err().to_string(), line);
+        }
+        insta::assert_snapshot!(reference(Whole::KEYS));
     }
 }

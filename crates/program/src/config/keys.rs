@@ -1,0 +1,467 @@
+//! A table of a configuration in one declaration: what is read, checked, printed and documented.
+
+use std::fmt::{self, Display, Write};
+use std::marker::PhantomData;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+
+use ipnet::IpNet;
+use serde::Serialize;
+use serde::de::{DeserializeOwned, DeserializeSeed, Deserializer, Error, Visitor};
+use toml::de::DeValue;
+use weir_units::{BitRate, Frequency, Share, Size, Span};
+
+use super::node::{LeftOut, Node};
+use super::{Address, UserName};
+
+/// A key, as the reference has it.
+#[derive(Debug)]
+pub struct Key {
+    /// In its table.
+    pub name: &'static str,
+    /// What it is.
+    pub about: &'static str,
+    /// Its type, in words.
+    pub kind: &'static str,
+    /// As one would write it; empty: there is none.
+    pub default: &'static str,
+    /// Its least and its greatest, and what else is allowed; empty: not bounded.
+    pub bounds: [&'static str; 3],
+    /// Whether a reload leaves it as it was.
+    pub fixed: bool,
+    /// What is in it, where it is a table.
+    pub table: fn() -> Vec<(String, &'static [Key])>,
+}
+
+/// What [`keys!`](crate::keys) declares.
+pub trait Table {
+    /// Its keys, in the order in which they are declared.
+    const KEYS: &'static [Key];
+
+    /// Those that a reload does not change and that are different in `other`.
+    fn stays(&self, other: &Self) -> Vec<&'static str>;
+}
+
+/// What a key may have as its value.
+pub trait Value: Sized {
+    /// For people.
+    const KIND: &'static str;
+
+    /// What it is where the key is not there. `None`: it has to be.
+    fn absent() -> Option<Self> {
+        None
+    }
+
+    /// Whether it is within bounds; else what is wrong with it.
+    ///
+    /// # Errors
+    /// The value and its bounds.
+    fn within(&self, _bounds: [&str; 3]) -> Result<(), String> {
+        Ok(())
+    }
+
+    /// The keys that it has itself, and how its table is told from others.
+    fn tables() -> Vec<(String, &'static [Key])> {
+        Vec::new()
+    }
+}
+
+/// Declares a table of a configuration, one key a line:
+///
+/// ```
+/// use weir_program::config::Document;
+/// use weir_program::keys;
+/// use weir_units::Span;
+///
+/// keys! {
+///     /// What somebody reads.
+///     pub struct Reader {
+///         /// The name that others know it by.
+///         name: String;
+///         /// From one look to the next.
+///         every: Span = "20s", "1s" to "1h";
+///         /// How many at once; a reload does not change it.
+///         workers (fixed): Option<u16>, 1 to 64;
+///     }
+///     gone { speed: "it is measured: remove it"; }
+/// }
+///
+/// let reader: Reader = Document::parse("a.toml", "name = \"a\"")?.read()?;
+/// assert_eq!((reader.every, reader.workers), (Span::from_secs(20), None));
+/// let mistake = Document::parse("a.toml", "name = \"a\"\nevery = \"2h\"")?.read::<Reader>().unwrap_err();
+/// assert_eq!(mistake.to_string(), "a.toml:2: every: 2h (it must be 1s to 1h)");
+/// # Ok::<(), anyhow::Error>(())
+/// ```
+#[macro_export]
+macro_rules! keys {
+    (
+        $(#[doc = $about:literal])*
+        $vis:vis struct $name:ident {
+            $(
+                $(#[doc = $doc:literal])*
+                $key:ident $(($fixed:ident))?: $type:ty
+                    $(= $default:expr)? $(, $low:literal to $high:literal $(or $other:literal)?)?;
+            )*
+        }
+        $(gone { $($gone:ident: $remedy:literal;)* })?
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq, ::serde::Serialize)]
+        $vis struct $name {
+            $( $(#[doc = $doc])* $vis $key: $type, )*
+        }
+
+        impl $crate::config::Table for $name {
+            const KEYS: &'static [$crate::config::Key] = &[$($crate::config::Key {
+                name: $crate::config::plain(stringify!($key)),
+                about: concat!($($doc),*),
+                kind: <$type as $crate::config::Value>::KIND,
+                default: $crate::__text!($($default)?),
+                bounds: [$crate::__text!($($low)?), $crate::__text!($($high)?), $crate::__text!($($($other)?)?)],
+                fixed: $crate::__is_there!($($fixed)?),
+                table: <$type as $crate::config::Value>::tables,
+            }),*];
+
+            fn stays(&self, other: &Self) -> Vec<&'static str> {
+                let pairs = Self::KEYS.iter().zip([$(self.$key != other.$key),*]);
+                pairs.filter(|(key, differs)| key.fixed && *differs).map(|(key, _)| key.name).collect()
+            }
+        }
+
+        impl $crate::config::Value for $name {
+            const KIND: &'static str = "table";
+
+            fn tables() -> Vec<(String, &'static [$crate::config::Key])> {
+                vec![(String::new(), <Self as $crate::config::Table>::KEYS)]
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+                use $crate::config::{Field, Name, Table, or_absent};
+
+                const NAMES: &[&str] = &[$($crate::config::plain(stringify!($key))),*];
+                const GONE: &[(&str, &str)] = &[$($((stringify!($gone), $remedy)),*)?];
+                struct Keys;
+                impl<'de> ::serde::de::Visitor<'de> for Keys {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                        f.write_str("a table")
+                    }
+
+                    fn visit_map<A: ::serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
+                        $(let mut $key: Option<$type> = None;)*
+                        while let Some(at) = map.next_key_seed(Name { names: NAMES, gone: GONE })? {
+                            let mut number = 0;
+                            $(
+                                if at == number {
+                                    let bounds = $name::KEYS[number].bounds;
+                                    $key = Some(map.next_value_seed(Field::new(bounds))?);
+                                }
+                                number += 1;
+                            )*
+                            let _ = number;
+                        }
+                        let mut keys = $name::KEYS.iter();
+                        Ok($name { $($key: or_absent($key, keys.next())?),* })
+                    }
+                }
+                reader.deserialize_struct(stringify!($name), NAMES, Keys)
+            }
+        }
+    };
+}
+
+/// Declares a table that says by its key `kind` which of several it is: `[[source]]` with `kind = "sine"`. Each has keys of its own.
+#[macro_export]
+macro_rules! kinds {
+    (
+        $(#[doc = $about:literal])*
+        $vis:vis enum $name:ident { $( $(#[doc = $doc:literal])* $variant:ident($type:ty) = $word:literal, )* }
+    ) => {
+        $(#[doc = $about])*
+        #[derive(Clone, Debug, PartialEq)]
+        $vis enum $name { $( $(#[doc = $doc])* $variant($type), )* }
+
+        impl $crate::config::Value for $name {
+            const KIND: &'static str = "table";
+
+            fn tables() -> Vec<(String, &'static [$crate::config::Key])> {
+                vec![$((format!("kind = \"{}\"", $word), <$type as $crate::config::Table>::KEYS)),*]
+            }
+        }
+
+        impl ::serde::Serialize for $name {
+            fn serialize<S: ::serde::Serializer>(&self, writer: S) -> Result<S::Ok, S::Error> {
+                match self { $(Self::$variant(rest) => $crate::config::Kind { kind: $word, rest }.serialize(writer)),* }
+            }
+        }
+
+        impl<'de> ::serde::Deserialize<'de> for $name {
+            fn deserialize<D: ::serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+                use ::serde::de::VariantAccess;
+
+                const NAMES: &[&str] = &[$($word),*];
+                struct Kinds;
+                impl<'de> ::serde::de::Visitor<'de> for Kinds {
+                    type Value = $name;
+
+                    fn expecting(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                        f.write_str("a table with a kind")
+                    }
+
+                    fn visit_enum<A: ::serde::de::EnumAccess<'de>>(self, kinds: A) -> Result<$name, A::Error> {
+                        let (word, rest) = kinds.variant_seed($crate::config::Word { words: NAMES })?;
+                        $(if word == $word { return rest.newtype_variant().map($name::$variant); })*
+                        Err(::serde::de::Error::unknown_variant(word, NAMES))
+                    }
+                }
+                reader.deserialize_enum("[kind]", NAMES, Kinds)
+            }
+        }
+    };
+}
+
+/// As TOML has it.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __text {
+    () => {
+        ""
+    };
+    ($value:expr) => {
+        stringify!($value)
+    };
+}
+
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __is_there {
+    () => {
+        false
+    };
+    (fixed) => {
+        true
+    };
+}
+
+/// A name without the mark of those that Rust has a use of its own for.
+#[doc(hidden)]
+pub const fn plain(name: &'static str) -> &'static str {
+    match name.as_bytes() {
+        [b'r', b'#', ..] => name.split_at(2).1,
+        _ => name,
+    }
+}
+
+/// A table with the key that tells its kind.
+#[doc(hidden)]
+#[derive(Debug, Serialize)]
+pub struct Kind<'a, T> {
+    pub kind: &'a str,
+    #[serde(flatten)]
+    pub rest: &'a T,
+}
+
+/// Reads the name of a key: which it is.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Name {
+    pub names: &'static [&'static str],
+    pub gone: &'static [(&'static str, &'static str)],
+}
+
+impl<'de> DeserializeSeed<'de> for Name {
+    type Value = usize;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<usize, D::Error> {
+        reader.deserialize_identifier(self)
+    }
+}
+
+impl Visitor<'_> for Name {
+    type Value = usize;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, found: &str) -> Result<usize, E> {
+        if let Some((name, remedy)) = self.gone.iter().find(|(name, _)| *name == found) {
+            return Err(E::custom(format_args!("{name} is gone: {remedy}")));
+        }
+        let at = self.names.iter().position(|name| *name == found);
+        at.ok_or_else(|| E::unknown_field(found, self.names))
+    }
+}
+
+/// Reads one of several words.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Word {
+    pub words: &'static [&'static str],
+}
+
+impl<'de> DeserializeSeed<'de> for Word {
+    type Value = &'static str;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<&'static str, D::Error> {
+        reader.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Word {
+    type Value = &'static str;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "one of {}", self.words.join(", "))
+    }
+
+    fn visit_str<E: Error>(self, found: &str) -> Result<&'static str, E> {
+        let word = self.words.iter().find(|word| **word == found);
+        word.copied().ok_or_else(|| E::unknown_variant(found, self.words))
+    }
+}
+
+/// Reads a value, which has to be within its bounds.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Field<T> {
+    bounds: [&'static str; 3],
+    value: PhantomData<T>,
+}
+
+impl<T> Field<T> {
+    pub fn new(bounds: [&'static str; 3]) -> Self {
+        Self { bounds, value: PhantomData }
+    }
+}
+
+impl<'de, T: serde::Deserialize<'de> + Value> DeserializeSeed<'de> for Field<T> {
+    type Value = T;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<T, D::Error> {
+        let value = T::deserialize(reader)?;
+        value.within(self.bounds).map_err(D::Error::custom)?;
+        Ok(value)
+    }
+}
+
+/// The value that was read, or that of a key that is not there.
+#[doc(hidden)]
+pub fn or_absent<T: Value + DeserializeOwned, E: Error>(read: Option<T>, key: Option<&'static Key>) -> Result<T, E> {
+    let Key { name, default, .. } = key.expect("a key for each field");
+    let absent = read.or_else(|| if default.is_empty() { T::absent() } else { text(default) });
+    absent.ok_or_else(|| E::missing_field(name))
+}
+
+/// A value that a declaration has written as TOML.
+fn text<T: DeserializeOwned>(written: &str) -> Option<T> {
+    let value = DeValue::parse(written).ok()?;
+    T::deserialize(Node { value: &value, left_out: &LeftOut::new() }).ok()
+}
+
+/// Whether it is from `low` to `high`, or `other`.
+fn within<T: PartialOrd + Display + DeserializeOwned>(value: &T, bounds: [&str; 3]) -> Result<(), String> {
+    let [low, high, other] = bounds.map(text::<T>);
+    let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
+    if (*value >= low && *value <= high) || other.as_ref() == Some(value) {
+        return Ok(());
+    }
+    let or = other.map(|other| format!(", or {other}")).unwrap_or_default();
+    Err(format!("{value} (it must be {low} to {high}{or})"))
+}
+
+macro_rules! quantities {
+    ($($type:ty = $kind:literal),* $(,)?) => { $(
+        impl Value for $type {
+            const KIND: &'static str = $kind;
+
+            fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
+                within(self, bounds)
+            }
+        }
+    )* };
+}
+
+quantities! {
+    u8 = "number", u16 = "number", u32 = "number", u64 = "number", f64 = "number", Span = "time", Frequency = "a second",
+    Size = "bytes", BitRate = "bit rate", Share = "share",
+}
+
+/// Gives types a name for people in a reference: what one writes.
+#[macro_export]
+macro_rules! values {
+    ($($type:ty = $kind:literal),* $(,)?) => { $(
+        impl $crate::config::Value for $type {
+            const KIND: &'static str = $kind;
+        }
+    )* };
+}
+
+values! {
+    String = "text", PathBuf = "path", IpAddr = "address", SocketAddr = "address:port", Address = "address:port",
+    UserName = "user",
+    IpNet = "network",
+}
+
+impl Value for bool {
+    const KIND: &'static str = "true or false";
+
+    fn absent() -> Option<Self> {
+        Some(false)
+    }
+}
+
+impl<T: Value> Value for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn absent() -> Option<Self> {
+        Some(None)
+    }
+
+    fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
+        self.as_ref().map_or(Ok(()), |value| value.within(bounds))
+    }
+
+    fn tables() -> Vec<(String, &'static [Key])> {
+        T::tables()
+    }
+}
+
+impl<T: Value> Value for Vec<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
+    }
+
+    fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
+        self.iter().try_for_each(|value| value.within(bounds))
+    }
+
+    fn tables() -> Vec<(String, &'static [Key])> {
+        T::tables()
+    }
+}
+
+/// All keys of a file as Markdown: a table for the file, and one for each of its tables.
+pub fn reference(keys: &'static [Key]) -> String {
+    let mut text = "| key | | type | default | bounds |\n|---|---|---|---|---|\n".to_owned();
+    let bare = |text: &str| text.trim_matches('"').to_owned();
+    for Key { name, about, kind, default, bounds: [low, high, other], fixed, .. } in keys {
+        let restart = if *fixed { " A reload does not change it." } else { "" };
+        let or = if other.is_empty() { String::new() } else { format!(", or {}", bare(other)) };
+        let bounds = if low.is_empty() { String::new() } else { format!("{} to {}{or}", bare(low), bare(high)) };
+        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
+        let _ = writeln!(text, "| `{name}` |{about}{restart} | {kind} | {default} | {bounds} |");
+    }
+    for Key { name, table, .. } in keys {
+        for (kind, keys) in table() {
+            let with = if kind.is_empty() { String::new() } else { format!(" with `{kind}`") };
+            let _ = write!(text, "\n`[[{name}]]`{with}:\n\n{}", reference(keys));
+        }
+    }
+    text
+}

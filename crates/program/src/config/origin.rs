@@ -1,0 +1,179 @@
+//! Where a configuration comes from: a file, flags, or a file of which flags replace keys.
+
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::marker::PhantomData;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result, anyhow, bail};
+use nix::libc;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Document;
+
+/// A whole configuration: one struct that is read, checked, and printed.
+pub trait Checked: DeserializeOwned + Serialize {
+    /// What its values have to be to one another.
+    ///
+    /// # Errors
+    /// The first mistake, by [`Document::wrong`].
+    fn check(&self, document: &Document<'_>) -> Result<()>;
+
+    /// The file that says the same with every default written out.
+    fn to_toml(&self) -> String {
+        // Every key has a form in TOML.
+        toml::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A configuration to be read, perhaps again and again.
+#[derive(Clone, Debug)]
+pub struct Origin<T> {
+    file: Option<Source>,
+    flags: Flags,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T: Checked> Origin<T> {
+    /// `flags` replace keys of the file, or are all of it.
+    pub fn new(file: Option<PathBuf>, flags: Flags) -> Self {
+        Self { file: file.map(Source::new), flags, of: PhantomData }
+    }
+
+    /// The file; `None`: all is on the command line, and a reload would read nothing new.
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_ref().map(|source| &*source.path)
+    }
+
+    /// Reads and checks it, as it is now.
+    ///
+    /// # Errors
+    /// A line a mistake: the file cannot be read or is no such document.
+    pub fn load(&self) -> Result<T> {
+        self.load_with(|_, _| Ok(()))
+    }
+
+    /// Likewise; `probe` may look for more, and knows where everything stands.
+    ///
+    /// # Errors
+    /// Likewise, or those of `probe`.
+    pub fn load_with(&self, probe: impl FnOnce(&T, &Document<'_>) -> Result<()>) -> Result<T> {
+        let (origin, mut text) = match &self.file {
+            Some(source) => (source.path.display().to_string(), source.read()? + "\n"),
+            None => Default::default(),
+        };
+        let end = text.len();
+        self.flags.0.iter().for_each(|(_, line)| text.extend([line, "\n"]));
+        let document = Document::with_flags(&origin, &text, end, &self.flags)?;
+        let read: T = document.read()?;
+        read.check(&document)?;
+        probe(&read, &document)?;
+        Ok(read)
+    }
+}
+
+/// What flags say, each a line as a document has it.
+#[derive(Clone, Debug, Default)]
+pub struct Flags(pub(super) Vec<(&'static str, String)>);
+
+impl Flags {
+    /// `flag`, where it was given, is the value of `key`.
+    #[must_use]
+    pub fn with(mut self, flag: &'static str, key: &str, value: Option<impl Serialize>) -> Self {
+        // Whatever flags take has a form in TOML.
+        if let Some(value) = value.and_then(|value| toml::Value::try_from(value).ok()) {
+            self.0.push((flag, format!("{key} = {value}")));
+        }
+        self
+    }
+}
+
+/// A file that is read at the start and at every reload. Clones know of one another's reading.
+#[derive(Clone, Debug)]
+pub struct Source {
+    path: PathBuf,
+    /// Whether the start is over: until then it may be a pipe, whose end is waited for.
+    is_read: Arc<AtomicBool>,
+}
+
+impl Source {
+    /// The file at a path; nothing is read yet.
+    pub fn new(path: PathBuf) -> Self {
+        Self { path, is_read: Arc::default() }
+    }
+
+    /// The text as it is now. After the first time only a regular file is read: a pipe that nobody writes to would stop the
+    /// service, and a device has no end.
+    pub(super) fn read(&self) -> Result<String> {
+        let origin = self.path.display();
+        let is_reload = self.is_read.load(Ordering::Relaxed);
+        let text = read(&self.path, is_reload).with_context(|| format!("read {origin}"))?;
+        self.is_read.store(true, Ordering::Relaxed);
+        Ok(text)
+    }
+}
+
+/// A text of at most [`LONGEST`] bytes from a regular file, or unless it is a reload from a pipe.
+fn read(path: &Path, is_reload: bool) -> Result<String> {
+    // Without the flag a pipe is not even opened before somebody writes to it.
+    let flags = if is_reload { libc::O_NONBLOCK } else { 0 };
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let kind = file.metadata()?.file_type();
+    match kind {
+        kind if kind.is_file() || kind.is_fifo() && !is_reload => {}
+        kind if kind.is_fifo() => {
+            bail!("it is a pipe, which can be read only at the start (restart, or write the configuration to a file)")
+        }
+        kind if kind.is_dir() => bail!("it is a directory (name the file in it)"),
+        _ => bail!("it is no regular file (write the configuration to one)"),
+    }
+    let mut bytes = Vec::new();
+    file.take(LONGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LONGEST {
+        bail!("it is longer than 16 MiB (is it the right file?)");
+    }
+    String::from_utf8(bytes).map_err(|error| anyhow!("byte {} is no UTF-8", error.utf8_error().valid_up_to()))
+}
+
+/// No configuration of anybody's is longer.
+pub(super) const LONGEST: u64 = 16 << 20;
+
+/// Where the document of a configuration comes from, at the start and at every reload.
+#[derive(Clone, Debug)]
+pub enum Base<D> {
+    /// A file.
+    File(Source),
+    /// The command line, which says what a file would.
+    Flags(Box<D>),
+}
+
+impl<D: DeserializeOwned + Clone> Base<D> {
+    /// The file; `None`: all is on the command line, and a reload would read nothing new.
+    pub fn file(&self) -> Option<&PathBuf> {
+        match self {
+            Self::File(source) => Some(&source.path),
+            Self::Flags(_) => None,
+        }
+    }
+
+    /// Reads it as it is now, and has `check` make a configuration of it, which knows from the document where everything
+    /// stands.
+    ///
+    /// # Errors
+    /// One line: the file cannot be read or is no such document, or that of `check`.
+    pub fn load<T>(&self, check: impl FnOnce(D, Option<&Document<'_>>) -> Result<T>) -> Result<T> {
+        match self {
+            Self::File(source) => {
+                let origin = source.path.display().to_string();
+                let text = source.read()?;
+                let file = Document::parse(&origin, &text)?;
+                check(file.read()?, Some(&file))
+            }
+            Self::Flags(flags) => check(D::clone(flags), None),
+        }
+    }
+}
