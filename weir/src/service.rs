@@ -32,7 +32,7 @@ pub(super) struct Service {
 pub(super) struct Configured {
     /// TOML file that configures it; SIGHUP reads it again.
     #[arg(short, long, value_name = "FILE")]
-    config: Option<PathBuf>,
+    pub(super) config: Option<PathBuf>,
     #[command(flatten)]
     pub(super) service: Service,
     /// Check the configuration, print what is in force as TOML, and end.
@@ -67,6 +67,11 @@ impl Configured {
             None => Base::Flags(Box::new(flags()?)),
         })
     }
+}
+
+/// A list, if a flag has given one.
+pub(super) fn given<T>(list: &[T]) -> Option<&[T]> {
+    (!list.is_empty()).then_some(list)
 }
 
 /// What `--check` prints: a line a warning, and what is in force.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result};
 use weir_kernel::activation::inherited;
 use weir_kernel::capabilities::User;
+use weir_program::config::{Address, UserName};
 
 use crate::activation::Passed;
 use crate::admin::Admin;
@@ -37,6 +38,11 @@ pub struct Fixed {
 }
 
 impl Fixed {
+    /// What a configuration has read.
+    pub fn of(admin: Option<Address>, user: Option<&UserName>) -> Self {
+        Self { admin: admin.map(|Address(admin)| admin), user: user.map(|UserName(user)| user.clone()) }
+    }
+
     /// What a configuration says, checked.
     ///
     /// # Errors

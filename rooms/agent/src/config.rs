@@ -105,8 +105,7 @@ impl Config {
 
     /// What only a start can change.
     pub(crate) fn fixed(&self) -> Fixed {
-        let (admin, user) = (self.admin.map(|Address(admin)| admin), self.user.clone().map(|UserName(user)| user));
-        Fixed { admin, user }
+        Fixed::of(self.admin, self.user.as_ref())
     }
 }
 

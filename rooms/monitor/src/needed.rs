@@ -8,7 +8,7 @@ use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use nix::errno::Errno;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::net::if_::if_nametoindex;
@@ -40,14 +40,9 @@ impl<'f, 'd> Needed<'f, 'd> {
 
     /// An error about the value at `path`, which it names.
     pub(crate) fn error(&self, path: &[Step<'_>], message: impl Display) -> anyhow::Error {
-        let keys = path.iter().filter_map(|step| match *step {
-            Step::Key(key) => Some(key),
-            Step::Index(_) => None,
-        });
-        let message = format!("{}: {message}", keys.collect::<Vec<_>>().join("."));
         match self.file {
-            Some(file) => file.error(path, &message),
-            None => anyhow!("{message}"),
+            Some(file) => file.wrong(path, message),
+            None => Document::wrong_flag(path, message),
         }
     }
 

@@ -6,12 +6,13 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 use weir_monitor::record;
-use weir_monitor::record::config::{Document, Origin};
+use weir_monitor::record::config::begin;
+use weir_program::config::{Checked, Flags};
 use weir_units::{Size, Span};
 
 use super::replay::address;
 use super::{listens, not_beside};
-use crate::service::{Configured, print_checked, print_ledger};
+use crate::service::{Configured, given, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor record`.
@@ -65,11 +66,20 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn run(self) -> Result<Outcome> {
-        let base = usage(self.configured.base(|| self.document()))?;
-        usage(not_beside(base.file(), "interface", self.interface.is_some()))?;
-        usage(not_beside(base.file(), "source", self.source.is_some()))?;
-        let origin = Origin { base, fixed: self.configured.service.fixed() };
-        let (config, warnings) = usage(origin.begin(self.configured.check))?;
+        let file = self.configured.config.as_ref();
+        usage(not_beside(file, "interface", self.interface.is_some()))?;
+        usage(not_beside(file, "source", self.source.is_some()))?;
+        let listen = usage(listens(&self.listen, self.interface.as_deref(), self.source))?;
+        let flags = Flags::default()
+            .with("--listen", "listen", given(&listen))
+            .with("--dir", "directory", self.dir.as_ref())
+            .with("--prefix", "prefix", self.prefix.as_ref())
+            .with("--cut-size", "cut_size", self.cut_size)
+            .with("--cut-after", "cut_after", self.cut_after)
+            .with("--leave", "leave", self.leave)
+            .with("--queue", "queue", self.queue);
+        let origin = self.configured.origin(flags);
+        let (config, warnings) = usage(begin(&origin, self.configured.check))?;
         if self.configured.check {
             print_checked(&warnings, &config.to_toml());
             return Ok(Outcome::Done);
@@ -77,19 +87,5 @@ impl Record {
         let ledger = record::run(&origin, config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
-    }
-
-    /// What the flags say as a file would.
-    fn document(&self) -> Result<Document> {
-        Ok(Document {
-            listen: listens(&self.listen, self.interface.as_deref(), self.source)?,
-            directory: self.dir.clone(),
-            prefix: self.prefix.clone(),
-            cut_size: self.cut_size,
-            cut_after: self.cut_after,
-            leave: self.leave,
-            queue: self.queue,
-            ..Document::default()
-        })
     }
 }

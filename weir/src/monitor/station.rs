@@ -2,12 +2,12 @@
 
 use anyhow::Result;
 use clap::Args;
-use weir_monitor::station::config::document::{Document, Source};
-use weir_monitor::station::config::{self, Origin};
+use weir_monitor::station::config::{self, Source};
 use weir_monitor::station::control;
+use weir_program::config::{Checked, Flags};
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, print_checked, print_ledger};
+use crate::service::{Configured, given, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor station`.
@@ -56,9 +56,16 @@ pub(super) struct Station {
 
 impl Station {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin =
-            Origin { base: self.configured.base(|| Ok(self.document()))?, fixed: self.configured.service.fixed() };
-        let config = usage(origin.begin(self.configured.check))?;
+        let flags = Flags::default()
+            .with("--name", "name", self.name.as_ref())
+            .with("--to", "to", given(&self.to))
+            .with("--interface", "interface", given(&self.interface))
+            .with("--ttl", "ttl", self.ttl)
+            .with("--display", "display", self.display)
+            .with("--delay", "delay", self.delay)
+            .with("--source", "source", given(&self.source));
+        let origin = self.configured.origin(flags);
+        let config = usage(config::begin(&origin, self.configured.check))?;
         if self.configured.check {
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
@@ -66,20 +73,5 @@ impl Station {
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
-    }
-
-    /// What the flags say as a file would.
-    fn document(&self) -> Document {
-        let some = |list: &Vec<String>| (!list.is_empty()).then(|| list.clone());
-        Document {
-            name: self.name.clone(),
-            to: some(&self.to),
-            interface: some(&self.interface),
-            ttl: self.ttl,
-            display: self.display,
-            delay: self.delay,
-            sources: self.source.clone(),
-            ..Document::default()
-        }
     }
 }

@@ -9,7 +9,7 @@ use weir_agent::control;
 use weir_program::config::{Checked, Flags, Origin};
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, print_checked, print_ledger};
+use crate::service::{Configured, given, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir sflow agent`.
@@ -59,12 +59,12 @@ impl Agent {
         let collectors: Vec<_> = self.to.iter().map(|to| Collector { to: to.clone() }).collect();
         let flags = Flags::default()
             .with("--agent", "agent", self.agent)
-            .with("--interface", "interfaces", (!self.interface.is_empty()).then_some(&self.interface))
+            .with("--interface", "interfaces", given(&self.interface))
             .with("--polling", "polling", self.polling)
             .with("--sampling", "sampling", self.sampling)
             .with("--samples", "samples", self.samples)
             .with("--drops", "drops", self.drops)
-            .with("--to", "collector", (!collectors.is_empty()).then_some(collectors));
+            .with("--to", "collector", given(&collectors));
         let origin: Origin<Config> = self.configured.origin(flags);
         let config = usage(origin.load())?;
         if self.configured.check {

@@ -4,6 +4,7 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+use weir_program::config::{Table, reference};
 use weir_service::{admin, metrics};
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir metrics_page` writes it anew.
@@ -25,6 +26,28 @@ fn metrics_page_is_up_to_date() {
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(written == page, "docs/metrics.md is out of date: write it with WEIR_WRITE_DOCS=1");
+}
+
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir configuration_page` writes it anew.
+#[test]
+fn configuration_page_is_up_to_date() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
+    let mut page = fs::read_to_string(&path).unwrap().split_inclusive("\n## ").next().unwrap().to_owned();
+    for (at, (command, keys)) in [
+        ("weir sflow agent", weir_agent::config::Config::KEYS),
+        ("weir monitor station", weir_monitor::station::config::Config::KEYS),
+        ("weir monitor record", weir_monitor::record::config::Config::KEYS),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        page += &format!("{}`{command}`\n\n{}", if at == 0 { "" } else { "\n## " }, reference(keys));
+    }
+    if env::var_os("WEIR_WRITE_DOCS").is_some() {
+        fs::write(&path, &page).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap();
+    assert!(written == page, "docs/configuration.md is out of date: write it with WEIR_WRITE_DOCS=1");
 }
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir table_of_places` writes it anew.

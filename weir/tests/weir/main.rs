@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod budget;
+mod configurations;
 mod deploy;
 mod docs;
 mod endings;

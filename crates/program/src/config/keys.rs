@@ -12,7 +12,7 @@ use toml::de::DeValue;
 use weir_units::{BitRate, Frequency, Share, Size, Span};
 
 use super::node::{LeftOut, Node};
-use super::{Address, UserName};
+use super::{Address, Many, UserName};
 
 /// A key, as the reference has it.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ macro_rules! keys {
             $(
                 $(#[doc = $doc:literal])*
                 $key:ident $(($fixed:ident))?: $type:ty
-                    $(= $default:expr)? $(, $low:literal to $high:literal $(or $other:literal)?)?;
+                    $(= $default:expr)? $(, $low:literal to $($high:literal $(or $other:literal)?)?)?;
             )*
         }
         $(gone { $($gone:ident: $remedy:literal;)* })?
@@ -117,7 +117,9 @@ macro_rules! keys {
                 about: concat!($($doc),*),
                 kind: <$type as $crate::config::Value>::KIND,
                 default: $crate::__text!($($default)?),
-                bounds: [$crate::__text!($($low)?), $crate::__text!($($high)?), $crate::__text!($($($other)?)?)],
+                bounds: [
+                    $crate::__text!($($low)?), $crate::__text!($($($high)?)?), $crate::__text!($($($($other)?)?)?),
+                ],
                 fixed: $crate::__is_there!($($fixed)?),
                 table: <$type as $crate::config::Value>::tables,
             }),*];
@@ -152,7 +154,7 @@ macro_rules! keys {
 
                     fn visit_map<A: ::serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         $(let mut $key: Option<$type> = None;)*
-                        while let Some(at) = map.next_key_seed(Name { names: NAMES, gone: GONE })? {
+                        while let Some(at) = map.next_key_seed(Name { names: NAMES, gone: GONE, is_key: true })? {
                             let mut number = 0;
                             $(
                                 if at == number {
@@ -212,9 +214,10 @@ macro_rules! kinds {
                     }
 
                     fn visit_enum<A: ::serde::de::EnumAccess<'de>>(self, kinds: A) -> Result<$name, A::Error> {
-                        let (word, rest) = kinds.variant_seed($crate::config::Word { words: NAMES })?;
-                        $(if word == $word { return rest.newtype_variant().map($name::$variant); })*
-                        Err(::serde::de::Error::unknown_variant(word, NAMES))
+                        let name = $crate::config::Name { names: NAMES, gone: &[], is_key: false };
+                        let (at, rest) = kinds.variant_seed(name)?;
+                        $(if NAMES[at] == $word { return rest.newtype_variant().map($name::$variant); })*
+                        unreachable!("a name is one of them")
                     }
                 }
                 reader.deserialize_enum("[kind]", NAMES, Kinds)
@@ -264,12 +267,13 @@ pub struct Kind<'a, T> {
     pub rest: &'a T,
 }
 
-/// Reads the name of a key: which it is.
+/// Reads a name of a key, or of a kind: which it is.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct Name {
     pub names: &'static [&'static str],
     pub gone: &'static [(&'static str, &'static str)],
+    pub is_key: bool,
 }
 
 impl<'de> DeserializeSeed<'de> for Name {
@@ -284,7 +288,7 @@ impl Visitor<'_> for Name {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a key")
+        write!(f, "one of {}", self.names.join(", "))
     }
 
     fn visit_str<E: Error>(self, found: &str) -> Result<usize, E> {
@@ -292,35 +296,8 @@ impl Visitor<'_> for Name {
             return Err(E::custom(format_args!("{name} is gone: {remedy}")));
         }
         let at = self.names.iter().position(|name| *name == found);
-        at.ok_or_else(|| E::unknown_field(found, self.names))
-    }
-}
-
-/// Reads one of several words.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Word {
-    pub words: &'static [&'static str],
-}
-
-impl<'de> DeserializeSeed<'de> for Word {
-    type Value = &'static str;
-
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<&'static str, D::Error> {
-        reader.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Word {
-    type Value = &'static str;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "one of {}", self.words.join(", "))
-    }
-
-    fn visit_str<E: Error>(self, found: &str) -> Result<&'static str, E> {
-        let word = self.words.iter().find(|word| **word == found);
-        word.copied().ok_or_else(|| E::unknown_variant(found, self.words))
+        let unknown = if self.is_key { E::unknown_field } else { E::unknown_variant };
+        at.ok_or_else(|| unknown(found, self.names))
     }
 }
 
@@ -359,18 +336,18 @@ pub fn or_absent<T: Value + DeserializeOwned, E: Error>(read: Option<T>, key: Op
 /// A value that a declaration has written as TOML.
 fn text<T: DeserializeOwned>(written: &str) -> Option<T> {
     let value = DeValue::parse(written).ok()?;
-    T::deserialize(Node { value: &value, left_out: &LeftOut::new() }).ok()
+    T::deserialize(Node::new(&value, &LeftOut::new())).ok()
 }
 
 /// Whether it is from `low` to `high`, or `other`.
 fn within<T: PartialOrd + Display + DeserializeOwned>(value: &T, bounds: [&str; 3]) -> Result<(), String> {
-    let [low, high, other] = bounds.map(text::<T>);
-    let (Some(low), Some(high)) = (low, high) else { return Ok(()) };
-    if (*value >= low && *value <= high) || other.as_ref() == Some(value) {
+    let [Some(low), high, other] = bounds.map(text::<T>) else { return Ok(()) };
+    if (*value >= low && high.as_ref().is_none_or(|high| value <= high)) || other.as_ref() == Some(value) {
         return Ok(());
     }
+    let high = high.map_or(" or more".to_owned(), |high| format!(" to {high}"));
     let or = other.map(|other| format!(", or {other}")).unwrap_or_default();
-    Err(format!("{value} (it must be {low} to {high}{or})"))
+    Err(format!("{value} (it must be {low}{high}{or})"))
 }
 
 macro_rules! quantities {
@@ -386,7 +363,7 @@ macro_rules! quantities {
 }
 
 quantities! {
-    u8 = "number", u16 = "number", u32 = "number", u64 = "number", f64 = "number", Span = "time", Frequency = "a second",
+    u8 = "number", u16 = "number", u32 = "number", u64 = "number", Span = "time", Frequency = "a second",
     Size = "bytes", BitRate = "bit rate", Share = "share",
 }
 
@@ -404,6 +381,14 @@ values! {
     String = "text", PathBuf = "path", IpAddr = "address", SocketAddr = "address:port", Address = "address:port",
     UserName = "user",
     IpNet = "network",
+}
+
+impl Value for f64 {
+    const KIND: &'static str = "number";
+
+    fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
+        if self.is_finite() { within(self, bounds) } else { Err(format!("{self} is no number")) }
+    }
 }
 
 impl Value for bool {
@@ -446,6 +431,14 @@ impl<T: Value> Value for Vec<T> {
     }
 }
 
+impl<T: Value> Value for Many<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn absent() -> Option<Self> {
+        Some(Self(Vec::new()))
+    }
+}
+
 /// All keys of a file as Markdown: a table for the file, and one for each of its tables.
 pub fn reference(keys: &'static [Key]) -> String {
     let mut text = "| key | | type | default | bounds |\n|---|---|---|---|---|\n".to_owned();
@@ -453,7 +446,8 @@ pub fn reference(keys: &'static [Key]) -> String {
     for Key { name, about, kind, default, bounds: [low, high, other], fixed, .. } in keys {
         let restart = if *fixed { " A reload does not change it." } else { "" };
         let or = if other.is_empty() { String::new() } else { format!(", or {}", bare(other)) };
-        let bounds = if low.is_empty() { String::new() } else { format!("{} to {}{or}", bare(low), bare(high)) };
+        let high = if high.is_empty() { " or more".to_owned() } else { format!(" to {}", bare(high)) };
+        let bounds = if low.is_empty() { String::new() } else { format!("{}{high}{or}", bare(low)) };
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
         let _ = writeln!(text, "| `{name}` |{about}{restart} | {kind} | {default} | {bounds} |");
     }

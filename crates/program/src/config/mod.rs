@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::SocketAddr;
+use std::ops::Deref;
 use std::str::FromStr;
 
 use anyhow::{Result, anyhow};
@@ -21,7 +22,7 @@ use weir_kernel::capabilities::User;
 
 use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
 
-pub use keys::{Field, Key, Kind, Name, Table, Value, Word, or_absent, plain, reference};
+pub use keys::{Field, Key, Kind, Name, Table, Value, or_absent, plain, reference};
 pub use origin::{Base, Checked, Flags, Origin, Source};
 
 /// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
@@ -63,28 +64,47 @@ impl TryFrom<String> for UserName {
     }
 }
 
+/// A list; one value alone is a list of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Many<T>(pub Vec<T>);
+
+impl<T> Deref for Many<T> {
+    type Target = Vec<T>;
+
+    fn deref(&self) -> &Vec<T> {
+        &self.0
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Many<T> {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        struct List<T>(PhantomData<T>);
+        impl<'de, T: DeserializeOwned> Visitor<'de> for List<T> {
+            type Value = Many<T>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a text, or a list of them")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Many<T>, E> {
+                T::deserialize(text.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Many<T>, A::Error> {
+                Vec::deserialize(SeqAccessDeserializer::new(list)).map(Many)
+            }
+        }
+        reader.deserialize_any(List(PhantomData))
+    }
+}
+
 /// Reads a list of texts, or one text alone as a list of one.
 ///
 /// # Errors
 /// It is neither, or a text is none of `T`.
 pub fn one_or_many<'de, D: Deserializer<'de>, T: DeserializeOwned>(reader: D) -> Result<Option<Vec<T>>, D::Error> {
-    struct Many<T>(PhantomData<T>);
-    impl<'de, T: DeserializeOwned> Visitor<'de> for Many<T> {
-        type Value = Vec<T>;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text, or a list of them")
-        }
-
-        fn visit_str<E: de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-            T::deserialize(text.into_deserializer()).map(|one| vec![one])
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Vec<T>, A::Error> {
-            Vec::deserialize(SeqAccessDeserializer::new(list))
-        }
-    }
-    reader.deserialize_any(Many(PhantomData)).map(Some)
+    Many::deserialize(reader).map(|Many(list)| Some(list))
 }
 
 /// A mistake in an expression of a document, with the place in it.
@@ -170,8 +190,7 @@ impl<'a> Document<'a> {
         let mut left_out = LeftOut::new();
         let mut lines = BTreeSet::new();
         while lines.len() < MOST_MISTAKES {
-            let Mistake { message, place, kind } = match T::deserialize(Node { value: &self.root, left_out: &left_out })
-            {
+            let Mistake { message, place, kind } = match T::deserialize(Node::new(&self.root, &left_out)) {
                 Ok(read) if lines.is_empty() => return Ok(read),
                 Ok(_) => break,
                 Err(mistake) => mistake,
@@ -218,12 +237,12 @@ impl<'a> Document<'a> {
 
     /// Likewise; the line begins with the keys of the path.
     pub fn wrong(&self, path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
-        let keys = path.iter().filter_map(|step| match *step {
-            Step::Key(key) => Some(key),
-            Step::Index(_) => None,
-        });
-        let keys: String = keys.map(|key| format!("{key}.")).collect();
-        anyhow!(line(&self.place(path), keys.trim_end_matches('.'), message))
+        anyhow!(line(&self.place(path), &keys_of(path), message))
+    }
+
+    /// Likewise of what no document has said.
+    pub fn wrong_flag(path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
+        anyhow!(line("", &keys_of(path), message))
     }
 
     /// Whether it was read from a file, not from flags alone.
@@ -259,6 +278,15 @@ impl<'a> Document<'a> {
     }
 }
 
+/// `listen.address`
+fn keys_of(path: &[Step<'_>]) -> String {
+    let keys = path.iter().filter_map(|step| match *step {
+        Step::Key(key) => Some(key),
+        Step::Index(_) => None,
+    });
+    keys.collect::<Vec<_>>().join(".")
+}
+
 /// A line with the place and the keys that there are; a flag stands for its key.
 fn line(place: &str, keys: &str, message: impl fmt::Display) -> String {
     let keys = if place.starts_with("--") { "" } else { keys };
@@ -284,6 +312,10 @@ pub fn explain(origin: &str, text: &str, error: &Error) -> anyhow::Error {
     let start = error.span().map(|span| span.start);
     let line = start.and_then(|start| text.get(..start)?.lines().last());
     let rest = start.and_then(|start| text.get(start..)?.lines().next()).unwrap_or_default().trim();
+    if error.message() == "duplicate key" {
+        let key: String = rest.chars().take_while(|c| c.is_alphanumeric() || "_-".contains(*c)).collect();
+        return anyhow!("{}: {key}: it is there twice", place(origin, text, start));
+    }
     match line.and_then(|line| line.trim_end().strip_suffix('=')) {
         Some(key) if rest.is_empty() || rest.starts_with('#') => {
             anyhow!("{}: {}: there is no value behind `=`", place(origin, text, start), key.trim().escape_debug())

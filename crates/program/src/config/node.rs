@@ -18,8 +18,10 @@ use super::did_you_mean;
 /// A value, and what is left out of the document.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'de> {
-    pub(super) value: &'de Spanned<DeValue<'de>>,
-    pub(super) left_out: &'de LeftOut,
+    value: &'de Spanned<DeValue<'de>>,
+    left_out: &'de LeftOut,
+    /// A key of the table that is not among its own: it has named the variant.
+    tag: &'de str,
 }
 
 /// The places of what has a mistake already.
@@ -101,23 +103,29 @@ pub(super) fn in_words(expected: &str) -> &str {
         "u32" => "a whole number from 0 to 4294967295",
         "u64" | "usize" => "a whole number from 0",
         "i64" => "a whole number",
+        "f64" => "a number",
+        _ if expected.starts_with("struct ") => "a table",
         other => other,
     }
 }
 
 impl<'de> Node<'de> {
-    fn table(self, table: &'de DeTable<'de>, skip: &'de str, is_left_out: &mut bool) -> Entries<'de> {
+    pub(super) fn new(value: &'de Spanned<DeValue<'de>>, left_out: &'de LeftOut) -> Self {
+        Self { value, left_out, tag: "" }
+    }
+
+    fn table(self, table: &'de DeTable<'de>, is_left_out: &mut bool) -> Entries<'de> {
         let left_out = self.left_out;
         let is_out = |span: Range<usize>| left_out.contains(&(span.start, span.end));
         let (out, entries): (Vec<_>, Vec<_>) = table
             .iter()
-            .filter(|(key, _)| key.get_ref() != skip)
+            .filter(|(key, _)| key.get_ref() != self.tag)
             .partition(|(key, value)| is_out(key.span()) || is_out(value.span()));
         *is_left_out = !out.is_empty();
         Entries { entries: entries.into_iter(), value: None, left_out }
     }
 
-    fn visit<V: Visitor<'de>>(self, visitor: V, skip: &'de str) -> Result<V::Value, Mistake> {
+    fn visit<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         let mut is_left_out = false;
         let read = match self.value.get_ref() {
             DeValue::String(text) => visitor.visit_str(text),
@@ -141,7 +149,7 @@ impl<'de> Node<'de> {
                 let mut items = Items { values: nodes.collect::<Vec<_>>().into_iter(), left_out: self.left_out };
                 visitor.visit_seq(&mut items)
             }
-            DeValue::Table(table) => visitor.visit_map(self.table(table, skip, &mut is_left_out)),
+            DeValue::Table(table) => visitor.visit_map(self.table(table, &mut is_left_out)),
         };
         read.map_err(|mistake| {
             let is_own = mistake.place.is_none() && mistake.kind == MistakeKind::Missing && is_left_out;
@@ -155,7 +163,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
     type Error = Mistake;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        self.visit(visitor, "")
+        self.visit(visitor)
     }
 
     fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
@@ -171,7 +179,7 @@ impl<'de> Deserializer<'de> for Node<'de> {
             let message = "there may be several of them: write [[ ]] around its name in place of [ ]";
             return Err(Mistake::custom(message).at(self.value.span()));
         }
-        self.visit(visitor, "")
+        self.visit(visitor)
     }
 
     /// A word; or a table of one key, which is the variant; or if `name` is in brackets a table that names its variant by this key.
@@ -188,12 +196,12 @@ impl<'de> Deserializer<'de> for Node<'de> {
                 visitor.visit_enum(text)
             }
             (DeValue::Table(table), Some(tag)) => match table.get(tag) {
-                Some(word) => visitor.visit_enum(Tagged { word, skip: tag, node: self }),
+                Some(word) => visitor.visit_enum(Tagged { word, node: Node { tag, ..self } }),
                 None => Err(Mistake::missing_field(tag)),
             },
             (DeValue::Table(table), None) => match table.iter().next() {
                 Some((word, value)) if table.len() == 1 => {
-                    let node = Node { value, ..self };
+                    let node = Node::new(value, self.left_out);
                     let word = word.get_ref().as_ref();
                     visitor.visit_enum(value::MapAccessDeserializer::new(One { word, node, is_read: false }))
                 }
@@ -228,7 +236,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Mistake> {
         let Some(value) = self.value.take() else { return Err(Mistake::custom("a value without a key")) };
-        let node = Node { value, left_out: self.left_out };
+        let node = Node::new(value, self.left_out);
         seed.deserialize(node).map_err(|mistake| mistake.at(value.span()))
     }
 }
@@ -243,7 +251,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
 
     fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Mistake> {
         let Some(value) = self.values.next() else { return Ok(None) };
-        let node = Node { value, left_out: self.left_out };
+        let node = Node::new(value, self.left_out);
         seed.deserialize(node).map(Some).map_err(|mistake| mistake.at(value.span()))
     }
 }
@@ -274,7 +282,6 @@ impl<'de> MapAccess<'de> for One<'de> {
 /// A table that names its variant.
 struct Tagged<'de> {
     word: &'de Spanned<DeValue<'de>>,
-    skip: &'de str,
     node: Node<'de>,
 }
 
@@ -283,7 +290,7 @@ impl<'de> EnumAccess<'de> for Tagged<'de> {
     type Variant = Self;
 
     fn variant_seed<V: DeserializeSeed<'de>>(self, seed: V) -> Result<(V::Value, Self), Mistake> {
-        let word = Node { value: self.word, left_out: self.node.left_out };
+        let word = Node::new(self.word, self.node.left_out);
         let variant = seed.deserialize(word).map_err(|mistake| mistake.at(self.word.span()))?;
         Ok((variant, self))
     }
@@ -297,30 +304,14 @@ impl<'de> VariantAccess<'de> for Tagged<'de> {
     }
 
     fn newtype_variant_seed<T: DeserializeSeed<'de>>(self, seed: T) -> Result<T::Value, Mistake> {
-        seed.deserialize(Rest(self))
+        seed.deserialize(self.node)
     }
 
     fn tuple_variant<V: Visitor<'de>>(self, _: usize, visitor: V) -> Result<V::Value, Mistake> {
-        self.node.visit(visitor, self.skip)
+        self.node.visit(visitor)
     }
 
     fn struct_variant<V: Visitor<'de>>(self, _: &'static [&'static str], visitor: V) -> Result<V::Value, Mistake> {
-        self.node.visit(visitor, self.skip)
-    }
-}
-
-/// What a table has beside the key that names its variant.
-struct Rest<'de>(Tagged<'de>);
-
-impl<'de> Deserializer<'de> for Rest<'de> {
-    type Error = Mistake;
-
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
-        self.0.node.visit(visitor, self.0.skip)
-    }
-
-    forward_to_deserialize_any! {
-        bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf unit unit_struct tuple
-        tuple_struct map struct identifier ignored_any option newtype_struct seq enum
+        self.node.visit(visitor)
     }
 }

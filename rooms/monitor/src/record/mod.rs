@@ -58,8 +58,9 @@ pub struct Ledger {
 /// # Errors
 /// One line: an address or the directory cannot be had, a thread cannot be started.
 pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
-    let Config { settings, fixed } = config;
-    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let settings = config.settings();
+    let file = origin.file().map(Into::into);
+    let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
     receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
     let folders = vec![settings.archive.directory.clone()];

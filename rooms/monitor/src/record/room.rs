@@ -161,10 +161,10 @@ impl weir_service::Room for Room<'_> {
 
     fn reload(&mut self) -> Result<Fixed> {
         let config = self.origin.load()?;
-        if config.settings != self.settings {
+        if config.settings() != self.settings {
             tracing::warn!("what is recorded, and where, stays as it is: a reload does not change it (restart for it)");
         }
-        Ok(config.fixed)
+        Ok(config.fixed())
     }
 
     fn end(&mut self) {

@@ -116,7 +116,7 @@ pub struct Keys {
 impl Keys {
     /// An empty list would let everybody in whom its writer meant to keep out.
     pub(crate) const NO_SENDERS: &str =
-        "senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)";
+        "it names nobody (name the files of those who may send, or leave it out: then anybody may)";
 }
 
 /// When somebody is told of a channel.

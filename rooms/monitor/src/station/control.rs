@@ -27,8 +27,9 @@ use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
 /// # Errors
 /// One line: a source, a key or a socket cannot be opened, a privilege cannot be given up, a thread cannot be started.
 pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
-    let Config { settings, fixed, .. } = config;
-    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let settings = config.settings()?;
+    let file = origin.file().map(Into::into);
+    let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let streams = streams(&settings)?;
     let hearing = (0..streams.len()).map(|_| hearing(&settings)).collect::<Result<_>>()?;
     let mut running = Vec::new();

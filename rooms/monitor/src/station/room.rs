@@ -12,7 +12,7 @@ use weir_service::{Fixed, Observable, Room};
 use weir_units::format::{counted, duration, printable};
 use weir_wire::signal::Element;
 
-use super::config::{Config, Origin};
+use super::config::Origin;
 use super::ledger::{Ledger, SourceCount};
 use super::outlets::REMEDIES;
 use super::settings::{ChannelSettings, Settings};
@@ -123,7 +123,8 @@ impl Room for Station<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { settings, fixed, .. } = self.origin.load()?;
+        let config = self.origin.load()?;
+        let settings = config.settings()?;
         let changeable = |settings: &Settings| Settings { channels: Vec::new(), display: 0.0, ..settings.clone() };
         if changeable(&settings) != changeable(&self.settings) {
             bail!("a reload changes [[channel]] and `display` only (restart the station for the rest)");
@@ -136,7 +137,7 @@ impl Room for Station<'_> {
         // One that the thread has not carried out yet is one with it.
         self.orders.give(Order { channels: settings.channels.clone(), display: settings.display });
         self.settings = settings;
-        Ok(fixed)
+        Ok(config.fixed())
     }
 
     fn end(&mut self) {
@@ -201,7 +202,7 @@ const LOSSES_APART: Duration = Duration::from_secs(10);
 mod tests {
     use std::fs;
 
-    use weir_program::config::{Base, Source};
+    use weir_program::config::Flags;
 
     use super::*;
 
@@ -215,8 +216,8 @@ mod tests {
             fs::write(&path, format!("name = \"s\"\ndisplay = \"{display}\"\n{source}")).unwrap();
         };
         write("100/s");
-        let origin = Origin { base: Base::File(Source::new(path.clone())), fixed: Fixed::default() };
-        let settings = origin.load().unwrap().settings;
+        let origin = Origin::new(Some(path.clone()), Flags::default());
+        let settings = origin.load().unwrap().settings().unwrap();
         let (orders, worker) = (Orders::default(), std::thread::spawn(|| ()));
         let state = Arc::new(State::new("s"));
         let mut station = Station::new(&origin, settings, state, Arc::default(), orders.clone(), worker);

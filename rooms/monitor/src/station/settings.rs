@@ -116,6 +116,19 @@ pub struct Source {
     pub kind: Kind,
 }
 
+impl Source {
+    /// Of its channels, where they are known from the start.
+    pub(super) fn names(&self) -> Vec<String> {
+        match &self.kind {
+            Kind::Generator(Generator { copies: Some(copies), .. }) => {
+                (0..*copies).map(|copy| format!("{}{copy}", self.name)).collect()
+            }
+            Kind::Generator(_) | Kind::Wav { .. } => vec![self.name.clone()],
+            _ => Vec::new(),
+        }
+    }
+}
+
 /// How a source comes by its samples.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {

@@ -327,7 +327,7 @@ fn mistakes_are_told_in_one_line() {
              (choose a later --until)\n"
                 .into(),
         ),
-        (vec!["record", "--queue", "1MiB"], 2, "weir: queue: 1MiB (it must be 4MiB to 16GiB)\n".into()),
+        (vec!["record", "--queue", "1MiB"], 2, "weir: --queue: 1MiB (it must be 4MiB to 16GiB)\n".into()),
         (
             vec!["record", "-c", "/nowhere.toml", "--interface", "eth1"],
             2,

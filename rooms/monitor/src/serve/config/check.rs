@@ -54,7 +54,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
         rules: rules.collect::<Result<_>>()?,
     };
     if document.senders.as_ref().is_some_and(Vec::is_empty) {
-        return Err(error(&[Step::Key("senders")], Keys::NO_SENDERS.into()));
+        return Err(error(&[Step::Key("senders")], format!("senders: {}", Keys::NO_SENDERS)));
     }
     let api = http::Settings {
         read_only: document.read_only.unwrap_or_default(),

@@ -61,16 +61,16 @@ pub struct Document {
     pub limits: Vec<Limit>,
 }
 
-/// `[[listen]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Listen {
-    /// A group, or an address of this machine, with its port.
-    pub address: Address,
-    /// Of a group: where to join it.
-    pub interface: Option<String>,
-    /// Of a group: the one source to hear.
-    pub source: Option<IpAddr>,
+weir_program::keys! {
+    /// Where signals come in.
+    pub struct Listen {
+        /// A group, or an address of this machine, with its port.
+        address: Address;
+        /// Of a group: the interface to join it on. Without it: where a route leads.
+        interface: Option<String>;
+        /// Of a group: the one source to hear. Without it: any.
+        source: Option<IpAddr>;
+    }
 }
 
 /// `[[derive]]`

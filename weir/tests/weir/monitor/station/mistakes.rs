@@ -12,7 +12,7 @@ fn mistake(arguments: &[&str]) -> (i32, String) {
 fn mistakes_are_one_line() {
     for (arguments, code, words) in [
         (&["--to", "group"][..], 2, "`group`: write ADDRESS or ADDRESS:PORT"),
-        (&["--source", "sine,rate=1k/s"], 2, "name: a source of kind `sine` needs one"),
+        (&["--source", "sine,rate=1k/s"], 2, "missing key `name`"),
         (&["--source", "sine,name=a,rate=1kHz"], 2, "no unit `kHz` for a frequency"),
         (&["--interface", "nowhere0"], 1, "find the interface nowhere0"),
         (&["--source", "wav,name=a,path=/nowhere.wav"], 1, "sound /nowhere.wav"),
