@@ -13,6 +13,7 @@
 //! # Ok::<(), weir_units::UnitError>(())
 //! ```
 
+pub mod expression;
 pub mod format;
 mod kind;
 

@@ -10,6 +10,7 @@ use weir_program::stop::Stop;
 use weir_service::losses::{Line, Losses};
 use weir_service::pulse::Pulses;
 use weir_service::{Fixed, Room, stays};
+use weir_units::expression::Expression;
 use weir_units::format::counted;
 
 use super::config::{Config, Origin};
@@ -148,7 +149,8 @@ impl<'a> Server<'a> {
             }
         }
         for Derive { name, expression, .. } in &self.settings.derive {
-            let inputs = derive::read(expression).map(|(_, inputs)| inputs).unwrap_or_default();
+            let read = derive::read(expression);
+            let inputs = read.as_ref().map(Expression::names).unwrap_or_default();
             for input in inputs.iter().filter(|input| !names.contains(input)) {
                 tracing::warn!("derive {name}: there is no channel {input} so far");
             }

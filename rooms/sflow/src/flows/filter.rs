@@ -4,8 +4,7 @@
 //! a list with commas, of which one must match; a network stands for its addresses. `&` binds closer than `|`. What a packet has not is `null`: it equals only that,
 //! and matches no pattern. `\` takes the next character as it is.
 
-use regex::Regex;
-use regex::RegexBuilder;
+use regex_lite::{Regex, RegexBuilder};
 
 use super::expression::{self, Expression};
 use super::kind::comparable;
@@ -155,12 +154,8 @@ fn possible(key: &str, left: &Expression, text: &str, at: usize) -> Result<(), S
 fn pattern(text: &str, at: usize) -> Result<Regex, Syntax> {
     // Backslashes are the pattern's own.
     let whole = format!("^(?:{text})$");
-    let built = RegexBuilder::new(&whole).size_limit(PATTERN_SIZE).dfa_size_limit(PATTERN_SIZE).build();
-    built.map_err(|error| {
-        let reason = error.to_string();
-        let reason = reason.lines().last().unwrap_or_default().trim_start_matches("error: ");
-        Syntax::new(at, format!("no pattern: {reason}"))
-    })
+    let built = RegexBuilder::new(&whole).size_limit(PATTERN_SIZE).build();
+    built.map_err(|error| Syntax::new(at, format!("no pattern: {error}")))
 }
 
 /// Longest filter in bytes.
@@ -169,7 +164,7 @@ const MAX_LENGTH: usize = 16_384;
 /// Parentheses within parentheses.
 const MAX_DEPTH: usize = 32;
 
-/// Most memory of a compiled pattern, and of its cache.
+/// Most memory of a compiled pattern.
 const PATTERN_SIZE: usize = 256 << 10;
 
 #[cfg(test)]
@@ -239,7 +234,7 @@ mod tests {
         assert_eq!(error("bytes>1500"), (5, "no such comparison: write range:KEY:LEAST:MOST=true".to_owned()));
         assert_eq!(error("vlan=1&ipprotocol=6,tcp").0, 20);
         assert_eq!(error("tcpflags~10"), (9, "`tcpflags` is 9 binary digits, never `10`".to_owned()));
-        assert_eq!(error("stack~ab["), (6, "no pattern: unclosed character class".to_owned()));
+        assert_eq!(error("stack~ab["), (6, "no pattern: non-empty character class has no closing bracket".to_owned()));
         assert_eq!(parse("vlan=1&ipsorce=1").unwrap_err().caret("vlan=1&ipsorce=1"), "vlan=1&ipsorce=1\n       ^");
     }
 

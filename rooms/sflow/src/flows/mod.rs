@@ -358,6 +358,8 @@ impl Flows {
         let mut plan = Plan::default();
         self.definitions.iter_mut().for_each(|compiled| compiled.compile(&mut plan));
         self.plan = plan;
+        // What it knows is of the patterns that were.
+        self.memory = Memory::default();
         self.candidates = Candidates::new(self.definitions.iter().map(|compiled| &*compiled.checked));
         self.share_out();
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow};
-use weir_program::config::{self, Step};
+use weir_program::config::{self, Pointed, Step};
 use weir_service::Fixed;
 use weir_service::http;
+use weir_units::expression::ExpressionError;
 use weir_units::{Size, Span};
 use weir_wire::signal::field::MOST_TEXT;
 use weir_wire::signal::{Limits, PORT};
@@ -265,8 +266,9 @@ fn derive(
     if all[..index].iter().any(|other| other.name == name) {
         return fail("name", "it is there twice (remove one of them)".into());
     }
-    if let Err(message) = derive::read(&expression) {
-        return fail("expression", message);
+    if let Err(ExpressionError { at, message }) = derive::read(&expression) {
+        return fail("expression", message)
+            .map_err(|line| Pointed { line: line.to_string(), text: expression, at }.into());
     }
     let window = match (statistic, window.map(Span::duration)) {
         (None, None) => None,
@@ -435,13 +437,10 @@ mod tests {
                 "[[derive]]\nname = \"p\"\nexpression = \"I*U\"\n".into(),
                 "m.toml:3: derive p: `I` is no channel: write {STATION/CHANNEL}, e.g. {coil/I}",
             ),
-            (
-                "[[derive]]\nname = \"p\"\nexpression = \"{a/b\"\n".into(),
-                "m.toml:3: derive p: `{a/b`: a brace is not closed: a channel is {STATION/CHANNEL}",
-            ),
+            ("[[derive]]\nname = \"p\"\nexpression = \"{a/b\"\n".into(), "m.toml:3: derive p: the brace is not closed"),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{a/b} + foo(2)\"\n".into(),
-                "m.toml:3: derive p: `{a/b} + foo(2)`: there is no function `foo` (docs/monitor.md lists those that there are)",
+                "m.toml:3: derive p: there is no function `foo`",
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{derived/p} + {a/b}\"\n".into(),

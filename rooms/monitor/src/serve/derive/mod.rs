@@ -12,7 +12,7 @@ mod tests;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use exmex::{Express, FlatEx};
+use weir_units::expression::{Expression, ExpressionError};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
 
 use super::settings::{self, Window};
@@ -31,11 +31,9 @@ pub(super) struct Derive(Vec<Made>);
 #[derive(Debug)]
 struct Made {
     settings: settings::Derive,
-    expression: FlatEx<f64>,
-    /// In the order in which the expression takes them.
+    expression: Expression,
+    /// In the order in which the expression takes them: the first sets the times.
     inputs: Vec<Input>,
-    /// Which of them sets the times.
-    first: usize,
     over: Over,
     /// In the history, once all inputs are known.
     key: Option<u32>,
@@ -90,70 +88,27 @@ impl Computed {
     }
 }
 
-/// Reads an expression, and returns the channels in it.
+/// Reads an expression whose names are channels.
 ///
 /// # Errors
-/// What is wrong with it, in one line.
-pub(super) fn read(expression: &str) -> Result<(FlatEx<f64>, Vec<String>), String> {
-    let mut open = false;
-    for brace in expression.matches(['{', '}']) {
-        if open == (brace == "{") {
-            return Err(format!("`{expression}`: a brace is missing: a channel is {{STATION/CHANNEL}}"));
-        }
-        open = !open;
-    }
-    if open {
-        return Err(format!("`{expression}`: a brace is not closed: a channel is {{STATION/CHANNEL}}"));
-    }
-    if let Some(name) = unknown(expression) {
-        return Err(format!(
-            "`{expression}`: there is no function `{name}` (docs/monitor.md lists those that there are)"
-        ));
-    }
-    let parsed = exmex::parse::<f64>(expression).map_err(|error| {
-        // What the library adds in braces is of use to its makers alone.
-        let text = error.to_string().replace('\n', " ");
-        let text = text.split(" Operator {").next().unwrap_or_default().trim_end_matches([':', ' ', '.']);
-        format!("`{expression}` cannot be read ({text}): write e.g. sqrt({{coil/I1}}^2 + {{coil/I2}}^2); docs/monitor.md lists operators")
+/// The first mistake, with its place.
+pub(super) fn read(expression: &str) -> Result<Expression, ExpressionError> {
+    let read = Expression::parse(expression, |name| match name.contains('/') {
+        true => Ok(()),
+        false => Err(format!("`{}` is no channel: write {{STATION/CHANNEL}}, e.g. {{coil/I}}", name.escape_debug())),
     })?;
-    let names: Vec<String> = parsed.var_names().to_vec();
-    if names.is_empty() {
-        return Err("it has no channel in it, e.g. {coil/I}".into());
+    if read.names().is_empty() {
+        return Err(ExpressionError { at: 0, message: "it has no channel in it, e.g. {coil/I}".into() });
     }
-    match names.iter().find(|name| !name.contains('/')) {
-        Some(bad) => Err(format!("`{bad}` is no channel: write {{STATION/CHANNEL}}, e.g. {{coil/I}}")),
-        None => Ok((parsed, names)),
-    }
+    Ok(read)
 }
-
-/// What is called like a function, and is none.
-fn unknown(expression: &str) -> Option<&str> {
-    let outside = expression.split('{').enumerate().map(|(at, part)| match at {
-        0 => part,
-        _ => part.split_once('}').map_or("", |(_, rest)| rest),
-    });
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    let called = outside.flat_map(move |part| {
-        let open = part.match_indices('(').map(move |(at, _)| part[..at].trim_end());
-        open.map(move |before| before.rsplit(|c| !is_word(c)).next().unwrap_or_default())
-    });
-    let is_named = |name: &&str| name.starts_with(|c: char| c.is_alphabetic());
-    called.filter(is_named).find(|name| !FUNCTIONS.contains(name) && !name.chars().all(|c| c.is_numeric()))
-}
-
-/// As docs/monitor.md lists them.
-const FUNCTIONS: [&str; 29] = [
-    "abs", "signum", "sqrt", "cbrt", "exp", "ln", "log2", "log10", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
-    "cosh", "tanh", "asinh", "acosh", "atanh", "floor", "ceil", "round", "trunc", "fract", "log", "min", "max",
-    "atan2",
-];
 
 /// Of channels that are made of others, by name and expression: the first that is made of itself, or of one that there is not.
 ///
 /// # Errors
 /// Its place, and what is wrong.
 pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
-    let inputs = |expression: &str| read(expression).map(|(_, names)| names).unwrap_or_default();
+    let inputs = |expression: &str| read(expression).map(|read| read.names().to_vec()).unwrap_or_default();
     // What another server derives comes as any other channel does.
     let is_ours = |name: &&str| !derived::is_one(STATION, "", name);
     let made = |name: &str| {
@@ -193,10 +148,9 @@ impl Derive {
     pub(super) fn change(&mut self, settings: &[settings::Derive]) -> Vec<u32> {
         let made = |settings: &settings::Derive| {
             // They have been read when they were checked.
-            let (expression, names) = read(&settings.expression).ok()?;
-            let first = (0..names.len()).min_by_key(|&at| settings.expression.find(&format!("{{{}}}", names[at])))?;
-            let input = |name: String| Input {
-                name,
+            let expression = read(&settings.expression).ok()?;
+            let input = |name: &String| Input {
+                name: name.clone(),
                 key: None,
                 rate: Rate::hertz(1),
                 scale: (1.0, 0.0),
@@ -204,8 +158,8 @@ impl Derive {
                 end: None,
                 ended: false,
             };
-            let inputs = names.into_iter().map(input).collect();
-            Some(Made { settings: settings.clone(), expression, inputs, first, over: Over::Each, key: None })
+            let inputs = expression.names().iter().map(input).collect();
+            Some(Made { settings: settings.clone(), expression, inputs, over: Over::Each, key: None })
         };
         let mut before = std::mem::take(&mut self.0);
         for settings in settings {
@@ -239,7 +193,7 @@ impl Derive {
             if made.key.is_some() || made.inputs.iter().any(|input| input.key.is_none()) {
                 continue;
             }
-            let rate = made.inputs[made.first].rate;
+            let rate = made.inputs[0].rate;
             let settings::Derive { name, unit, expression, window, .. } = &made.settings;
             made.over = window.map_or(Over::Each, |window| Over::new(window, rate));
             let rate = made.over.rate(rate);
@@ -317,9 +271,9 @@ impl Derive {
 impl Made {
     /// Computes what can be.
     fn go_on(&mut self, key: u32, results: &mut Vec<Computed>) {
-        let mut arguments = vec![0.0; self.inputs.len()];
-        while let Some(mut piece) = self.inputs[self.first].pieces.pop_front() {
-            let late = self.inputs[self.first].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
+        let (mut arguments, mut stack) = (vec![0.0; self.inputs.len()], Vec::new());
+        while let Some(mut piece) = self.inputs[0].pieces.pop_front() {
+            let late = self.inputs[0].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
             match &mut piece.values {
                 Err((samples, cause)) => {
                     self.over.skip(piece.time, piece.rate, (*samples, *cause), |time, rate, value| {
@@ -332,7 +286,7 @@ impl Made {
                         let time = at(piece.time, piece.rate, index as u64);
                         let mut outcome = Some(Ok(()));
                         for (place, input) in self.inputs.iter_mut().enumerate() {
-                            arguments[place] = if place == self.first {
+                            arguments[place] = if place == 0 {
                                 value
                             } else {
                                 match input.at(time) {
@@ -355,7 +309,7 @@ impl Made {
                         }
                         let Some(outcome) = outcome else { break };
                         done = index + 1;
-                        let value = outcome.map(|()| self.expression.eval(&arguments).unwrap_or(f64::NAN));
+                        let value = outcome.map(|()| self.expression.evaluate(&arguments, &mut stack));
                         let mut give = |time, rate, value| give(results, key, time, rate, value);
                         match value {
                             Ok(value) => self.over.push(time, piece.rate, value, &mut give),
@@ -365,7 +319,7 @@ impl Made {
                     if done < values.len() {
                         let time = at(piece.time, piece.rate, done as u64);
                         values.drain(..done);
-                        self.inputs[self.first].pieces.push_front(Piece { time, ..piece });
+                        self.inputs[0].pieces.push_front(Piece { time, ..piece });
                         return;
                     }
                 }

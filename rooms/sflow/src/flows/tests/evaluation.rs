@@ -123,6 +123,23 @@ fn filters_take_and_leave() {
 }
 
 #[test]
+fn patterns_are_those_in_force() {
+    let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
+    let mut flows = shard(Limits::default());
+    for (filter, taken) in [("stack~eth.*", true), ("stack~ip", false), ("stack!~ip", true), ("stack!~eth.*", false)] {
+        flows.define("it", checked("ipsource", "frames", filter), 0.0).unwrap();
+        let mut shown = 0;
+        for _ in 0..2 {
+            let frame = Frame::parse(Start::Ethernet, &bytes);
+            flows.observe(1.0, 1.0, &Packet::bare(AgentId(1), source, 1000, frame, &Named));
+        }
+        flows.scan("it", 1.0).unwrap().slice(0, 10, |_| shown += 1);
+        assert_eq!(shown, usize::from(taken), "{filter}");
+    }
+}
+
+#[test]
 fn the_type_behind_tags_is_that_of_its_own_header() {
     // A VLAN outside, VXLAN, two VLANs inside, then something.
     let inner = [&[1; 12][..], &[0x88, 0xa8, 0, 7, 0x81, 0, 0, 8, 0x12, 0x34]].concat();
