@@ -13,6 +13,7 @@
 pub mod api;
 pub mod archive;
 pub mod check;
+pub mod config;
 mod derived;
 pub mod foreign;
 pub mod history;

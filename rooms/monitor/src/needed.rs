@@ -15,7 +15,6 @@ use nix::net::if_::if_nametoindex;
 use nix::unistd::{AccessFlags, faccessat};
 use weir_kernel::capabilities::{User, as_user};
 use weir_program::config::{Document, Step};
-use weir_service::Fixed;
 
 use crate::receive::Listen;
 use crate::seal::{GroupKey, KeyError, PublicKey, SigningKey};
@@ -104,21 +103,15 @@ impl<'f, 'd> Needed<'f, 'd> {
         self.address(path, address, UdpSocket::bind(SocketAddr::new(address.ip(), 0)).map(drop))
     }
 
-    /// An address of this machine to serve at, likewise. `by_flag`: it does not stand in the file.
-    pub(crate) fn server(&self, key: &str, address: SocketAddr, by_flag: bool) -> Result<()> {
-        let place = Self::new(self.file.filter(|_| !by_flag));
+    /// An address of this machine to serve at, likewise.
+    pub(crate) fn server(&self, key: &str, address: SocketAddr) -> Result<()> {
         if address.ip().is_multicast() {
             return Err(
-                place.error(&[Step::Key(key)], format!("{address} is a group (name an address of this machine)"))
+                self.error(&[Step::Key(key)], format!("{address} is a group (name an address of this machine)"))
             );
         }
         let bound = TcpListener::bind(SocketAddr::new(address.ip(), 0)).map(drop);
-        place.address(&[Step::Key(key)], address, bound)
-    }
-
-    /// Where `/metrics` are served.
-    pub(crate) fn admin(&self, fixed: &Fixed, flags: &Fixed) -> Result<()> {
-        fixed.admin.map_or(Ok(()), |address| self.server("admin", address, flags.admin.is_some()))
+        self.address(&[Step::Key(key)], address, bound)
     }
 
     fn address(&self, path: &[Step<'_>], address: SocketAddr, bound: io::Result<()>) -> Result<()> {
@@ -233,7 +226,7 @@ mod tests {
         ] {
             assert_eq!(found.unwrap_err().to_string(), line);
         }
-        let group = needed.server("admin", "239.1.1.1:7".parse().unwrap(), false).unwrap_err();
+        let group = needed.server("admin", "239.1.1.1:7".parse().unwrap()).unwrap_err();
         assert_eq!(group.to_string(), "m.toml: admin: 239.1.1.1:7 is a group (name an address of this machine)");
         needed.listen(&listen("127.0.0.1:5110")).unwrap();
         needed.interface(&[Step::Key("interface")], Some("lo")).unwrap();

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use weir_monitor::config::Listen;
 use weir_monitor::receive::Settings;
-use weir_monitor::serve::config::document::Listen;
 use weir_program::config::Address;
 
 use crate::Outcome;

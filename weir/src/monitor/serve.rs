@@ -4,13 +4,13 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::Result;
 use clap::Args;
-use weir_monitor::serve::config::Origin;
-use weir_monitor::serve::config::document::Document;
+use weir_monitor::serve::config::begin;
 use weir_monitor::serve::control;
+use weir_program::config::{Address, Checked, Flags};
 use weir_wire::signal::PORT;
 
 use super::{listens, not_beside};
-use crate::service::{Configured, address, print_checked, print_ledger};
+use crate::service::{Configured, address, given, print_checked, print_ledger};
 use crate::{Outcome, usage};
 
 /// `weir monitor serve`.
@@ -43,10 +43,12 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Result<Outcome> {
-        let base = usage(self.configured.base(|| self.document()))?;
-        usage(not_beside(base.file(), "interface", self.interface.is_some()))?;
-        let origin = Origin { base, http: self.http, fixed: self.configured.service.fixed() };
-        let config = usage(origin.begin(self.configured.check))?;
+        usage(not_beside(self.configured.config.as_ref(), "interface", self.interface.is_some()))?;
+        let listen = usage(listens(&self.listen, self.interface.as_deref(), None))?;
+        let flags =
+            Flags::default().with("--listen", "listen", given(&listen)).with("--http", "http", self.http.map(Address));
+        let origin = self.configured.origin(flags);
+        let config = usage(begin(&origin, self.configured.check))?;
         if self.configured.check {
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
@@ -54,12 +56,6 @@ impl Serve {
         let ledger = control::run(&origin, config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
-    }
-
-    /// What the flags say as a file would.
-    fn document(&self) -> Result<Document> {
-        let listen = listens(&self.listen, self.interface.as_deref(), None)?;
-        Ok(Document { listen, ..Document::default() })
     }
 }
 

@@ -8,24 +8,60 @@ use crate::weir;
 /// Commands, and files with a mistake.
 const WRONG: &[(&str, &str)] = &[
     ("tee", "[[listner]]\n"),
-    ("tee", "workers = \"2\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
-    ("tee", "workers = 100000\n[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
+    (
+        "tee",
+        "workers = \"2\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n",
+    ),
+    (
+        "tee",
+        "workers = 100000\n[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n",
+    ),
     ("tee", "[[listener]]\nadress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
     ("tee", "[[listener]]\naddress = \"127.0.0.1\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
     ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nqueue = \"1\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nqueue = \"5 apples\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nsource = \"keep\"\n"),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nqueue = \"1\"\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nqueue = \"5 apples\"\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nsource = \"keep\"\n",
+    ),
     ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nrate = 5\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[rule]]\nto = \"b\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[rule]]\nfrom = \"10.0.0.0/33\"\nto = \"a\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[group]]\nname = \"g\"\nmembers = []\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nprobe = \"http\"\n"),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[rule]]\nto = \"b\"\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[rule]]\nfrom = \"10.0.0.0/33\"\nto = \"a\"\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n[[group]]\nname = \"g\"\nmembers = []\n",
+    ),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nprobe = \"http\"\n",
+    ),
     ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nttl = 0\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\ndscp = 64\n"),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\ndscp = 64\n",
+    ),
     ("tee", "[listener]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\n"),
-    ("tee", "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nto = \"127.0.0.1:8\"\n"),
+    (
+        "tee",
+        "[[listener]]\naddress = \"127.0.0.1:0\"\n[[destination]]\nname = \"a\"\nto = \"127.0.0.1:9\"\nto = \"127.0.0.1:8\"\n",
+    ),
     ("sflow serve", "listen = \"6343\"\n"),
     ("sflow serve", "htpp = \"127.0.0.1:8008\"\n"),
     ("sflow serve", "[flow.a]\nkeys = \"nosuchkey\"\nvalue = \"bytes\"\n"),
@@ -38,12 +74,27 @@ const WRONG: &[(&str, &str)] = &[
     ("sflow serve", "[[destination]]\nto = \"nowhere\"\n"),
     ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"0\"\n"),
     ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/33\"]\nthresholds.udp_flood.packets = \"40k/s\"\n"),
-    ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect]\nmode = \"manuel\"\n"),
-    ("sflow serve", "[protect]\nmode = \"manuel\"\n[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n"),
+    (
+        "sflow serve",
+        "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect]\nmode = \"manuel\"\n",
+    ),
+    (
+        "sflow serve",
+        "[protect]\nmode = \"manuel\"\n[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n",
+    ),
     ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.pakets = \"40k/s\"\n"),
-    ("sflow serve", "[protect]\nfalse_alarms = \"1/s\"\n[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n"),
-    ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect.caps]\nshare = 0.05\n"),
-    ("sflow serve", "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect.speaker]\ngobgp = \"gobgp\"\n"),
+    (
+        "sflow serve",
+        "[protect]\nfalse_alarms = \"1/s\"\n[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n",
+    ),
+    (
+        "sflow serve",
+        "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect.caps]\nshare = 0.05\n",
+    ),
+    (
+        "sflow serve",
+        "[protect.groups.web]\nnetworks = [\"192.0.2.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n[protect.speaker]\ngobgp = \"gobgp\"\n",
+    ),
     ("sflow agent", ""),
     ("sflow agent", "[[collector]]\nto = \"192.0.2.7\"\n[[collector]]\nto = \"192.0.2.7\"\n"),
     ("sflow agent", "polling = \"10ms\"\n[[collector]]\nto = \"192.0.2.7\"\n"),
@@ -66,7 +117,10 @@ const WRONG: &[(&str, &str)] = &[
     ("monitor station", "[[source]]\nkind = \"sine\"\nname = \"a\"\nrate = \"2M/s\"\n"),
     ("monitor station", "[[source]]\nkind = \"sine\"\nname = \"a\"\n[[source]]\nkind = \"sine\"\nname = \"a\"\n"),
     ("monitor station", "[[source]]\nkind = \"sine\"\nname = \"a\"\nphase = nan\n"),
-    ("monitor station", "[[source]]\nkind = \"sine\"\nname = \"a\"\n[[channel]]\nname = \"a\"\nlow = 2.0\nhigh = 1.0\n"),
+    (
+        "monitor station",
+        "[[source]]\nkind = \"sine\"\nname = \"a\"\n[[channel]]\nname = \"a\"\nlow = 2.0\nhigh = 1.0\n",
+    ),
     ("monitor station", "[[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:1\"\nformat = \"csv\"\n"),
     ("monitor serve", "htpt = \"127.0.0.1:8010\"\n"),
     ("monitor serve", "stale = 5\n"),

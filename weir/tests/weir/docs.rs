@@ -36,6 +36,7 @@ fn configuration_page_is_up_to_date() {
     for (at, (command, keys)) in [
         ("weir sflow agent", weir_agent::config::Config::KEYS),
         ("weir monitor station", weir_monitor::station::config::Config::KEYS),
+        ("weir monitor serve", weir_monitor::serve::config::Config::KEYS),
         ("weir monitor record", weir_monitor::record::config::Config::KEYS),
     ]
     .into_iter()

@@ -140,8 +140,6 @@ macro_rules! keys {
 
         impl<'de> ::serde::Deserialize<'de> for $name {
             fn deserialize<D: ::serde::Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
-                use $crate::config::{Field, Name, Table, or_absent};
-
                 const NAMES: &[&str] = &[$($crate::config::plain(stringify!($key))),*];
                 const GONE: &[(&str, &str)] = &[$($((stringify!($gone), $remedy)),*)?];
                 struct Keys;
@@ -154,19 +152,19 @@ macro_rules! keys {
 
                     fn visit_map<A: ::serde::de::MapAccess<'de>>(self, mut map: A) -> Result<$name, A::Error> {
                         $(let mut $key: Option<$type> = None;)*
-                        while let Some(at) = map.next_key_seed(Name { names: NAMES, gone: GONE, is_key: true })? {
+                        while let Some(at) = map.next_key_seed($crate::config::KeyName { names: NAMES, gone: GONE, is_key: true })? {
                             let mut number = 0;
                             $(
                                 if at == number {
-                                    let bounds = $name::KEYS[number].bounds;
-                                    $key = Some(map.next_value_seed(Field::new(bounds))?);
+                                    let bounds = <$name as $crate::config::Table>::KEYS[number].bounds;
+                                    $key = Some(map.next_value_seed($crate::config::Field::new(bounds))?);
                                 }
                                 number += 1;
                             )*
                             let _ = number;
                         }
-                        let mut keys = $name::KEYS.iter();
-                        Ok($name { $($key: or_absent($key, keys.next())?),* })
+                        let mut keys = <$name as $crate::config::Table>::KEYS.iter();
+                        Ok($name { $($key: $crate::config::or_absent($key, keys.next())?),* })
                     }
                 }
                 reader.deserialize_struct(stringify!($name), NAMES, Keys)
@@ -214,7 +212,7 @@ macro_rules! kinds {
                     }
 
                     fn visit_enum<A: ::serde::de::EnumAccess<'de>>(self, kinds: A) -> Result<$name, A::Error> {
-                        let name = $crate::config::Name { names: NAMES, gone: &[], is_key: false };
+                        let name = $crate::config::KeyName { names: NAMES, gone: &[], is_key: false };
                         let (at, rest) = kinds.variant_seed(name)?;
                         $(if NAMES[at] == $word { return rest.newtype_variant().map($name::$variant); })*
                         unreachable!("a name is one of them")
@@ -270,13 +268,13 @@ pub struct Kind<'a, T> {
 /// Reads a name of a key, or of a kind: which it is.
 #[doc(hidden)]
 #[derive(Debug)]
-pub struct Name {
+pub struct KeyName {
     pub names: &'static [&'static str],
     pub gone: &'static [(&'static str, &'static str)],
     pub is_key: bool,
 }
 
-impl<'de> DeserializeSeed<'de> for Name {
+impl<'de> DeserializeSeed<'de> for KeyName {
     type Value = usize;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<usize, D::Error> {
@@ -284,7 +282,7 @@ impl<'de> DeserializeSeed<'de> for Name {
     }
 }
 
-impl Visitor<'_> for Name {
+impl Visitor<'_> for KeyName {
     type Value = usize;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -22,7 +22,7 @@ use weir_kernel::capabilities::User;
 
 use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
 
-pub use keys::{Field, Key, Kind, Name, Table, Value, or_absent, plain, reference};
+pub use keys::{Field, Key, KeyName, Kind, Table, Value, or_absent, plain, reference};
 pub use origin::{Base, Checked, Flags, Origin, Source};
 
 /// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
@@ -149,6 +149,14 @@ pub enum Step<'a> {
     Key(&'a str),
     /// Of a list, from 0.
     Index(usize),
+}
+
+/// Nothing is written.
+impl Default for Document<'_> {
+    fn default() -> Self {
+        let root = Spanned::new(0..0, DeValue::Table(DeTable::new()));
+        Self { origin: "", text: "", root, flags: Vec::new() }
+    }
 }
 
 impl<'a> Document<'a> {

@@ -7,7 +7,6 @@
 //!
 //! None of these formats has a gap. What is missing is told beside, as a point of its own: how many samples, and the cause.
 
-pub mod config;
 mod influx;
 pub mod latest;
 mod plotjuggler;

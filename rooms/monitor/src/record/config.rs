@@ -10,9 +10,9 @@ use weir_units::{Size, Span};
 
 use super::Settings;
 use crate::archive::{self, Limits};
+use crate::config::{Listen, listens};
 use crate::needed::Needed;
-use crate::receive::{self, Listen};
-use crate::serve::config::document;
+use crate::receive;
 use crate::serve::settings::Keys;
 
 keys! {
@@ -43,7 +43,7 @@ keys! {
         /// The user to become once everything is open.
         user (fixed): Option<UserName>;
         /// Where signals come in.
-        listen: Vec<document::Listen> = [{ address = "239.192.77.1:5110" }];
+        listen: Vec<Listen> = [{ address = "239.192.77.1:5110" }];
     }
 }
 
@@ -52,22 +52,7 @@ pub type Origin = weir_program::config::Origin<Config>;
 
 impl Checked for Config {
     fn check(&self, document: &Document<'_>) -> Result<()> {
-        let listens: Vec<Listen> = self.listens().collect();
-        for (index, Listen { address, interface, source }) in listens.iter().enumerate() {
-            let wrong = |message: String| Err(document.wrong(&[Step::Key("listen"), Step::Index(index)], message));
-            if !address.ip().is_multicast() && (interface.is_some() || source.is_some()) {
-                return wrong(format!("{address} is no group (leave out interface and source)"));
-            }
-            if let Some(source) = source.filter(|source| !Listen::can_send(*source)) {
-                return wrong(format!("{address}: nobody sends from {source} (write the address of one machine)"));
-            }
-            if listens[..index].contains(&listens[index]) {
-                return wrong(format!("{address} is there twice (remove one of them)"));
-            }
-        }
-        if listens.is_empty() {
-            return Err(document.wrong(&[Step::Key("listen")], "nowhere (leave it out for 239.192.77.1:5110)"));
-        }
+        listens(&self.listen, document)?;
         let prefix = &self.prefix;
         if prefix.is_empty() || prefix.starts_with('.') || prefix.contains(|c: char| c == '/' || c.is_control()) {
             return Err(document.wrong(&[Step::Key("prefix")], "write a name that files begin with, e.g. weir"));
@@ -92,7 +77,7 @@ pub fn begin(origin: &Origin, is_check: bool) -> Result<(Config, Vec<String>)> {
         if is_check {
             needed.listen(&settings.receive.listen)?;
             needed.directory(&[Step::Key("directory")], &config.directory, config.fixed().user.as_deref())?;
-            config.admin.map_or(Ok(()), |Address(admin)| needed.server("admin", admin, false))?;
+            config.admin.map_or(Ok(()), |Address(admin)| needed.server("admin", admin))?;
         }
         warnings = needed.into_warnings();
         Ok(())
@@ -112,7 +97,7 @@ impl Config {
         };
         Settings {
             receive: receive::Settings {
-                listen: self.listens().collect(),
+                listen: self.listen.iter().map(Into::into).collect(),
                 receive_buffer: bytes(self.receive_buffer),
                 ..receive::Settings::default()
             },
@@ -123,14 +108,6 @@ impl Config {
             },
             archive: archive::Settings { directory: self.directory.clone(), prefix: self.prefix.clone(), limits },
         }
-    }
-
-    fn listens(&self) -> impl Iterator<Item = Listen> {
-        self.listen.iter().map(|listen| Listen {
-            address: listen.address.0,
-            interface: listen.interface.clone(),
-            source: listen.source,
-        })
     }
 
     /// What only a start can change.

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result};
+use weir_program::config::Document;
 use weir_program::stop::Stop;
 use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
@@ -33,8 +34,9 @@ use crate::seal::{Asker, GroupKey, Hearing, Opener, PublicKey, Sealer, SigningKe
 /// # Errors
 /// One line: a group cannot be joined, an address is taken, a key cannot be read, a thread cannot be started.
 pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
-    let Config { settings, fixed } = config;
-    let setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+    let settings = config.settings(&Document::default())?;
+    let file = origin.file().map(Into::into);
+    let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
     receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
     let http = api::Server::bind(settings.http)?;
@@ -70,7 +72,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let serving = http.serve(open.clone(), settings.api.clone())?;
     let (http, pulses) = (serving.local_addr(), service.pulses());
     let parts = Parts { open: open.clone(), stop, threads, outputs: Some(outputs), pulses, http };
-    let mut room = Server::new(origin, settings, parts);
+    let mut room = Server::new(origin, config, settings, parts);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| open.account())

@@ -6,10 +6,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use weir_program::config::{Document, Table};
 use weir_program::stop::Stop;
 use weir_service::losses::{Line, Losses};
 use weir_service::pulse::Pulses;
-use weir_service::{Fixed, Room, stays};
+use weir_service::{Fixed, Room};
 use weir_units::expression::Expression;
 use weir_units::format::counted;
 
@@ -23,6 +24,7 @@ use crate::outputs::Outputs;
 /// The control thread's own.
 pub(super) struct Server<'a> {
     origin: &'a Origin,
+    config: Config,
     settings: Settings,
     parts: Parts,
     /// The last event that is in the log.
@@ -84,22 +86,13 @@ impl Room for Server<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { settings, fixed } = self.origin.load()?;
-        let before = &self.settings;
-        stays("http", &before.http, &settings.http);
-        for (key, is_same) in [
-            ("listen", before.receive.listen == settings.receive.listen),
-            ("receive_buffer", before.receive.receive_buffer == settings.receive.receive_buffer),
-            ("reorder", before.receive.bounds == settings.receive.bounds),
-            ("key, senders and sign", before.keys == settings.keys),
-            ("hosts, origins and read_only", before.api == settings.api),
-            ("publish", before.publish == settings.publish),
-            ("history and memory", before.history == settings.history),
-        ] {
-            if !is_same {
-                tracing::warn!("{key}: a reload does not change it (restart for it)");
-            }
+        let config = self.origin.load()?;
+        let settings = config.settings(&Document::default())?;
+        // Of admin and user the service says it.
+        for key in self.config.stays(&config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
+            tracing::warn!("{key}: a reload does not change it (restart for it)");
         }
+        let before = &self.settings;
         self.parts.open.rewatch(settings.watching.clone());
         self.parts.open.set_peers(settings.peers.clone());
         if before.derive != settings.derive {
@@ -116,7 +109,7 @@ impl Room for Server<'_> {
         self.settings.watching = settings.watching;
         self.unfit = Some(Instant::now() + FITS_WITHIN);
         self.settings.peers = settings.peers;
-        Ok(fixed)
+        Ok(config.fixed())
     }
 
     fn end(&mut self) {
@@ -134,10 +127,10 @@ impl Room for Server<'_> {
 }
 
 impl<'a> Server<'a> {
-    pub(super) fn new(origin: &'a Origin, settings: Settings, parts: Parts) -> Self {
+    pub(super) fn new(origin: &'a Origin, config: Config, settings: Settings, parts: Parts) -> Self {
         let now = Instant::now();
         let refused = Losses::new(REFUSALS_APART, now);
-        Self { origin, settings, parts, logged: 0, refused, due: now, unfit: Some(now + FITS_WITHIN) }
+        Self { origin, config, settings, parts, logged: 0, refused, due: now, unfit: Some(now + FITS_WITHIN) }
     }
 
     /// Says which limits, inputs and outputs fit no channel: their names may be wrong, or their stations late.

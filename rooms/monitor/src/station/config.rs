@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
 use ipnet::IpNet;
-use nix::unistd::gethostname;
 use serde::{Deserialize, Serialize};
 use weir_program::config::{self, Address, Checked, Document, Many, Step, UserName};
 use weir_program::{keys, kinds, values};
@@ -17,6 +16,7 @@ use weir_wire::signal::{self, ClockSource, Limits, PORT, Rate};
 
 use super::settings::{self, ChannelSettings, Generator, Group, Lines, Settings, Wave};
 use super::sources;
+use crate::config::{HostName, Name, Text};
 use crate::needed::{Needed, is_pipe};
 use crate::seal::{GroupKey, SigningKey};
 
@@ -24,7 +24,7 @@ keys! {
     /// A configuration of `weir monitor station`.
     pub struct Config {
         /// By which others know the station. Without it: the host's name.
-        name: StationName;
+        name: HostName;
         /// Where the thinned stream goes: one group or host, or two that get the same bytes.
         to: Many<GroupAddress> = ["239.192.77.1:5110"];
         /// Interfaces to send through: one for all, or one for each of `to`. Without it: where a route leads.
@@ -272,7 +272,7 @@ keys! {
     /// What a channel is.
     pub struct Channel {
         /// Of the channel.
-        name: ChannelName;
+        name: Name<MOST_TEXT>;
         /// Of what it measures. Without it: as its source has it.
         unit: Text<MOST_TEXT>;
         /// What it is. Without it: as its source has it.
@@ -362,77 +362,8 @@ pub enum Time {
     Rows,
 }
 
-/// A text of so many bytes at most, without control characters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Text<const MOST: usize>(String);
-
-impl<const MOST: usize> TryFrom<String> for Text<MOST> {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        match text.len() > MOST || text.chars().any(char::is_control) {
-            true => Err(format!("at most {MOST} bytes, without control characters")),
-            false => Ok(Self(text)),
-        }
-    }
-}
-
-impl<const MOST: usize> From<Text<MOST>> for String {
-    fn from(Text(text): Text<MOST>) -> Self {
-        text
-    }
-}
-
-impl<const MOST: usize> config::Value for Text<MOST> {
-    const KIND: &'static str = "text";
-
-    fn absent() -> Option<Self> {
-        Some(Self::default())
-    }
-}
-
 /// Of a source: a number may follow it.
 type SourceName = Name<{ MOST_TEXT - 8 }>;
-type ChannelName = Name<MOST_TEXT>;
-
-/// A text that is not empty.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct Name<const MOST: usize>(String);
-
-impl<const MOST: usize> TryFrom<String> for Name<MOST> {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        let Text::<MOST>(name) = text.try_into()?;
-        if name.is_empty() { Err("it is empty".into()) } else { Ok(Self(name)) }
-    }
-}
-
-impl<const MOST: usize> From<Name<MOST>> for String {
-    fn from(Name(name): Name<MOST>) -> Self {
-        name
-    }
-}
-
-impl<const MOST: usize> config::Value for Name<MOST> {
-    const KIND: &'static str = "text";
-}
-
-/// Of a station.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(transparent)]
-pub struct StationName(Name<MOST_TEXT>);
-
-impl config::Value for StationName {
-    const KIND: &'static str = "text";
-
-    fn absent() -> Option<Self> {
-        let host = gethostname().ok().and_then(|name| name.into_string().ok());
-        Some(Self(Name(host.filter(|name| !name.is_empty()).unwrap_or_else(|| "station".into()))))
-    }
-}
 
 /// An address of a group or a host, with or without the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -600,7 +531,7 @@ impl Config {
                 _ => {}
             }
         }
-        self.admin.map_or(Ok(()), |Address(admin)| needed.server("admin", admin, false))
+        self.admin.map_or(Ok(()), |Address(admin)| needed.server("admin", admin))
     }
 
     /// What only a start can change.
