@@ -6,22 +6,19 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir_kernel::capabilities::Capability;
 use weir_kernel::sysctl;
 use weir_kernel::trace::packets::{Means, Packets, Wanted};
+use weir_service::names::HostNames;
 use weir_service::{Launch, Service, Setup};
-use weir_tee::control::Background;
-use weir_tee::resolve::{Resolver, ResolverOptions};
-use weir_tee::settings::Target;
 
 use crate::config::{Config, Origin};
 use crate::interfaces::Interfaces;
 use crate::ledger::Ledger;
 use crate::room::{Agent, Parts};
-use crate::settings::{Sampling, Settings};
+use crate::settings::Sampling;
 use crate::state::State;
 
 /// Runs an agent until it is asked to end; returns the final ledger.
@@ -35,32 +32,15 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let wanted = Wanted { samples: settings.sampling != Sampling::Off, drops: settings.most_drops > 0 };
     let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
     let interfaces = Interfaces::open()?;
-    let mut service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
+    let service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
     tell_refused(wanted, packets.as_ref(), &refused);
 
-    let background = Background::start().context("start the thread for names")?;
-    let events = service.events();
-    // Any event has all names looked at: where the queue is full of others, this one is not missed.
-    let mut resolver = Resolver::new(background.handle.clone(), ResolverOptions::default(), move |event| {
-        events.try_tell(event);
-    });
-    resolver.follow(hosts(&settings));
-    let until = Instant::now() + FIRST_ANSWERS;
-    while hosts(&settings).any(|host| resolver.addresses(host).is_empty()) && service.next_news(until).is_some() {}
-
+    let names = HostNames::new(&settings.collectors);
     let state = Arc::new(State::default());
-    let parts = Parts { interfaces, packets, resolver, state, _background: background };
+    let parts = Parts { interfaces, packets, names, state };
     let mut agent = Agent::new(origin, settings, parts);
     service.run(&mut agent)?;
     Ok(agent.ledger())
-}
-
-/// The host names of settings.
-pub(crate) fn hosts(settings: &Settings) -> impl Iterator<Item = &str> {
-    settings.collectors.iter().filter_map(|to| match to {
-        Target::Name(host, _) => Some(host.as_str()),
-        Target::Address(_) => None,
-    })
 }
 
 /// What has to be kept: before Linux 5.19 maps are read by privilege.
@@ -90,6 +70,3 @@ fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
     };
     tracing::warn!("{missing}: {}; {works}", refused.join("; "));
 }
-
-/// Longest wait for the first answers of name servers.
-const FIRST_ANSWERS: Duration = Duration::from_millis(250);

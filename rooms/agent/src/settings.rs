@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use weir_tee::settings::Target;
+use weir_service::Target;
 
 /// Everything one `weir sflow agent` does.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,8 +8,7 @@ use weir_agent::config::document::{Collector, Document};
 use weir_agent::config::{self, Origin};
 use weir_agent::control;
 use weir_agent::settings::Pattern;
-use weir_tee::config::values::Endpoint;
-use weir_tee::settings::Target;
+use weir_service::Target;
 use weir_units::{Frequency, Span};
 
 use crate::service::{Configured, print_checked, print_ledger};
@@ -80,7 +79,7 @@ impl Agent {
             sampling: self.sampling,
             samples: self.samples,
             drops: self.drops,
-            collectors: self.to.iter().map(|to| Collector { to: Endpoint(to.clone()) }).collect(),
+            collectors: self.to.iter().map(|to| Collector { to: to.clone() }).collect(),
             ..Document::default()
         }
     }

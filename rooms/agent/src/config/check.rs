@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use weir_program::config::{self, Step};
-use weir_service::Fixed;
-use weir_tee::settings::Target;
+use weir_service::{Fixed, Target};
 use weir_units::{Frequency, Span};
 
 use super::Config;
@@ -22,7 +21,7 @@ pub(super) fn config(document: Document, file: Option<&config::Document<'_>>) ->
     };
     let key = |key: &'static str, message: String| error(&[Step::Key(key)], format!("{key}: {message}"));
 
-    let collectors: Vec<Target> = document.collectors.into_iter().map(|collector| collector.to.0).collect();
+    let collectors: Vec<Target> = document.collectors.into_iter().map(|collector| collector.to).collect();
     if collectors.is_empty() {
         let how = if file.is_some() { "[[collector]] with to = \"HOST\"" } else { "--to HOST, or -c FILE" };
         return Err(error(&[], format!("no collector: say who is told, {how}")));

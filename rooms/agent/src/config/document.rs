@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 use weir_program::config::Address;
-use weir_tee::config::values::Endpoint;
+use weir_service::Target;
 use weir_units::{Frequency, Span};
 
 use crate::settings::Pattern;
@@ -40,10 +40,10 @@ pub struct Document {
 pub struct Collector {
     /// Address or host name; without a port, 6343.
     #[serde(deserialize_with = "endpoint")]
-    pub to: Endpoint,
+    pub to: Target,
 }
 
-fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Endpoint, D::Error> {
+fn endpoint<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Target, D::Error> {
     let text = String::deserialize(deserializer)?;
-    super::collector(&text).map(Endpoint).map_err(de::Error::custom)
+    super::collector(&text).map_err(de::Error::custom)
 }

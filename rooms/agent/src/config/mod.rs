@@ -7,9 +7,7 @@ use std::net::SocketAddr;
 
 use anyhow::Result;
 use weir_program::config::{Address, Base};
-use weir_service::Fixed;
-use weir_tee::config::values::Endpoint;
-use weir_tee::settings::Target;
+use weir_service::{Fixed, Target};
 use weir_units::{Frequency, Span};
 use weir_wire::sflow::PORT;
 
@@ -68,7 +66,7 @@ impl Config {
             drops: Some(frequency(*most_drops)),
             admin: self.fixed.admin.map(Address),
             user: self.fixed.user.clone(),
-            collectors: collectors.iter().map(|to| Collector { to: Endpoint(to.clone()) }).collect(),
+            collectors: collectors.iter().map(|to| Collector { to: to.clone() }).collect(),
         };
         // Every key of the document has a form in TOML.
         toml::to_string(&document).unwrap_or_default()
