@@ -12,7 +12,7 @@ use crate::settings::{Destination, Settings, Target};
 /// Follows every host name of the settings in force.
 pub(super) struct Names {
     hosts: HostNames,
-    /// What has been told, each line once.
+    /// Lines that were logged, each once.
     told: BTreeSet<String>,
 }
 
@@ -48,9 +48,7 @@ impl Names {
             });
             // Of one address it is that in use, wherever it stands.
             if destination.all_addresses && usable.len() > *most {
-                self.tell(format!(
-                    "destination {name}: more than {most} addresses, the others get nothing (for more: addresses = N, 4096 at most)"
-                ));
+                self.tell(format!("destination {name}: only {most} of its addresses are used (for more: addresses = N)"));
                 usable.truncate(*most);
             }
             all.insert(index, usable);
