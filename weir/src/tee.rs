@@ -7,7 +7,7 @@ use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use weir_program::config::Address;
 use weir_tee::config::document::{Destination, Document, Join, Listener};
-use weir_tee::config::values::{Endpoint, List};
+use weir_tee::config::values::List;
 use weir_tee::config::{Flags, Origin};
 use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
@@ -97,7 +97,7 @@ impl Tee {
         let destination = |to: &Target| Destination {
             source: self.source,
             interface: self.interface.clone().filter(|_| is_group(to)),
-            ..Destination::to(Endpoint(to.clone()))
+            ..Destination::to(to.clone())
         };
         Ok(Document {
             listeners: self.listen.iter().map(listener).collect(),

@@ -203,8 +203,9 @@ fn first_free_port() -> u16 {
     sysctl::seen("net/ipv4/ip_unprivileged_port_start").and_then(|port| port.parse().ok()).unwrap_or(1024)
 }
 
-/// What every service reads of the machine while it runs.
-const READ: [&str; 4] = ["/etc", "/proc", "/sys", "/usr/share"];
+/// What every service reads of the machine while it runs; libraries, since the C library loads those that look up names when it
+/// first needs them, and others when nsswitch.conf changes.
+const READ: [&str; 8] = ["/etc", "/lib", "/lib64", "/proc", "/sys", "/usr/lib", "/usr/lib64", "/usr/share"];
 
 /// Files of it that are links to other folders on many machines.
 const REPLACED: [&str; 3] = ["/etc/resolv.conf", "/etc/hosts", "/etc/localtime"];

@@ -31,8 +31,6 @@ pub struct Service<R: Room> {
     reloads: Reloads,
     events: SyncSender<Event<R::News>>,
     queue: Receiver<Event<R::News>>,
-    /// A signal that came while news was waited for.
-    signal: Option<Event<R::News>>,
     end: End,
     show: Option<Show>,
     /// The last to end.
@@ -48,7 +46,7 @@ impl<R: Room> Service<R> {
         hear_signals(events.clone(), end.clone(), launch.file.is_some()).context("watch for signals")?;
         let log = log::start(launch.verbosity).context("start the log")?;
         let (pulses, reloads) = (Pulses::new(), Reloads::new());
-        Ok(Self { launch, admin, pulses, reloads, events, queue, signal: None, end, show: None, log })
+        Ok(Self { launch, admin, pulses, reloads, events, queue, end, show: None, log })
     }
 
     /// The pulse of a thread that is watched; see [`Pulses::pulse`].
@@ -64,20 +62,6 @@ impl<R: Room> Service<R> {
     /// Where threads of the room tell [`Room::hear`] something.
     pub fn events(&self) -> EventSender<R::News> {
         EventSender(self.events.clone())
-    }
-
-    /// Waits for news before the room runs; `None`: the time is over, or a signal has come, which [`Service::run`] hears.
-    pub fn next_news(&mut self, until: Instant) -> Option<R::News> {
-        if self.signal.is_some() {
-            return None;
-        }
-        match self.queue.recv_timeout(until.saturating_duration_since(Instant::now())).ok()? {
-            Event::News(news) => Some(news),
-            signal => {
-                self.signal = Some(signal);
-                None
-            }
-        }
     }
 
     /// What shows the room to whoever started it, on a thread of its own named `screen`, until the stop is set. The service
@@ -125,7 +109,7 @@ impl<R: Room> Service<R> {
         loop {
             pulse.wait();
             let left = due.saturating_duration_since(Instant::now());
-            let event = self.signal.take().map_or_else(|| self.queue.recv_timeout(left), Ok);
+            let event = self.queue.recv_timeout(left);
             pulse.work();
             if self.end.is_wanted() {
                 return true;

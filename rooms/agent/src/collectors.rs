@@ -8,7 +8,8 @@ use std::os::fd::{AsFd, AsRawFd};
 
 use nix::sys::socket::{MsgFlags, send};
 use weir_dgram::{Options, Origin, Socket};
-use weir_tee::settings::Target;
+use weir_service::Target;
+use weir_service::names::HostNames;
 
 use crate::ledger::CollectorCount;
 
@@ -28,20 +29,13 @@ struct Collector {
 }
 
 impl Collectors {
-    /// Goes over to these, of which those that stay keep sockets and counts. `resolved`: the addresses of a name.
-    pub(crate) fn follow<'t>(
-        &mut self,
-        targets: impl IntoIterator<Item = &'t Target>,
-        resolved: impl Fn(&str) -> Vec<IpAddr>,
-    ) {
+    /// Goes over to these, of which those that stay keep sockets and counts.
+    pub(crate) fn follow<'t>(&mut self, targets: impl IntoIterator<Item = &'t Target>, names: &HostNames) {
         let mut before = std::mem::take(&mut self.0);
         for target in targets {
             let kept = before.iter().position(|known| known.target == *target).map(|at| before.swap_remove(at));
             let mut collector = kept.unwrap_or_else(|| Collector::new(target.clone()));
-            let address = match target {
-                Target::Address(address) => Some(*address),
-                Target::Name(host, port) => resolved(host).first().map(|&address| SocketAddr::new(address, *port)),
-            };
+            let address = names.addresses(target).first().copied();
             if address != collector.address {
                 (collector.address, collector.socket) = (address, None);
             }
@@ -203,7 +197,8 @@ mod tests {
         let collector = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = collector.local_addr().unwrap();
         let mut collectors = Collectors::default();
-        collectors.follow(&[Target::Address(address), Target::Name("nowhere.example".into(), 6343)], |_| Vec::new());
+        let targets = [Target::Address(address), Target::Name("nowhere.example".into(), 6343)];
+        collectors.follow(&targets, &HostNames::new([]));
         assert_eq!(collectors.source(), Some(address.ip()));
         collectors.send(b"one");
         drop(collector);

@@ -7,8 +7,7 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 use weir_program::config::{Address, Checked, Document, Step, UserName};
 use weir_program::{keys, values};
-use weir_service::Fixed;
-use weir_tee::settings::Target;
+use weir_service::{Fixed, Target};
 use weir_units::{Frequency, Span};
 use weir_wire::sflow::PORT;
 

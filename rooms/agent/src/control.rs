@@ -6,16 +6,13 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use weir_kernel::capabilities::Capability;
 use weir_kernel::sysctl;
 use weir_kernel::trace::packets::{Means, Packets, Wanted};
+use weir_service::names::HostNames;
 use weir_service::{Launch, Service, Setup};
-use weir_tee::control::Background;
-use weir_tee::resolve::{Resolver, ResolverOptions};
-use weir_tee::settings::Target;
 
 use crate::config::{Config, Origin};
 use crate::interfaces::Interfaces;
@@ -34,32 +31,15 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let wanted = Wanted { samples: config.samples_packets(), drops: config.most_drops() > 0 };
     let (packets, refused) = if wanted.samples || wanted.drops { Packets::start(wanted) } else { (None, Vec::new()) };
     let interfaces = Interfaces::open()?;
-    let mut service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
+    let service: Service<Agent<'_>> = setup.start(needed(packets.as_ref().is_some_and(Packets::runs_programs)))?;
     tell_refused(wanted, packets.as_ref(), &refused);
 
-    let background = Background::start().context("start the thread for names")?;
-    let events = service.events();
-    // Any event has all names looked at: where the queue is full of others, this one is not missed.
-    let mut resolver = Resolver::new(background.handle.clone(), ResolverOptions::default(), move |event| {
-        events.try_tell(event);
-    });
-    resolver.follow(hosts(&config));
-    let until = Instant::now() + FIRST_ANSWERS;
-    while hosts(&config).any(|host| resolver.addresses(host).is_empty()) && service.next_news(until).is_some() {}
-
+    let names = HostNames::new(config.collectors());
     let state = Arc::new(State::default());
-    let parts = Parts { interfaces, packets, resolver, state, _background: background };
+    let parts = Parts { interfaces, packets, names, state };
     let mut agent = Agent::new(origin, config, parts);
     service.run(&mut agent)?;
     Ok(agent.ledger())
-}
-
-/// The host names of collectors.
-pub(crate) fn hosts(config: &Config) -> impl Iterator<Item = &str> {
-    config.collectors().filter_map(|to| match to {
-        Target::Name(host, _) => Some(host.as_str()),
-        Target::Address(_) => None,
-    })
 }
 
 /// What has to be kept: before Linux 5.19 maps are read by privilege.
@@ -89,6 +69,3 @@ fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
     };
     tracing::warn!("{missing}: {}; {works}", refused.join("; "));
 }
-
-/// Longest wait for the first answers of name servers.
-const FIRST_ANSWERS: Duration = Duration::from_millis(250);

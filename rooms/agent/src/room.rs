@@ -1,5 +1,6 @@
 //! An agent as a service's room: what its control thread does, ten times a second.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,14 +8,12 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use weir_kernel::trace::packets::{Fate, Means, Packets};
 use weir_service::losses::{Line, Loss, Losses};
+use weir_service::names::HostNames;
 use weir_service::{Fixed, Observable, Room};
-use weir_tee::control::Background;
-use weir_tee::resolve::{self, Resolver};
 use weir_units::format::{counted, printable};
 
 use crate::collectors::{Collectors, REMEDIES};
 use crate::config::{Config, Origin};
-use crate::control::hosts;
 use crate::drops::{Drops, EVENTS_OF_A_LOOK};
 use crate::interfaces::{Interfaces, News};
 use crate::ledger::Ledger;
@@ -55,14 +54,12 @@ pub(crate) struct Agent<'a> {
 pub(crate) struct Parts {
     pub(crate) interfaces: Interfaces,
     pub(crate) packets: Option<Packets>,
-    pub(crate) resolver: Resolver,
+    pub(crate) names: HostNames,
     pub(crate) state: Arc<State>,
-    /// Names are asked for on it.
-    pub(crate) _background: Background,
 }
 
 impl Room for Agent<'_> {
-    type News = resolve::Event;
+    type News = Infallible;
     type State = State;
     const ENDING: &'static str = "sending the last samples";
 
@@ -92,16 +89,11 @@ impl Room for Agent<'_> {
     }
 
     fn look(&mut self) -> Option<Instant> {
+        if self.parts.names.changed() {
+            self.follow_collectors();
+        }
         self.step();
         Some(Instant::now() + LOOKS_APART)
-    }
-
-    fn hear(&mut self, event: resolve::Event) {
-        match &event {
-            resolve::Event::Resolved { .. } => tracing::info!("{event}"),
-            resolve::Event::Failing { .. } | resolve::Event::Withdrawn { .. } => tracing::warn!("{event}"),
-        }
-        self.follow_collectors();
     }
 
     fn reload(&mut self) -> Result<Fixed> {
@@ -118,7 +110,7 @@ impl Room for Agent<'_> {
             tracing::warn!("agent stays {}: a reload does not change it", self.address());
         }
         self.config = config;
-        self.parts.resolver.follow(hosts(&self.config));
+        self.parts.names.follow(self.config.collectors());
         self.follow_collectors();
         self.parts.interfaces.look_again();
         self.step();
@@ -169,8 +161,7 @@ impl<'a> Agent<'a> {
     }
 
     fn follow_collectors(&mut self) {
-        let resolver = &self.parts.resolver;
-        self.collectors.follow(self.config.collectors(), |host| resolver.addresses(host));
+        self.collectors.follow(self.config.collectors(), &self.parts.names);
         self.choose_address();
     }
 

@@ -28,7 +28,6 @@ mod losses;
 mod matcher;
 pub mod metrics;
 pub mod plan;
-pub mod resolve;
 mod screen;
 pub mod settings;
 pub mod sockets;

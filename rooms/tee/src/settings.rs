@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 use weir_dgram::Steering;
 use weir_units::{BitRate, Frequency};
 
+pub use weir_service::Target;
+
 /// Everything one `weir tee` does.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
@@ -121,15 +123,6 @@ pub struct Replies {
 
 /// Addresses of a name that `addresses = "all"` means. An answer of thousands is somebody's mistake, or malice.
 pub const MOST_ADDRESSES: usize = 32;
-
-/// An address, or a name for some.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    /// An address.
-    Address(SocketAddr),
-    /// A host name and a port.
-    Name(String, u16),
-}
 
 /// What a destination sees as the source of a datagram: the kinds of destinations. What they are to everybody else is
 /// decided here; what precedes a payload, in `worker/headers.rs`.

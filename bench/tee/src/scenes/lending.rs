@@ -11,7 +11,7 @@ use bench_measure::{Report, median};
 use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_tee::config::document::{Destination, Document, Listener};
-use weir_tee::config::values::{Address, Endpoint};
+use weir_tee::config::values::Address;
 use weir_tee::config::{Config, Local};
 use weir_tee::plan::Plan;
 use weir_tee::settings::{Settings, Target};
@@ -132,7 +132,7 @@ fn look(network: &Network, workers: usize, lending: bool, rate: f64, time: Durat
 
 /// As flags would have them, with every default.
 fn settings(workers: usize, lending: bool) -> Result<Settings> {
-    let destination = |index| Destination::to(Endpoint(Target::Address(sink(index).into())));
+    let destination = |index| Destination::to(Target::Address(sink(index).into()));
     let listener = Listener {
         name: None,
         address: Address(LISTENER.into()),

@@ -49,7 +49,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
     let http = Server::bind(settings.http)?;
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
-    let mut service: Service<Analyser<'_>> = setup.start(needs(&settings, &prepared))?;
+    let service: Service<Analyser<'_>> = setup.start(needs(&settings, &prepared))?;
 
     for warning in settings.warnings() {
         tracing::warn!("{warning}");
@@ -61,7 +61,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
         Box::new(Collector::new(worker, shards.clone(), cells.clone()))
     };
-    let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
+    let carrier = prepared.start(&service, cells.iter().enumerate().map(tap).collect())?;
     let protection = settings.protect.as_ref().map(|protect| {
         let atlas = Atlas::of(&shards.lookups());
         let (protection, outlets) = Protection::start(protect.clone(), &settings.api, shards.len(), atlas)?;

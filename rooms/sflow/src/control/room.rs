@@ -1,5 +1,6 @@
 //! An analyser as a service's room: what its control thread does from the start to the stop.
 
+use std::convert::Infallible;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -10,7 +11,6 @@ use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Fixed, Observable, Room, stays};
 use weir_tee::control::Carrier;
-use weir_tee::resolve;
 
 use super::state::State;
 use super::{Outcome, held};
@@ -51,7 +51,7 @@ pub(super) struct Parts {
 }
 
 impl Room for Analyser<'_> {
-    type News = resolve::Event;
+    type News = Infallible;
     type State = State;
     const ENDING: &'static str = "analysing what was received";
 
@@ -91,10 +91,6 @@ impl Room for Analyser<'_> {
             self.due = now + LOOKS_APART;
         }
         Some(now + TICKS_APART)
-    }
-
-    fn hear(&mut self, event: resolve::Event) {
-        self.carrier.hear(&event);
     }
 
     fn reload(&mut self) -> Result<Fixed> {

@@ -8,8 +8,8 @@ use serde::de::{self, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_units::{BitRate, Frequency, Size, Span};
 
-use super::values::{Address, Endpoint, List, Network};
-use crate::settings::{Matching, OnLoop, Policy, Source};
+use super::values::{Address, List, Network};
+use crate::settings::{Matching, OnLoop, Policy, Source, Target};
 
 /// A configuration of `weir tee`. `None`: the default.
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -81,7 +81,7 @@ pub struct Destination {
     /// Absent: its address as written.
     pub name: Option<String>,
     /// Address or host name, and port.
-    pub to: Endpoint,
+    pub to: Target,
     /// Which addresses of a host name.
     pub addresses: Option<Addresses>,
     /// What the destination sees as the source.
@@ -122,7 +122,7 @@ pub struct Destination {
 
 impl Destination {
     /// One with every default.
-    pub fn to(to: Endpoint) -> Self {
+    pub fn to(to: Target) -> Self {
         Self {
             name: None,
             to,

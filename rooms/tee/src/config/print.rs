@@ -5,7 +5,7 @@ use weir_units::{Size, Span};
 
 use super::Config;
 use super::document::{Addresses, Destination, Document, Group, Join, Listener, Probe, Rule};
-use super::values::{Address, Endpoint, List, Network};
+use super::values::{Address, List, Network};
 use crate::settings::{self, MOST_ADDRESSES, ProbeKind, Recipient, Settings};
 
 /// The file, with every default written out.
@@ -53,7 +53,7 @@ impl From<&settings::Destination> for Destination {
     fn from(destination: &settings::Destination) -> Self {
         Self {
             name: Some(destination.name.clone()),
-            to: Endpoint(destination.to.clone()),
+            to: destination.to.clone(),
             addresses: Some(match (destination.all_addresses, destination.most_addresses) {
                 (false, _) => Addresses::First,
                 (true, MOST_ADDRESSES) => Addresses::All,

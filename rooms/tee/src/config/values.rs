@@ -1,23 +1,15 @@
-//! Values of the file: addresses, networks, lists that may be one value, choices.
+//! Values of the file: networks, lists that may be one value.
 
 use std::fmt;
 use std::marker::PhantomData;
 use std::net::IpAddr;
-use std::str::FromStr;
 
 use ipnet::IpNet;
 use serde::de::value::{MapAccessDeserializer, StrDeserializer};
 use serde::de::{self, DeserializeOwned, MapAccess, SeqAccess, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::settings::Target;
+use serde::{Deserialize, Deserializer, Serialize};
 
 pub use weir_program::config::Address;
-
-/// `10.0.0.1:514`, `siem.example:514`
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
-pub struct Endpoint(pub Target);
 
 /// `10.0.0.0/8`, or one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -28,62 +20,6 @@ pub struct Network(pub IpNet);
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]
 pub struct List<T>(pub Vec<T>);
-
-impl TryFrom<String> for Endpoint {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse().map(Self)
-    }
-}
-
-impl FromStr for Target {
-    type Err = String;
-
-    /// Reads `192.0.2.7:514`, `[2001:db8::7]:514` or `siem.example:514`; nothing is looked up.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let example =
-            || format!("`{text}`: write HOST:PORT, e.g. 192.0.2.7:514, [2001:db8::7]:514 or siem.example:514");
-        if let Ok(address) = text.parse() {
-            return Ok(Self::Address(address));
-        }
-        let (host, port) = text.rsplit_once(':').ok_or_else(example)?;
-        if let Some((address, interface)) = host.split_once('%') {
-            return Err(format!(
-                "`{text}`: write {address}]:{port} and the interface by itself: interface = \"{}\"",
-                interface.trim_end_matches(']')
-            ));
-        }
-        let port = port.parse().map_err(|_| example())?;
-        // Underscores are no part of host names, and part of service names.
-        let is_label = |label: &str| {
-            (1..=63).contains(&label.len())
-                && label.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(&byte))
-        };
-        let labels = host.strip_suffix('.').unwrap_or(host);
-        // What ends in a number is meant as an address, and is none.
-        let is_number = labels.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
-        if labels.len() > 253 || is_number || !labels.split('.').all(is_label) {
-            return Err(example());
-        }
-        Ok(Self::Name(host.to_owned(), port))
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Address(address) => address.fmt(f),
-            Self::Name(host, port) => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
-impl Serialize for Endpoint {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0)
-    }
-}
 
 impl TryFrom<String> for Network {
     type Error = String;

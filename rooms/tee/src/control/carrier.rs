@@ -1,30 +1,29 @@
 //! The data path of a tee as a room holds it: what is carried out, and who looks after it from the start to the stop.
 //! Used by `weir tee` itself, and by rooms that forward what they receive.
 
-use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
+use tokio::runtime::{Builder, Runtime};
 use weir_kernel::capabilities::Capability;
 use weir_kernel::limits;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Room, Service, Setup};
 use weir_units::Size;
 
-use super::background::Background;
 use super::liveness::Liveness;
 use super::loops::Loops;
-use super::names::{self, Names};
+use super::names::Names;
 use super::neighbours::Neighbours;
 use super::privileges;
 use super::verdicts::Verdicts;
+use crate::losses;
 use crate::plan::{self, Addresses, Plan};
 use crate::settings::{self, Settings};
 use crate::sockets::{Sockets, TRIED};
 use crate::worker::{Tap, Workers};
-use crate::{losses, resolve};
 
 /// A data path whose sockets are open: it needs its privileges no more, and has no thread yet.
 #[derive(Debug)]
@@ -45,8 +44,8 @@ pub struct Carrier {
     loops: Loops,
     /// Closed outlets that were tried again.
     tried: usize,
-    /// The last to end: names and probes run on it.
-    _background: Background,
+    /// The last to end: probes run on it.
+    _runtime: Runtime,
 }
 
 impl Prepared {
@@ -75,13 +74,13 @@ impl Prepared {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn start<R>(self, service: &mut Service<R>, taps: Vec<Box<dyn Tap>>) -> Result<Carrier>
-    where
-        R: Room<News = resolve::Event>,
-    {
-        let background = Background::start().context("start the thread for names and probes")?;
-        let mut names = Names::new(background.handle.clone(), service.events());
-        let Self { plan, sockets } = self.with_first_addresses(&mut names, service)?;
+    pub fn start<R: Room>(self, service: &Service<R>, taps: Vec<Box<dyn Tap>>) -> Result<Carrier> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).thread_name("probes").enable_all().build();
+        let runtime = runtime.context("start the thread for probes")?;
+        // The kernel keeps what comes in meanwhile.
+        let mut names = Names::new(&self.plan.settings);
+        let addresses = names.addresses(&self.plan.settings);
+        let Self { plan, sockets } = self.with_addresses(&addresses)?;
         let settings = plan.settings.clone();
         let (plan, mut neighbours) = (Arc::new(plan), Neighbours::new());
         neighbours.follow(&plan);
@@ -91,38 +90,23 @@ impl Prepared {
             liveness: Liveness::new(service.pulse("workers")),
             workers,
             neighbours,
-            verdicts: Verdicts::new(background.handle.clone()),
+            verdicts: Verdicts::new(runtime.handle().clone()),
             losses: Losses::new(LOSSES_APART, Instant::now()),
             loops: Loops::default(),
             tried: 0,
             settings,
             names,
-            _background: background,
+            _runtime: runtime,
         })
     }
 
-    /// Waits a moment for what names mean, while the kernel keeps what comes in: else a tee would begin by dropping what a
-    /// name server answers a millisecond later. A name that does not resolve delays no more than the start.
-    fn with_first_addresses<R>(self, names: &mut Names, service: &mut Service<R>) -> Result<Self>
-    where
-        R: Room<News = resolve::Event>,
-    {
-        let Self { plan, sockets } = &self;
-        let settings = plan.settings.clone();
-        names.follow([&*settings]);
-        let mut unknown: BTreeSet<&str> = names::hosts(&settings).collect();
-        if unknown.is_empty() {
+    /// The same with what names mean.
+    fn with_addresses(self, addresses: &Addresses) -> Result<Self> {
+        if addresses.values().all(Vec::is_empty) {
             return Ok(self);
         }
-        let until = Instant::now() + FIRST_ANSWERS;
-        while !unknown.is_empty()
-            && let Some(news) = service.next_news(until)
-        {
-            unknown.remove(names::name(&news));
-            names::tell(&news);
-        }
-        let plan = Plan::build(settings.clone(), &names.addresses(&settings), Some(plan));
-        let sockets = Sockets::open(&plan, Vec::new(), Some(sockets))?;
+        let plan = Plan::build(self.plan.settings.clone(), addresses, Some(&self.plan));
+        let sockets = Sockets::open(&plan, Vec::new(), Some(&self.sockets))?;
         Ok(Self { plan, sockets })
     }
 }
@@ -152,15 +136,11 @@ impl Carrier {
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
         self.neighbours.ask_silent(&self.workers);
-        self.reopen();
-    }
-
-    /// A name has other addresses, or none.
-    pub fn hear(&mut self, event: &resolve::Event) {
-        names::tell(event);
-        let settings = self.settings.clone();
-        if let Err(error) = self.replace(&settings) {
-            tracing::error!("{event}: {error:#} (nothing has changed)");
+        if self.names.changed() || self.would_open() {
+            let settings = self.settings.clone();
+            if let Err(error) = self.replace(&settings) {
+                tracing::error!("open sockets: {error:#} (nothing has changed)");
+            }
         }
     }
 
@@ -203,17 +183,14 @@ impl Carrier {
         Ok(())
     }
 
-    /// Tries again to open what had no route.
-    fn reopen(&mut self) {
+    /// Whether something that had no route would have one now.
+    fn would_open(&mut self) -> bool {
         let from = self.tried;
-        if !self.workers.with_sockets(|plan, sockets| sockets.would_open(plan, from)) {
+        let would = self.workers.with_sockets(|plan, sockets| sockets.would_open(plan, from));
+        if !would {
             self.tried = from.wrapping_add(TRIED);
-            return;
         }
-        let settings = self.settings.clone();
-        if let Err(error) = self.replace(&settings) {
-            tracing::error!("open sockets: {error:#} (nothing has changed)");
-        }
+        would
     }
 
     /// Says where each listener listens, or each that was not there `before` with this buffer, and what to do where its buffer was capped.
@@ -259,9 +236,6 @@ fn descriptors(settings: &Settings) -> u64 {
     let sessions: usize = replies.map(|replies| replies.sessions + 2 * settings.workers).sum();
     2 * sockets as u64 + sessions as u64 + 64
 }
-
-/// Longest wait for the first answers of name servers.
-const FIRST_ANSWERS: Duration = Duration::from_millis(250);
 
 /// From one line about what is lost to the next.
 const LOSSES_APART: Duration = Duration::from_secs(10);

@@ -3,10 +3,9 @@
 //! ```text
 //! one thread:  sockets passed -> privileges checked -> plan -> sockets opened -> privileges given up
 //! then:        names -> workers -> the room runs, as every service does (weir_service)
-//! signals, names --> queue --> the control thread alone changes the plan
+//! signals --> queue --> the control thread alone changes the plan; every second it looks whether names have moved
 //! ```
 
-mod background;
 mod carrier;
 mod liveness;
 mod loops;
@@ -30,7 +29,6 @@ use crate::sockets::OpenError;
 use room::Tee;
 use state::State;
 
-pub use background::Background;
 pub use carrier::{Carrier, Prepared};
 
 /// How whoever started the tee wants to see it.
@@ -60,7 +58,7 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     for warning in &warnings {
         tracing::warn!("{warning}");
     }
-    let carrier = prepared.start(&mut service, Vec::new())?;
+    let carrier = prepared.start(&service, Vec::new())?;
     let state = Arc::new(State::new(carrier.workers().clone(), threads));
     if options.watch {
         let state = state.clone();

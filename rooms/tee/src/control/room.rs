@@ -1,5 +1,6 @@
 //! A tee as a service's room: what its control thread does from the start to the stop.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,6 @@ use super::carrier::Carrier;
 use super::state::State;
 use crate::config::{Config, Origin};
 use crate::ledger::Ledger;
-use crate::resolve;
 use crate::settings::Settings;
 
 /// The control thread's own. It alone changes the plan.
@@ -23,7 +23,7 @@ pub(super) struct Tee<'a> {
 }
 
 impl Room for Tee<'_> {
-    type News = resolve::Event;
+    type News = Infallible;
     type State = State;
     const ENDING: &'static str = "sending what was received";
 
@@ -46,10 +46,6 @@ impl Room for Tee<'_> {
         let now = Instant::now();
         self.carrier.look();
         Some(now + LOOKS_APART)
-    }
-
-    fn hear(&mut self, event: resolve::Event) {
-        self.carrier.hear(&event);
     }
 
     fn reload(&mut self) -> Result<Fixed> {

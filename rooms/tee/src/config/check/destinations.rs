@@ -27,7 +27,7 @@ impl Checker<'_> {
         let mut destinations: Vec<Destination> = Vec::new();
         let mut taken = HashSet::new();
         for (index, written) in written.iter().enumerate() {
-            let name = written.name.clone().unwrap_or_else(|| written.to.0.to_string());
+            let name = written.name.clone().unwrap_or_else(|| written.to.to_string());
             let name = self.name("destination", index, name, &mut taken)?;
             let destination = self.destination(index, name, written)?;
             self.refuse_loop(index, &destination, listeners)?;
@@ -42,12 +42,11 @@ impl Checker<'_> {
             let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
             Err(self.error(&path, &format!("destination `{name}`: {key}: {what}")))
         };
-        let to = &written.to.0;
-        let address = match *to {
-            Target::Address(address) => Some(address),
-            Target::Name(..) => None,
+        let to = &written.to;
+        let (address, port) = match *to {
+            Target::Address(address) => (Some(address), address.port()),
+            Target::Name(_, port) => (None, port),
         };
-        let port = address.map_or_else(|| if let Target::Name(_, port) = to { *port } else { 0 }, |to| to.port());
         if port == 0 {
             return fail("to", "port 0 is nobody's (write the port that the receiver listens on)");
         }

@@ -34,7 +34,7 @@ impl Checker<'_> {
         if !matches!(written.addresses, None | Some(Addresses::First)) {
             return fail("addresses", "with `replies` one alone may answer (write \"first\")");
         }
-        if let Target::Address(to) = written.to.0
+        if let Target::Address(to) = written.to
             && is_many(to)
         {
             return fail("replies", &format!("{to} is more than one receiver, of which one alone may answer"));
