@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use weir_kernel::capabilities::Capability;
 use weir_kernel::limits;
+use weir_service::links;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Room, Service, Setup};
 use weir_units::Size;
@@ -211,8 +212,9 @@ impl Carrier {
             return;
         }
         let settings = self.settings.clone();
-        if let Err(error) = self.replace(&settings) {
-            tracing::error!("open sockets: {error:#} (nothing has changed)");
+        match self.replace(&settings) {
+            Ok(()) => links::look(false),
+            Err(error) => tracing::error!("open sockets: {error:#} (nothing has changed)"),
         }
     }
 
