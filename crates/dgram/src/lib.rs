@@ -5,6 +5,7 @@
 //!                   -> Socket::send     sendmmsg: datagrams, or runs that the kernel cuts (UDP_SEGMENT)
 //!                   -> next_error, memory, granted: what became of the rest
 //! Socket::steer                         which of several sockets at one address gets a datagram
+//! interfaces::restore                   what was bound to an interface or joined on it, once it was made anew
 //! RawSender                             finished IP packets, for source addresses that are not ours
 //! ```
 //!
@@ -13,6 +14,7 @@
 
 pub mod control;
 pub mod features;
+pub mod interfaces;
 
 mod address;
 mod buffers;

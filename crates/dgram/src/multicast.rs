@@ -3,9 +3,7 @@
 use std::fmt;
 use std::io;
 use std::net::IpAddr;
-use std::os::fd::AsFd;
-
-use libc::c_int;
+use std::os::fd::{AsFd, BorrowedFd};
 
 use crate::sys::option::{interface_index, membership, set};
 use crate::sys::{IPV6_MULTICAST_ALL, MCAST_JOIN_GROUP, MCAST_JOIN_SOURCE_GROUP};
@@ -31,7 +29,10 @@ impl Socket {
     /// No multicast address, families that do not belong together, no such interface, too many memberships, a member
     /// already.
     pub fn join(&self, member: &Membership) -> Result<(), Error> {
-        self.change("join", member, [MCAST_JOIN_GROUP, MCAST_JOIN_SOURCE_GROUP])
+        let index = self.check("join", member)?;
+        join(self.as_fd(), member, index)?;
+        self.attached.joined(member, index);
+        Ok(())
     }
 
     /// Leaves a group that was joined with the same [`Membership`].
@@ -39,10 +40,15 @@ impl Socket {
     /// # Errors
     /// As for [`Self::join`]; the socket is no member.
     pub fn leave(&self, member: &Membership) -> Result<(), Error> {
-        self.change("leave", member, [MCAST_LEAVE_GROUP, MCAST_LEAVE_SOURCE_GROUP])
+        let index = match self.attached.forget(member) {
+            Some(index) => index,
+            None => self.check("leave", member)?,
+        };
+        leave(self.as_fd(), member, index)
     }
 
-    fn change(&self, operation: &'static str, member: &Membership, options: [c_int; 2]) -> Result<(), Error> {
+    /// The index of the interface to join or leave a group on; 0: where a route leads.
+    fn check(&self, operation: &'static str, member: &Membership) -> Result<u32, Error> {
         let group = member.group;
         if !group.is_multicast() {
             return Err(Error::NotMulticast(group));
@@ -56,24 +62,29 @@ impl Socket {
         if group.is_ipv6() && self.local_addr().is_ipv4() {
             return Err(Error::Family { operation: format!("{operation} {group} on {}", self.local_addr()) });
         }
-        let socket = self.as_fd();
-        let interface = match &member.interface {
-            Some(name) => {
-                interface_index(socket, name).map_err(|source| Error::Interface { name: name.clone(), source })?
-            }
-            None => 0,
-        };
-        let own_groups_only = if group.is_ipv4() {
-            set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)
-        } else {
-            set(socket, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0)
-        };
-        // IPv6 learnt it in Linux 4.20; an older kernel delivers other sockets' groups too.
-        let failed = |source| Error::Membership { operation, membership: member.to_string(), source };
-        own_groups_only.or_else(unknown_option).map_err(failed)?;
-        let option = options[usize::from(member.source.is_some())];
-        membership(socket, option, interface, group, member.source).map_err(failed)
+        let Some(name) = &member.interface else { return Ok(0) };
+        interface_index(self.as_fd(), name).map_err(|source| Error::Interface { name: name.clone(), source })
     }
+}
+
+pub(crate) fn join(socket: BorrowedFd<'_>, member: &Membership, interface: u32) -> Result<(), Error> {
+    let own_groups_only = if member.group.is_ipv4() {
+        set(socket, libc::IPPROTO_IP, libc::IP_MULTICAST_ALL, 0)
+    } else {
+        set(socket, libc::IPPROTO_IPV6, IPV6_MULTICAST_ALL, 0)
+    };
+    // IPv6 learnt it in Linux 4.20; an older kernel delivers other sockets' groups too.
+    let joined = own_groups_only.or_else(unknown_option).and_then(|()| {
+        let option = if member.source.is_some() { MCAST_JOIN_SOURCE_GROUP } else { MCAST_JOIN_GROUP };
+        membership(socket, option, interface, member.group, member.source)
+    });
+    joined.map_err(|source| Error::Membership { operation: "join", membership: member.to_string(), source })
+}
+
+pub(crate) fn leave(socket: BorrowedFd<'_>, member: &Membership, interface: u32) -> Result<(), Error> {
+    let option = if member.source.is_some() { MCAST_LEAVE_SOURCE_GROUP } else { MCAST_LEAVE_GROUP };
+    let failed = |source| Error::Membership { operation: "leave", membership: member.to_string(), source };
+    membership(socket, option, interface, member.group, member.source).map_err(failed)
 }
 
 /// `239.1.1.1 from 10.0.0.1 on eth0`.

@@ -118,9 +118,9 @@ impl Options {
 const DEFAULT: c_int = -1;
 
 /// A socket to ask.
-struct Ask<'a> {
-    socket: BorrowedFd<'a>,
-    v6: bool,
+pub(crate) struct Ask<'a> {
+    pub(crate) socket: BorrowedFd<'a>,
+    pub(crate) v6: bool,
 }
 
 impl Ask<'_> {
@@ -147,10 +147,15 @@ impl Ask<'_> {
 
     fn device(&self, name: &str) -> Result<(), Error> {
         let failed = |source| Error::Option { option: "SO_BINDTODEVICE", value: name.to_owned(), source };
-        socket2::SockRef::from(&self.socket).bind_device(Some(name.as_bytes())).map_err(failed)
+        let socket = socket2::SockRef::from(&self.socket);
+        // Once more to the same would need CAP_NET_RAW.
+        if socket.device().is_ok_and(|device| device.as_deref() == Some(name.as_bytes())) {
+            return Ok(());
+        }
+        socket.bind_device(Some(name.as_bytes())).map_err(failed)
     }
 
-    fn multicast_interface(&self, name: &str) -> Result<(), Error> {
+    pub(crate) fn multicast_interface(&self, name: &str) -> Result<(), Error> {
         let failed = |source| Error::Interface { name: name.to_owned(), source };
         let index = interface_index(self.socket, name).map_err(failed)?;
         let failed = |source| Error::Option { option: "MULTICAST_IF", value: name.to_owned(), source };

@@ -3,11 +3,13 @@
 use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use socket2::{Domain, Protocol, Type};
+use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::buffers::{self, Buffer};
+use crate::interfaces::Attached;
 use crate::offload::Segmentation;
 use crate::outgoing::transmit;
 use crate::sys::IPV6_HDRINCL;
@@ -20,9 +22,9 @@ use crate::{Error, Options, Outgoing, SendProgress};
 /// identification where that is 0. It neither fragments nor joins.
 #[derive(Debug)]
 pub struct RawSender {
-    raw: socket2::Socket,
+    raw: Arc<Attached>,
     /// Connected the same way: knows the route's MTU.
-    route: socket2::Socket,
+    route: Arc<Attached>,
     to: SocketAddr,
     mtu: AtomicUsize,
     segmentation: Segmentation,
@@ -65,6 +67,8 @@ impl RawSender {
         address.set_port(0);
         raw.connect(&address.into()).map_err(|source| Error::Connect { address: to, source })?;
         let segmentation = Segmentation::none();
+        let [raw, route] =
+            [raw, route].map(|socket| Attached::new(socket.into(), &options, (address, Some(address)), false));
         let sender = Self { raw, route, to, mtu: AtomicUsize::new(0), segmentation, send_buffer };
         sender.look_up_mtu().map_err(|source| Error::Connect { address: to, source })?;
         Ok(sender)
@@ -96,7 +100,7 @@ impl RawSender {
 
     fn look_up_mtu(&self) -> std::io::Result<()> {
         // Connecting looks the route up anew; the socket otherwise stays with the one it has.
-        self.route.connect(&self.to.into())?;
+        SockRef::from(&*self.route).connect(&self.to.into())?;
         let mtu = match self.to {
             SocketAddr::V4(_) => get(self.route.as_fd(), libc::IPPROTO_IP, libc::IP_MTU),
             SocketAddr::V6(_) => get(self.route.as_fd(), libc::IPPROTO_IPV6, libc::IPV6_MTU),

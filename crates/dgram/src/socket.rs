@@ -3,14 +3,16 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 
 use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::buffers::{self, Buffer};
 use crate::control::{SOURCE_SPACE, source_address};
 use crate::error::reason;
+use crate::interfaces::Attached;
 use crate::offload::{self, Offload, Segmentation};
-use crate::sys::option::{attach_closed_filter, attach_reuseport_program, disconnect, set};
+use crate::sys::option::{attach_closed_filter, attach_reuseport_program, set};
 use crate::sys::send::send_beside;
 use crate::sys::wait_for_deliveries;
 use crate::{Address, Error, Options, Steering};
@@ -18,9 +20,7 @@ use crate::{Address, Error, Options, Steering};
 /// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::wait`](crate::Inbox::wait).
 #[derive(Debug)]
 pub struct Socket {
-    descriptor: OwnedFd,
-    local: SocketAddr,
-    peer: Option<SocketAddr>,
+    pub(crate) attached: Arc<Attached>,
     receive_buffer: Buffer,
     send_buffer: Buffer,
     gro: Offload,
@@ -28,8 +28,6 @@ pub struct Socket {
     ancillary: bool,
     /// Whether a receive may wait, for a time.
     waits: bool,
-    /// Whether it was told which address of this machine to send from.
-    has_fixed_source: bool,
 }
 
 /// What a socket got of what it was asked for.
@@ -54,7 +52,7 @@ impl Socket {
         let prepared = create(address, options)?;
         prepared.socket.bind(&address.into()).map_err(|source| Error::Bind { address, source })?;
         let local = local_addr(&prepared.socket, address)?;
-        Ok(Self::bound(prepared, local, None))
+        Ok(Self::bound(prepared, options, (local, None), false))
     }
 
     /// A socket that sends to `to` and receives from there alone. `from`: the address and port to send from; `None`:
@@ -75,7 +73,7 @@ impl Socket {
         prepared.socket.connect(&to.into()).map_err(|source| Error::Connect { address: to, source })?;
         let local = local_addr(&prepared.socket, to)?;
         let has_fixed_source = from.is_some_and(|from| !from.ip().is_unspecified());
-        Ok(Self { has_fixed_source, ..Self::bound(prepared, local, Some(to)) })
+        Ok(Self::bound(prepared, options, (local, Some(to)), has_fixed_source))
     }
 
     /// Takes over a bound UDP socket, as a service manager hands it over, and sets the options that a bound socket can
@@ -99,7 +97,7 @@ impl Socket {
         socket.set_cloexec(true).map_err(refused)?;
         options.apply_bound(socket.as_fd(), local.is_ipv6())?;
         let peer = socket.peer_addr().ok().and_then(|peer| peer.as_socket());
-        Ok(Self::bound(Prepared::new(socket, options)?, local, peer))
+        Ok(Self::bound(Prepared::new(socket, options)?, options, (local, peer), false))
     }
 
     /// A second descriptor of the same socket, with other options: its queue stays, and its buffers never shrink.
@@ -107,10 +105,11 @@ impl Socket {
     /// # Errors
     /// An option is refused, or the process has no file descriptor left.
     pub fn with_options(&self, options: &Options) -> Result<Self, Error> {
-        let failed = |source| Error::Open { address: self.local, source };
-        let descriptor = self.descriptor.try_clone().map_err(failed)?;
+        let failed = |source| Error::Open { address: self.local_addr(), source };
+        let descriptor = self.as_fd().try_clone_to_owned().map_err(failed)?;
         let as_it_is = Options { receive_buffer: None, send_buffer: None, ..options.clone() };
         let mut socket = Self::adopt(descriptor, &as_it_is)?;
+        socket.attached.has_joined_as(&self.attached);
         socket.receive_buffer = Buffer::grow(self.as_fd(), buffers::RECEIVE, options.receive_buffer)?;
         socket.send_buffer = Buffer::grow(self.as_fd(), buffers::SEND, options.send_buffer)?;
         Ok(socket)
@@ -118,12 +117,19 @@ impl Socket {
 
     /// Where it receives, with the port and address that the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
-        self.local
+        self.attached.local
     }
 
     /// Where it is connected to; `None`: nowhere.
     pub fn peer_addr(&self) -> Option<SocketAddr> {
-        self.peer
+        self.attached.peer
+    }
+
+    /// Whether the interface that it was bound to was made anew, and it must be bound anew: bound to another, a socket leaves those
+    /// with which it shares its address ([`Options::reuse_port`]; udp_lib_rehash of net/ipv4/udp.c), so that
+    /// [`restore`](crate::interfaces::restore) leaves such as they are.
+    pub fn is_outlived(&self) -> bool {
+        self.attached.is_outlived()
     }
 
     /// What it got of what it was asked for, as it is now.
@@ -175,34 +181,30 @@ impl Socket {
     /// # Errors
     /// No route leads to its own address.
     pub fn stand_aside(&self) -> io::Result<()> {
-        let own = match self.local.ip() {
+        let own = match self.local_addr().ip() {
             IpAddr::V4(any) if any.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(any) if any.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
             own => own,
         };
-        SockRef::from(self).connect(&SocketAddr::new(own, self.local.port()).into())
+        SockRef::from(self).connect(&SocketAddr::new(own, self.local_addr().port()).into())
     }
 
     /// Connects a connected socket anew if the kernel would choose another source address for it now: that of before may
-    /// have gone from its interface, and then every send fails. An address that it was bound to stays, and where no route
-    /// leads to its peer everything does. [`Self::local_addr`] tells the first one.
+    /// have gone from its interface, and then every send fails. Its port stays, and an address that it was bound to, and
+    /// everything where no route leads to its peer. [`Self::local_addr`] tells the first address.
     ///
     /// # Errors
     /// No route leads to its peer; no descriptor is left.
     pub fn renew(&self) -> io::Result<()> {
-        let Some(peer) = self.peer.filter(|_| !self.has_fixed_source) else { return Ok(()) };
+        let Some(peer) = self.peer_addr().filter(|_| !self.attached.has_fixed_source) else { return Ok(()) };
         let socket = SockRef::from(self);
+        let device = socket.device()?;
         // Asked by another socket: without a route this one would have lost its peer.
-        let probe = socket2::Socket::new(Domain::for_address(peer), Type::DGRAM, Some(Protocol::UDP))?;
-        if let Some(interface) = socket.device()? {
-            probe.bind_device(Some(&interface))?;
-        }
-        probe.connect(&peer.into())?;
+        let probe = self.attached.probe(peer, device.as_deref())?;
         let source =
             |socket: &socket2::Socket| Ok::<_, io::Error>(socket.local_addr()?.as_socket().map(|own| own.ip()));
         if source(&probe)? != source(&socket)? {
-            disconnect(self.as_fd())?;
-            socket.connect(&peer.into())?;
+            self.attached.attach_anew(device.as_deref())?;
         }
         Ok(())
     }
@@ -213,11 +215,11 @@ impl Socket {
     /// # Errors
     /// An option is refused; no descriptor is left.
     pub fn set_outgoing(&self, options: &Options) -> Result<(), Error> {
-        options.apply_anew(self.as_fd(), self.local.is_ipv6())?;
+        options.apply_anew(self.as_fd(), self.local_addr().is_ipv6())?;
         let buffer = match options.send_buffer {
             Some(bytes) => bytes,
             None => {
-                let failed = |source| Error::Open { address: self.local, source };
+                let failed = |source| Error::Open { address: self.local_addr(), source };
                 let fresh = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).map_err(failed)?;
                 // Twice what it was given.
                 fresh.send_buffer_size().map_err(failed)? / 2
@@ -232,7 +234,7 @@ impl Socket {
     /// WouldBlock: the send buffer is full. The address is none of this machine's, no route leads there, or what else the
     /// kernel says.
     pub fn send_from(&self, payload: &[u8], to: SocketAddr, from: Option<IpAddr>) -> io::Result<()> {
-        let v6 = self.local.is_ipv6();
+        let v6 = self.local_addr().is_ipv6();
         let to = match to {
             SocketAddr::V4(v4) if v6 => SocketAddr::new(v4.ip().to_ipv6_mapped().into(), v4.port()),
             other => other,
@@ -246,8 +248,8 @@ impl Socket {
     /// # Errors
     /// The kernel refuses it: 0, for one.
     pub fn set_hops(&self, hops: u8) -> io::Result<()> {
-        let is_multicast = self.peer.is_some_and(|peer| peer.ip().is_multicast());
-        let (level, option) = match (self.local.is_ipv6(), is_multicast) {
+        let is_multicast = self.peer_addr().is_some_and(|peer| peer.ip().is_multicast());
+        let (level, option) = match (self.local_addr().is_ipv6(), is_multicast) {
             (false, false) => (libc::IPPROTO_IP, libc::IP_TTL),
             (false, true) => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
             (true, false) => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
@@ -270,26 +272,28 @@ impl Socket {
         &self.segmentation
     }
 
-    fn bound(prepared: Prepared, local: SocketAddr, peer: Option<SocketAddr>) -> Self {
+    fn bound(
+        prepared: Prepared,
+        options: &Options,
+        ends: (SocketAddr, Option<SocketAddr>),
+        has_fixed_source: bool,
+    ) -> Self {
         let Prepared { socket, receive_buffer, send_buffer, gro, segmentation, ancillary, waits } = prepared;
         Self {
-            descriptor: socket.into(),
-            local,
-            peer,
+            attached: Attached::new(socket.into(), options, ends, has_fixed_source),
             receive_buffer,
             send_buffer,
             gro,
             segmentation,
             ancillary,
             waits,
-            has_fixed_source: false,
         }
     }
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.attached.as_fd()
     }
 }
 

@@ -246,11 +246,20 @@ pub(crate) fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])>
 }
 
 /// Tells when something about a namespace has changed.
-pub(crate) struct Events {
+#[derive(Debug)]
+pub struct Events {
     socket: Socket,
 }
 
 impl Events {
+    /// Listens in the calling thread's network namespace to changes of interfaces, addresses, routes and rules.
+    ///
+    /// # Errors
+    /// Out of file descriptors; the process may have no such socket (systemd's RestrictAddressFamilies).
+    pub fn of_network() -> Result<Events, Error> {
+        Self::open(NETWORK_CHANGES)
+    }
+
     /// Listens in the calling thread's network namespace to these groups of changes.
     pub(crate) fn open(groups: u32) -> Result<Events, Error> {
         let operation = || "listen to changes of the network";
@@ -272,7 +281,7 @@ impl Events {
     }
 
     /// Whether something has changed since the last call; returns at once.
-    pub(crate) fn take(&self) -> bool {
+    pub fn take(&self) -> bool {
         // What has changed is asked for anew, so that lost events (ENOBUFS) do not matter.
         let (mut event, mut changed) = (Vec::with_capacity(ANSWER_SIZE), false);
         loop {

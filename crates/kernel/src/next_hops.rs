@@ -26,7 +26,7 @@ use nix::errno::Errno;
 use crate::Error;
 use crate::error::During;
 use crate::links::Index;
-use crate::netlink::{ANSWER_SIZE, Events, NETWORK_CHANGES, Requests, messages};
+use crate::netlink::{ANSWER_SIZE, Events, Requests, messages};
 
 /// A neighbour as packets are given to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -95,7 +95,7 @@ impl NextHops {
         let mut neighbours = Socket::new(NETLINK_ROUTE).during(operation)?;
         neighbours.bind(&SocketAddr::new(0, NEIGHBOURS)).during(operation)?;
         neighbours.set_non_blocking(true).during(operation)?;
-        let (requests, network) = (Requests::open(NETLINK_ROUTE)?, Events::open(NETWORK_CHANGES)?);
+        let (requests, network) = (Requests::open(NETLINK_ROUTE)?, Events::of_network()?);
         Ok(Self { requests, neighbours, network, links: HashMap::new(), buffer: Vec::with_capacity(ANSWER_SIZE) })
     }
 

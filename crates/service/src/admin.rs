@@ -24,6 +24,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
+use weir_dgram::interfaces;
 
 use crate::http::{self, Purpose};
 use crate::listening::{is_shortage, refusal};
@@ -55,7 +56,11 @@ impl<S: Observable> Probes<S> {
     }
 
     fn ready(&self) -> Result<(), String> {
-        if self.stopping.load(Ordering::Relaxed) { Err("stopping".into()) } else { self.room.ready() }
+        if self.stopping.load(Ordering::Relaxed) {
+            return Err("stopping".into());
+        }
+        interfaces::all_there()?;
+        self.room.ready()
     }
 
     /// Whether it can go on; else why it is to be started anew.

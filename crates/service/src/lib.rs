@@ -15,7 +15,7 @@
 //! time ------> Room::look                        /
 //! SIGTERM, Ctrl-C, q on the screen, its own end -> not ready -> Room::end -> threads joined -> log written
 //!
-//! other threads: /metrics, /ledger, /readyz <- Room::state;  /healthz, watchdog <- pulses
+//! other threads: /metrics, /ledger, /readyz <- Room::state;  /healthz, watchdog <- pulses; links <- the kernel
 //! ```
 //!
 //! A whole service, which ends when its worker has counted three datagrams:
@@ -113,6 +113,7 @@ mod activation;
 pub mod admin;
 mod events;
 pub mod http;
+pub mod links;
 pub mod listening;
 pub mod log;
 pub mod losses;

@@ -13,6 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::admin::{Admin, Probes};
 use crate::events::{End, Event, EventSender, hear_signals};
+use crate::links::{self, Links};
 use crate::log::{self, Log};
 use crate::notify::{self, Watchdog};
 use crate::pulse::{Pulse, Pulses};
@@ -81,6 +82,8 @@ impl<R: Room> Service<R> {
         let reloads = self.launch.file.is_some().then(|| self.reloads.clone());
         let probes = Arc::new(Probes::new(room.state(), self.pulses.clone(), reloads));
         let admin = self.admin.take().map(|admin| admin.serve(probes.clone())).transpose()?;
+        // Without it everything works but what an interface takes along.
+        let links = Links::follow(links::log).inspect_err(|error| tracing::warn!("{error:#}")).ok();
         let watchdog = Watchdog::start(self.pulses.clone()).context("start the watchdog")?;
         let show = self.show.take();
         let is_shown = show.is_some();
@@ -100,7 +103,7 @@ impl<R: Room> Service<R> {
         tell(is_shown, format_args!("stopping: {}", R::ENDING));
         room.end();
         let shown = shown.map_or(Ok(()), |shown| shown.end(&self.queue, asked));
-        drop((watchdog, admin, self.log));
+        drop((links, watchdog, admin, self.log));
         shown
     }
 
@@ -134,6 +137,7 @@ impl<R: Room> Service<R> {
     fn reload(&self, room: &mut R) {
         let Some(file) = &self.launch.file else { return };
         notify::reloading();
+        links::look(true);
         let outcome = room.reload();
         // Whoever reads the line finds it counted.
         self.reloads.count(outcome.is_ok());

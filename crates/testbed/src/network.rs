@@ -1,6 +1,8 @@
 //! Networks of a test's own, each host a namespace. They go with the last that holds them.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -51,16 +53,21 @@ impl Host {
     }
 
     fn new(ns: NetNs, number: u8) -> Host {
-        let mut netlink = Netlink::open(&ns).unwrap();
+        let [v4, v6] = addresses(number);
+        let host = Host { ns, v4, v6 };
+        host.equip();
+        host
+    }
+
+    fn equip(&self) {
+        let mut netlink = self.netlink();
         let eth0 = netlink.link("eth0").unwrap().index;
         netlink.set_loopback_up().unwrap();
         netlink.set_no_link_local(eth0).unwrap();
         netlink.set_up(eth0).unwrap();
-        let [v4, v6] = addresses(number);
-        for (address, length) in [(v4, 24), (v6, 64)] {
+        for (address, length) in [(self.v4, 24), (self.v6, 64)] {
             netlink.add_address(eth0, IpNet::new(address, length).unwrap()).unwrap();
         }
-        Host { ns, v4, v6 }
     }
 
     /// The number of which host N's Ethernet address is made.
@@ -112,13 +119,32 @@ fn addresses(number: u8) -> [IpAddr; 2] {
 #[track_caller]
 pub fn cable(mtu: u32) -> Option<[Host; 2]> {
     let [a, b] = [namespace()?, namespace()?];
-    let [one, other] = [1, 2].map(Host::mac);
-    Netlink::open(&a).unwrap().add_veth(&end(&a, "eth0", one, mtu), &end(&b, "eth0", other, mtu)).unwrap();
+    join(&a, &b, mtu);
     let hosts = [Host::new(a, 1), Host::new(b, 2)];
     hosts[0].knows(2);
     hosts[1].knows(1);
     hosts.iter().for_each(Host::wait_until_running);
     Some(hosts)
+}
+
+/// Takes their cable away, by the program `ip`: neither host has an `eth0` then.
+pub fn unplug([host, _]: &[Host; 2], ip: &Path) {
+    let status = host.run(|| Command::new(ip).args(["link", "delete", "eth0"]).status().unwrap());
+    assert!(status.success());
+}
+
+/// Joins two hosts anew that have no cable: each has another `eth0`, with the addresses of before.
+pub fn plug(hosts: &[Host; 2]) {
+    join(&hosts[0].ns, &hosts[1].ns, 1500);
+    hosts.iter().for_each(Host::equip);
+    hosts[0].knows(2);
+    hosts[1].knows(1);
+    hosts.iter().for_each(Host::wait_until_running);
+}
+
+fn join(a: &NetNs, b: &NetNs, mtu: u32) {
+    let [one, other] = [1, 2].map(Host::mac);
+    Netlink::open(a).unwrap().add_veth(&end(a, "eth0", one, mtu), &end(b, "eth0", other, mtu)).unwrap();
 }
 
 /// A bridge that snoops on multicast, `br0`, in a network of its own.

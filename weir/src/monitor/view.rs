@@ -14,6 +14,7 @@ use weir_monitor::serve::settings::Keys;
 use weir_monitor::view::{self, Look};
 use weir_program::output::complain;
 use weir_program::stop::Stop;
+use weir_service::links::Links;
 use weir_units::Span;
 use weir_wire::signal::PORT;
 
@@ -73,6 +74,8 @@ impl View {
         receiver.set_keys(opener(&keys)?, asker(&keys)?);
         receiver.remarks().iter().for_each(|remark| complain!("weir: {remark}"));
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
+        // The picture shows that nothing comes.
+        let _links = Links::follow(|_| ());
         if let Some(duration) = self.duration {
             let stop = stop.clone();
             std::thread::spawn(move || {

@@ -19,6 +19,7 @@ use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
 use weir_program::output::complain;
 use weir_program::stop::Stop;
 use weir_report::messages::Message;
+use weir_service::links::Links;
 use weir_traffic::{
     Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
     in_words,
@@ -127,6 +128,8 @@ impl Recv {
         };
         let table = self.messages.as_deref().map(Rows::create).transpose()?;
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
+        // Without it everything works but what an interface takes along.
+        let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
         let fragments = watch.and_then(|watch| watch.end());

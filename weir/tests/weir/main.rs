@@ -9,6 +9,7 @@ mod docs;
 mod endings;
 mod fuzz;
 mod lab;
+mod links;
 mod loss;
 mod monitor;
 mod network;

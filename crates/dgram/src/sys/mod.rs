@@ -20,6 +20,7 @@ pub(crate) const MCAST_JOIN_GROUP: c_int = 42;
 pub(crate) const MCAST_LEAVE_GROUP: c_int = 45;
 pub(crate) const MCAST_JOIN_SOURCE_GROUP: c_int = 46;
 pub(crate) const MCAST_LEAVE_SOURCE_GROUP: c_int = 47;
+pub(crate) const MCAST_MSFILTER: c_int = 48;
 
 /// The control message that [`SO_TIMESTAMPNS`] asks for.
 pub(crate) const SCM_TIMESTAMPNS: c_int = SO_TIMESTAMPNS;

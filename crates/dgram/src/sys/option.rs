@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use libc::{c_int, socklen_t};
 
-use super::check;
+use super::{MCAST_MSFILTER, check};
 use crate::address::Address;
 
 /// Sets a number.
@@ -49,6 +49,19 @@ pub(crate) fn membership(
             set_plain(socket, level, option, &GroupSourceRequest { interface, group, source: source.into() })
         }
     }
+}
+
+/// Whether a socket is a member of a group on an interface: only then it has a filter of sources there. RFC 3678 section 5.2.
+pub(crate) fn is_member(socket: BorrowedFd<'_>, interface: u32, group: IpAddr) -> bool {
+    let level = if group.is_ipv4() { libc::IPPROTO_IP } else { libc::IPPROTO_IPV6 };
+    let mut filter = GroupFilter { interface, group: group.into(), mode: 0, sources: 0, first: Storage([0; 128]) };
+    let mut length = size_of::<GroupFilter>() as socklen_t;
+    let descriptor = socket.as_raw_fd();
+    // SAFETY: the descriptor is open while it is borrowed; the kernel reads the filter and writes at most `length` bytes to it,
+    // numbers and addresses, for which any bytes are valid. Both outlive the call.
+    let result =
+        unsafe { libc::getsockopt(descriptor, level, MCAST_MSFILTER, (&raw mut filter).cast(), &raw mut length) };
+    check(result).is_ok()
 }
 
 /// Drops everything that comes from now on: a filter of the one instruction `return 0`.
@@ -98,6 +111,16 @@ struct GroupSourceRequest {
     interface: u32,
     group: Storage,
     source: Storage,
+}
+
+/// `struct group_filter` of include/uapi/linux/in.h, with room for none of the sources.
+#[repr(C)]
+struct GroupFilter {
+    interface: u32,
+    group: Storage,
+    mode: u32,
+    sources: u32,
+    first: Storage,
 }
 
 /// `struct __kernel_sockaddr_storage`: 128 bytes, aligned like a pointer.

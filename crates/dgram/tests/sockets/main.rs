@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
+mod interfaces;
 mod loopback;
 mod multicast;
 mod network;

@@ -15,6 +15,7 @@ mod rule;
 
 use std::fmt;
 
+pub use crate::netlink::Events;
 pub use address::Neighbour;
 pub use bridge::{BridgeSettings, Snooping};
 pub use interface::{Link, VethEnd};

@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use tokio::runtime::{Builder, Runtime};
 use weir_kernel::capabilities::Capability;
 use weir_kernel::limits;
+use weir_service::links;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Room, Service, Setup};
 use weir_units::Size;
@@ -138,8 +139,9 @@ impl Carrier {
         self.neighbours.ask_silent(&self.workers);
         if self.names.changed() || self.would_open() {
             let settings = self.settings.clone();
-            if let Err(error) = self.replace(&settings) {
-                tracing::error!("open sockets: {error:#} (nothing has changed)");
+            match self.replace(&settings) {
+                Ok(()) => links::look(false),
+                Err(error) => tracing::error!("open sockets: {error:#} (nothing has changed)"),
             }
         }
     }

@@ -56,6 +56,11 @@ impl ListenerSockets {
         self.all().filter_map(|socket| Some(socket.memory().ok()?.receive_queue as usize)).max()
     }
 
+    /// Whether they are to be opened anew, as their interface was made anew.
+    pub(super) fn are_outlived(&self) -> bool {
+        self.all().any(|socket| socket.is_outlived())
+    }
+
     /// As [`key`], of the listener that they are for.
     pub(super) fn key(&self) -> Key<'_> {
         key(&self.settings)

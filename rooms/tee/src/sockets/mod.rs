@@ -89,7 +89,8 @@ impl Sockets {
         let old: HashMap<_, _> =
             previous.iter().flat_map(|previous| &previous.listeners).map(|old| (old.key(), old)).collect();
         for listener in &plan.listeners {
-            listeners.push(match old.get(&listener::key(&listener.settings)) {
+            let old = old.get(&listener::key(&listener.settings)).filter(|old| !old.are_outlived());
+            listeners.push(match old {
                 Some(old) => old.keep(listener, &mut joined, &mut outdated, &mut surplus)?,
                 None => ListenerSockets::open(listener, plan, &mut adopted, previous)?,
             });
@@ -121,9 +122,12 @@ impl Sockets {
         }
     }
 
-    /// Whether another try with the same plan would open any of [`closed`](Self::closed); `from`: where to begin among
-    /// them, for not all of many are tried.
+    /// Whether another try with the same plan would open any of [`closed`](Self::closed), or listeners whose interface was
+    /// made anew; `from`: where to begin among the closed, for not all of many are tried.
     pub fn would_open(&self, plan: &Plan, from: usize) -> bool {
+        if self.listeners.iter().any(ListenerSockets::are_outlived) {
+            return true;
+        }
         let closed: Vec<usize> = self.closed().map(|(index, _)| index).collect();
         let from = from % closed.len().max(1);
         let mut tried = closed[from..].iter().chain(&closed[..from]).take(TRIED);

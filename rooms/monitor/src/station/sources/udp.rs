@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::Result;
-use weir_dgram::{Inbox, Options, Socket};
+use weir_dgram::{Inbox, Membership, Options, Socket};
 
 use super::points::Points;
 use super::{Next, Source};
@@ -28,9 +28,19 @@ pub(super) struct Feed {
 
 impl Feed {
     pub(super) fn bind(number: usize, settings: &Settings, listen: SocketAddr, format: Format) -> Result<Self> {
-        let options = Options { receive_buffer: Some(RECEIVE_BUFFER), count_drops: true, ..Options::default() };
+        let group = listen.ip();
+        let options = Options {
+            reuse_address: group.is_multicast(),
+            receive_buffer: Some(RECEIVE_BUFFER),
+            count_drops: true,
+            ..Options::default()
+        };
+        let socket = Socket::bind(listen, &options)?;
+        if group.is_multicast() {
+            socket.join(&Membership { group, source: None, interface: None })?;
+        }
         Ok(Self {
-            socket: Socket::bind(listen, &options)?,
+            socket,
             inbox: Inbox::new(BATCH, 65_535),
             points: Points::new(number, settings),
             format,
