@@ -127,6 +127,7 @@ impl<R: Room> Service<R> {
             let left = due.saturating_duration_since(Instant::now());
             let event = self.signal.take().map_or_else(|| self.queue.recv_timeout(left), Ok);
             pulse.work();
+            notify::flush();
             if self.end.is_wanted() {
                 return true;
             }
