@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access, getegid, geteuid};
-use weir_kernel::capabilities::{Capability, User, as_user, has, keep_only};
+use weir_kernel::capabilities::{Capability, User, as_user, keep_only};
 use weir_kernel::confinement::{Enforced, confine};
 use weir_kernel::sysctl;
 
@@ -46,16 +46,16 @@ pub fn folder(path: &Path) -> &Path {
 }
 
 /// What is to be said of it, by the log, which starts only then.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reduced {
-    warnings: Vec<String>,
-    details: Vec<String>,
+    warning: Option<String>,
+    details: [Option<String>; 2],
 }
 
 impl Reduced {
     pub(crate) fn log(&self) {
-        self.warnings.iter().for_each(|line| tracing::warn!("{line}"));
-        self.details.iter().for_each(|line| tracing::debug!("{line}"));
+        self.warning.iter().for_each(|line| tracing::warn!("{line}"));
+        self.details.iter().flatten().for_each(|line| tracing::debug!("{line}"));
     }
 }
 
@@ -65,33 +65,31 @@ impl Reduced {
 /// # Errors
 /// There is no such user, or the kernel refuses.
 pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&Path>) -> Result<Reduced> {
-    let mut reduced = Reduced::default();
     let user = match user {
         Some(name) => Some(User::find(name)?),
-        None if !geteuid().is_root() => None,
-        None if has(Capability::CAP_SETUID) && has(Capability::CAP_SETGID) => {
+        None if geteuid().is_root() => {
             let user = owner(&needs.folders).unwrap_or_else(User::nobody);
             // Root of a user namespace that has no other user is an ordinary user outside.
             as_user(&user, || ())?.map(|()| user)
         }
-        None => {
-            let line = "stays root: it has no CAP_SETUID and CAP_SETGID (start it as another user)";
-            reduced.warnings.push(line.into());
-            None
-        }
+        None => None,
     };
     keep_only(&needs.capabilities, user.as_ref()).context("give up privileges")?;
-    reduced.warnings.extend(hindrance(needs, configuration));
-    reduced.details.extend(user.map(|user| format!("runs as user {user}")));
-    if !needs.is_unconfined {
-        reduced.details.extend(match confine(&needs.folders) {
-            Ok(Enforced::Whole) => None,
-            Ok(Enforced::Part) => Some("files are not confined whole: this kernel knows less of Landlock".to_owned()),
-            Ok(Enforced::Nothing) => Some("files are not confined: this kernel has no Landlock (5.13)".to_owned()),
-            Err(error) => Some(error.to_string()),
-        });
-    }
-    Ok(reduced)
+    let whom = match user {
+        Some(user) => Some(format!("runs as user {user}")),
+        None if geteuid().is_root() => {
+            Some("stays root: there is nobody else here, or no CAP_SETUID and CAP_SETGID".into())
+        }
+        None => None,
+    };
+    let confined = if needs.is_unconfined { Ok(Enforced::Whole) } else { confine(&needs.folders) };
+    let confined = match confined {
+        Ok(Enforced::Whole) => None,
+        Ok(Enforced::Part) => Some("files are not confined whole: this kernel knows less of Landlock".into()),
+        Ok(Enforced::Nothing) => Some("files are not confined: this kernel has no Landlock (5.13)".into()),
+        Err(error) => Some(error.to_string()),
+    };
+    Ok(Reduced { warning: hindrance(needs, configuration), details: [whom, confined] })
 }
 
 /// Whom the first of these folders belongs to; `None`: to root, or to nobody yet.

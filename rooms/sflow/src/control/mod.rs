@@ -64,7 +64,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let carrier = prepared.start(&mut service, cells.iter().enumerate().map(tap).collect())?;
     let protection = settings.protect.as_ref().map(|protect| {
         let atlas = Atlas::of(&shards.lookups());
-        let (protection, outlets) = Protection::start(protect.clone(), &settings.api, shards.len(), atlas)?;
+        let (protection, outlets) = Protection::start(protect.clone(), shards.len(), atlas)?;
         shards.protect(outlets);
         anyhow::Ok(Arc::new(Mutex::new(protection)))
     });
