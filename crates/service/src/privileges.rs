@@ -111,7 +111,7 @@ fn hindrance(needs: &Needs, configuration: Option<&Path>) -> Option<String> {
     let user = User::of(geteuid().as_raw(), getegid().as_raw());
     let line = || {
         format!(
-            "user {user} may not open {}, which is opened again: a reload will fail (chown it, or name a user who may: `user`, --user)",
+            "user {user} may not open {}, which is needed while it runs (chown it, or name a user who may: user, --user)",
             paths.join(", ")
         )
     };

@@ -133,7 +133,7 @@ fn a_file_that_its_user_may_not_read_is_named_at_the_start() {
     tee.reload();
     pass(&source, address(LISTEN), &sink, &[b"as before"]);
     let said = tee.said();
-    let line = format!("user 65534:65534 may not open {}, which is opened again", home.file().display());
+    let line = format!("user 65534:65534 may not open {}, which is needed while it runs", home.file().display());
     assert!(said.lines().filter(|said| said.contains(&line)).count() == 1, "{said}");
     assert!(said.contains("ermission denied") && said.contains("nothing has changed"), "{said}");
 
