@@ -18,7 +18,7 @@ pub(super) struct Service {
     /// Serve /metrics, /healthz, /readyz and /ledger here.
     #[arg(long, value_name = "ADDR:PORT", value_parser = address, display_order = LAST)]
     admin: Option<SocketAddr>,
-    /// Become this user once everything is open [default: nobody in place of root, if it may read and write what is needed].
+    /// Become this user once everything is open [default: in place of root the owner of the folder that is written, else nobody].
     #[arg(long, value_name = "NAME", value_parser = user, display_order = LAST + 1)]
     user: Option<String>,
     /// Log more to standard error; twice: everything.

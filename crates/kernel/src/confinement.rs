@@ -1,22 +1,13 @@
-//! Which files the process may open from now on, whoever it is: Landlock (landlock(7), Linux 5.13).
+//! Which files the process may write from now on, whoever it is: Landlock (landlock(7), Linux 5.13).
 //!
 //! What is open stays so; sockets, pipes and what others ask of this process by signals are not touched. A process that is
 //! confined may not look into others (/proc/PID/fd, ptrace(2)), nor start any program.
 
 use std::path::{Path, PathBuf};
 
-use landlock::{ABI, AccessFs, BitFlags, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules};
+use landlock::{ABI, AccessFs, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetStatus, path_beneath_rules};
 
 use crate::Error;
-
-/// What may be opened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Files {
-    /// Read, with all that is below; `None`: whatever the user may. What is not there is left out.
-    pub read: Option<Vec<PathBuf>>,
-    /// Read, written, made, renamed and removed, with all that is below.
-    pub written: Vec<PathBuf>,
-}
 
 /// How much of it this kernel enforces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,22 +20,17 @@ pub enum Enforced {
     Nothing,
 }
 
-/// Confines the calling thread, and those that it starts from now on, for good. Nothing is executed any more.
+/// Confines the calling thread, and those that it starts from now on, for good: files are written, made, renamed and removed below
+/// these folders alone. Nothing is executed any more.
 ///
 /// # Errors
 /// The kernel has Landlock and refuses; then nothing has changed.
-pub fn confine(files: &Files) -> Result<Enforced, Error> {
+pub fn confine(folders: &[PathBuf]) -> Result<Enforced, Error> {
     let refused = |error: landlock::RulesetError| Error::answer("confine to files (Landlock)", error.to_string());
     let write = AccessFs::from_write(RIGHTS);
-    let read = AccessFs::ReadFile | AccessFs::ReadDir;
-    let handled = write | AccessFs::Execute | if files.read.is_some() { read } else { BitFlags::EMPTY };
+    let handled = write | AccessFs::Execute;
     let mut rules = Ruleset::default().handle_access(handled).and_then(Ruleset::create).map_err(refused)?;
-    let all = handled & !BitFlags::from(AccessFs::Execute);
-    rules = rules.add_rules(path_beneath_rules(&files.written, all)).map_err(refused)?;
-    if let Some(paths) = &files.read {
-        rules = rules.add_rules(path_beneath_rules(paths, read)).map_err(refused)?;
-        rules = rules.add_rules(path_beneath_rules(SOURCES.map(Path::new), read)).map_err(refused)?;
-    }
+    rules = rules.add_rules(path_beneath_rules(folders, write)).map_err(refused)?;
     rules = rules.add_rules(path_beneath_rules(SINKS.map(Path::new), AccessFs::WriteFile)).map_err(refused)?;
     let status = rules.restrict_self().map_err(refused)?;
     Ok(match status.ruleset {
@@ -59,6 +45,3 @@ const RIGHTS: ABI = ABI::V3;
 
 /// Devices that take whatever is written, and the terminal.
 const SINKS: [&str; 2] = ["/dev/null", "/dev/tty"];
-
-/// Devices that are read anywhere.
-const SOURCES: [&str; 4] = ["/dev/null", "/dev/random", "/dev/tty", "/dev/urandom"];

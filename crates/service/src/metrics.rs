@@ -3,8 +3,9 @@
 //! Names follow one grammar, `weir_<room>_<noun>_<unit>_total`; labels have few values. A room keeps its counts where it
 //! likes and reads them out when somebody scrapes, so nothing here is on the way of a datagram.
 
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text;
@@ -105,27 +106,39 @@ pub struct Samples<'a> {
 
 /// Which samples a scrape asks for: all, or those whose labels have one of the values that it names.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted(Vec<(String, String)>);
+pub struct Wanted {
+    query: Vec<(String, String)>,
+    /// Labels of the families that were exposed.
+    known: Arc<Mutex<BTreeSet<&'static str>>>,
+}
 
 impl Wanted {
     /// What the query of a request says: `destination=siem&destination=b` for either, `destination=*` for any; another
     /// label must have its value, too. Families without such a label are left out.
     pub fn parse(query: &str) -> Self {
-        Self(form_urlencoded::parse(query.as_bytes()).into_owned().collect())
+        Self { query: form_urlencoded::parse(query.as_bytes()).into_owned().collect(), known: Arc::default() }
+    }
+
+    /// A label that no family has which was exposed, and those that they have.
+    pub(crate) fn unknown(&self) -> Option<(&str, BTreeSet<&'static str>)> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let unknown = self.query.iter().find(|(label, _)| !known.contains(&**label));
+        unknown.map(|(label, _)| (&**label, known.clone()))
     }
 
     /// Whether values of this label are asked for.
     fn names(&self, label: &str) -> bool {
-        self.0.iter().any(|(name, _)| name == label)
+        self.query.iter().any(|(name, _)| name == label)
     }
 
     fn takes_family(&self, family: &Family) -> bool {
-        self.0.iter().all(|(name, _)| family.labels.contains(&&**name))
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).extend(family.labels);
+        self.query.iter().all(|(name, _)| family.labels.contains(&&**name))
     }
 
     fn takes(&self, labels: &Labels<'_>) -> bool {
         labels.names.iter().zip(labels.values).all(|(label, value)| {
-            let mut of_label = self.0.iter().filter(|(name, _)| name == label).peekable();
+            let mut of_label = self.query.iter().filter(|(name, _)| name == label).peekable();
             of_label.peek().is_none() || of_label.any(|(_, wanted)| wanted == value || wanted == "*")
         })
     }

@@ -1,15 +1,17 @@
 //! What the service manager is told (sd_notify(3)): ready, reloading, stopping, a status line, and that all is well.
 //!
 //! Without a service manager (no $NOTIFY_SOCKET) all of it is nothing. Its socket is connected to before privileges are given
-//! up: whom a service becomes may not reach it. Environment variables stay as they are: removing
-//! them is unsound once there are threads, and no program that could misread them is started.
+//! up: the user that a service becomes may not reach it. Nothing waits for a manager that does not read: what it did not take
+//! is sent later. Environment variables stay as they are: removing them is unsound once there are threads, and no program that
+//! could misread them is started.
 
+use std::collections::VecDeque;
 use std::env;
 use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
-use std::sync::OnceLock;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,23 +19,66 @@ use sd_notify::NotifyState;
 
 use crate::pulse::Pulses;
 
-/// Connects to the service manager, if there is one. What cannot be connected now is tried again at each message.
-pub(crate) fn connect() {
-    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return };
-    let bytes = name.as_encoded_bytes();
-    let address = match bytes.split_first() {
+/// The service manager's socket, and what it has not taken yet, the oldest first.
+struct Manager {
+    socket: UnixDatagram,
+    waiting: VecDeque<String>,
+}
+
+/// `None`: there is none.
+static MANAGER: Mutex<Option<Manager>> = Mutex::new(None);
+
+/// Connects to the service manager, if there is one.
+///
+/// # Errors
+/// There is none at $NOTIFY_SOCKET.
+pub(crate) fn connect() -> io::Result<()> {
+    let Some(name) = env::var_os("NOTIFY_SOCKET") else { return Ok(()) };
+    let address = match name.as_encoded_bytes().split_first() {
         Some((b'@', abstracted)) => SocketAddr::from_abstract_name(abstracted),
         _ => SocketAddr::from_pathname(&name),
     };
-    let connected = address.and_then(|address| {
-        let socket = UnixDatagram::unbound()?;
-        socket.connect_addr(&address)?;
-        Ok(socket)
-    });
-    if let Ok(socket) = connected {
-        let _ = MANAGER.set(socket);
+    let socket = UnixDatagram::unbound()?;
+    socket.set_nonblocking(true)?;
+    socket.connect_addr(&address?)?;
+    *lock() = Some(Manager { socket, waiting: VecDeque::new() });
+    Ok(())
+}
+
+/// Sends what waits, as far as the service manager takes it; never waits for it.
+pub(crate) fn flush() {
+    let mut manager = lock();
+    let Some(Manager { socket, waiting }) = manager.as_mut() else { return };
+    while let Some(message) = waiting.front() {
+        match socket.send(message.as_bytes()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+            Err(error) => tracing::warn!("notify the service manager at $NOTIFY_SOCKET: {error}"),
+            Ok(_) => {}
+        }
+        waiting.pop_front();
     }
 }
+
+fn lock() -> MutexGuard<'static, Option<Manager>> {
+    MANAGER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn send(states: &[NotifyState<'_>]) {
+    let message = states.iter().map(|state| format!("{state}\n")).collect();
+    if let Some(manager) = lock().as_mut()
+        // What waits is a sign of life, too.
+        && (manager.waiting.is_empty() || !matches!(states, [NotifyState::Watchdog]))
+    {
+        // Of what nobody reads the latest counts.
+        let surplus = (manager.waiting.len() + 1).saturating_sub(MOST_WAITING);
+        manager.waiting.drain(..surplus);
+        manager.waiting.push_back(message);
+    }
+    flush();
+}
+
+/// Messages that wait at most.
+const MOST_WAITING: usize = 16;
 
 /// The service does its job from now on, also after a reload. `status` is shown by `systemctl status`.
 pub(crate) fn ready(status: &str) {
@@ -116,19 +161,6 @@ impl Drop for Watchdog {
 /// datagrams takes on the slowest machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
-fn send(states: &[NotifyState<'_>]) {
-    let message: String = states.iter().map(|state| format!("{state}\n")).collect();
-    if MANAGER.get().is_some_and(|manager| manager.send(message.as_bytes()).is_ok()) {
-        return;
-    }
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!("notify the service manager at $NOTIFY_SOCKET: {error}");
-    }
-}
-
-/// The service manager's socket; empty: there is none, or it could not be reached.
-static MANAGER: OnceLock<UnixDatagram> = OnceLock::new();
-
 /// A line break would begin another assignment.
 fn in_one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
@@ -136,8 +168,9 @@ fn in_one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{BufRead, BufReader};
     use std::os::unix::net::UnixDatagram;
-    use std::process::Command;
+    use std::process::{Command, Stdio};
     use std::{env, fs};
 
     use super::*;
@@ -177,12 +210,29 @@ mod tests {
     fn play_a_service() {
         match env::var(ROLE).as_deref() {
             Ok("states") => {
+                connect().unwrap();
                 ready("moving\ndatagrams");
                 reloading();
                 ready("reloaded");
                 stopping("draining");
             }
+            Ok("unread") => {
+                connect().unwrap();
+                let waits = || MANAGER.lock().unwrap().as_ref().unwrap().waiting.len();
+                while waits() < MOST_WAITING {
+                    status("not read");
+                }
+                reloading();
+                ready("reloaded");
+                println!("\nfull");
+                let watchdog = Watchdog::start(Pulses::new()).unwrap();
+                while waits() > 0 {
+                    thread::sleep(Duration::from_millis(10));
+                }
+                drop(watchdog);
+            }
             Ok("watched") => {
+                connect().unwrap();
                 let pulses = Pulses::new();
                 let pulse = pulses.pulse("worker 0");
                 let watchdog = Watchdog::start(pulses).unwrap().unwrap();
@@ -213,11 +263,25 @@ mod tests {
         assert_eq!(manager.hear(), "STOPPING=1\nSTATUS=draining\n");
     }
 
+    /// Its queue is full until it reads; the service goes on meanwhile.
+    #[test]
+    fn a_manager_that_does_not_read_holds_up_nothing() {
+        let manager = Manager::new();
+        let mut service = manager.service("unread");
+        service.env("WATCHDOG_USEC", "200000").env_remove("WATCHDOG_PID").stdout(Stdio::piped());
+        let mut service = service.spawn().unwrap();
+        let mut lines = BufReader::new(service.stdout.take().unwrap()).lines();
+        assert!(lines.by_ref().map_while(Result::ok).any(|line| line == "full"));
+        while manager.hear() == "STATUS=not read\n" {}
+        assert_eq!(manager.hear(), "READY=1\nSTATUS=reloaded\n");
+        assert!(service.wait().unwrap().success());
+    }
+
     #[test]
     fn the_watchdog_is_fed_while_work_goes_on_and_not_beyond() {
         let manager = Manager::new();
         let mut service = manager.service("watched");
-        service.env("WATCHDOG_USEC", "200000").stdin(std::process::Stdio::piped());
+        service.env("WATCHDOG_USEC", "200000").stdin(Stdio::piped());
         let mut service = service.spawn().unwrap();
         for _ in 0..4 {
             assert_eq!(manager.hear(), "WATCHDOG=1\n");

@@ -114,6 +114,7 @@ impl<R: Room> Service<R> {
             let left = due.saturating_duration_since(Instant::now());
             let event = self.queue.recv_timeout(left);
             pulse.work();
+            notify::flush();
             if self.end.is_wanted() {
                 return true;
             }

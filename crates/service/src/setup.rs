@@ -1,5 +1,6 @@
 //! A service before it has a second thread: sockets passed by a service manager, the admin address, privileges.
 
+use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -63,6 +64,8 @@ pub struct Setup {
     launch: Launch,
     passed: Passed,
     admin: Option<Admin>,
+    /// Whether the service manager hears.
+    manager: io::Result<()>,
 }
 
 impl Setup {
@@ -71,12 +74,12 @@ impl Setup {
     /// # Errors
     /// One line: what was passed for the admin address is bound to another one, or does not listen.
     pub fn new(launch: Launch) -> Result<Self> {
-        notify::connect();
+        let manager = notify::connect();
         let mut passed = Passed::new(inherited()?);
         let adopt =
             |address| passed.admin(address)?.map(Admin::adopt).transpose().context("take over the admin address");
         let admin = launch.fixed.admin.map(adopt).transpose()?.flatten();
-        Ok(Self { launch, passed, admin })
+        Ok(Self { launch, passed, admin, manager })
     }
 
     /// The sockets that were passed for a listener, by its name or its address; empty: open one.
@@ -95,7 +98,7 @@ impl Setup {
     /// One line: a socket was passed that nobody took, the admin address cannot be had, a privilege cannot be given up, a
     /// thread cannot be started.
     pub fn start<R: Room>(self, needs: impl Into<Needs>) -> Result<Service<R>> {
-        let Self { launch, passed, admin } = self;
+        let Self { launch, passed, admin, manager } = self;
         passed.finish()?;
         let admin = match admin {
             None => launch.fixed.admin.map(Admin::bind).transpose()?,
@@ -106,6 +109,7 @@ impl Setup {
         let reduced = reduce(launch.fixed.user.as_deref(), &needs.into(), launch.file.as_deref())?;
         let service = Service::start(launch, admin)?;
         reduced.log();
+        manager.unwrap_or_else(|error| tracing::warn!("connect to the service manager at $NOTIFY_SOCKET: {error}"));
         Ok(service)
     }
 }

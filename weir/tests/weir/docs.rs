@@ -51,20 +51,26 @@ fn configuration_page_is_up_to_date() {
     assert!(written == page, "docs/configuration.md is out of date: write it with WEIR_WRITE_DOCS=1");
 }
 
-/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir table_of_places` writes it anew.
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir tables_within` writes them anew.
 #[test]
-fn table_of_places_is_up_to_date() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/loss.md");
-    let page = fs::read_to_string(&path).unwrap();
-    let (begin, end) = ("<!-- places: made from the code -->\n\n", "\n<!-- end of places -->");
-    let (before, rest) = page.split_once(begin).unwrap();
-    let (_, after) = rest.split_once(end).unwrap();
-    let made = format!("{before}{begin}{}{end}{after}", weir_loss::places::table());
-    if env::var_os("WEIR_WRITE_DOCS").is_some() {
-        fs::write(&path, &made).unwrap();
+fn tables_within_pages_are_up_to_date() {
+    for (page, table, made) in [
+        ("loss", "places", weir_loss::places::table()),
+        ("deploy", "admin", admin::reference()),
+        ("monitor", "paths", weir_monitor::api::paths()),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/{page}.md"));
+        let text = fs::read_to_string(&path).unwrap();
+        let (begin, end) = (format!("<!-- {table}: made from the code -->\n\n"), format!("\n<!-- end of {table} -->"));
+        let (before, rest) = text.split_once(&begin).unwrap();
+        let (_, after) = rest.split_once(&end).unwrap();
+        let made = format!("{before}{begin}{made}{end}{after}");
+        if env::var_os("WEIR_WRITE_DOCS").is_some() {
+            fs::write(&path, &made).unwrap();
+        }
+        let written = fs::read_to_string(&path).unwrap();
+        assert!(written == made, "{table} of docs/{page}.md is out of date: write it with WEIR_WRITE_DOCS=1");
     }
-    let written = fs::read_to_string(&path).unwrap();
-    assert!(written == made, "the table of docs/loss.md is out of date: write it with WEIR_WRITE_DOCS=1");
 }
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir sflow_pages` writes them anew.

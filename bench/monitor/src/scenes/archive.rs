@@ -129,7 +129,7 @@ fn record(weir: &Path, directory: &Path, rate: f64, bytes: u64) -> Result<Look> 
     fs::create_dir_all(&files)?;
     let config = directory.join("record.toml");
     let text = format!(
-        "directory = \"{}\"\nreceive_buffer = \"64MiB\"\nqueue = \"256MiB\"\n[[listen]]\naddress = \"{FULL}:{PORT}\"\ninterface = \"eth0\"\n",
+        "user = \"root\"\ndirectory = \"{}\"\nreceive_buffer = \"64MiB\"\nqueue = \"256MiB\"\n[[listen]]\naddress = \"{FULL}:{PORT}\"\ninterface = \"eth0\"\n",
         files.display()
     );
     fs::write(&config, text)?;

@@ -1,13 +1,29 @@
-//! The ground of rooms' HTTP: connections that are bounded, a guard against strangers' pages, places for those who wait, and the page.
+//! HTTP, for pages, REST and the admin address.
+//!
+//! ```text
+//! server: one accept loop, connections bounded --> admission: whose web page asks? --> router (a room's table: routes)
+//!                                                    | call: path, query, body, checked by the route
+//!                                                    v
+//!         handlers --> json_response, Problem, Page, frames (a body made while it is read), live (WebSockets, bounded)
+//! ```
 
+mod admission;
+mod call;
 mod frames;
-mod guard;
+mod live;
 mod page;
 mod places;
+mod problem;
+mod routes;
 mod server;
 
+pub use admission::Settings;
+pub(crate) use call::unknown;
+pub use call::{ANY, Call, Kind, Parameter};
 pub use frames::{event, events, frames};
-pub use guard::{Purpose, Refused, Settings};
+pub use live::{End, Said, Socket, Sockets};
 pub use page::{Built, Page, is_wanted};
-pub use places::{Full, Held, Place, Places};
-pub use server::{Ended, Error, Limits, Server, Serving};
+pub use places::{Place, Places};
+pub use problem::{Answer, JSON, Problem, json_response};
+pub use routes::{Later, Route, Verb, index, reference, router};
+pub use server::{Ended, Error, Limits, Peer, Server, Serving};

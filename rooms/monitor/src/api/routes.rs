@@ -2,138 +2,83 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
-use axum::Router;
-use axum::body::Bytes;
-use axum::extract::ws::WebSocketUpgrade;
-use axum::extract::{FromRequestParts, Path, Request};
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::middleware::{Next, from_fn};
-use axum::response::{IntoResponse, Response};
-use axum::routing::any;
-use serde::{Deserialize, Serialize};
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use serde::Deserialize;
 use serde_json::json;
-use weir_program::escape::write_json;
-use weir_service::http::{Held, Purpose, is_wanted};
+use weir_service::http::{
+    ANY, Answer, Call, Kind, Parameter, Problem, Route, index, is_wanted, json_response, reference,
+};
 
-use super::figures::count;
 use super::rows::{Asked, csv, rows};
 use super::{Alarm, Api, NotAcknowledged, live};
 use crate::history::Listed;
 
-/// Why a request is not carried out: `{"error": "..."}`.
-#[derive(Debug)]
-struct Problem {
-    status: StatusCode,
-    message: String,
-}
-
-type Answer = Result<Response, Problem>;
-
-/// A request, admitted.
-struct Call {
-    query: Vec<(String, String)>,
-    request: Request,
-}
-
-pub(super) fn router(api: &Arc<Api>) -> Router {
-    let on = |purpose: Purpose, run: fn(&Arc<Api>, &Call) -> Answer| {
-        let api = api.clone();
-        any(move |request: Request| {
-            let api = api.clone();
-            async move { admitted(&api, purpose, request).and_then(|call| run(&api, &call)).into_response() }
-        })
-    };
-    let follow = {
-        let api = api.clone();
-        any(move |request: Request| {
-            let api = api.clone();
-            async move { follow(api, request).await }
-        })
-    };
-    let history = {
-        let api = api.clone();
-        any(move |request: Request| {
-            let api = api.clone();
-            async move {
-                let call = match admitted(&api, Purpose::Read, request) {
-                    Ok(call) => call,
-                    Err(problem) => return problem.into_response(),
-                };
-                // It may take long: beside the reactor.
-                let working = api.clone();
-                let answer = tokio::task::spawn_blocking(move || history(&working, &call)).await;
-                answer.unwrap_or_else(|_| Err(mistake())).into_response()
-            }
-        })
-    };
-    let file = {
-        let api = api.clone();
-        any(move |Path(name): Path<String>, request: Request| {
-            let api = api.clone();
-            async move {
-                let call = admitted(&api, Purpose::Read, request);
-                call.and_then(|call| page(&api, &name, &call)).into_response()
-            }
-        })
-    };
-    let (lost, shared) = (api.clone(), api.clone());
-    Router::new()
-        .route("/", on(Purpose::Read, index))
-        .route("/page/{file}", file)
-        .route("/live", follow)
-        .route("/channels", on(Purpose::Read, channels))
-        .route("/history", history)
-        .route("/events", on(Purpose::Read, events))
-        .route("/acknowledge", on(Purpose::Change, acknowledge))
-        .route("/ledger", on(Purpose::Read, ledger))
-        .fallback(move |request: Request| {
-            let api = lost.clone();
-            async move {
-                let path = request.uri().path().to_owned();
-                let absent = |_| {
-                    let message = format!("there is no path {path:?}; / lists all");
-                    Err::<Response, _>(Problem { status: StatusCode::NOT_FOUND, message })
-                };
-                admitted(&api, Purpose::Read, request).and_then(absent).into_response()
-            }
-        })
-        .layer(from_fn(move |request: Request, next: Next| {
-            let api = shared.clone();
-            async move {
-                let asked = request.headers().clone();
-                let mut response = next.run(request).await;
-                response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-                api.settings.share(&asked, response.headers_mut());
-                response
-            }
-        }))
-}
-
-/// What there is, for who is no browser.
-const INDEX: &str = "\
-GET /channels                    all channels, with their keys
-GET /history?key=                the past of one; from= and to= in ms since 1970, of the end if negative; columns=; format=csv
-GET /events?since=               events after one
-GET /ledger                      the account
-GET /live                        a WebSocket: docs/monitor.md
-POST /acknowledge?station=&stream=&channel=&by=    alarms of a channel are seen; alarm= the worst that was shown
-";
-
-fn index(api: &Arc<Api>, call: &Call) -> Answer {
-    match is_wanted(call.request.headers()) {
+pub(super) static ROUTES: &[Route<Api>] = &[
+    Route::get("/", "These paths; a browser is shown the page.", |api, call| match is_wanted(&call.parts.headers) {
         true => page(api, "index.html", call),
-        false => Ok(INDEX.into_response()),
-    }
+        false => Ok(index(ROUTES).into_response()),
+    })
+    .media("text/plain"),
+    Route::get("/channels", "All channels, with their keys, how they are, and what there is of them.", channels),
+    Route::long(
+        "/history",
+        "The past of a channel, thinned: least, greatest, first and last of each row, and what is missing.",
+        history,
+    )
+    .query(&[
+        Parameter::whole("key", 0, u32::MAX as i64, None, "the channel, as `/channels` has it").needed(),
+        Parameter::real("from", f64::MIN, f64::MAX, -60_000.0, "from when on, ms since 1970; if negative, of the end"),
+        Parameter::real("to", f64::MIN, f64::MAX, -0.0, "until when, likewise"),
+        Parameter::whole("columns", 1, 100_000, Some(1000), "rows at most"),
+        Parameter::new(
+            "format",
+            Kind::Choice { of: &["json", "csv"], default: None },
+            "how it is told; without it as `Accept` says, JSON unless that is `text/csv`",
+        ),
+    ]),
+    Route::get("/events", "Events, the oldest first.", events).query(&[Parameter::whole(
+        "since",
+        0,
+        ANY,
+        Some(0),
+        "only those after the one of this number",
+    )]),
+    Route::get("/ledger", "The account of what came, and of the page.", ledger),
+    Route::later("/live", "A WebSocket: what the page shows.", |api, call| {
+        let following = api.clone();
+        Box::pin(async move { api.sockets.upgrade(call, move |socket| live::follow(following, socket)).await })
+    }),
+    Route::get("/acknowledge", "Alarms of a channel are seen.", acknowledge).post().query(&[
+        Parameter::text("station", "of the channel").needed(),
+        Parameter::text("stream", "of the channel").needed(),
+        Parameter::text("channel", "its name").needed(),
+        Parameter::text("by", "who has seen them").needed(),
+        Parameter::new(
+            "alarm",
+            Kind::Choice { of: &["very_low", "low", "high", "very_high"], default: None },
+            "the worst that was shown: a worse one stays",
+        ),
+    ]),
+];
+
+/// Files of the page.
+pub(super) static OF_THE_PAGE: &[Route<Api>] =
+    &[Route::get("/page/{file}", "A file of the page.", |api, call| page(api, call.part("file"), call))];
+
+/// The reference of all paths, for `docs/monitor.md`.
+pub fn paths() -> String {
+    reference(ROUTES)
 }
 
 fn page(api: &Api, name: &str, call: &Call) -> Answer {
-    let file = api.page.file(name, call.request.headers());
-    file.ok_or_else(|| Problem { status: StatusCode::NOT_FOUND, message: format!("the page has no file {name:?}") })
+    let file = api.page.file(name, &call.parts.headers);
+    file.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("the page has no file {name:?}")))
 }
 
-fn channels(api: &Arc<Api>, call: &Call) -> Answer {
-    call.check(&[])?;
+fn channels(api: &Arc<Api>, _: &Call) -> Answer {
     let states: HashMap<u32, _> = api.shown.states().into_iter().map(|state| (state.key, state)).collect();
     let told = |listed: &Arc<Listed>| {
         let extent = api.shown.history().extent(listed.key).unwrap_or_default();
@@ -152,53 +97,43 @@ fn channels(api: &Arc<Api>, call: &Call) -> Answer {
     Ok(json_response(StatusCode::OK, &catalog.iter().map(told).collect::<Vec<_>>()))
 }
 
-fn history(api: &Api, call: &Call) -> Answer {
-    call.check(&["key", "from", "to", "columns", "format"])?;
+fn history(api: &Arc<Api>, call: &Call) -> Answer {
     let asked = Asked {
-        key: call.number("key", None, 0.0, f64::from(u32::MAX))? as u32,
-        from: call.number("from", Some(-60_000.0), f64::MIN, f64::MAX)?,
-        to: call.number("to", Some(-0.0), f64::MIN, f64::MAX)?,
-        columns: call.number("columns", Some(1000.0), 1.0, 100_000.0)? as u32,
+        key: call.count("key") as u32,
+        from: call.real("from"),
+        to: call.real("to"),
+        columns: call.count("columns") as u32,
     };
     let catalog = api.shown.history().catalog();
-    let listed = catalog.iter().find(|listed| listed.key == asked.key).ok_or_else(|| Problem {
-        status: StatusCode::NOT_FOUND,
-        message: format!("there is no channel {}; /channels lists those that there are", asked.key),
-    })?;
+    let listed = catalog.iter().find(|listed| listed.key == asked.key);
+    let listed = listed.ok_or_else(|| Problem::absent("channel", asked.key, "/channels"))?;
     let rows = rows(api.shown.history(), listed, &asked);
-    let accepted = call.request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let accepted = call.header(header::ACCEPT).unwrap_or_default();
     let is_table =
         accepted.split(',').any(|media| media.split(';').next().is_some_and(|media| media.trim() == "text/csv"));
     match call.text("format").unwrap_or(if is_table { "csv" } else { "json" }) {
         "csv" => Ok(([(header::CONTENT_TYPE, "text/csv; charset=utf-8")], csv(&rows)).into_response()),
-        "json" => Ok(json_response(StatusCode::OK, &rows)),
-        other => Err(Problem::request(format!("format={other}: is to be json or csv"))),
+        _ => Ok(json_response(StatusCode::OK, &rows)),
     }
 }
 
 fn events(api: &Arc<Api>, call: &Call) -> Answer {
-    call.check(&["since"])?;
     // Numbers of events are counted up from 1.
-    let since = call.number("since", Some(0.0), 0.0, f64::MAX)? as u64;
-    Ok(json_response(StatusCode::OK, &api.shown.events_since(since)))
+    Ok(json_response(StatusCode::OK, &api.shown.events_since(call.count("since") as u64)))
 }
 
 /// Of a page of another server of this feed it comes without what browsers ask leave for: all of it is in the query.
 fn acknowledge(api: &Arc<Api>, call: &Call) -> Answer {
-    call.check(&["station", "stream", "channel", "by", "alarm"])?;
-    let needed = |name: &str| call.text(name).ok_or_else(|| Problem::request(format!("{name}: this path needs it")));
-    let channel = [needed("station")?, needed("stream")?, needed("channel")?];
-    let by = needed("by")?.trim();
+    let [station, stream, channel, by] =
+        ["station", "stream", "channel", "by"].map(|name| call.text(name).unwrap_or_default());
+    let (channel, by) = ([station, stream, channel], by.trim());
     if by.is_empty() || by.len() > LONGEST_NAME || by.chars().any(char::is_control) {
         let range = format!("1 to {LONGEST_NAME} bytes, none of them a control character");
         return Err(Problem::request(format!("by: is to be {range}")));
     }
     let alarm =
         |text: &str| Alarm::deserialize(serde::de::value::StrDeserializer::<serde::de::value::Error>::new(text));
-    let seen = call.text("alarm").map(|text| {
-        let range = "very_low, low, high or very_high";
-        alarm(text).map_err(|_| Problem::request(format!("alarm={text}: is to be {range}")))
-    });
+    let seen = call.text("alarm").map(alarm).transpose().map_err(|error| Problem::request(error.to_string()))?;
     let refused = |why: NotAcknowledged| {
         let (status, message) = match why {
             NotAcknowledged::Unknown => {
@@ -210,113 +145,20 @@ fn acknowledge(api: &Arc<Api>, call: &Call) -> Answer {
                 (StatusCode::CONFLICT, message)
             }
         };
-        Problem { status, message }
+        Problem::new(status, message)
     };
-    let alarm = api.shown.acknowledge(channel, seen.transpose()?, by).map_err(refused)?;
+    let alarm = api.shown.acknowledge(channel, seen, by).map_err(refused)?;
     Ok(json_response(StatusCode::OK, &json!({"acknowledged": alarm, "by": by})))
 }
 
-fn ledger(api: &Arc<Api>, call: &Call) -> Answer {
-    call.check(&[])?;
-    let told = json!({"server": api.shown.ledger(), "page": api.figures.told(api.places.taken(), &api.ended)});
-    Ok(json_response(StatusCode::OK, &told))
-}
-
-/// A WebSocket, if there is a place.
-async fn follow(api: Arc<Api>, request: Request) -> Response {
-    let (mut parts, _) = request.into_parts();
-    if let Err(refused) = api.settings.admit(&parts, false, Purpose::Follow) {
-        return Problem::from(refused).into_response();
+fn ledger(api: &Arc<Api>, _: &Call) -> Answer {
+    let mut page: serde_json::Map<_, _> =
+        api.sockets.figures().into_iter().map(|(name, count)| (name.to_owned(), count.into())).collect();
+    for (name, count) in [("messages", &api.messages), ("bytes", &api.bytes)] {
+        page.insert(name.to_owned(), count.load(Relaxed).into());
     }
-    let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
-    let place = match api.places.take(&held) {
-        Ok(place) => place,
-        Err(full) => {
-            count(&api.figures.refused);
-            let problem = Problem { status: StatusCode::SERVICE_UNAVAILABLE, message: full.to_string() };
-            return problem.into_response();
-        }
-    };
-    match WebSocketUpgrade::from_request_parts(&mut parts, &()).await {
-        Ok(upgrade) => {
-            let upgrade = upgrade.max_message_size(LONGEST_ASK).max_frame_size(LONGEST_ASK);
-            upgrade.on_upgrade(move |socket| live::follow(api, socket, place))
-        }
-        Err(refused) => refused.into_response(),
-    }
-}
-
-fn admitted(api: &Api, purpose: Purpose, request: Request) -> Result<Call, Problem> {
-    let (parts, body) = request.into_parts();
-    api.settings.admit(&parts, false, purpose)?;
-    let (is_taken, taken) = match purpose {
-        Purpose::Change => (parts.method == Method::POST, "POST"),
-        Purpose::Read | Purpose::Follow => (matches!(parts.method, Method::GET | Method::HEAD), "GET"),
-    };
-    if !is_taken {
-        let message = format!("{} is not for this path: it takes {taken}", parts.method);
-        return Err(Problem { status: StatusCode::METHOD_NOT_ALLOWED, message });
-    }
-    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-    Ok(Call { query, request: Request::from_parts(parts, body) })
-}
-
-impl Call {
-    fn text(&self, name: &str) -> Option<&str> {
-        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// A number within bounds, or its default; without one it has to be given.
-    fn number(&self, name: &str, default: Option<f64>, least: f64, most: f64) -> Result<f64, Problem> {
-        let Some(text) = self.text(name) else {
-            return default.ok_or_else(|| Problem::request(format!("{name}: this path needs it")));
-        };
-        let number = text.parse().ok().filter(|number: &f64| (least..=most).contains(number));
-        number.ok_or_else(|| {
-            let range = if most > 1e9 { "a number".to_owned() } else { format!("a number from {least} to {most}") };
-            Problem::request(format!("{name}={text}: is to be {range}"))
-        })
-    }
-
-    /// Refuses parameters that are not known.
-    fn check(&self, known: &[&str]) -> Result<(), Problem> {
-        let Some((name, _)) = self.query.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
-            return Ok(());
-        };
-        let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(Problem::request(format!("unknown parameter {name:?}: this path takes {takes}")))
-    }
-}
-
-impl Problem {
-    fn request(message: String) -> Self {
-        Self { status: StatusCode::BAD_REQUEST, message }
-    }
-}
-
-impl From<weir_service::http::Refused> for Problem {
-    fn from(refused: weir_service::http::Refused) -> Self {
-        Self { status: refused.status, message: refused.message }
-    }
-}
-
-impl IntoResponse for Problem {
-    fn into_response(self) -> Response {
-        json_response(self.status, &json!({"error": self.message}))
-    }
-}
-
-fn mistake() -> Problem {
-    let message = "the request failed by a mistake in this program: its log says more".to_owned();
-    Problem { status: StatusCode::INTERNAL_SERVER_ERROR, message }
-}
-
-fn json_response(status: StatusCode, value: &impl Serialize) -> Response {
-    let mut body = Vec::new();
-    // Writing to memory does not fail, and values of ours have strings for keys.
-    let _ = write_json(&mut body, value);
-    (status, [(header::CONTENT_TYPE, "application/json"), (header::CACHE_CONTROL, "no-store")], Bytes::from(body))
-        .into_response()
+    page.insert("connections_ended_full".to_owned(), api.ended.count().into());
+    Ok(json_response(StatusCode::OK, &json!({"server": api.shown.ledger(), "page": page})))
 }
 
 /// Milliseconds since 1970 of nanoseconds, as browsers count.
@@ -327,6 +169,3 @@ pub(super) fn millis(nanos: i64) -> f64 {
 
 /// Bytes of a name that somebody acknowledges under.
 const LONGEST_NAME: usize = 60;
-
-/// Bytes of what a client says at once: some thousand keys.
-const LONGEST_ASK: usize = 64 * 1024;

@@ -2,12 +2,11 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::sync::watch;
-use weir_service::http::{self, Error, Limits, Places, Serving, Settings};
+use tokio::sync::{Semaphore, watch};
+use weir_service::http::{self, Error, Limits, Serving, Settings, Sockets};
 
-use super::{Api, Figures, News, PLACES, SHARE, Shown, news, page, routes};
+use super::{Api, News, PLACES, Shown, news, page, routes};
 
 /// A server, bound but not yet serving.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ impl Server {
     /// # Errors
     /// If it is taken, forbidden or not of this machine.
     pub fn bind(address: SocketAddr) -> Result<Self, Error> {
-        http::Server::bind("HTTP", address, LIMITS).map(Self)
+        http::Server::bind("HTTP", address, Limits::PAGE).map(Self)
     }
 
     /// The address it is bound to.
@@ -36,21 +35,20 @@ impl Server {
         let peers = shown.peers();
         let page = page::page(&peers);
         settings.origins.extend(peers);
-        self.0.serve("http", move |ended| {
+        let read_only = settings.read_only;
+        self.0.serve("http", settings, move |ended| {
             let api = Arc::new(Api {
                 shown,
-                settings,
+                read_only,
                 page,
-                places: Places::new(PLACES, SHARE, "follow signals"),
+                sockets: Sockets::new(PLACES, "follow signals"),
                 news: watch::Sender::new(News::default()),
-                figures: Figures::default(),
+                messages: Default::default(),
+                bytes: Default::default(),
                 ended,
             });
             tokio::spawn(news::gather(api.clone()));
-            routes::router(&api)
+            http::router(&api, &[routes::ROUTES, routes::OF_THE_PAGE], &Arc::new(Semaphore::new(1)))
         })
     }
 }
-
-/// WebSockets are none of these.
-const LIMITS: Limits = Limits { connections: 256, share: 128, patience: Duration::from_secs(10) };

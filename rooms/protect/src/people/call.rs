@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use axum::http::request::Parts;
 use axum::http::{StatusCode, header};
-use weir_service::http::Held;
+use weir_service::http::{self, Peer};
 
 use super::access::Person;
-use super::problem::Problem;
+use super::problem::{Problem, unknown};
 use super::routes::Route;
 use super::{People, Role};
 
@@ -17,8 +17,7 @@ pub(super) struct Call {
     pub(super) person: Person,
     /// The number in the path.
     pub(super) id: u64,
-    pub(super) query: Vec<(String, String)>,
-    pub(super) held: Held,
+    pub(super) asked: http::Call,
 }
 
 impl People {
@@ -31,12 +30,12 @@ impl People {
         if let Some(person) = asked.and_then(|token| self.tokens().recognise(token)) {
             return Ok(person);
         }
-        let client = request.extensions.get::<Held>().and_then(Held::client);
-        let failed = self.attempts().fail(client.unwrap_or(NOBODY), Instant::now());
+        let client = request.extensions.get::<Peer>().map_or(NOBODY, |peer| network(peer.client));
+        let failed = self.attempts().fail(client, Instant::now());
         if let Some(line) = failed.line {
             tracing::warn!("{line}");
         }
-        Err(Problem::unknown(failed.wait))
+        Err(unknown(failed.wait))
     }
 }
 
@@ -60,27 +59,11 @@ impl Person {
     }
 }
 
-impl Call {
-    pub(super) fn text<'a>(&'a self, name: &'a str) -> Option<&'a str> {
-        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
-    }
-
-    /// A whole number within bounds; `None`: it is not given.
-    pub(super) fn whole(&self, name: &str, least: u64, most: u64) -> Result<Option<u64>, Problem> {
-        let Some(text) = self.text(name) else { return Ok(None) };
-        let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-        let wrong = || Problem::request(format!("{name}={text}: is to be a whole number from {least} to {most}"));
-        number.map(Some).ok_or_else(wrong)
-    }
-
-    /// Refuses parameters that are not known.
-    pub(super) fn check(&self) -> Result<(), Problem> {
-        let known: Vec<&str> = self.route.query.iter().map(|(name, _)| *name).collect();
-        let Some((name, _)) = self.query.iter().find(|(name, _)| !known.contains(&name.as_str())) else {
-            return Ok(());
-        };
-        let takes = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-        Err(Problem::request(format!("unknown parameter {name:?}: this path takes {takes}")))
+/// Whose tries they count to: of IPv6 the network of 64 bits that a host has.
+fn network(client: IpAddr) -> IpAddr {
+    match client {
+        IpAddr::V6(address) => Ipv6Addr::from(u128::from(address) & !u128::from(u64::MAX)).into(),
+        address @ IpAddr::V4(_) => address,
     }
 }
 

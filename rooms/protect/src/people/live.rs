@@ -43,8 +43,8 @@ struct Follower {
 }
 
 pub(super) fn follow(people: &Arc<People>, call: &Call) -> Answer {
-    let attack = call.whole("attack", 0, u64::MAX)?;
-    let place = people.places.take(&call.held)?;
+    let attack = call.asked.whole("attack").and_then(|id| id.try_into().ok());
+    let place = people.places.take()?;
     let mut board = people.shown.board();
     board.mark_changed();
     let (people, person) = (people.clone(), call.person.clone());

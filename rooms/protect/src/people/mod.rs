@@ -1,7 +1,7 @@
 //! People: who may look and act, what they are shown, and whom the room tells by itself.
 //!
 //! ```text
-//! a room's HTTP --> guard against strangers' pages --> access: whose token? --> routes: one table
+//! a room's HTTP, behind its admission --> access: whose token? --> routes: one table
 //!                                                          | attempts: counted, limited     | Shown: board, journal, commands
 //!                                                          v                                v
 //!                                                     401, 429                    JSON, server-sent events, page
@@ -32,7 +32,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use axum::Router;
-use weir_service::http::{Places, Settings as Ground};
+use weir_service::http::Places;
 
 pub use access::{Person, Role, Tokens, TokensError};
 pub use attempts::Refusals;
@@ -51,7 +51,6 @@ pub struct Settings {
 /// What handlers have, and what is counted of them.
 pub struct People {
     shown: Arc<dyn Shown>,
-    ground: Ground,
     tokens: RwLock<Arc<Tokens>>,
     attempts: Mutex<Attempts>,
     /// For those who follow.
@@ -59,14 +58,13 @@ pub struct People {
 }
 
 impl People {
-    /// For people of these tokens, behind the guard of the HTTP that it is mounted into.
-    pub fn new(shown: Arc<dyn Shown>, tokens: Tokens, ground: Ground) -> Self {
+    /// For people of these tokens.
+    pub fn new(shown: Arc<dyn Shown>, tokens: Tokens) -> Self {
         Self {
             shown,
-            ground,
             tokens: RwLock::new(Arc::new(tokens)),
             attempts: Mutex::new(Attempts::new()),
-            places: Places::new(PLACES, PLACES / 2, "follow attacks"),
+            places: Places::new(PLACES, "follow attacks"),
         }
     }
 
@@ -94,5 +92,5 @@ pub fn router(people: &Arc<People>) -> Router {
     routes::router(people)
 }
 
-/// Clients that follow at once; of one address the half, which may be a proxy's.
+/// Clients that follow at once.
 const PLACES: usize = 64;

@@ -8,19 +8,19 @@ use std::time::{Duration, SystemTime};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, Request};
-use axum::http::{HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{Method, StatusCode};
+use axum::response::IntoResponse;
 use axum::routing::any;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::time::timeout;
-use weir_service::http::{Held, Purpose, is_wanted};
+use weir_service::http::{self, ANY, Parameter, is_wanted};
 
 use super::call::Call;
 use super::page::PAGE;
-use super::problem::{Answer, Problem, json_response};
+use super::problem::{Answer, Problem, absent, json_response};
 use super::{People, Role, live, told};
 use crate::config::values::Network;
 use crate::model::Command;
@@ -31,8 +31,7 @@ pub(super) struct Route {
     verb: &'static str,
     pub(super) path: &'static str,
     what: What,
-    /// Parameters, each with what it is for.
-    pub(super) query: &'static [(&'static str, &'static str)],
+    pub(super) query: &'static [Parameter],
     /// An example of the body that it wants.
     body: Option<&'static str>,
     about: &'static str,
@@ -65,7 +64,7 @@ const fn post(path: &'static str, what: What, about: &'static str) -> Route {
 }
 
 impl Route {
-    const fn query(self, query: &'static [(&'static str, &'static str)]) -> Self {
+    const fn query(self, query: &'static [Parameter]) -> Self {
         Self { query, ..self }
     }
 
@@ -94,25 +93,25 @@ impl Route {
 static ROUTES: &[Route] = &[
     get("/protect/state", What::State, "Mode, stop, speaker, caps and what they are used by, counts since the start."),
     get("/protect/attacks", What::Attacks, "Attacks that are not over, the newest first, each in a row.")
-        .query(&[("most", "how many at most, 1 to 10000; 1000 unless told")]),
+        .query(&[Parameter::whole("most", 1, 10_000, Some(1000), "how many at most")]),
     get(
         "/protect/attacks/{id}",
         What::Attack,
         "All that is known of one: evidence, rules, doubts, routes and what the speaker says of them, harm, refusal.",
     ),
     get("/protect/history", What::History, "Those that are over, likewise.")
-        .query(&[("most", "how many at most, 1 to 10000; 100 unless told")]),
+        .query(&[Parameter::whole("most", 1, 10_000, Some(100), "how many at most")]),
     get("/protect/groups", What::Groups, "What is protected: networks, mode, thresholds in force."),
     get("/protect/journal", What::Journal, "Who did what when, the newest first.").query(&[
-        ("before", "only entries older than the one of this number"),
-        ("most", "how many at most, 1 to 1000; 100 unless told"),
+        Parameter::whole("before", 0, ANY, None, "only entries older than the one of this number"),
+        Parameter::whole("most", 1, 1000, Some(100), "how many at most"),
     ]),
     get(
         "/protect/live",
         What::Live,
         "Server-sent events: `board` whenever something changes, and each second: `state`, the first 200 `attacks`, who `you` are.",
     )
-    .query(&[("attack", "number of an attack of which all is told")]),
+    .query(&[Parameter::whole("attack", 0, ANY, None, "number of an attack of which all is told")]),
     post("/protect/attacks/{id}/approve", What::Approve, "Announces what is pending, or was refused for its harm."),
     post("/protect/attacks/{id}/withdraw", What::Withdraw, "Withdraws its routes; nothing more is done until it is over."),
     post("/protect/attacks/{id}/extend", What::Extend, "Lets its routes live for so many seconds from now on.")
@@ -130,19 +129,15 @@ static ROUTES: &[Route] = &[
 
 pub(super) fn router(people: &Arc<People>) -> Router {
     let shell = |name: Option<&'static str>| {
-        let people = people.clone();
-        any(move |file: Option<Path<String>>, request: Request| {
-            let people = people.clone();
-            async move {
-                let name = name.map(str::to_owned).or(file.map(|Path(file)| file)).unwrap_or_default();
-                answered(shown(&people, &name, request))
-            }
+        any(async move |file: Option<Path<String>>, request: Request| {
+            let name = name.map(str::to_owned).or(file.map(|Path(file)| file)).unwrap_or_default();
+            shown(&name, request).unwrap_or_else(IntoResponse::into_response)
         })
     };
     let people = people.clone();
     let asked = any(move |request: Request| {
         let people = people.clone();
-        async move { answered(carry_out(&people, request).await) }
+        async move { carry_out(&people, request).await.unwrap_or_else(IntoResponse::into_response) }
     });
     Router::new()
         .route("/protect", shell(Some("index.html")))
@@ -151,16 +146,9 @@ pub(super) fn router(people: &Arc<People>) -> Router {
         .route("/protect/{*rest}", asked)
 }
 
-fn answered(answer: Answer) -> Response {
-    let mut response = answer.unwrap_or_else(IntoResponse::into_response);
-    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    response
-}
-
 /// A file of the page; who shows none gets the index in place of it.
-fn shown(people: &People, name: &str, request: Request) -> Answer {
+fn shown(name: &str, request: Request) -> Answer {
     let (parts, _) = request.into_parts();
-    people.ground.admit(&parts, false, Purpose::Read)?;
     if !matches!(parts.method, Method::GET | Method::HEAD) {
         return Err(Problem::method(parts.method.as_str(), "GET, HEAD"));
     }
@@ -182,16 +170,11 @@ fn index() -> String {
 
 async fn carry_out(people: &Arc<People>, request: Request) -> Answer {
     let (parts, body) = request.into_parts();
-    let changes = !matches!(parts.method, Method::GET | Method::HEAD);
-    people.ground.admit(&parts, false, if changes { Purpose::Change } else { Purpose::Read })?;
     // Whoever is not known learns nothing, not even what there is.
     let person = people.recognise(&parts)?;
     let (route, id) = routed(&parts.method, parts.uri.path())?;
     person.may(route.needs())?;
-    let query = form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()).into_owned().collect();
-    let held = parts.extensions.get::<Held>().cloned().unwrap_or_default();
-    let call = Call { route, person, id, query, held };
-    call.check()?;
+    let call = Call { route, person, id, asked: http::Call::checked(parts, route.query, false)? };
     match route.what {
         What::Live => live::follow(people, &call),
         _ if route.needs() == Role::Act => act(people, &call, body).await,
@@ -219,22 +202,20 @@ fn routed(method: &Method, path: &str) -> Result<(&'static Route, u64), Problem>
 
 fn look(people: &People, call: &Call) -> Answer {
     let board = people.shown.board().borrow().clone();
-    let most = |most: u64, default: u64| -> Result<usize, Problem> {
-        Ok(usize::try_from(call.whole("most", 1, most)?.unwrap_or(default)).unwrap_or(usize::MAX))
-    };
+    let most = call.asked.count("most");
     Ok(match call.route.what {
         What::State => json_response(StatusCode::OK, &told::state(&board, SystemTime::now())),
-        What::Attacks => json_response(StatusCode::OK, &told::rows(&board.attacks, most(10_000, 1000)?)),
-        What::History => json_response(StatusCode::OK, &told::rows(&board.history, most(10_000, 100)?)),
+        What::Attacks => json_response(StatusCode::OK, &told::rows(&board.attacks, most)),
+        What::History => json_response(StatusCode::OK, &told::rows(&board.history, most)),
         What::Groups => json_response(StatusCode::OK, &told::groups(&board)),
         What::Journal => {
-            let before = call.whole("before", 0, u64::MAX)?;
-            let entries = people.shown.journal(before, most(1000, 100)?);
+            let before = call.asked.whole("before").and_then(|number| number.try_into().ok());
+            let entries = people.shown.journal(before, most);
             let broken = |why: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why);
             json_response(StatusCode::OK, &entries.map_err(broken)?)
         }
         _ => {
-            let attack = told::attack(&board, call.id).ok_or_else(|| Problem::absent(call.id))?;
+            let attack = told::attack(&board, call.id).ok_or_else(|| absent(call.id))?;
             json_response(StatusCode::OK, &told::whole(attack))
         }
     })
@@ -313,7 +294,7 @@ pub fn page() -> String {
     let mut page = String::from("| | needs | |\n|---|---|---|\n");
     for route in ROUTES {
         let needs = if route.needs() == Role::Act { "act" } else { "read" };
-        let query: String = route.query.iter().map(|(name, about)| format!(" `{name}`: {about}.")).collect();
+        let query: String = route.query.iter().map(|parameter| format!(" {parameter}.")).collect();
         let body = route.body.map(|body| format!(" Body: `{body}`.")).unwrap_or_default();
         // Writing to a string does not fail.
         let _ = writeln!(page, "| `{} {}` | {needs} | {}{query}{body} |", route.verb, route.path, route.about);

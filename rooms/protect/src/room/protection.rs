@@ -7,7 +7,6 @@ use axum::Router;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::watch;
-use weir_service::http;
 use weir_service::metrics::Samples;
 
 use super::run::Listener;
@@ -53,17 +52,12 @@ impl Protection {
     ///
     /// # Errors
     /// One line: a file of tokens or the journal cannot be read, no thread is to be had.
-    pub fn start(
-        settings: Arc<Settings>,
-        ground: &http::Settings,
-        shards: usize,
-        atlas: Option<Box<dyn Atlas>>,
-    ) -> Result<(Self, Vec<Outlet>)> {
+    pub fn start(settings: Arc<Settings>, shards: usize, atlas: Option<Box<dyn Atlas>>) -> Result<(Self, Vec<Outlet>)> {
         let tokens = settings.access.as_ref().map(|access| Tokens::read(&access.tokens)).transpose()?;
         let hooks = Arc::new(Hooks::start(&receivers(&settings)?).context("start the hooks")?);
         let Started { room, outlets } = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
         let shown: Arc<dyn Shown> = Arc::new(room.commands().clone());
-        let people = tokens.map(|tokens| Arc::new(People::new(shown, tokens, ground.clone())));
+        let people = tokens.map(|tokens| Arc::new(People::new(shown, tokens)));
         Ok((Self { room, people, hooks, settings }, outlets))
     }
 

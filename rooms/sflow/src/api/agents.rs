@@ -25,7 +25,7 @@ pub(super) fn ready(api: &Arc<Api>, _: &Call) -> Answer {
 
 pub(super) fn analyzer(api: &Arc<Api>, _: &Call) -> Answer {
     let mut figures = api.analysis.analyzer();
-    figures.extend(api.ended.figures());
+    figures.insert("connections_ended_full".to_owned(), api.ended.count().into());
     Ok(json_response(StatusCode::OK, &figures))
 }
 

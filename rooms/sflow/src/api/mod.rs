@@ -1,7 +1,7 @@
 //! The REST API: sFlow-RT's documented paths for what both have, with intervals and staleness added to the answers.
 //!
 //! ```text
-//! server: connections, bounded --> guard: whose web page asks? --> route (one table: routes)
+//! service::http: connections, admission --> route (one table: routes)
 //!                                                                    | call: path, query, body, checked by the route
 //!                                                                    v
 //!                       handlers: agents, metrics, flows, events, settings, prometheus ---> Analysis
@@ -35,11 +35,10 @@ mod tests;
 
 use std::sync::Arc;
 
-use axum::Router;
-use axum::http::request::Parts;
 use tokio::sync::Semaphore;
+pub(crate) use weir_service::http::Call;
 pub use weir_service::http::Settings;
-use weir_service::http::{Ended, Places, Purpose};
+use weir_service::http::{Ended, Places};
 
 pub use analysis::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
@@ -50,7 +49,7 @@ pub use server::{Error, Server, Serving};
 pub use topology::{Link, Node, Port, Topology};
 
 pub(crate) use body::pages;
-pub(crate) use call::{Call, named};
+pub(crate) use call::named;
 pub(crate) use flows::mode;
 pub(crate) use live::is_question;
 pub(crate) use metrics::names_of;
@@ -64,9 +63,6 @@ use streams::Shared;
 /// What handlers have.
 pub(crate) struct Api {
     pub(crate) analysis: Arc<dyn Analysis>,
-    pub(crate) settings: Settings,
-    /// Whether all requests count as come to loopback; else their connections tell.
-    pub(crate) loopback: bool,
     pub(crate) places: Places,
     pub(crate) flow_streams: Places,
     pub(crate) latest: Shared,
@@ -80,30 +76,23 @@ pub(crate) struct Api {
     /// Whether there is a page of floods beside, at `/protect`.
     pub(crate) protects: bool,
     /// Connections that were ended for others.
-    pub(crate) ended: Arc<Ended>,
+    pub(crate) ended: Ended,
 }
 
 impl Api {
-    pub(crate) fn new(analysis: Arc<dyn Analysis>, settings: Settings, loopback: bool) -> Self {
+    pub(crate) fn new(analysis: Arc<dyn Analysis>) -> Self {
         Self {
             analysis,
-            settings,
-            loopback,
-            places: Places::new(PLACES, PLACES / SHARE, "wait or follow a stream"),
-            flow_streams: Places::new(FLOW_STREAMS, FLOW_STREAMS / SHARE, "follow flows"),
+            places: Places::new(PLACES, "wait or follow a stream"),
+            flow_streams: Places::new(FLOW_STREAMS, "follow flows"),
             latest: Shared::default(),
             turn: Arc::new(Semaphore::new(1)),
             scraped: Scraped::new("prometheus/", IDLE),
             tried: Scraped::new("page/", LOOKED_AWAY),
             live: live::Live::default(),
             protects: false,
-            ended: Arc::default(),
+            ended: Ended::default(),
         }
-    }
-
-    /// Refuses what a stranger's page can make a browser send.
-    pub(crate) fn admit(&self, request: &Parts, purpose: Purpose) -> Result<(), Problem> {
-        Ok(self.settings.admit(request, self.loopback, purpose)?)
     }
 
     /// Whose turn it is to do long work.
@@ -132,15 +121,5 @@ pub(crate) const PLACES: usize = 256;
 /// Clients that follow flows at once: each has a frame of its own in memory.
 pub(crate) const FLOW_STREAMS: usize = 64;
 
-/// One address has this part of the places.
-pub(crate) const SHARE: usize = 4;
-
 /// Time after which a flow definition ends that a page has turned away from.
 const LOOKED_AWAY: std::time::Duration = std::time::Duration::from_secs(30);
-
-/// The router of an analyser, for a server of loopback addresses alone or of others. [`Server::serve`] makes one of its own; an own
-/// server has to bound connections, and to end flow definitions that nobody scrapes any more
-/// ([`crate::prometheus::IDLE`]).
-pub fn router(analysis: Arc<dyn Analysis>, settings: Settings, loopback: bool) -> Router {
-    routes::router(Arc::new(Api::new(analysis, settings, loopback)))
-}

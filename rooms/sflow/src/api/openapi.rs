@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::call::{ANY, Kind, Parameter};
+use weir_service::http::{ANY, Kind, Parameter};
+
 use super::problem::{Answer, JSON, json_response};
 use super::routes::{PARTS, ROUTES, Route};
 use super::{Api, Call};
@@ -47,7 +48,7 @@ fn operation(route: &Route) -> Value {
     parameters.extend(route.query.iter().map(|parameter| {
         json!({"name": parameter.name, "in": "query", "description": parameter.about, "schema": schema(parameter)})
     }));
-    if route.conditions {
+    if route.further {
         parameters.push(json!({
             "name": "conditions",
             "in": "query",
@@ -98,7 +99,7 @@ fn schema(parameter: &Parameter) -> Value {
     match parameter.kind {
         Kind::Text => json!({"type": "string"}),
         Kind::Flag => json!({"type": "boolean"}),
-        Kind::Choice { of } => json!({"type": "string", "enum": of, "default": of.first()}),
+        Kind::Choice { of, default } => json!({"type": "string", "enum": of, "default": default}),
         Kind::Whole { least, most, default } => {
             let mut schema = json!({"type": "integer", "minimum": least});
             if let Some(default) = default {

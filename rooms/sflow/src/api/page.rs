@@ -19,7 +19,7 @@ pub(super) fn file(_: &Arc<Api>, call: &Call) -> Answer {
 }
 
 fn serve(name: &str, call: &Call) -> Answer {
-    let file = PAGE.file(name, &call.headers);
+    let file = PAGE.file(name, &call.parts.headers);
     file.ok_or_else(|| Problem::new(StatusCode::NOT_FOUND, format!("the page has no file {name:?}")))
 }
 

@@ -7,10 +7,10 @@ use weir_program::config::did_you_mean;
 use weir_wire::sflow::DataSource;
 
 use super::analysis::{Agents, Analysis, Measured};
-use super::call::Call;
 use super::problem::Problem;
 use crate::counters::Metric;
 use crate::thresholds::{Fact, Filter};
+use weir_service::http::Call;
 
 /// The agents of the path: `ALL`, `TOPOLOGY`, or addresses and host names between commas or semicolons. An address may be
 /// of no agent (yet); a name must be of one.
@@ -72,7 +72,7 @@ pub(super) const MOST: usize = 64;
 
 /// The conditions on metrics that a query has: all its parameters but those of its route.
 pub(crate) fn conditions(call: &Call) -> Result<Filter, Problem> {
-    let is_parameter = |name: &str| call.route.query.iter().any(|parameter| parameter.name == name);
+    let is_parameter = |name: &str| call.parameters.iter().any(|parameter| parameter.name == name);
     let given = call.query.iter().filter(|(name, _)| !is_parameter(name)).map(|(name, value)| (&**name, &**value));
     let conditions = Filter::new(given);
     conditions.check(&[]).map_err(|why| Problem::request(format!("condition: {why}")))?;

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use axum::Router;
 use tokio::time::interval;
@@ -10,7 +10,7 @@ use weir_service::http;
 pub(super) use weir_service::http::Limits;
 pub use weir_service::http::{Error, Serving};
 
-use super::{Analysis, Api, PLACES, SHARE, Settings, routes};
+use super::{Analysis, Api, PLACES, Settings, routes};
 use crate::prometheus::IDLE;
 
 /// A server, bound but not yet serving.
@@ -54,11 +54,11 @@ impl Server {
         settings: Settings,
         protect: Option<Router>,
     ) -> Result<Serving, Error> {
-        self.0.serve("rest", move |ended| {
-            let api = Api { ended, protects: protect.is_some(), ..Api::new(analysis, settings, false) };
+        self.0.serve("rest", settings, move |ended| {
+            let api = Api { ended, protects: protect.is_some(), ..Api::new(analysis) };
             let api = Arc::new(api);
             tokio::spawn(end_idle(api.clone()));
-            routes::router(api).merge(protect.unwrap_or_default())
+            routes::router(&api).merge(protect.unwrap_or_default())
         })
     }
 }
@@ -75,4 +75,4 @@ async fn end_idle(api: Arc<Api>) {
 }
 
 /// All who wait, and as many who do not.
-const LIMITS: Limits = Limits { connections: 2 * PLACES, share: 2 * PLACES / SHARE, patience: Duration::from_secs(10) };
+const LIMITS: Limits = Limits { connections: 2 * PLACES, ..Limits::PAGE };

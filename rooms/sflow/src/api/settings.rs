@@ -47,7 +47,7 @@ pub(super) fn flow(api: &Arc<Api>, call: &Call) -> Answer {
 }
 
 pub(super) fn put_flow(api: &Arc<Api>, call: &Call) -> Answer {
-    let name = call.new_name()?;
+    let name = named(call.part("name")).map_err(Problem::request)?;
     // What it means the analyser knows; where it is no JSON, the place is told.
     let mut definition: Map<String, Value> = call.json()?;
     definition.remove(NOTES);
@@ -87,7 +87,7 @@ pub(super) fn put_threshold(api: &Arc<Api>, call: &Call) -> Answer {
         Some(_) => serde_json::from_value(body.into()).map_err(|error| Problem::request(format!("body: {error}")))?,
     };
     let notes: Vec<String> = api.analysis.missing(&threshold).into_iter().collect();
-    api.analysis.put_threshold(call.new_name()?, threshold)?;
+    api.analysis.put_threshold(named(call.part("name")).map_err(Problem::request)?, threshold)?;
     done_with(&notes)
 }
 
@@ -110,7 +110,7 @@ pub(super) fn put_groups(api: &Arc<Api>, call: &Call) -> Answer {
     }
     let nets = |list: Vec<Network>| list.into_iter().map(|Network(network)| network).collect();
     let groups = groups.into_iter().map(|(group, list)| (group, nets(list))).collect();
-    api.analysis.put_groups(call.new_name()?, groups)?;
+    api.analysis.put_groups(named(call.part("name")).map_err(Problem::request)?, groups)?;
     done()
 }
 

@@ -2,8 +2,6 @@
 //! connection has room for it: whoever reads slowly gets fewer, not older ones.
 
 use std::collections::VecDeque;
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
-use weir_service::http::{Place, event as frame, events as stream, frames};
+use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
 use super::analysis::{ActiveFlows, Agents};
 use super::flows::query;
@@ -20,8 +18,6 @@ use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
 use crate::events::{Event, Log, Numbered};
-
-pub(super) type Later = Pin<Box<dyn Future<Output = Answer> + Send>>;
 
 /// Events after `eventID`, newest first; where there is none, the call waits for `timeout`.
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
@@ -52,7 +48,7 @@ async fn poll<T: Numbered + Serialize>(
     // As clients of sFlow-RT begin: with -1.
     let number = call.whole(after).and_then(|number| number.try_into().ok()).unwrap_or(0);
     let patience = call.seconds("timeout");
-    let _place = if patience.is_zero() { None } else { Some(api.places.take(&call.held)?) };
+    let _place = if patience.is_zero() { None } else { Some(api.places.take()?) };
     let records = log.wait(number, call.count(most), patience, wanted).await;
     let records: Vec<&T> = records.iter().map(|record| &**record).collect();
     Ok(json_response(StatusCode::OK, &records))
@@ -61,9 +57,9 @@ async fn poll<T: Numbered + Serialize>(
 /// Each event as it happens; `Last-Event-ID` goes on after one, without it the stream begins now.
 pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
-        let place = api.places.take(&call.held)?;
+        let place = api.places.take()?;
         let wanted = call.text("thresholdID").map(str::to_owned);
-        let last = call.headers.get("last-event-id").and_then(|id| id.to_str().ok()).and_then(|id| id.parse().ok());
+        let last = call.header("last-event-id").and_then(|id| id.parse().ok());
         let after = last.or(call.whole("eventID").map(|id| id.try_into().unwrap_or(0)));
         // Before the answer begins: once a client has its head, no event is missed.
         let newest = api.analysis.events().newest();
@@ -115,7 +111,7 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
         if !api.analysis.flows().contains_key(&name) {
             return Err(Problem::absent("flow definition", &name, "/flow/json"));
         }
-        let place = api.flow_streams.take(&call.held)?;
+        let place = api.flow_streams.take()?;
         let mut ticks = interval(call.seconds("interval"));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let question = Question { name, agents, query: query(&call) };

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Error, Result, anyhow};
 use weir_protect::room::Protection;
-use weir_service::privileges::Needs;
+use weir_service::privileges::{Needs, folder};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
@@ -64,7 +64,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     let carrier = prepared.start(&service, cells.iter().enumerate().map(tap).collect())?;
     let protection = settings.protect.as_ref().map(|protect| {
         let atlas = Atlas::of(&shards.lookups());
-        let (protection, outlets) = Protection::start(protect.clone(), &settings.api, shards.len(), atlas)?;
+        let (protection, outlets) = Protection::start(protect.clone(), shards.len(), atlas)?;
         shards.protect(outlets);
         anyhow::Ok(Arc::new(Mutex::new(protection)))
     });
@@ -85,13 +85,12 @@ fn needs(settings: &Settings, prepared: &Prepared) -> Needs {
     let protect = settings.protect.as_deref();
     let names = settings.country.iter().chain(&settings.asn).cloned();
     let secrets = protect.into_iter().flat_map(weir_protect::settings::Settings::secrets);
-    let journal = protect.and_then(|protect| protect.journal.clone());
+    let written = [settings.state.as_deref(), protect.and_then(|protect| protect.journal.as_deref())];
     Needs {
         capabilities: prepared.privileges(),
         reads: names.chain(secrets).collect(),
-        writes: settings.state.iter().cloned().chain(journal).collect(),
+        folders: written.into_iter().flatten().map(|path| folder(path).to_owned()).collect(),
         is_unconfined: protect.is_some_and(|protect| protect.hooks.command.is_some()),
-        ..Needs::default()
     }
 }
 

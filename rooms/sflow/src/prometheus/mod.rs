@@ -129,7 +129,7 @@ fn labels(keys: &str, given: &str) -> Result<Vec<String>, Problem> {
 }
 
 fn accepted(call: &Call) -> Format {
-    Format::accepted(call.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok()))
+    Format::accepted(call.header(header::ACCEPT))
 }
 
 fn end(format: Format) -> &'static [u8] {

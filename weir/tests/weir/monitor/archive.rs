@@ -83,7 +83,8 @@ impl Sender {
 
 #[track_caller]
 fn record(machine: &Machine, directory: &Path) -> Started {
-    let mut command = weir(&["monitor", "record", "--json", "--listen", LISTEN, "--leave", "0", "--dir"]);
+    let mut command =
+        weir(&["monitor", "record", "--json", "--user", "root", "--listen", LISTEN, "--leave", "0", "--dir"]);
     command.arg(directory);
     machine.run(|| Started::ready(command))
 }

@@ -25,7 +25,8 @@ fn a_station_comes_and_goes_and_nothing_grows_or_lacks() {
     .unwrap();
     let server = weir(&["monitor", "serve", "--config", config.to_str().unwrap()]);
     let mut server = machine.run(|| Started::ready(server));
-    let mut record = weir(&["monitor", "record", "--json", "--listen", "127.0.0.1:5112", "--leave", "0", "--dir"]);
+    let mut record =
+        weir(&["monitor", "record", "--json", "--user", "root", "--listen", "127.0.0.1:5112", "--leave", "0", "--dir"]);
     record.arg(dir.path());
     let recorder = machine.run(|| Started::ready(record));
 

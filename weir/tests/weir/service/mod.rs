@@ -1,5 +1,6 @@
 //! What a service owes its surroundings: the service manager, scrapers, whoever reads its log or looks at its screen.
 
+mod http;
 mod manager;
 mod observers;
 mod privileges;
@@ -11,7 +12,7 @@ use std::process::Command;
 
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_testbed::{PATIENCE, Started, http, network};
+use weir_testbed::{PATIENCE, Started, http as client, network};
 
 use crate::weir;
 
@@ -65,7 +66,7 @@ impl Machine {
 
     /// Head and body of what a service with the address [`ADMIN`] answers.
     pub(super) fn get(&self, path: &str) -> (String, String) {
-        let answer = self.run(|| http::get(ADMIN, path));
+        let answer = self.run(|| client::get(ADMIN, path));
         (answer.head, answer.body)
     }
 

@@ -18,14 +18,13 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use axum::extract::ws::{CloseFrame, Message as Frame, Utf8Bytes, WebSocket, close_code};
+use axum::extract::ws::Message as Frame;
 use serde_json::{Value, json};
 use tokio::task::yield_now;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
-use weir_service::http::Place;
+use tokio::time::{Instant, sleep_until};
+use weir_service::http::{End, Said, Socket};
 use weir_wire::signal::{Clock, Flags, Header, Kind};
 
-use super::figures::count;
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
 use super::{Acknowledged, Api, Event, News, State};
@@ -40,8 +39,7 @@ pub(crate) fn is_question(text: &str) -> bool {
 }
 
 /// One client, until it goes.
-pub(super) async fn follow(api: Arc<Api>, socket: WebSocket, _place: Place) {
-    count(&api.figures.clients);
+pub(super) async fn follow(api: Arc<Api>, socket: Socket) {
     let mut client = Client {
         socket,
         ask: None,
@@ -54,32 +52,8 @@ pub(super) async fn follow(api: Arc<Api>, socket: WebSocket, _place: Place) {
         next: 0,
         api,
     };
-    let ended = client.serve().await;
-    let figures = &client.api.figures;
-    let reason = match ended {
-        End::Gone => return,
-        End::Stuck => return count(&figures.stuck),
-        End::Silent => {
-            count(&figures.silent);
-            (close_code::AWAY, "nothing was heard of you".to_owned())
-        }
-        End::Mistaken(error) => {
-            count(&figures.mistaken);
-            (close_code::POLICY, format!("this cannot be understood: {error}"))
-        }
-    };
-    // A reason has at most 123 bytes.
-    let (code, text) = (reason.0, &reason.1[..reason.1.floor_char_boundary(120)]);
-    let close = Frame::Close(Some(CloseFrame { code, reason: Utf8Bytes::from(text) }));
-    let _ = timeout(PATIENCE, client.socket.send(close)).await;
-}
-
-/// Why it ends.
-enum End {
-    Gone,
-    Stuck,
-    Silent,
-    Mistaken(String),
+    let end = client.serve().await;
+    client.socket.end(end).await;
 }
 
 /// What is to be sent.
@@ -94,7 +68,7 @@ enum Work {
 
 struct Client {
     api: Arc<Api>,
-    socket: WebSocket,
+    socket: Socket,
     ask: Option<Ask>,
     feeds: Vec<Feed>,
     /// Channels as they were told.
@@ -119,14 +93,11 @@ impl Client {
     async fn converse(&mut self) -> Result<std::convert::Infallible, End> {
         let mut batches = self.api.shown.history().batches();
         let mut news = self.api.news.subscribe();
-        let mut seconds = interval(Duration::from_secs(1));
-        seconds.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut heard = Instant::now();
         // The next message of samples may go then.
-        let mut due = heard;
+        let mut due = Instant::now();
         let mut work = Work::None;
         let peers = self.api.shown.peers();
-        let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.settings.read_only);
+        let (version, read_only) = (env!("CARGO_PKG_VERSION"), self.api.read_only);
         self.tell(json!({"hello": {"version": version, "peers": peers, "read_only": read_only}})).await?;
         self.tell_channels().await?;
         let known = self.api.news.borrow().clone();
@@ -134,32 +105,20 @@ impl Client {
         loop {
             tokio::select! {
                 biased;
-                frame = self.socket.recv() => {
-                    heard = Instant::now();
-                    match frame {
-                        Some(Ok(Frame::Text(text))) => {
-                            let ask = serde_json::from_str(&text).map_err(|error| End::Mistaken(error.to_string()))?;
-                            self.begin(ask).await?;
-                            work = Work::Now;
-                        }
-                        Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => {}
-                        Some(Ok(Frame::Binary(_))) => return Err(End::Mistaken("it is binary".to_owned())),
-                        Some(Err(error)) if is_garbage(&error) => return Err(End::Mistaken(error.to_string())),
-                        Some(Ok(Frame::Close(_)) | Err(_)) | None => return Err(End::Gone),
-                    }
-                }
-                _ = seconds.tick() => {
-                    if heard.elapsed() > SILENCE {
-                        return Err(End::Silent);
-                    }
-                    // A browser answers by itself.
-                    self.send(Frame::Ping(Default::default())).await?;
-                    if self.tell_channels().await? {
+                said = self.socket.next() => match said? {
+                    Said::Text(text) => {
+                        let ask = serde_json::from_str(&text).map_err(|error| End::Mistaken(error.to_string()))?;
+                        self.begin(ask).await?;
                         work = Work::Now;
                     }
-                    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-                    self.tell(json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
-                }
+                    Said::Second => {
+                        if self.tell_channels().await? {
+                            work = Work::Now;
+                        }
+                        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                        self.tell(json!({"clock": {"time_ms": now.as_secs_f64() * 1e3}})).await?;
+                    }
+                },
                 changed = news.changed() => {
                     changed.map_err(|_| End::Gone)?;
                     let known = news.borrow_and_update().clone();
@@ -170,7 +129,7 @@ impl Client {
                     work = Work::Next;
                 }
                 () = until(due), if work == Work::Next => {
-                    due = Instant::now() + pause(self.api.places.taken());
+                    due = Instant::now() + pause(self.api.sockets.open());
                     work = self.push().await?;
                 }
                 // Others have their turn first.
@@ -254,9 +213,9 @@ impl Client {
             };
             self.sequence += 1;
             let bytes = self.message.finish(header);
-            api.figures.messages.fetch_add(1, Relaxed);
-            api.figures.bytes.fetch_add(bytes.len() as u64, Relaxed);
-            self.send(Frame::Binary(bytes.into())).await?;
+            api.messages.fetch_add(1, Relaxed);
+            api.bytes.fetch_add(bytes.len() as u64, Relaxed);
+            self.socket.send(Frame::Binary(bytes.into())).await?;
         }
         if !whole.is_empty() {
             let ask = self.ask.as_ref().map_or(0, |ask| ask.ask);
@@ -331,7 +290,7 @@ impl Client {
             text += &describe(one).to_string();
             if text.len() >= FULL_TEXT || at + 1 == list.len() {
                 text += "]}";
-                self.send(Frame::Text(std::mem::take(&mut text).into())).await?;
+                self.socket.send(Frame::Text(std::mem::take(&mut text).into())).await?;
             }
         }
         Ok(())
@@ -341,15 +300,7 @@ impl Client {
     async fn tell(&mut self, told: Value) -> Result<(), End> {
         let frame = Frame::Text(told.to_string().into());
         drop(told);
-        self.send(frame).await
-    }
-
-    async fn send(&mut self, frame: Frame) -> Result<(), End> {
-        match timeout(PATIENCE, self.socket.send(frame)).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(End::Gone),
-            Err(_) => Err(End::Stuck),
-        }
+        self.socket.send(frame).await
     }
 }
 
@@ -399,13 +350,6 @@ pub(super) fn stated(state: &State) -> Value {
     })
 }
 
-/// Whether a client has sent what is no WebSocket's, and has not just gone.
-fn is_garbage(error: &axum::Error) -> bool {
-    let mut causes = std::iter::successors(Some(error as &(dyn std::error::Error + 'static)), |error| error.source());
-    let is_gone = causes.any(|cause| cause.is::<std::io::Error>());
-    !is_gone && !error.to_string().contains(RESET)
-}
-
 /// What is due is not waited for: timers count whole milliseconds.
 async fn until(due: Instant) {
     if Instant::now() < due {
@@ -420,9 +364,6 @@ fn pause(clients: usize) -> Duration {
     SHORTEST_PAUSE.saturating_mul(clients).clamp(SHORTEST_PAUSE, FRAME)
 }
 
-/// In what the library says of a client that goes without a word.
-const RESET: &str = "without closing handshake";
-
 /// A frame of a screen: who has what is new in each of them sees it move evenly.
 const FRAME: Duration = Duration::from_micros(16_600);
 
@@ -434,12 +375,6 @@ const FULL_TEXT: usize = 128 << 10;
 
 /// Bytes of the history that are looked at for one message: a few milliseconds of work.
 const MOST_LOOKED: usize = 4 << 20;
-
-/// How long a client may take nothing of what is sent: tabs that sleep wake within.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// How long nothing may be heard of a client that is asked every second.
-const SILENCE: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,6 @@ mod strangers;
 use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value;
 use weir_service::http::{Limits, Server, Serving, Settings as Ground};
@@ -35,9 +34,8 @@ impl Scene {
     /// Alice may act, Bob may look.
     fn with(ground: Ground) -> Self {
         let guard = Arc::new(Fixture::new());
-        let people =
-            Arc::new(People::new(guard.clone(), tokens(&[("alice", "act", ALICE), ("bob", "read", BOB)]), ground));
-        let serving = serve(&people, "127.0.0.1:0".parse().unwrap());
+        let people = Arc::new(People::new(guard.clone(), tokens(&[("alice", "act", ALICE), ("bob", "read", BOB)])));
+        let serving = serve(&people, ground, "127.0.0.1:0".parse().unwrap());
         Self { guard, people, serving }
     }
 
@@ -57,11 +55,10 @@ impl Scene {
     }
 }
 
-fn serve(people: &Arc<People>, address: SocketAddr) -> Serving {
-    let limits = Limits { connections: 64, share: 64, patience: Duration::from_secs(30) };
-    let server = Server::bind("test", address, limits).unwrap();
+fn serve(people: &Arc<People>, ground: Ground, address: SocketAddr) -> Serving {
+    let server = Server::bind("test", address, Limits::PAGE).unwrap();
     let routes = people.clone();
-    server.serve("test", move |_| router(&routes)).unwrap()
+    server.serve("test", ground, move |_| router(&routes)).unwrap()
 }
 
 fn bearer(token: &str) -> String {

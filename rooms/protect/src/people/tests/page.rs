@@ -62,9 +62,9 @@ fn look(long: &str) {
             }),
             Some("gone") => {
                 // Connections end with the server; another one takes its place elsewhere.
-                scene.serving = serve(&scene.people, "127.0.0.1:0".parse().unwrap());
+                scene.serving = serve(&scene.people, Ground::default(), "127.0.0.1:0".parse().unwrap());
             }
-            Some("back") => scene.serving = serve(&scene.people, address),
+            Some("back") => scene.serving = serve(&scene.people, Ground::default(), address),
             Some("revoke") => scene.people.adopt(tokens(&[("bob", "read", BOB)])),
             Some(other) => panic!("{other}"),
         }

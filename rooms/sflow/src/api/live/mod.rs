@@ -24,10 +24,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
-use weir_service::http::{Place, event as frame, events as stream, frames};
+use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
 use super::problem::Problem;
-use super::streams::Later;
 use super::{Analysis, Api, Call};
 use ask::Ask;
 pub(super) use search::search;
@@ -80,7 +79,7 @@ pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
         for text in asked {
             questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.live.of(text) });
         }
-        let place = api.flow_streams.take(&call.held)?;
+        let place = api.flow_streams.take()?;
         let mut ticks = interval(TICK);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Ok(stream(frames(Follower { api, questions, next: 0, ticks, _place: place }, Follower::next)))

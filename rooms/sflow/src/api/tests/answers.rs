@@ -3,7 +3,9 @@
 use serde_json::json;
 
 use crate::api::fixture::{HOSTILE, Small, ask, get, serve, serve_with};
-use crate::api::routes::{ROUTES, Verb};
+use weir_service::http::Verb;
+
+use crate::api::routes::ROUTES;
 use crate::api::{Analysis, Settings};
 use crate::escape::is_obeyed;
 

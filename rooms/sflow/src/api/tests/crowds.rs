@@ -7,9 +7,6 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use serde_json::json;
-
-use super::ask_from;
 use crate::api::fixture::{Asked, Small, ask, get, serve, serve_with};
 use crate::api::server::Limits;
 use crate::api::{Server, Serving, Settings};
@@ -57,20 +54,6 @@ fn a_page_that_takes_long_holds_up_nobody() {
     }
 }
 
-/// One address has a share of the connections: what it has too many costs its own.
-#[test]
-fn no_address_takes_all_connections() {
-    let serving = serve_limited(Limits { connections: 8, share: 2, patience: Duration::from_secs(1000) });
-    let mut other = ask_from(2, &serving, "/events/stream?eventID=6");
-    other.head();
-    let mut own: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
-    assert_eq!(own[0].read(&mut [0]).unwrap(), 0);
-    let figures = get(&serving, "/analyzer/json").json();
-    assert_eq!((&figures["connections_ended_share"], &figures["connections_ended_full"]), (&json!(2), &json!(0)));
-    assert_eq!(own[1].read(&mut [0]).unwrap(), 0);
-    assert!(String::from_utf8(other.chunk()).unwrap().starts_with("id: 7\n"));
-}
-
 fn serve_limited(limits: Limits) -> Serving {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
     server.serve(Arc::new(Small::default()), Settings::default()).unwrap()
@@ -78,7 +61,7 @@ fn serve_limited(limits: Limits) -> Serving {
 
 #[test]
 fn silent_and_slow_clients_hold_nothing() {
-    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_secs(1000) });
+    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_secs(1000), ..Limits::PAGE });
     let mut stream = ask(&serving, "GET", "/events/stream?eventID=6", "", "");
     stream.head();
     let mut silent: Vec<TcpStream> = (0..3).map(|_| TcpStream::connect(serving.local_addr()).unwrap()).collect();
@@ -88,7 +71,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert!(String::from_utf8(stream.chunk()).unwrap().starts_with("id: 7\n"));
 
     // Longer than a machine stands still between a connection and its request.
-    let serving = serve_limited(Limits { connections: 4, share: 4, patience: Duration::from_millis(500) });
+    let serving = serve_limited(Limits { connections: 4, patience: Duration::from_millis(500), ..Limits::PAGE });
     let mut half = TcpStream::connect(serving.local_addr()).unwrap();
     half.write_all(b"PUT /flow/x/json HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{").unwrap();
     let mut answer = Vec::new();
@@ -96,7 +79,7 @@ fn silent_and_slow_clients_hold_nothing() {
     assert!(!String::from_utf8_lossy(&answer).contains(" 204 "));
     // Who does not read what is large is ended, too; who asks has the time to.
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, share: 4, patience: Duration::from_secs(2) };
+    let limits = Limits { connections: 4, patience: Duration::from_secs(2), ..Limits::PAGE };
     let large = Small { more: 200_000, ..Small::default() };
     let unread = server.with(limits).serve(Arc::new(large), Settings::default()).unwrap();
     let mut asked = ask(&unread, "GET", "/agents/json", "", "");

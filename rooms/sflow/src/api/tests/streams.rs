@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 
-use super::ask_from;
+use crate::api::PLACES;
 use crate::api::fixture::{Asked, Reply, Small, ask, get, serve};
 use crate::api::server::Limits;
 use crate::api::{Analysis, Server, Settings};
-use crate::api::{PLACES, SHARE};
 
 /// The answer comes from the event, not from a tick: there is none.
 #[test]
@@ -84,33 +83,19 @@ fn streams_tell_each_event_once_and_go_on_where_they_were() {
     while !flows.chunk().is_empty() {}
 }
 
-/// Those who wait have places, and each address a share of them; one who leaves gives its place back, and all others are
-/// served meanwhile.
+/// Those who wait have places; one who leaves gives its place back, and all others are served meanwhile.
 #[test]
 fn places_to_wait_are_bounded_and_given_back() {
     let (_, serving) = serve();
     let poll = "/events/json?eventID=7&timeout=0.01";
-    let mut streams: Vec<Asked> = Vec::new();
-    for last in 1..=4 {
-        for _ in 0..PLACES / SHARE {
-            streams.push(ask_from(last, &serving, "/events/stream"));
-            streams.last_mut().unwrap().head();
-        }
-        let reply = ask_from(last, &serving, poll).reply();
-        assert_eq!(reply.status, 503, "{reply:?}");
-        let expected = if last < 4 {
-            format!("64 clients at 127.0.0.{last}, the share of one address,")
-        } else {
-            "256 clients".into()
-        };
-        assert!(reply.error().starts_with(&format!("{expected} wait or follow a stream already")), "{reply:?}");
-        // Others have theirs.
-        assert_eq!(ask_from(9, &serving, poll).reply().status, if last < 4 { 200 } else { 503 });
-    }
+    let mut streams: Vec<Asked> = (0..PLACES).map(|_| ask(&serving, "GET", "/events/stream", "", "")).collect();
+    streams.iter_mut().for_each(|stream| _ = stream.head());
+    let reply = get(&serving, poll);
+    assert_eq!((reply.status, &*reply.error()), (503, "256 clients wait or follow a stream already: try again later"));
     assert_eq!(get(&serving, "/events/json").status, 200);
     streams.pop();
     // It is noticed when the kernel has told.
-    while ask_from(9, &serving, poll).reply().status == 503 {
+    while get(&serving, poll).status == 503 {
         thread::yield_now();
     }
 }
@@ -119,7 +104,7 @@ fn places_to_wait_are_bounded_and_given_back() {
 #[test]
 fn a_stream_that_nobody_reads_ends() {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let limits = Limits { connections: 4, share: 4, patience: Duration::from_millis(500) };
+    let limits = Limits { connections: 4, patience: Duration::from_millis(500), ..Limits::PAGE };
     let small = Arc::new(Small { wide: 4 << 20, ..Small::default() });
     let serving = server.with(limits).serve(small.clone(), Settings::default()).unwrap();
     let mut unread = ask(&serving, "GET", "/activeflows/ALL/tcp/stream?interval=0.1&maxFlows=1", "", "");

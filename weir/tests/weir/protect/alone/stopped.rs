@@ -174,7 +174,8 @@ impl Network {
     fn configure(&self, blackholed: &str, ruled: &str, more: &str) {
         let journal = self.file.dir.path().join("journal");
         self.file.write(&format!(
-            r#"[[listener]]
+            r#"user = "root"
+            [[listener]]
             address = "10.9.0.1:6343"
             [protect]
             mode = "automatic"

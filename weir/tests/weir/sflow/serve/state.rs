@@ -20,7 +20,7 @@ use crate::{WEIR, weir};
 fn kept(more: &str) -> (File, PathBuf) {
     let file = File::new("");
     let state = file.dir.path().join("state");
-    file.write(&format!("state = {state:?}\n[[listener]]\naddress = \"127.0.0.1:0\"\n{more}"));
+    file.write(&format!("user = \"root\"\nstate = {state:?}\n[[listener]]\naddress = \"127.0.0.1:0\"\n{more}"));
     (file, state)
 }
 

@@ -1,9 +1,16 @@
-//! Whose web page asks: a browser on this machine must not be made to read or change a local analyser by a stranger's page.
+//! Whose web page asks: a browser on this machine must not be made to read or change a local service by a stranger's page.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 
+use axum::extract::{Request, State};
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+
+use super::problem::Problem;
+use super::server::Peer;
 
 /// Who may ask, and what for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,51 +35,50 @@ pub enum Purpose {
     Follow,
 }
 
-/// A request that is not admitted, and why, in one line.
-#[derive(Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct Refused {
-    /// 400, 421 or 403.
-    pub status: StatusCode,
-    /// Why, and what to do.
-    pub message: String,
+/// Lets through what [`Settings::admit`] admits, by its method or as a WebSocket, and tells browsers what they may do with answers.
+pub(super) async fn admission(State(settings): State<Arc<Settings>>, request: Request, next: Next) -> Response {
+    let (mut parts, body) = request.into_parts();
+    parts.extensions.insert(settings.clone());
+    let asked = parts.headers.clone();
+    let purpose = if asked.contains_key(header::UPGRADE) { Purpose::Follow } else { Purpose::Read };
+    let mut response = match settings.admit(&parts, purpose) {
+        Ok(()) => next.run(Request::from_parts(parts, body)).await,
+        Err(refused) => refused.into_response(),
+    };
+    response.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    settings.share(&asked, response.headers_mut());
+    response
 }
-
-/// Of a request that came to a loopback address.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct OnLoopback;
 
 impl Settings {
     /// Refuses what a stranger's page can make a browser send: requests for another host's name, and from another origin
-    /// what changes something or hands out what browsers do not guard. All requests count as come to `loopback`; else their
-    /// connections tell.
+    /// what changes something or hands out what browsers do not guard.
     ///
     /// # Errors
     /// Whose page asks, and what would let it.
-    pub fn admit(&self, request: &Parts, loopback: bool, purpose: Purpose) -> Result<(), Refused> {
+    pub fn admit(&self, request: &Parts, purpose: Purpose) -> Result<(), Problem> {
         // RFC 9112, 3.2. Who stands between may have looked at another one than we would.
         if request.headers.get_all(header::HOST).iter().nth(1).is_some() {
-            let message = "more than one Host header".to_owned();
-            return Err(Refused { status: StatusCode::BAD_REQUEST, message });
+            return Err(Problem::request("more than one Host header"));
         }
         let host = match request.uri.authority() {
             Some(authority) => Some(authority.as_str()),
             None => text(&request.headers, &header::HOST),
         };
         if let Some(host) = host
-            && (loopback || request.extensions.get::<OnLoopback>().is_some())
+            && request.extensions.get::<Peer>().is_some_and(|peer| peer.on_loopback)
             && !self.is_ours(host)
         {
             let message = format!(
-                "Host {host:?} is none of this server's: name it in the configuration (hosts), or use its address"
+                "Host {host:?} is none of this server's: use its address, or name it in the configuration (hosts)"
             );
-            return Err(Refused { status: StatusCode::MISDIRECTED_REQUEST, message });
+            return Err(Problem::new(StatusCode::MISDIRECTED_REQUEST, message));
         }
         let harmless = matches!(request.method, Method::GET | Method::HEAD | Method::OPTIONS);
         let changes = purpose == Purpose::Change || !harmless;
         if changes && self.read_only {
-            let message = "the API is read only here (read_only in the configuration)".to_owned();
-            return Err(Refused { status: StatusCode::FORBIDDEN, message });
+            let message = "the API is read only here (read_only in the configuration)";
+            return Err(Problem::new(StatusCode::FORBIDDEN, message));
         }
         let origin = text(&request.headers, &header::ORIGIN);
         let stranger = match origin {
@@ -88,13 +94,13 @@ impl Settings {
             let what = if changes { "change anything" } else { "follow anything" };
             let message =
                 format!("pages of {stranger:?} may not {what} here: name their origin in the configuration (origins)");
-            return Err(Refused { status: StatusCode::FORBIDDEN, message });
+            return Err(Problem::new(StatusCode::FORBIDDEN, message));
         }
         Ok(())
     }
 
     /// The headers by which a browser lets a page of another origin read the answer; none unless it is allowed.
-    pub fn share(&self, request: &HeaderMap, answer: &mut HeaderMap) {
+    fn share(&self, request: &HeaderMap, answer: &mut HeaderMap) {
         if self.origins.is_empty() {
             return;
         }
