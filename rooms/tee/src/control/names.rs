@@ -48,7 +48,9 @@ impl Names {
             });
             // Of one address it is that in use, wherever it stands.
             if destination.all_addresses && usable.len() > *most {
-                self.tell(format!("destination {name}: only {most} of its addresses are used (for more: addresses = N)"));
+                self.tell(format!(
+                    "destination {name}: only {most} of its addresses are used (for more: addresses = N)"
+                ));
                 usable.truncate(*most);
             }
             all.insert(index, usable);
