@@ -1,10 +1,11 @@
 //! What every program of Weir needs, whether it ends by itself or runs as a service: a clock, an orderly end, signals,
-//! output that never panics, and a configuration whose mistakes are one line each.
+//! output that never panics, a configuration whose mistakes are one line each, and accounts.
 
 pub mod clock;
 pub mod config;
 pub mod escape;
 pub mod files;
+pub mod ledger;
 pub mod output;
 pub mod signals;
 pub mod stop;

@@ -1,4 +1,4 @@
-//! Metrics: families declared once as constants, from which both the exposition and `docs/metrics.md` are made.
+//! Metrics: families declared once, as constants or by `ledger!`, from which both the exposition and `docs/metrics.md` are made.
 //!
 //! Names follow one grammar, `weir_<room>_<noun>_<unit>_total`; labels have few values. A room keeps its counts where it
 //! likes and reads them out when somebody scrapes, so nothing here is on the way of a datagram.
@@ -13,88 +13,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, LabelSetEnc
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::{Registry, Unit};
+use weir_program::ledger::Ledger;
 
-/// A metric family: what is counted, and what tells its samples apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Family {
-    /// Name without unit and suffix: `weir_tee_received`.
-    pub name: &'static str,
-    /// Unit, part of the full name: `datagrams`. `None`: a bare number.
-    pub unit: Option<&'static str>,
-    /// How it moves.
-    pub kind: Kind,
-    /// What it counts and when it is absent, in one sentence with its full stop.
-    pub help: &'static str,
-    /// Names of its labels, in the order of the values given to [`Samples::family`].
-    pub labels: &'static [&'static str],
-}
-
-/// How a family moves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Only grows; its full name ends in `_total`.
-    Counter,
-    /// Goes up and down.
-    Gauge,
-    /// Always 1; what it says is in its labels. Its full name ends in `_info`.
-    Info,
-}
-
-impl Family {
-    /// A family of one sample, without labels.
-    pub const fn new(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Self {
-        Self { name, unit, kind, help, labels: &[] }
-    }
-
-    /// The same with samples that these labels tell apart.
-    pub const fn by(self, labels: &'static [&'static str]) -> Self {
-        Self { labels, ..self }
-    }
-
-    /// The name that a query uses, in either format.
-    pub fn full_name(&self) -> String {
-        let unit = self.unit.map(|unit| format!("_{unit}")).unwrap_or_default();
-        let suffix = match self.kind {
-            Kind::Counter => "_total",
-            Kind::Gauge => "",
-            Kind::Info => "_info",
-        };
-        format!("{}{unit}{suffix}", self.name)
-    }
-}
-
-/// The value of a sample.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value {
-    /// A count.
-    Whole(u64),
-    /// A measure.
-    Real(f64),
-}
-
-impl From<u64> for Value {
-    fn from(count: u64) -> Self {
-        Self::Whole(count)
-    }
-}
-
-impl From<usize> for Value {
-    fn from(count: usize) -> Self {
-        Self::Whole(count as u64)
-    }
-}
-
-impl From<f64> for Value {
-    fn from(measure: f64) -> Self {
-        Self::Real(measure)
-    }
-}
-
-impl From<bool> for Value {
-    fn from(yes: bool) -> Self {
-        Self::Whole(u64::from(yes))
-    }
-}
+pub use weir_program::ledger::{Family, Kind, Value};
 
 /// Where a room puts its samples while it is scraped.
 #[derive(Debug)]
@@ -162,6 +83,11 @@ impl Samples<'_> {
     {
         let outcome = self.encode(family, samples);
         self.outcome = self.outcome.and(outcome);
+    }
+
+    /// All that a ledger counts.
+    pub fn ledger<L: Ledger>(&mut self, ledger: &L) {
+        L::give(&[(Vec::new(), ledger)], &mut |family, rows| self.family(family, rows));
     }
 
     /// The one sample of a family without labels.

@@ -2,103 +2,103 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use weir_kernel::trace::packets::{Means, Sampled};
+use weir_program::ledger;
 
-/// Everything that was counted since the start. Each account closes: chosen = sent + shed + lost + waiting + unexplained,
-/// dropped packets = sent + counted alone + waiting + unexplained, a collector's datagrams = sent + dropped + unexplained.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Ledger {
-    /// Seconds since the start.
-    pub elapsed_s: f64,
-    /// Whether nothing is unexplained.
-    pub closed: bool,
-    /// What is unexplained, of all accounts together.
-    pub unexplained: i64,
-    /// The address by which collectors know the agent; null: none of them can be reached yet.
-    pub agent: Option<String>,
-    /// Interfaces that are counted.
-    pub interfaces: usize,
-    /// Of those, interfaces that are sampled.
-    pub sampled_interfaces: usize,
-    /// Datagrams made.
-    pub datagrams: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Counter samples in them.
-    pub counter_samples: u64,
-    /// Packets that pass; null: not sampled.
-    pub sampling: Option<SamplingCount>,
-    /// Packets that are dropped; null: not traced.
-    pub drops: Option<DropsCount>,
-    /// Who is told.
-    pub collectors: Vec<CollectorCount>,
-}
+ledger! {
+    /// Everything that was counted since the start. Each account closes: chosen = sent + shed + lost + waiting + unexplained,
+    /// dropped packets = sent + counted alone + waiting + unexplained, a collector's datagrams = sent + dropped + unexplained.
+    pub struct Ledger {
+        /// Seconds since the start.
+        elapsed_s: f64,
+        /// 1: nothing is unexplained; 0: a fault in weir.
+        closed: bool => Gauge "weir_agent_ledger_closed",
+        /// What is unexplained, of all accounts together.
+        unexplained: i64,
+        /// The address by which collectors know the agent; null: none of them can be reached yet.
+        agent: Option<String>,
+        /// Interfaces that are counted.
+        interfaces: usize => Gauge "weir_agent_interfaces",
+        /// Of those, interfaces that are sampled.
+        sampled_interfaces: usize => Gauge "weir_agent_sampled_interfaces",
+        /// Datagrams made.
+        datagrams: u64,
+        /// Their bytes.
+        bytes: u64,
+        /// Counter samples in datagrams.
+        counter_samples: u64 => Counter "weir_agent_counter" ["samples"],
+        /// Packets that pass; null: not sampled.
+        sampling: Option<SamplingCount> => each,
+        /// Packets that are dropped; null: not traced.
+        drops: Option<DropsCount> => each,
+        /// Who is told.
+        collectors: Vec<CollectorCount> => each,
+    }
 
-/// What became of flow samples.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SamplingCount {
-    /// By what: `ebpf`, or `classic` where eBPF is not permitted, whose `shed` and `lost` are estimates.
-    pub means: &'static str,
-    /// Packets that could have been sampled. A super-packet (GRO, GSO) is as many as its segments.
-    pub pool: u64,
-    /// Samples due at the configured rates.
-    pub chosen: u64,
-    /// In datagrams.
-    pub sent: u64,
-    /// Left out in a flood.
-    pub shed: u64,
-    /// Lost, for the ring was full or their interface gone.
-    pub lost: u64,
-    /// In the ring; none at the end.
-    pub waiting: u64,
-    /// `chosen` less its parts.
-    pub unexplained: i64,
-}
+    /// What became of flow samples.
+    pub struct SamplingCount {
+        /// By what: `ebpf`, or `classic` where eBPF is not permitted, whose `shed` and `lost` are estimates.
+        means: &'static str,
+        /// Packets that could have been sampled; absent where none is sampled.
+        pool: u64 => Counter "weir_agent_pool" ["packets"],
+        /// Samples due at the configured rates.
+        chosen: u64,
+        /// In datagrams.
+        sent: u64,
+        /// Left out in a flood.
+        shed: u64,
+        /// Lost, for the ring was full or their interface gone.
+        lost: u64,
+        /// In the ring; none at the end.
+        waiting: u64,
+        /// `chosen` less its parts.
+        unexplained: i64,
+    } together {
+        /// Flow samples due at the configured rates, by fate: `sent`, `shed` in a flood, `lost` for want of room.
+        Counter "weir_agent_flow" ["samples"] {fate}: sent, shed, lost;
+    }
 
-/// What became of packets that were dropped.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct DropsCount {
-    /// Packets dropped. A super-packet is as many as its segments.
-    pub packets: u64,
-    /// Samples in datagrams.
-    pub sent: u64,
-    /// Of which no sample tells, beyond the limit: in `drops` of the next sample.
-    pub counted_alone: u64,
-    /// In the ring; none at the end.
-    pub waiting: u64,
-    /// `packets` less its parts.
-    pub unexplained: i64,
-    /// By Linux's reason; those beyond 1,024 reasons are missing here.
-    pub by_reason: BTreeMap<String, ReasonCount>,
-}
+    /// What became of packets that were dropped.
+    pub struct DropsCount {
+        /// Packets dropped. A super-packet is as many as its segments.
+        packets: u64,
+        /// Samples in datagrams.
+        sent: u64,
+        /// Of which no sample tells, beyond the limit: in `drops` of the next sample.
+        counted_alone: u64,
+        /// In the ring; none at the end.
+        waiting: u64,
+        /// `packets` less its parts.
+        unexplained: i64,
+        /// By Linux's reason; those beyond 1,024 reasons are missing here.
+        by_reason: BTreeMap<String, ReasonCount> => each,
+    }
 
-/// Packets dropped for one reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ReasonCount {
-    /// Packets.
-    pub packets: u64,
-    /// Samples that tell of one.
-    pub sent: u64,
-}
+    /// Packets dropped for one reason.
+    pub struct ReasonCount {
+        /// Packets that the kernel dropped, by Linux's reason; absent where not traced.
+        packets: u64 => Counter "weir_agent_discarded" ["packets"] {reason},
+        /// Samples of such packets in datagrams.
+        sent: u64 => Counter "weir_agent_discarded" ["samples"] {reason},
+    }
 
-/// What became of the datagrams for a collector.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct CollectorCount {
-    /// As it was named.
-    pub name: String,
-    /// What the name means now; null: nothing.
-    pub address: Option<String>,
-    /// Datagrams for it.
-    pub datagrams: u64,
-    /// Given to the network.
-    pub sent: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Not sent, or refused by the collector's machine, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// `datagrams` less its parts.
-    pub unexplained: i64,
+    /// What became of the datagrams for a collector.
+    pub struct CollectorCount by name {
+        /// As it was named.
+        name: String,
+        /// What the name means now; null: nothing.
+        address: Option<String>,
+        /// Datagrams for it.
+        datagrams: u64,
+        /// Datagrams given to the network.
+        sent: u64 => Counter "weir_agent_sent" ["datagrams"] {collector},
+        /// Payload bytes given to the network.
+        bytes: u64 => Counter "weir_agent_sent" ["bytes"] {collector},
+        /// Datagrams that were not sent, or refused by the collector's machine, by reason: docs/sflow.md explains each.
+        dropped: BTreeMap<&'static str, u64> => Counter "weir_agent_dropped" ["datagrams"] {collector, reason},
+        /// `datagrams` less its parts.
+        unexplained: i64,
+    }
 }
 
 impl SamplingCount {
@@ -136,7 +136,7 @@ impl Ledger {
             collector.unexplained = collector.datagrams.wrapping_sub(parts) as i64;
         }
         let collectors = self.collectors.iter().map(|collector| collector.unexplained.abs()).sum::<i64>();
-        let sampling = self.sampling.map_or(0, |sampling| sampling.unexplained.abs());
+        let sampling = self.sampling.as_ref().map_or(0, |sampling| sampling.unexplained.abs());
         let drops = self.drops.as_ref().map_or(0, |drops| drops.unexplained.abs());
         self.unexplained = collectors + sampling + drops;
         self.closed = self.unexplained == 0;

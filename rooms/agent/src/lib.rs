@@ -18,7 +18,6 @@ mod drops;
 mod interfaces;
 pub mod ledger;
 mod length;
-pub mod metrics;
 mod outbox;
 mod reasons;
 mod room;

@@ -6,7 +6,6 @@ use weir_service::Observable;
 use weir_service::metrics::Samples;
 
 use crate::ledger::Ledger;
-use crate::metrics;
 
 /// The agent as of the last look.
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger());
+        samples.ledger(&self.ledger());
     }
 
     fn ledger(&self) -> Ledger {

@@ -15,9 +15,10 @@ impl fmt::Display for Ledger {
             counted(self.interfaces, "interface"),
             number(self.counter_samples)
         )?;
-        if let Some(SamplingCount { means, pool, chosen, sent, shed, lost, .. }) = self.sampling {
-            write!(f, "samples ({means}): {} of {} packets = sent {}", number(chosen), number(pool), number(sent))?;
-            parts(f, &[("shed", shed), ("lost", lost)])?;
+        if let Some(SamplingCount { means, pool, chosen, sent, shed, lost, .. }) = &self.sampling {
+            let [pool, chosen, sent] = [pool, chosen, sent].map(|count| number(*count));
+            write!(f, "samples ({means}): {chosen} of {pool} packets = sent {sent}")?;
+            parts(f, &[("shed", *shed), ("lost", *lost)])?;
         }
         if let Some(DropsCount { packets, sent, counted_alone, by_reason, .. }) = &self.drops {
             write!(f, "dropped: {} packets = sent {}", number(*packets), number(*sent))?;

@@ -84,7 +84,7 @@ impl Record {
             print_checked(&warnings, &config.to_toml());
             return Ok(Outcome::Done);
         }
-        let ledger = record::run(&origin, config, self.configured.service.verbose)?;
+        let ledger = record::run(&origin, &config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }

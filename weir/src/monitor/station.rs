@@ -70,7 +70,7 @@ impl Station {
             print_checked(&[], &config.to_toml());
             return Ok(Outcome::Done);
         }
-        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
+        let ledger = control::run(&origin, &config, self.configured.service.verbose)?;
         print_ledger(&ledger, self.json)?;
         Ok(Outcome::Done)
     }

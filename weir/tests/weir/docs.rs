@@ -4,7 +4,10 @@ use std::env;
 use std::fs;
 use std::path::Path;
 
+use serde_json::{Value, json};
 use weir_program::config::{Table, reference};
+use weir_program::ledger;
+use weir_service::metrics::Family;
 use weir_service::{admin, metrics};
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir metrics_page` writes it anew.
@@ -16,9 +19,10 @@ fn metrics_page_is_up_to_date() {
         ("`weir loss watch`", &weir_loss::metrics::families()),
         ("`weir sflow serve`", &weir_sflow::metrics::families()),
         ("`[protect]` of `weir sflow serve`", &weir_protect::metrics::families()),
-        ("`weir monitor station`", &weir_monitor::station::metrics::families()),
-        ("`weir sflow agent`", &weir_agent::metrics::families()),
-        ("`weir monitor serve`", &weir_monitor::serve::metrics::families()),
+        ("`weir monitor station`", &ledger::families::<weir_monitor::station::ledger::Ledger>()),
+        ("`weir sflow agent`", &ledger::families::<weir_agent::ledger::Ledger>()),
+        ("`weir monitor serve`", &weir_monitor::serve::ledger::families()),
+        ("`weir monitor record`", &weir_monitor::record::families()),
         ("Every service", &admin::families()),
     ]);
     if env::var_os("WEIR_WRITE_DOCS").is_some() {
@@ -102,5 +106,59 @@ fn sflow_pages_are_up_to_date() {
         }
         let written = fs::read_to_string(&path).unwrap_or_default();
         assert!(written == page, "docs/{file} is out of date: write it with WEIR_WRITE_DOCS=1");
+    }
+}
+
+/// Other programs read these names: whoever changes one changes what they see, and says so in CHANGELOG.md. `WEIR_WRITE_DOCS=1` writes the list anew.
+#[test]
+fn names_of_metrics_and_json_stay() {
+    let agent = {
+        use weir_agent::ledger::{CollectorCount, DropsCount, Ledger, SamplingCount};
+        let drops = DropsCount { by_reason: [("R".to_owned(), Default::default())].into(), ..DropsCount::default() };
+        let (sampling, collectors) = (Some(SamplingCount::default()), vec![CollectorCount::default()]);
+        json!(Ledger { sampling, drops: Some(drops), collectors, ..Ledger::default() })
+    };
+    let station = {
+        use weir_monitor::station::ledger::{Ledger, OutletCount, SourceCount, StreamCount};
+        let stream = StreamCount { outlets: vec![OutletCount::default()], ..StreamCount::default() };
+        json!(Ledger { streams: vec![stream], sources: vec![SourceCount::default()], ..Ledger::default() })
+    };
+    let serve = {
+        use weir_monitor::serve::ledger::{Ledger, SentCount, StreamCount};
+        let (published, outputs) = (Some(SentCount::default()), vec![Default::default()]);
+        json!(Ledger { published, outputs, streams: vec![StreamCount::default()], ..Ledger::default() })
+    };
+    let record = json!({
+        "elapsed_s": 0, "closed": true, "unexplained": 0, "missing_between_sessions": 0,
+        "received": weir_monitor::receive::Counts::default(), "archive": weir_monitor::archive::Ledger::default(),
+    });
+    let mut list = String::new();
+    for (room, ledger, families) in [
+        ("agent", agent, ledger::families::<weir_agent::ledger::Ledger>()),
+        ("station", station, ledger::families::<weir_monitor::station::ledger::Ledger>()),
+        ("serve", serve, weir_monitor::serve::ledger::families()),
+        ("record", record, weir_monitor::record::families()),
+    ] {
+        let family =
+            |family: &Family| format!("{} {:?} {:?} {}", family.full_name(), family.kind, family.labels, family.help);
+        let mut lines: Vec<String> = families.iter().map(family).collect();
+        keys("", &ledger, &mut lines);
+        lines.sort();
+        lines.iter().for_each(|line| list.push_str(&format!("{room}: {line}\n")));
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/weir/names.txt");
+    if env::var_os("WEIR_WRITE_DOCS").is_some() {
+        fs::write(&path, &list).unwrap();
+    }
+    let written = fs::read_to_string(&path).unwrap_or_default();
+    assert!(list == written, "tests/weir/names.txt is out of date");
+}
+
+/// Every key of an object, and of those in it.
+fn keys(path: &str, value: &Value, found: &mut Vec<String>) {
+    match value {
+        Value::Object(map) => map.iter().for_each(|(key, value)| keys(&format!("{path}.{key}"), value, found)),
+        Value::Array(list) if !list.is_empty() => keys(&format!("{path}[]"), &list[0], found),
+        _ => found.push(path.to_owned()),
     }
 }

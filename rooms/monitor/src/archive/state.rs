@@ -1,26 +1,18 @@
 //! What others may ask of an archive that is being written.
 
-use std::sync::atomic::{AtomicI64, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use serde::Serialize;
+use weir_program::ledger;
+use weir_program::ledger::Shared;
 use weir_service::metrics::{Family, Kind, Samples};
 use weir_wire::signal::{Block, Values};
 
 /// Counts of an archive, by the threads that fill it.
 #[derive(Debug, Default)]
 pub struct State {
-    came: AtomicU64,
-    between: AtomicU64,
-    overrun: AtomicU64,
-    missed: AtomicU64,
-    untold: AtomicU64,
-    refused: AtomicU64,
-    refused_channels: AtomicU64,
-    samples: AtomicU64,
-    missing: AtomicU64,
-    bytes: AtomicU64,
-    files: AtomicU64,
+    counts: Ledger,
+    between: Shared,
     /// Batches on their way to the writer, and as many as there are.
     queued: AtomicI64,
     batches: AtomicUsize,
@@ -28,35 +20,42 @@ pub struct State {
     trouble: Mutex<Option<String>>,
 }
 
-/// What became of samples: came = kept + missing + overrun + unkept + refused + waiting.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Ledger {
-    /// Whether nothing is unexplained.
-    pub closed: bool,
-    /// Samples that a receiver handed out, those of its gaps included, and those that a server did not send on between two of its sessions.
-    pub came: u64,
-    /// Samples in files.
-    pub kept: u64,
-    /// Samples that were missing when they came, or between two sessions of a server, in files as gaps.
-    pub missing: u64,
-    /// Samples for which the writing thread had no time: gaps of cause `server` in files.
-    pub overrun: u64,
-    /// Samples that the disk did not take: likewise.
-    pub unkept: u64,
-    /// Samples, of those of the other counts, that are in no file, not even in a gap: there was no room for the last gaps. Known at the end.
-    pub untold: u64,
-    /// Samples of channels beyond the limit.
-    pub refused: u64,
-    /// Channels beyond the limit, each time they were told.
-    pub refused_channels: u64,
-    /// Samples on their way; none at the end.
-    pub waiting: u64,
-    /// `came` less its parts.
-    pub unexplained: i64,
-    /// Bytes of files.
-    pub bytes: u64,
-    /// Files begun.
-    pub files: u64,
+ledger! {
+    /// What became of samples: came = kept + missing + overrun + unkept + refused + waiting.
+    pub struct Ledger {
+        /// Whether nothing is unexplained.
+        closed: bool,
+        /// Samples that a receiver handed out, those of its gaps included, and those that a server did not send on between two of its
+        /// sessions.
+        came: Shared,
+        /// Samples in files.
+        kept: Shared,
+        /// Samples that were missing when they came, or between two sessions of a server, in files as gaps.
+        missing: Shared,
+        /// Samples for which the writing thread had no time: gaps of cause `server` in files.
+        overrun: Shared,
+        /// Samples that the disk did not take: likewise.
+        unkept: Shared,
+        /// Samples, of those of the other counts, that are in no file, not even in a gap: there was no room for the last gaps. Known at
+        /// the end.
+        untold: Shared,
+        /// Samples of channels beyond the limit.
+        refused: Shared,
+        /// Channels beyond the limit, each time they were told.
+        refused_channels: Shared,
+        /// Samples on their way; none at the end.
+        waiting: u64,
+        /// `came` less its parts.
+        unexplained: i64,
+        /// Bytes of the archive's files.
+        bytes: Shared => Counter "weir_monitor_archive" ["bytes"],
+        /// Files of the archive begun.
+        files: Shared => Counter "weir_monitor_archive" ["files"],
+    } together {
+        /// Samples that came to the archive, by fate: `kept`, `missing` when they came, `overrun` for want of time, `unkept` for want of
+        /// room, `refused` beyond the limit of channels.
+        Counter "weir_monitor_archive" ["samples"] {fate}: kept, missing, overrun, unkept, refused;
+    }
 }
 
 /// Samples of some blocks.
@@ -78,31 +77,14 @@ impl Tally {
 impl State {
     /// The account; at the end nothing waits.
     pub fn ledger(&self, ended: bool) -> Ledger {
-        let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        let counts = self.counts.clone();
+        let Ledger { kept, missing, overrun, unkept, refused, .. } = &counts;
+        let parts = [kept, missing, overrun, unkept, refused].map(Shared::get).iter().sum();
         // What came is read last: it is never less than its parts.
-        let (kept, missing, overrun) = (read(&self.samples), read(&self.missing), read(&self.overrun));
-        let (unkept, refused) = (read(&self.missed), read(&self.refused));
-        let came = read(&self.came);
-        let over = came.wrapping_sub(kept + missing + overrun + unkept + refused).cast_signed();
+        let came = self.counts.came.clone();
+        let over = came.get().wrapping_sub(parts).cast_signed();
         let (waiting, unexplained) = if ended { (0, over) } else { (u64::try_from(over).unwrap_or(0), over.min(0)) };
-        let (bytes, files) = (read(&self.bytes), read(&self.files));
-        let refused_channels = read(&self.refused_channels);
-        let closed = unexplained == 0;
-        Ledger {
-            closed,
-            came,
-            kept,
-            missing,
-            overrun,
-            unkept,
-            untold: read(&self.untold),
-            refused,
-            refused_channels,
-            waiting,
-            unexplained,
-            bytes,
-            files,
-        }
+        Ledger { closed: unexplained == 0, came, waiting, unexplained, ..counts }
     }
 
     /// Why nothing is written now; `None`: all is well.
@@ -112,62 +94,52 @@ impl State {
 
     /// Adds every family of [`families`].
     pub fn metrics(&self, samples: &mut Samples<'_>) {
-        let ledger = self.ledger(false);
-        let fates = [
-            ("kept", ledger.kept),
-            ("missing", ledger.missing),
-            ("overrun", ledger.overrun),
-            ("unkept", ledger.unkept),
-            ("refused", ledger.refused),
-        ];
-        samples.family(&SAMPLES, fates.map(|(fate, count)| ([fate.to_owned()], count)));
-        samples.single(&BYTES, ledger.bytes);
-        samples.single(&FILES, ledger.files);
+        samples.ledger(&self.ledger(false));
         samples.single(&WRITES, self.what_is_wrong().is_none());
     }
 
     pub(super) fn came(&self, block: &Block<'_>) {
-        self.came.fetch_add(block.samples(), Ordering::Relaxed);
+        self.counts.came.add(block.samples());
     }
 
     /// Samples that servers did not send on between two of their sessions: they came to nobody, and are in the archive as missing.
     pub fn between_sessions(&self) -> u64 {
-        self.between.load(Ordering::Relaxed)
+        self.between.get()
     }
 
     /// A server did not send on so many between two of its sessions.
     pub(crate) fn missed_between_sessions(&self, samples: u64) {
-        self.between.fetch_add(samples, Ordering::Relaxed);
+        self.between.add(samples);
     }
 
     pub(super) fn overran(&self, samples: u64) {
-        self.overrun.fetch_add(samples, Ordering::Relaxed);
+        self.counts.overrun.add(samples);
     }
 
     pub(super) fn missed(&self, samples: u64) {
-        self.missed.fetch_add(samples, Ordering::Relaxed);
+        self.counts.unkept.add(samples);
     }
 
     pub(super) fn left_untold(&self, samples: u64) {
-        self.untold.store(samples, Ordering::Relaxed);
+        self.counts.untold.add(samples);
     }
 
     pub(super) fn refuse_block(&self, block: &Block<'_>) {
-        self.refused.fetch_add(block.samples(), Ordering::Relaxed);
+        self.counts.refused.add(block.samples());
     }
 
     pub(super) fn refuse_channel(&self) {
-        self.refused_channels.fetch_add(1, Ordering::Relaxed);
+        self.counts.refused_channels.add(1);
     }
 
     pub(super) fn kept(&self, tally: Tally, bytes: u64) {
-        self.samples.fetch_add(tally.samples, Ordering::Relaxed);
-        self.missing.fetch_add(tally.missing, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.counts.kept.add(tally.samples);
+        self.counts.missing.add(tally.missing);
+        self.counts.bytes.add(bytes);
     }
 
     pub(super) fn opened(&self) {
-        self.files.fetch_add(1, Ordering::Relaxed);
+        self.counts.files.add(1);
     }
 
     /// Notes what is wrong, or that nothing is; `true`: it was otherwise before.
@@ -200,20 +172,9 @@ impl State {
 
 /// Every family of an archive, in the order in which it is exposed.
 pub fn families() -> Vec<Family> {
-    vec![SAMPLES, BYTES, FILES, WRITES]
+    [ledger::families::<Ledger>(), vec![WRITES]].concat()
 }
 
-const SAMPLES: Family = Family::new(
-    "weir_monitor_archive",
-    Some("samples"),
-    Kind::Counter,
-    "Samples that came to the archive, by fate: `kept`, `missing` when they came, `overrun` for want of time, `unkept` for want of \
-     room, `refused` beyond the limit of channels.",
-)
-.by(&["fate"]);
-const BYTES: Family =
-    Family::new("weir_monitor_archive", Some("bytes"), Kind::Counter, "Bytes of the archive's files.");
-const FILES: Family = Family::new("weir_monitor_archive", Some("files"), Kind::Counter, "Files of the archive begun.");
 const WRITES: Family = Family::new(
     "weir_monitor_archive_writes",
     None,

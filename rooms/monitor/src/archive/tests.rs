@@ -112,10 +112,13 @@ fn what_came_is_there_in_files_cut_by_size() {
     recorder.finish();
     let ledger = state.ledger(true);
     assert!(ledger.closed, "{ledger:?}");
-    assert_eq!((ledger.kept, ledger.missing, ledger.overrun, ledger.unkept), (3_000_000, 3_000_000, 0, 0));
+    assert_eq!(
+        (ledger.kept.get(), ledger.missing.get(), ledger.overrun.get(), ledger.unkept.get()),
+        (3_000_000, 3_000_000, 0, 0)
+    );
     let files = files(dir.path());
-    assert!(files.len() >= 3 && files.len() as u64 == ledger.files, "{files:?}");
-    assert_eq!(files.iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>(), ledger.bytes);
+    assert!(files.len() >= 3 && files.len() as u64 == ledger.files.get(), "{files:?}");
+    assert_eq!(files.iter().map(|file| fs::metadata(file).unwrap().len()).sum::<u64>(), ledger.bytes.get());
     let found = find(&files);
     assert_eq!(found.len(), 3);
     for of in found.into_values() {
@@ -152,8 +155,8 @@ fn what_a_server_did_not_send_on_meanwhile_is_a_gap() {
     recorder.finish();
     let ledger = state.ledger(true);
     assert!(ledger.closed, "{ledger:?}");
-    assert_eq!((ledger.kept, ledger.missing), (800, 3900 + 100));
-    assert_eq!(state.between_sessions(), ledger.missing);
+    assert_eq!((ledger.kept.get(), ledger.missing.get()), (800, 3900 + 100));
+    assert_eq!(state.between_sessions(), ledger.missing.get());
     let mut gaps = Vec::new();
     for file in files(dir.path()) {
         let damage = read(&file, |head, block| {
@@ -182,7 +185,7 @@ fn what_the_thread_has_no_time_for_is_a_gap() {
     recorder.channel(&stream, &channel(0));
     // Faster than any disk, until something is lost.
     let (begin, mut first) = (Instant::now(), 0);
-    while state.ledger(false).overrun == 0 {
+    while state.ledger(false).overrun.get() == 0 {
         recorder.block(&stream, &block(0, first, Values::Samples(Element::F32, &samples(first))));
         first += 100;
         assert!(begin.elapsed() < Duration::from_secs(60), "{:?}", state.ledger(false));
@@ -191,8 +194,8 @@ fn what_the_thread_has_no_time_for_is_a_gap() {
     let ledger = state.ledger(true);
     assert!(ledger.closed, "{ledger:?}");
     let found = &find(&files(dir.path()))[&(7, 0)];
-    assert_eq!((found.next, found.samples), (first, ledger.kept));
-    assert_eq!(found.gaps, [(Cause::Server, ledger.overrun)].into());
+    assert_eq!((found.next, found.samples), (first, ledger.kept.get()));
+    assert_eq!(found.gaps, [(Cause::Server, ledger.overrun.get())].into());
 }
 
 #[test]
@@ -372,7 +375,11 @@ fn the_last_gaps_are_written_to_what_is_left_to_others() {
     recorder.block(&stream, &block(0, 0, Values::Samples(Element::F32, &samples(0))));
     recorder.finish();
     let ledger = state.ledger(true);
-    assert_eq!((ledger.closed, ledger.kept, ledger.unkept, ledger.untold), (true, 0, 100, 0), "{ledger:?}");
+    assert_eq!(
+        (ledger.closed, ledger.kept.get(), ledger.unkept.get(), ledger.untold.get()),
+        (true, 0, 100, 0),
+        "{ledger:?}"
+    );
     let found = &find(&files(dir.path()))[&(7, 0)];
     assert_eq!(found.gaps, [(Cause::Server, 100)].into());
 }

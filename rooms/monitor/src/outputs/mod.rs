@@ -16,15 +16,14 @@ mod tests;
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use weir_dgram::{Options, Outgoing, Socket};
+use weir_program::ledger;
+use weir_program::ledger::Shared;
 use weir_program::stop::Stop;
-use weir_service::metrics::{Family, Kind, Samples};
 use weir_service::pulse::Pulse;
 
 use crate::history::{Catalog, History, Listed};
@@ -53,17 +52,18 @@ pub enum Format {
     Influx,
 }
 
-/// What became of points.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OutputCount {
-    /// Where they went.
-    pub to: String,
-    /// Points made.
-    pub points: u64,
-    /// Datagrams given to the network.
-    pub datagrams: u64,
-    /// Datagrams that it did not take, or that the receiver's machine refused.
-    pub refused: u64,
+ledger! {
+    /// What became of points.
+    pub struct OutputCount by to {
+        /// Where they went.
+        to: String,
+        /// Points made for an output.
+        points: Shared => Counter "weir_monitor_output" ["points"] {to},
+        /// Datagrams of an output given to the network.
+        datagrams: Shared => Counter "weir_monitor_output" ["datagrams"] {to},
+        /// Datagrams of an output that the network did not take, or that the receiver's machine refused.
+        refused: Shared => Counter "weir_monitor_output_refused" ["datagrams"] {to},
+    }
 }
 
 /// Outputs that run.
@@ -80,22 +80,14 @@ struct Started {
     stop: Stop,
     /// `None`: it has ended.
     thread: Option<JoinHandle<()>>,
-    counts: Arc<Counts>,
+    counts: Arc<OutputCount>,
 }
 
 /// What becomes of the points of outputs, for whoever asks.
 #[derive(Clone, Debug, Default)]
 pub struct Told(Arc<Mutex<Entries>>);
 
-/// By address.
-type Entries = Vec<(SocketAddr, Arc<Counts>)>;
-
-#[derive(Debug, Default)]
-struct Counts {
-    points: AtomicU64,
-    datagrams: AtomicU64,
-    refused: AtomicU64,
-}
+type Entries = Vec<Arc<OutputCount>>;
 
 impl Outputs {
     /// Starts a thread an output; each begins with what comes from now on.
@@ -129,7 +121,7 @@ impl Outputs {
                 self.started.push(Started::start(output, history, pulse)?);
             }
         }
-        let told = self.started.iter().map(|started| (started.output.to, started.counts.clone()));
+        let told = self.started.iter().map(|started| started.counts.clone());
         *self.told.all() = told.collect();
         Ok(())
     }
@@ -147,7 +139,8 @@ impl Outputs {
 
 impl Started {
     fn start(output: &Output, history: &Arc<History>, pulse: Pulse) -> io::Result<Self> {
-        let (stop, counts) = (Stop::new()?, Arc::new(Counts::default()));
+        let count = OutputCount { to: output.to.to_string(), ..OutputCount::default() };
+        let (stop, counts) = (Stop::new()?, Arc::new(count));
         let stopped = stop.clone();
         // What is there already is passed over here and now.
         let running = Running::new(output.clone(), history.clone(), counts.clone());
@@ -159,13 +152,7 @@ impl Started {
 impl Told {
     /// What became of points so far, by output.
     pub fn counts(&self) -> Vec<OutputCount> {
-        let count = |(to, counts): &(SocketAddr, Arc<Counts>)| OutputCount {
-            to: to.to_string(),
-            points: counts.points.load(Ordering::Relaxed),
-            datagrams: counts.datagrams.load(Ordering::Relaxed),
-            refused: counts.refused.load(Ordering::Relaxed),
-        };
-        self.all().iter().map(count).collect()
+        self.all().iter().map(|count| OutputCount::clone(count)).collect()
     }
 
     fn all(&self) -> MutexGuard<'_, Entries> {
@@ -185,40 +172,11 @@ impl Drop for Started {
     }
 }
 
-/// Adds every family of [`families`].
-pub fn metrics(counts: &[OutputCount], samples: &mut Samples<'_>) {
-    samples.family(&POINTS, counts.iter().map(|count| ([count.to.clone()], count.points)));
-    samples.family(&DATAGRAMS, counts.iter().map(|count| ([count.to.clone()], count.datagrams)));
-    samples.family(&REFUSED, counts.iter().map(|count| ([count.to.clone()], count.refused)));
-}
-
-/// Every family of outputs, in the order in which it is exposed.
-pub fn families() -> Vec<Family> {
-    vec![POINTS, DATAGRAMS, REFUSED]
-}
-
-const POINTS: Family =
-    Family::new("weir_monitor_output", Some("points"), Kind::Counter, "Points made for an output.").by(&["to"]);
-const DATAGRAMS: Family = Family::new(
-    "weir_monitor_output",
-    Some("datagrams"),
-    Kind::Counter,
-    "Datagrams of an output given to the network.",
-)
-.by(&["to"]);
-const REFUSED: Family = Family::new(
-    "weir_monitor_output_refused",
-    Some("datagrams"),
-    Kind::Counter,
-    "Datagrams of an output that the network did not take, or that the receiver's machine refused.",
-)
-.by(&["to"]);
-
 /// An output at work.
 struct Running {
     output: Output,
     history: Arc<History>,
-    counts: Arc<Counts>,
+    counts: Arc<OutputCount>,
     socket: Option<Socket>,
     /// When it is tried again to have a socket.
     retry: Instant,
@@ -230,7 +188,7 @@ struct Running {
 }
 
 impl Running {
-    fn new(output: Output, history: Arc<History>, counts: Arc<Counts>) -> Self {
+    fn new(output: Output, history: Arc<History>, counts: Arc<OutputCount>) -> Self {
         let mut running = Self {
             output,
             history,
@@ -297,7 +255,7 @@ impl Running {
             if ended {
                 follower.close(&mut self.points);
             }
-            self.counts.points.fetch_add(self.points.len() as u64, Ordering::Relaxed);
+            self.counts.points.add(self.points.len() as u64);
             for at in 0..self.points.len() {
                 let point = self.points[at];
                 self.write(listed, &point);
@@ -319,7 +277,7 @@ impl Running {
         follower.close(&mut left);
         let extent = self.history.extent(listed.key).unwrap_or_default();
         *follower = Follower::new(extent.begin, self.output.most);
-        self.counts.points.fetch_add(left.len() as u64, Ordering::Relaxed);
+        self.counts.points.add(left.len() as u64);
         for point in &left {
             self.write(&before, point);
         }
@@ -357,7 +315,7 @@ impl Running {
         }
         let sent = self.open() && self.give();
         let count = if sent { &self.counts.datagrams } else { &self.counts.refused };
-        count.fetch_add(1, Ordering::Relaxed);
+        count.add(1);
         self.datagram.clear();
     }
 
@@ -376,7 +334,7 @@ impl Running {
         self.socket.as_ref().is_some_and(|socket| {
             let progress = socket.send(&[message]);
             // The kernel tells of a datagram before that nobody took.
-            self.counts.refused.fetch_add(progress.icmp.into(), Ordering::Relaxed);
+            self.counts.refused.add(progress.icmp.into());
             progress.error.is_none()
         })
     }

@@ -96,7 +96,7 @@ fn what_comes_is_sent_in_datagrams_that_fit_a_frame() {
             missing += of["missing"].as_u64().unwrap_or(0);
         }
     }
-    assert_eq!((values, missing, outputs.told().counts()[0].points), (500, 7, 501));
+    assert_eq!((values, missing, outputs.told().counts()[0].points.get()), (500, 7, 501));
     outputs.end();
 }
 

@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use weir_wire::signal::{Block, Body, Cause, Channel, Clock, Datagram, Metadata, Position, Positions, Values};
 
 use super::channel::{Kept, Track};
-use super::counts::{Refused, Tally};
+use super::counts::{Counts, Refused};
 use super::echo::Echo;
 use super::order::{Held, Hole, Order, Verdict};
 use super::plausible::{Doubt, SLACK, reach};
@@ -70,7 +70,8 @@ pub(super) enum Life {
 
 /// What the receiver has, for a session that is being fed.
 pub(super) struct Around<'a, S: ?Sized> {
-    pub(super) tally: &'a mut Tally,
+    pub(super) tally: &'a mut Counts,
+    pub(super) queued: &'a mut usize,
     pub(super) witness: &'a mut dyn Witness,
     pub(super) sink: &'a mut S,
     pub(super) window: Duration,
@@ -352,7 +353,7 @@ impl Session {
             if let Some(gap) = track.reach(channel, next, cause, moment.wall) {
                 track.moved = moment.now;
                 track.holes = self.holes;
-                around.tally.miss(cause, gap.samples());
+                around.tally.missing.add(cause as usize, gap.samples());
                 give(&gap, track, stream.as_ref(), queue, moment, around);
             }
         }
@@ -381,7 +382,7 @@ impl Session {
                 track.moved = moment.now;
             }
             if let Some(gap) = &gap {
-                around.tally.miss(cause, gap.samples());
+                around.tally.missing.add(cause as usize, gap.samples());
             }
             match new.map(|new| (new.values, new.samples())) {
                 Some((Values::Gap(_), samples)) if track.is_derived() => {
@@ -496,7 +497,7 @@ impl Session {
             }
             left += track.waiting.iter().map(Kept::bytes).sum::<usize>();
         }
-        around.tally.queued -= self.queue.bytes - left;
+        *around.queued -= self.queue.bytes - left;
         self.queue.bytes = left;
         if left == 0 {
             self.queue.since = None;
@@ -519,7 +520,7 @@ fn give<S: Sink + ?Sized>(
     }
     let kept = Kept::new(block);
     queue.bytes += kept.bytes();
-    around.tally.queued += kept.bytes();
+    *around.queued += kept.bytes();
     queue.since.get_or_insert(moment.now);
     track.waiting.push(kept);
 }

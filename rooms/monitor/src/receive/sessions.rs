@@ -8,7 +8,7 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use weir_wire::signal::{Datagram, Header, Kind, Request, encode};
 
-use super::counts::{Counts, Refused, Tally};
+use super::counts::{Counts, Refused};
 use super::session::{Around, Life, Session};
 use super::{Moment, News, Sink, Witness};
 
@@ -20,7 +20,9 @@ pub struct Sessions {
     names: HashMap<(String, String), u64>,
     /// The other way round; of some, another has it by now.
     shown: HashMap<u64, (String, String)>,
-    tally: Tally,
+    tally: Counts,
+    /// Bytes of blocks that wait for a name now, in all sessions.
+    queued: usize,
     bounds: Bounds,
     /// Sessions of which no data was taken when they came, the oldest first; of some it was since.
     newcomers: VecDeque<u64>,
@@ -62,7 +64,8 @@ impl Sessions {
             sessions: HashMap::default(),
             names: HashMap::new(),
             shown: HashMap::new(),
-            tally: Tally::default(),
+            tally: Counts::default(),
+            queued: 0,
             bounds,
             newcomers: VecDeque::new(),
             leaving: Vec::new(),
@@ -102,7 +105,7 @@ impl Sessions {
         self.tally.bytes += bytes.len() as u64;
         match self.try_take(bytes, source, moment, witness, sink) {
             Ok(kind) => {
-                self.tally.kind(kind);
+                self.tally.by_kind.add(kind as usize, 1);
                 None
             }
             Err(refused) => {
@@ -141,7 +144,8 @@ impl Sessions {
             self.pending = true;
         }
         let Some(session) = self.sessions.get_mut(&id) else { return Err(Refused::Sessions) };
-        let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
+        let mut around =
+            Around { tally: &mut self.tally, queued: &mut self.queued, witness, sink, window: self.bounds.reorder };
         session.admit(&datagram, bytes, source, moment.now)?;
         // What was sent before, and is sent again, is no sign of life.
         let lives = is_fresh && session.is_news(&datagram);
@@ -169,7 +173,7 @@ impl Sessions {
         if kind == Kind::Metadata && session.stream().is_none() && session.life != Life::Replaced {
             self.name(id, moment, witness, sink);
         }
-        let crowded = self.tally.queued > MOST_QUEUED;
+        let crowded = self.queued > MOST_QUEUED;
         self.pending |= crowded || self.sessions.get(&id).is_some_and(Session::is_pending);
         Ok(kind)
     }
@@ -182,12 +186,13 @@ impl Sessions {
         }
         self.looked = moment.now;
         self.pending = false;
-        let crowded = self.tally.queued > MOST_QUEUED;
+        let crowded = self.queued > MOST_QUEUED;
         let mut nameless = Vec::new();
         let mut gone = Vec::new();
         for session in self.sessions.values_mut() {
             let mut around = Around {
                 tally: &mut self.tally,
+                queued: &mut self.queued,
                 witness: &mut *witness,
                 sink: &mut *sink,
                 window: self.bounds.reorder,
@@ -264,13 +269,13 @@ impl Sessions {
 
     /// Everything counted so far.
     pub fn counts(&self, socket_drops: u64) -> Counts {
-        self.tally.counts(self.sessions.len(), socket_drops)
+        Counts { sessions: self.sessions.len(), socket_drops, ..self.tally.clone() }
     }
 
     /// By which name a session is shown, if that can be decided yet.
     fn name<S: Sink + ?Sized>(&mut self, id: u64, moment: Moment, witness: &mut dyn Witness, sink: &mut S) {
         let Some(session) = self.sessions.get(&id) else { return };
-        let waited = has_waited(session, moment, self.tally.queued > MOST_QUEUED);
+        let waited = has_waited(session, moment, self.queued > MOST_QUEUED);
         let Some(mut name) = session.claim.clone() else {
             if waited {
                 // Nobody has said who it is.
@@ -317,7 +322,8 @@ impl Sessions {
         self.names.insert(name.clone(), id);
         self.shown.insert(id, name.clone());
         if let Some(session) = self.sessions.get_mut(&id) {
-            let mut around = Around { tally: &mut self.tally, witness, sink, window: self.bounds.reorder };
+            let mut around =
+                Around { tally: &mut self.tally, queued: &mut self.queued, witness, sink, window: self.bounds.reorder };
             session.show(name, news, &mut around);
         }
     }
@@ -388,7 +394,7 @@ impl Sessions {
         }
         self.tally.forgotten += session.waits();
         self.tally.waiting -= session.waits();
-        self.tally.queued -= session.queued();
+        self.queued -= session.queued();
         self.release(id);
     }
 

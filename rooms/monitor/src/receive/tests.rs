@@ -404,7 +404,7 @@ proptest! {
         let counts = bench.sessions.counts(0);
         prop_assert_eq!(counts.unexplained(), 0);
         prop_assert!(counts.in_order >= fast as u64, "what is not late for long is not lost");
-        prop_assert_eq!(counts.samples + counts.missing.values().sum::<u64>(), sender.next.iter().sum::<u64>());
+        prop_assert_eq!(counts.samples + counts.missing.sum(), sender.next.iter().sum::<u64>());
         prop_assert!(bench.book.news.contains(&("s/display".into(), News::Ended)));
     }
 

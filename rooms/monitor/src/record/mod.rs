@@ -57,7 +57,7 @@ pub struct Ledger {
 ///
 /// # Errors
 /// One line: an address or the directory cannot be had, a thread cannot be started.
-pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let settings = config.settings();
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;

@@ -45,8 +45,7 @@ impl State {
     /// What came, and how much is missing between two sessions of servers: each is whole in itself, only the archive has that gap.
     fn received(&self) -> (Counts, u64) {
         let (mut received, between) = (self.received.counts(), self.archive.between_sessions());
-        let missing = received.missing.entry(Cause::Server.name()).or_default();
-        *missing = missing.saturating_add(between);
+        received.missing.add(Cause::Server as usize, between);
         (received, between)
     }
 
@@ -63,10 +62,9 @@ impl Observable for State {
     fn metrics(&self, samples: &mut Samples<'_>) {
         let (received, _) = self.received();
         samples.single(&DATAGRAMS, received.datagrams);
-        let missing = received.missing.iter().map(|(cause, count)| ([(*cause).to_owned()], *count));
-        samples.family(&MISSING, missing);
-        let refused = received.refused.iter().map(|(reason, count)| ([(*reason).to_owned()], *count));
-        samples.family(&REFUSED, refused);
+        let by = |(name, count): &(&str, u64)| ([(*name).to_owned()], *count);
+        samples.family(&MISSING, received.missing.all().iter().map(by));
+        samples.family(&REFUSED, received.refused.all().iter().map(by));
         self.archive.metrics(samples);
     }
 
@@ -121,14 +119,14 @@ impl weir_service::Room for Room<'_> {
         if now >= self.tell {
             let (Counts { missing, .. }, between) = self.state.received();
             let archive = self.state.archive.ledger(false);
-            let lost = archive.overrun + archive.unkept;
-            let all = missing.values().fold(0, |sum: u64, &samples| sum.saturating_add(samples));
-            let all = all.saturating_sub(between);
+            let lost = archive.overrun.get() + archive.unkept.get();
+            let all = missing.sum().saturating_sub(between);
             if (all, between, lost) != self.told {
                 if all > self.told.0 {
                     let by: Vec<String> = missing
+                        .all()
                         .iter()
-                        .filter(|(_, count)| **count > 0)
+                        .filter(|(_, count)| *count > 0)
                         .map(|(cause, samples)| format!("{cause} {}", number(*samples)))
                         .collect();
                     tracing::warn!(
@@ -181,26 +179,30 @@ impl fmt::Display for Ledger {
         let after = format::duration(self.elapsed_s * 1e6);
         let sessions = counted(received.sessions, "session");
         writeln!(f, "after {after}: {} datagrams of {sessions}", number(received.datagrams))?;
-        write!(f, "samples: {} = kept {}", number(archive.came), number(archive.kept))?;
+        write!(f, "samples: {} = kept {}", number(archive.came.get()), number(archive.kept.get()))?;
         for (part, count) in [
-            ("missing when they came", archive.missing),
-            ("overrun", archive.overrun),
-            ("not taken by the disk", archive.unkept),
-            ("refused", archive.refused),
+            ("missing when they came", archive.missing.get()),
+            ("overrun", archive.overrun.get()),
+            ("not taken by the disk", archive.unkept.get()),
+            ("refused", archive.refused.get()),
         ] {
             if count > 0 {
                 write!(f, " + {part} {}", number(count))?;
             }
         }
         writeln!(f)?;
-        if archive.untold > 0 {
-            writeln!(f, "in no file, not even as missing: {} (no room for the last gaps)", number(archive.untold))?;
+        if archive.untold.get() > 0 {
+            writeln!(
+                f,
+                "in no file, not even as missing: {} (no room for the last gaps)",
+                number(archive.untold.get())
+            )?;
         }
-        for (cause, samples) in received.missing.iter().filter(|(_, samples)| **samples > 0) {
+        for (cause, samples) in received.missing.all().iter().filter(|(_, samples)| *samples > 0) {
             writeln!(f, "missing by {cause}: {}", number(*samples))?;
         }
-        let files = counted(usize::try_from(archive.files).unwrap_or(usize::MAX), "file");
-        writeln!(f, "written: {} in {files}", format::bytes(archive.bytes as f64))?;
+        let files = counted(usize::try_from(archive.files.get()).unwrap_or(usize::MAX), "file");
+        writeln!(f, "written: {} in {files}", format::bytes(archive.bytes.get() as f64))?;
         match self.unexplained {
             0 => writeln!(f, "the ledger closes: unexplained 0"),
             more => writeln!(f, "the ledger does not close: unexplained {}", count(more)),

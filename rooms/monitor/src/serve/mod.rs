@@ -20,7 +20,6 @@ mod latch;
 pub mod ledger;
 mod limits;
 mod losses;
-pub mod metrics;
 mod open;
 mod publish;
 mod room;

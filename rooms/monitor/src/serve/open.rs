@@ -13,7 +13,6 @@ use weir_wire::signal::Cause;
 use super::board::Board;
 use super::events::Events;
 use super::ledger::{Ledger, StreamCount};
-use super::metrics;
 use super::publish::Sent;
 use super::settings::{Derive, Watching};
 use crate::api::{Acknowledged, Alarm, Event, NotAcknowledged, Shown, State};
@@ -181,7 +180,7 @@ impl Open {
             reason,
             remedy,
             unit: "datagram",
-            total: refused.get(reason).copied().unwrap_or(0),
+            total: refused[reason],
         };
         let crowded = Loss {
             subject: "channels beyond 4,096".to_owned(),
@@ -214,8 +213,7 @@ impl Open {
         let states = self.board().states();
         // Sessions of servers are whole in themselves: what is missing between two of them only their feed lacks.
         let (mut received, between) = (self.receive.counts(), self.changes.missing.load(Ordering::Relaxed));
-        let missing = received.missing.entry(Cause::Server.name()).or_default();
-        *missing = missing.saturating_add(between);
+        received.missing.add(Cause::Server as usize, between);
         Ledger {
             elapsed_s: self.now().as_secs_f64(),
             channels: states.len(),
@@ -276,7 +274,7 @@ impl Observable for Open {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.account());
+        samples.ledger(&self.account());
         let states = self.board().states();
         latest::metrics(&self.history, &states, samples);
     }

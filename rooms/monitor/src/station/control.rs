@@ -26,7 +26,7 @@ use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
 ///
 /// # Errors
 /// One line: a source, a key or a socket cannot be opened, a privilege cannot be given up, a thread cannot be started.
-pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
+pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let settings = config.settings()?;
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;

@@ -2,137 +2,139 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use weir_program::ledger;
 
-/// Everything that was counted since the start. Each account closes: a stream's samples due = sent + gaps + waiting + unexplained, an
-/// outlet's datagrams = sent + dropped + unexplained.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Ledger {
-    /// Seconds since the start.
-    pub elapsed_s: f64,
-    /// Whether nothing is unexplained.
-    pub closed: bool,
-    /// What is unexplained, of all accounts together.
-    pub unexplained: i64,
-    /// Its name.
-    pub station: String,
-    /// Channels.
-    pub channels: usize,
-    /// Channels that there was no room for, or whose name another source has: as often as they came.
-    pub channels_refused: u64,
-    /// How often the day's clock was stepped.
-    pub clock_steps: u64,
-    /// `display`, and `full` where there is one.
-    pub streams: Vec<StreamCount>,
-    /// Where samples come from.
-    pub sources: Vec<SourceCount>,
-    /// What others asked.
-    pub requests: RequestCount,
-}
+ledger! {
+    /// Everything that was counted since the start. Each account closes: a stream's samples due = sent + gaps + waiting + unexplained, an
+    /// outlet's datagrams = sent + dropped + unexplained.
+    pub struct Ledger {
+        /// Seconds since the start.
+        elapsed_s: f64,
+        /// 1: nothing is unexplained; 0: a fault in weir.
+        closed: bool => Gauge "weir_station_ledger_closed",
+        /// What is unexplained, of all accounts together.
+        unexplained: i64,
+        /// Its name.
+        station: String,
+        /// Channels.
+        channels: usize => Gauge "weir_station_channels",
+        /// Channels that there was no room for, as often as they came.
+        channels_refused: u64 => Counter "weir_station_refused" ["channels"],
+        /// How often the day's clock was stepped.
+        clock_steps: u64 => Counter "weir_station_clock_steps",
+        /// `display`, and `full` where there is one.
+        streams: Vec<StreamCount> => each,
+        /// Where samples come from.
+        sources: Vec<SourceCount> => each,
+        /// What others asked.
+        requests: RequestCount => each,
+    }
 
-/// A stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct StreamCount {
-    /// `display`, `full`.
-    pub name: String,
-    /// 16 hexadecimal digits.
-    pub session: String,
-    /// Channels in it.
-    pub channels: usize,
-    /// Datagrams of data that at least one outlet took.
-    pub data: u64,
-    /// Heartbeats, likewise.
-    pub heartbeats: u64,
-    /// Datagrams of metadata, likewise.
-    pub metadata: u64,
-    /// Ends, likewise.
-    pub ends: u64,
-    /// Datagrams that no outlet took.
-    pub not_taken: u64,
-    /// Samples.
-    pub samples: SampleCount,
-    /// Where it goes.
-    pub outlets: Vec<OutletCount>,
-}
+    /// A stream.
+    pub struct StreamCount by name {
+        /// `display`, `full`.
+        name: String,
+        /// 16 hexadecimal digits.
+        session: String,
+        /// Channels in it.
+        channels: usize,
+        /// Datagrams of data that at least one outlet took.
+        data: u64 => Counter "weir_station_data" ["datagrams"] {stream},
+        /// Heartbeats, likewise.
+        heartbeats: u64,
+        /// Datagrams of metadata, likewise.
+        metadata: u64,
+        /// Ends, likewise.
+        ends: u64,
+        /// Datagrams that no outlet took.
+        not_taken: u64,
+        /// Samples.
+        samples: SampleCount => each,
+        /// Where it goes.
+        outlets: Vec<OutletCount> => each,
+    }
 
-/// Samples of all channels of a stream.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SampleCount {
-    /// That the sources had, or should have had.
-    pub due: u64,
-    /// In datagrams, themselves or in buckets.
-    pub sent: u64,
-    /// Told to be missing, by cause.
-    pub gaps: BTreeMap<&'static str, u64>,
-    /// Of the gaps of cause `station`, those that were given up since more came than was sent; the others no outlet took.
-    pub overrun: u64,
-    /// In buckets that are not full, and in no datagram yet; none at the end.
-    pub waiting: u64,
-    /// `due` less its parts.
-    pub unexplained: i64,
-}
+    /// Samples of all channels of a stream.
+    pub struct SampleCount {
+        /// Samples that the sources had, or should have had.
+        due: u64 => Counter "weir_station_due" ["samples"] {stream},
+        /// Samples in datagrams, themselves or in buckets.
+        sent: u64 => Counter "weir_station_sent" ["samples"] {stream},
+        /// Samples that were told to be missing, by cause.
+        gaps: BTreeMap<&'static str, u64> => Counter "weir_station_gap" ["samples"] {stream, cause},
+        /// Of the gaps of cause `station`, samples given up since more came than was sent.
+        overrun: u64 => Counter "weir_station_overrun" ["samples"] {stream},
+        /// In buckets that are not full, and in no datagram yet; none at the end.
+        waiting: u64,
+        /// `due` less its parts.
+        unexplained: i64,
+    }
 
-/// A place that a stream goes to.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OutletCount {
-    /// Address, and interface.
-    pub to: String,
-    /// Datagrams for it.
-    pub datagrams: u64,
-    /// Given to the network.
-    pub sent: u64,
-    /// Their bytes.
-    pub bytes: u64,
-    /// Not taken by the kernel, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// `datagrams` less its parts.
-    pub unexplained: i64,
-}
+    /// A place that a stream goes to.
+    pub struct OutletCount by to {
+        /// Address, and interface.
+        to: String,
+        /// Datagrams for it.
+        datagrams: u64,
+        /// Datagrams given to the network.
+        sent: u64 => Counter "weir_station_sent" ["datagrams"] {stream, outlet},
+        /// Payload bytes given to the network.
+        bytes: u64 => Counter "weir_station_sent" ["bytes"] {stream, outlet},
+        /// Datagrams that the kernel did not take, by reason: docs/monitor-station.md explains each.
+        dropped: BTreeMap<&'static str, u64> => Counter "weir_station_dropped" ["datagrams"] {stream, outlet, reason},
+        /// `datagrams` less its parts.
+        unexplained: i64,
+    }
 
-/// A source.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SourceCount {
-    /// What it is called.
-    pub name: String,
-    /// Whether there is nothing more: it has ended, or failed.
-    pub over: bool,
-    /// Datagrams received.
-    pub datagrams: u64,
-    /// Datagrams that its socket had no room for.
-    pub dropped: u64,
-    /// Values read; of generators and the like none.
-    pub points: u64,
-    /// Of those, for channels that there was no room for.
-    pub refused: u64,
-    /// Of those, second ones of a slot: the source is faster than its rate.
-    pub crowded: u64,
-    /// Of those, older than their channel's last.
-    pub late: u64,
-    /// Of those, from the future.
-    pub misplaced: u64,
-    /// Lines, or datagrams of JSON, that could not be read, or not wholly.
-    pub unreadable: u64,
-    /// Samples of all its channels that it should have had, and had not: gaps of cause `source`.
-    pub missed: u64,
-    /// How it misses samples.
-    pub missed_by: &'static str,
-}
+    /// A source.
+    pub struct SourceCount by name {
+        /// What it is called.
+        name: String,
+        /// 1: the source has ended or failed.
+        over: bool => Gauge "weir_station_source_over" {source},
+        /// Datagrams received.
+        datagrams: u64,
+        /// Datagrams that the socket of a source had no room for.
+        dropped: u64 => Counter "weir_station_source_dropped" ["datagrams"] {source},
+        /// Values read.
+        points: u64 => Counter "weir_station_read" ["points"] {source},
+        /// Of those, for channels that there was no room for.
+        refused: u64,
+        /// Of those, second ones of a slot: the source is faster than its rate.
+        crowded: u64,
+        /// Of those, older than their channel's last.
+        late: u64,
+        /// Of those, from the future.
+        misplaced: u64,
+        /// Lines or datagrams that could not be read, or not wholly.
+        unreadable: u64 => Counter "weir_station_unreadable" ["lines"] {source},
+        /// Samples that a source should have had, and had not.
+        missed: u64 => Counter "weir_station_missed" ["samples"] {source},
+        /// How it misses samples.
+        missed_by: &'static str,
+    } together {
+        /// Values read that became no sample, by reason.
+        Counter "weir_station_lost" ["points"] {source, reason}: refused, crowded, late, misplaced;
+    }
 
-/// Requests.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RequestCount {
-    /// For metadata.
-    pub metadata: u64,
-    /// Wishes granted.
-    pub granted: u64,
-    /// Wishes refused: from elsewhere, of another session, of no such channel, beyond bounds.
-    pub refused: u64,
-    /// Datagrams that were no request.
-    pub malformed: u64,
-    /// Not sealed as this station's keys demand, or heard before.
-    pub unsealed: u64,
-    /// Channels that are sent as somebody wishes.
-    pub in_force: usize,
+    /// Requests.
+    pub struct RequestCount {
+        /// For metadata.
+        metadata: u64,
+        /// Wishes granted.
+        granted: u64,
+        /// Wishes refused: from elsewhere, of another session, of no such channel, beyond bounds.
+        refused: u64,
+        /// Datagrams that were no request.
+        malformed: u64,
+        /// Not sealed as this station's keys demand, or heard before.
+        unsealed: u64,
+        /// Channels that are sent as somebody wishes.
+        in_force: usize,
+    } together {
+        /// What others asked, by fate.
+        Counter "weir_station_requests" {fate}: metadata, granted, refused, malformed, unsealed;
+    }
 }
 
 impl Ledger {

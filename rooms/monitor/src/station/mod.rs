@@ -15,7 +15,6 @@ pub mod config;
 pub mod control;
 mod lane;
 pub mod ledger;
-pub mod metrics;
 mod outlets;
 mod pace;
 pub mod readers;

@@ -6,7 +6,6 @@ use weir_service::Observable;
 use weir_service::metrics::Samples;
 
 use super::ledger::Ledger;
-use super::metrics;
 
 /// The station as of a moment ago.
 #[derive(Debug)]
@@ -32,7 +31,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger());
+        samples.ledger(&self.ledger());
     }
 
     fn ledger(&self) -> Ledger {

@@ -5,6 +5,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_norway::Value;
+use weir_program::ledger::families;
 use weir_service::metrics::Family;
 
 use super::{path, read};
@@ -15,10 +16,10 @@ fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
     assert_known("prometheus/weir-sflow.rules.yaml", &weir_sflow::metrics::families());
     assert_known("prometheus/weir-protect.rules.yaml", &weir_protect::metrics::families());
-    assert_known("prometheus/weir-agent.rules.yaml", &weir_agent::metrics::families());
+    assert_known("prometheus/weir-agent.rules.yaml", &families::<weir_agent::ledger::Ledger>());
     assert_known(
         "prometheus/weir-monitor.rules.yaml",
-        &[weir_monitor::serve::metrics::families(), weir_monitor::station::metrics::families()].concat(),
+        &[weir_monitor::serve::ledger::families(), families::<weir_monitor::station::ledger::Ledger>()].concat(),
     );
 }
 
