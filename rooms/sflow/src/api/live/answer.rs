@@ -92,7 +92,7 @@ fn ports(api: &Api, agent: IpAddr, most: usize) -> (Vec<Port>, usize) {
 
 fn agent(api: &Api, address: IpAddr) -> Result<Value, Problem> {
     let told = api.analysis.agent(address);
-    let told = told.ok_or_else(|| Problem::absent("agent", &address.to_string(), "/agents/json"))?;
+    let told = told.ok_or_else(|| Problem::absent("agent", address.to_string(), "/agents/json"))?;
     let survey = api.live.survey(&*api.analysis);
     let row = survey.agents.iter().find(|row| row.agent == address);
     let (ports, all) = ports(api, address, PORTS);
