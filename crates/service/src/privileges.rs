@@ -68,9 +68,12 @@ pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&P
     let user = match user {
         Some(name) => Some(User::find(name)?),
         None if geteuid().is_root() => {
-            let user = owner(&needs.folders).unwrap_or_else(User::nobody);
+            let user = Some(owner(&needs.folders).unwrap_or_else(User::nobody)).filter(|user| user.uid() != 0);
             // Root of a user namespace that has no other user is an ordinary user outside.
-            as_user(&user, || ())?.map(|()| user)
+            match user {
+                Some(user) => as_user(&user, || ())?.map(|()| user),
+                None => None,
+            }
         }
         None => None,
     };
@@ -78,7 +81,7 @@ pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&P
     let whom = match user {
         Some(user) => Some(format!("runs as user {user}")),
         None if geteuid().is_root() => {
-            Some("stays root: there is nobody else here, or no CAP_SETUID and CAP_SETGID".into())
+            Some("stays root: it owns the folder that is written, or there is nobody else here".into())
         }
         None => None,
     };
@@ -92,9 +95,9 @@ pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&P
     Ok(Reduced { warning: hindrance(needs, configuration), details: [whom, confined] })
 }
 
-/// Whom the first of these folders belongs to; `None`: to root, or to nobody yet.
+/// Whom the first of these folders belongs to; `None`: there is none.
 fn owner(folders: &[PathBuf]) -> Option<User> {
-    let about = fs::metadata(folders.first()?).ok().filter(|about| about.uid() != 0)?;
+    let about = fs::metadata(folders.first()?).ok()?;
     Some(User::of(about.uid(), about.gid()))
 }
 
