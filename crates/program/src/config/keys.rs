@@ -439,15 +439,15 @@ impl<T: Value> Value for Many<T> {
 
 /// All keys of a file as Markdown: a table for the file, and one for each of its tables.
 pub fn reference(keys: &'static [Key]) -> String {
-    let mut text = "| key | | type | default | bounds |\n|---|---|---|---|---|\n".to_owned();
+    let mut text = "| key | | type | default | bounds | reload |\n|---|---|---|---|---|---|\n".to_owned();
     let bare = |text: &str| text.trim_matches('"').to_owned();
     for Key { name, about, kind, default, bounds: [low, high, other], fixed, .. } in keys {
-        let restart = if *fixed { " A reload does not change it." } else { "" };
+        let reload = if *fixed { "no" } else { "yes" };
         let or = if other.is_empty() { String::new() } else { format!(", or {}", bare(other)) };
         let high = if high.is_empty() { " or more".to_owned() } else { format!(" to {}", bare(high)) };
         let bounds = if low.is_empty() { String::new() } else { format!("{}{high}{or}", bare(low)) };
         let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-        let _ = writeln!(text, "| `{name}` |{about}{restart} | {kind} | {default} | {bounds} |");
+        let _ = writeln!(text, "| `{name}` |{about} | {kind} | {default} | {bounds} | {reload} |");
     }
     for Key { name, table, .. } in keys {
         for (kind, keys) in table() {

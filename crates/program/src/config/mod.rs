@@ -207,6 +207,10 @@ impl<'a> Document<'a> {
             let at = span.as_ref().map(|span| span.start);
             if kind != MistakeKind::LeftOut {
                 let key = at.filter(|_| kind != MistakeKind::Key).and_then(|at| self.key(at)).unwrap_or_default();
+                let message = match kind {
+                    MistakeKind::Several => format!("{message}: write [[{key}]] in place of [{key}]"),
+                    _ => message,
+                };
                 let key = if message.starts_with(&*key) { "" } else { &*key };
                 lines.insert((at, line(&self.place_of(at), key, message)));
             }
@@ -580,7 +584,7 @@ mod tests {
             ("[[source]]\nkind = \"step\"\n", format!("{name}:2: source.kind: `step`: write one of sine, noise")),
             (
                 "[source]\nkind = \"sine\"\n",
-                format!("{name}:1: source: there may be several of them: write [[ ]] around its name in place of [ ]"),
+                format!("{name}:1: source: there may be several of them: write [[source]] in place of [source]"),
             ),
         ] {
             assert_eq!(load(text, Flags::default().with("--name", "name", Some("a"))).unwrap_err().to_string(), line);

@@ -42,6 +42,8 @@ pub(super) enum MistakeKind {
     Value,
     /// The message names the key.
     Key,
+    /// Of a table that has to be one of a list.
+    Several,
     /// A key is not there.
     Missing,
     /// A key is not there, for it was left out: no mistake of its own.
@@ -176,8 +178,8 @@ impl<'de> Deserializer<'de> for Node<'de> {
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Mistake> {
         if self.value.get_ref().is_table() {
-            let message = "there may be several of them: write [[ ]] around its name in place of [ ]";
-            return Err(Mistake::custom(message).at(self.value.span()));
+            let several = Mistake::new("there may be several of them".into(), MistakeKind::Several);
+            return Err(several.at(self.value.span()));
         }
         self.visit(visitor)
     }

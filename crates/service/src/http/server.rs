@@ -196,7 +196,7 @@ struct Connection {
     waits: Arc<Waits>,
 }
 
-/// Since when a connection waits for a whole request, in ms since its server's start; while it is answered, that and [`ANSWERED`].
+/// Since when a connection waits for a whole request, in ns since its server's start; while it is answered, that and [`ANSWERED`].
 type Waits = AtomicU64;
 
 /// More than any time: who is being answered makes room only where all are.
@@ -205,7 +205,7 @@ const ANSWERED: u64 = 1 << 63;
 /// Takes connections. One too many closes the one that has been longest without a complete request: whoever just came is served.
 async fn accept(listener: tokio::net::TcpListener, routes: Router, limits: Limits, each: Arc<()>, ended: Ended) {
     let begin = Instant::now();
-    let now = move || u64::try_from(begin.elapsed().as_millis()).unwrap_or(0);
+    let now = move || u64::try_from(begin.elapsed().as_nanos()).unwrap_or(0);
     let mut open: VecDeque<Connection> = VecDeque::new();
     loop {
         match listener.accept().await {

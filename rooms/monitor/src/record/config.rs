@@ -19,31 +19,31 @@ keys! {
     /// A configuration of `weir monitor record`.
     pub struct Config {
         /// Receive buffer of each socket.
-        receive_buffer: Size = "8MiB";
+        receive_buffer (fixed): Size = "8MiB";
         /// File of the group's key.
-        key: Option<PathBuf>;
+        key (fixed): Option<PathBuf>;
         /// Files of the senders' public keys. Without it: anybody may send.
-        senders: Option<Vec<PathBuf>>;
+        senders (fixed): Option<Vec<PathBuf>>;
         /// File of the key by which requests to stations are signed.
-        sign: Option<PathBuf>;
+        sign (fixed): Option<PathBuf>;
         /// Where files are written.
-        directory: PathBuf = ".";
+        directory (fixed): PathBuf = ".";
         /// What names of files begin with.
-        prefix: String = "weir";
+        prefix (fixed): String = "weir";
         /// A file of this size is followed by another.
-        cut_size: Size = "1GiB", "1MiB" to;
+        cut_size (fixed): Size = "1GiB", "1MiB" to;
         /// A file of this age is followed by another.
-        cut_after: Span = "15m", "1s" to;
+        cut_after (fixed): Span = "15m", "1s" to;
         /// What is left of the disk to others, 8MiB at least.
-        leave: Size = "1GiB";
+        leave (fixed): Size = "1GiB";
         /// What may wait for the disk.
-        queue: Size = "64MiB", "4MiB" to "16GiB";
+        queue (fixed): Size = "64MiB", "4MiB" to "16GiB";
         /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served.
         admin (fixed): Option<Address>;
         /// The user to become once everything is open.
         user (fixed): Option<UserName>;
         /// Where signals come in.
-        listen: Vec<Listen> = [{ address = "239.192.77.1:5110" }];
+        listen (fixed): Vec<Listen> = [{ address = "239.192.77.1:5110" }];
     }
 }
 

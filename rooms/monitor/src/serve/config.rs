@@ -28,25 +28,25 @@ keys! {
         http (fixed): Address = "127.0.0.1:5180";
         /// Names by which clients know this host.
         hosts (fixed): Vec<Host>;
-        /// Origins whose pages may read.
+        /// Origins of other pages that may read, and acknowledge.
         origins (fixed): Vec<WebOrigin>;
-        /// Whether the API changes nothing.
+        /// Whether nobody may acknowledge alarms.
         read_only (fixed): bool;
-        /// Other servers of this feed.
+        /// Other servers of this feed, as a browser reaches them.
         peers: Vec<WebOrigin>;
         /// How long signals are kept.
         history (fixed): Span = "10m", "1s" to "24h";
-        /// What they may take.
+        /// In how much memory; an equal part each.
         memory (fixed): Size = "512MiB", "1MiB" to "1024GiB";
-        /// Receive buffer of each socket.
+        /// Receive buffer of each socket; what the kernel does not grant is said at the start, with the remedy.
         receive_buffer (fixed): Size = "8MiB", "4KiB" to "1GiB";
         /// How long a datagram waits for what is before it.
         reorder (fixed): Span = "20ms", "0" to "1s";
-        /// File of the group's key.
+        /// File of the group's key: nothing unencrypted is taken.
         key (fixed): Option<PathBuf>;
-        /// Files of the senders' public keys. Without it: anybody may send.
+        /// Files of the senders' public keys: nothing unsigned is taken. Without it: anybody may send.
         senders (fixed): Option<Vec<PathBuf>>;
-        /// File of the key by which requests to stations are signed.
+        /// File of the key by which stations are asked, where they name `servers`.
         sign (fixed): Option<PathBuf>;
         /// Share of what is between limits that a value has to come back by.
         hysteresis: Share = "1%";

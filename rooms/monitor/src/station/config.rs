@@ -24,43 +24,43 @@ keys! {
     /// A configuration of `weir monitor station`.
     pub struct Config {
         /// By which others know the station. Without it: the host's name.
-        name: HostName;
+        name (fixed): HostName;
         /// Where the thinned stream goes: one group or host, or two that get the same bytes.
-        to: Many<GroupAddress> = ["239.192.77.1:5110"];
+        to (fixed): Many<GroupAddress> = ["239.192.77.1:5110"];
         /// Interfaces to send through: one for all, or one for each of `to`. Without it: where a route leads.
-        interface: Many<String>;
+        interface (fixed): Many<String>;
         /// Where the full-rate stream goes, likewise. Without it: there is none.
-        full_to: Many<GroupAddress>;
+        full_to (fixed): Many<GroupAddress>;
         /// Interfaces of `full_to`, likewise.
-        full_interface: Many<String>;
+        full_interface (fixed): Many<String>;
         /// Hops to groups.
-        ttl: u8 = 1;
+        ttl (fixed): u8 = 1;
         /// Differentiated services code point.
-        dscp: u8 = 0, 0 to 63;
-        /// Most bytes of a datagram.
-        most_bytes: Size = "1472B", "1232B" to "1472B";
+        dscp (fixed): u8 = 0, 0 to 63;
+        /// Most bytes of a datagram; over IPv6 1452B.
+        most_bytes (fixed): Size = "1472B", "1232B" to "1472B";
         /// Longest time from a sample to its datagram.
-        delay: Span = "10ms", "1ms" to "10s";
+        delay (fixed): Span = "10ms", "1ms" to "10s";
         /// Buckets a second of a channel that does not say; 0: each sample.
         display: Frequency = "200/s";
         /// Networks whose wishes are granted.
-        control: Option<Vec<IpNet>>;
-        /// What keeps the clock. Without it: as the kernel says.
-        clock: Option<Keeper>;
-        /// File of the group's key, which encrypts.
-        encrypt: Option<PathBuf>;
-        /// File of this station's key, which signs.
-        sign: Option<PathBuf>;
-        /// Files of the public keys of those who may ask.
-        servers: Vec<PathBuf>;
-        /// Most channels.
-        most_channels: u16 = 1024;
+        control (fixed): Option<Vec<IpNet>>;
+        /// What keeps the clock. Without it: as the kernel says, which tells NTP from nothing, not PTP.
+        clock (fixed): Option<Keeper>;
+        /// File of the group's key, which encrypts. Others may not read it.
+        encrypt (fixed): Option<PathBuf>;
+        /// File of this station's key, which signs. Others may not read it.
+        sign (fixed): Option<PathBuf>;
+        /// Files of the public keys of those who may ask: requests have to be signed, with `encrypt` encrypted.
+        servers (fixed): Vec<PathBuf>;
+        /// Most channels; what comes beyond is refused, and counted.
+        most_channels (fixed): u16 = 1024;
         /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served.
         admin (fixed): Option<Address>;
         /// The user to become once everything is open.
         user (fixed): Option<UserName>;
         /// Where samples come from.
-        source: Vec<Source> = [{ kind = "host" }];
+        source (fixed): Vec<Source> = [{ kind = "host" }];
         /// What channels are.
         channel: Vec<Channel>;
     }
