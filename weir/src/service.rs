@@ -11,6 +11,7 @@ use weir_kernel::capabilities::User;
 use weir_program::config::{Address, Base, Checked, Flags, Origin, Source};
 use weir_program::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
+use weir_units::format::shown;
 
 /// Of every service. In its help they come last.
 #[derive(Debug, Args)]
@@ -77,7 +78,7 @@ pub(super) fn given<T>(list: &[T]) -> Option<&[T]> {
 /// What `--check` prints: a line a warning, and what is in force.
 pub(super) fn print_checked(warnings: &[String], toml: &str) {
     for warning in warnings {
-        complain!("weir: {warning}");
+        complain!("weir: {}", shown(warning));
     }
     print(format_args!("{toml}"));
 }

@@ -15,7 +15,7 @@ keys! {
     /// A configuration of `weir sflow agent`.
     pub struct Config {
         /// The address by which collectors know the agent. Without it: the one from which the first collector is reached.
-        agent: Option<IpAddr>;
+        agent (fixed): Option<IpAddr>;
         /// Names of the interfaces that are counted and sampled; `*` stands for any characters. Without it: all but loopback.
         interfaces: Vec<Pattern>;
         /// From one counter sample of a data source to the next.

@@ -124,7 +124,7 @@ const WRONG: &[(&str, &str)] = &[
     ("monitor station", "[[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:1\"\nformat = \"csv\"\n"),
     ("monitor serve", "htpt = \"127.0.0.1:8010\"\n"),
     ("monitor serve", "stale = 5\n"),
-    ("monitor serve", "[[derive]]\nname = \"p\"\nvalue = \"{a/b} +\"\n"),
+    ("monitor serve", "[[derive]]\nname = \"p\"\nexpression = \"{a/b} +\"\n"),
     ("monitor serve", "[[limit]]\nchannel = \"a\"\nhigh = \"x\"\n"),
     ("monitor record", "cut_size = \"1KiB\"\n"),
     ("monitor record", "queue = \"1MiB\"\n"),
@@ -144,8 +144,8 @@ fn each_mistake_is_a_line_that_names_file_line_and_key() {
         let ended = Ended::of(&mut weir(&arguments));
         assert_eq!((ended.status, &*ended.stdout), (Some(2), ""), "{command}: {text}{}", ended.stderr);
         // Below an expression there is a caret.
-        for line in ended.stderr.lines().filter(|line| !line.starts_with("  ")) {
-            let line = line.strip_prefix(&format!("weir: {path}"));
+        for line in ended.stderr.lines() {
+            let line = line.strip_prefix(&format!("weir: {path}")).or(line.starts_with("  ").then_some(line));
             said += &format!("{command}{}\n", line.unwrap_or_else(|| panic!("{command}: {text}{}", ended.stderr)));
         }
     }

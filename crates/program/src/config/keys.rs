@@ -29,6 +29,10 @@ pub struct Key {
     pub bounds: [&'static str; 3],
     /// Whether a reload leaves it as it was.
     pub fixed: bool,
+    /// Whether it is a list.
+    pub is_list: bool,
+    /// Whether it has to be there, if it has no default.
+    pub is_needed: fn() -> bool,
     /// What is in it, where it is a table.
     pub table: fn() -> Vec<(String, &'static [Key])>,
 }
@@ -46,6 +50,8 @@ pub trait Table {
 pub trait Value: Sized {
     /// For people.
     const KIND: &'static str;
+    /// Whether it is a list of those.
+    const IS_LIST: bool = false;
 
     /// What it is where the key is not there. `None`: it has to be.
     fn absent() -> Option<Self> {
@@ -121,6 +127,8 @@ macro_rules! keys {
                     $crate::__text!($($low)?), $crate::__text!($($($high)?)?), $crate::__text!($($($($other)?)?)?),
                 ],
                 fixed: $crate::__is_there!($($fixed)?),
+                is_list: <$type as $crate::config::Value>::IS_LIST,
+                is_needed: || <$type as $crate::config::Value>::absent().is_none(),
                 table: <$type as $crate::config::Value>::tables,
             }),*];
 
@@ -399,6 +407,7 @@ impl Value for bool {
 
 impl<T: Value> Value for Option<T> {
     const KIND: &'static str = T::KIND;
+    const IS_LIST: bool = T::IS_LIST;
 
     fn absent() -> Option<Self> {
         Some(None)
@@ -415,6 +424,7 @@ impl<T: Value> Value for Option<T> {
 
 impl<T: Value> Value for Vec<T> {
     const KIND: &'static str = T::KIND;
+    const IS_LIST: bool = true;
 
     fn absent() -> Option<Self> {
         Some(Self::new())
@@ -431,6 +441,7 @@ impl<T: Value> Value for Vec<T> {
 
 impl<T: Value> Value for Many<T> {
     const KIND: &'static str = T::KIND;
+    const IS_LIST: bool = true;
 
     fn absent() -> Option<Self> {
         Some(Self(Vec::new()))
@@ -439,20 +450,31 @@ impl<T: Value> Value for Many<T> {
 
 /// All keys of a file as Markdown: a table for the file, and one for each of its tables.
 pub fn reference(keys: &'static [Key]) -> String {
+    rows(keys, false)
+}
+
+/// `is_fixed`: a reload leaves all of the table as it was.
+fn rows(keys: &'static [Key], is_fixed: bool) -> String {
     let mut text = "| key | | type | default | bounds | reload |\n|---|---|---|---|---|---|\n".to_owned();
     let bare = |text: &str| text.trim_matches('"').to_owned();
-    for Key { name, about, kind, default, bounds: [low, high, other], fixed, .. } in keys {
-        let reload = if *fixed { "no" } else { "yes" };
+    for Key { name, about, kind, default, bounds: [low, high, other], fixed, is_list, is_needed, .. } in keys {
+        let reload = if *fixed || is_fixed { "no" } else { "yes" };
         let or = if other.is_empty() { String::new() } else { format!(", or {}", bare(other)) };
         let high = if high.is_empty() { " or more".to_owned() } else { format!(" to {}", bare(high)) };
         let bounds = if low.is_empty() { String::new() } else { format!("{}{high}{or}", bare(low)) };
-        let default = if default.is_empty() { String::new() } else { format!("`{default}`") };
-        let _ = writeln!(text, "| `{name}` |{about} | {kind} | {default} | {bounds} | {reload} |");
+        let default = match (default.is_empty(), is_needed()) {
+            (false, _) => format!("`{default}`"),
+            (true, true) => "needed".to_owned(),
+            (true, false) => String::new(),
+        };
+        let list = if *is_list { "list: " } else { "" };
+        let _ = writeln!(text, "| `{name}` |{about} | {list}{kind} | {default} | {bounds} | {reload} |");
     }
-    for Key { name, table, .. } in keys {
+    for Key { name, table, fixed, is_list, .. } in keys {
         for (kind, keys) in table() {
             let with = if kind.is_empty() { String::new() } else { format!(" with `{kind}`") };
-            let _ = write!(text, "\n`[[{name}]]`{with}:\n\n{}", reference(keys));
+            let name = if *is_list { format!("[[{name}]]") } else { format!("[{name}]") };
+            let _ = write!(text, "\n`{name}`{with}:\n\n{}", rows(keys, *fixed || is_fixed));
         }
     }
     text

@@ -371,7 +371,7 @@ const MOST_MISTAKES: usize = 20;
 const NEAR: f64 = 0.6;
 
 fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
-    match offset {
+    match offset.filter(|_| !origin.is_empty()) {
         Some(offset) => {
             let before = &text.as_bytes()[..offset.min(text.len())];
             format!("{origin}:{}", before.iter().filter(|&&byte| byte == b'\n').count() + 1)

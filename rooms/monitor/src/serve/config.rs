@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
-use weir_program::config::{self, Address, Checked, Document, Many, Step, UserName};
+use weir_program::config::{self, Address, Checked, Document, Many, Pointed, Step, UserName};
 use weir_program::{keys, values};
 use weir_service::{Fixed, http};
 use weir_units::{Frequency, Share, Size, Span};
@@ -309,7 +309,10 @@ impl Config {
             if derived.iter().any(|other| other.name == *name) {
                 return Err(document.wrong(&at(index, "name"), format!("`{name}` is there twice (remove one of them)")));
             }
-            derive::read(&written.expression).map_err(|message| document.wrong(&at(index, "expression"), message))?;
+            derive::read(&written.expression).map_err(|error| {
+                let line = document.wrong(&at(index, "expression"), error.message).to_string();
+                Pointed { line, text: written.expression.clone(), at: error.at }
+            })?;
             let window = written.window().map_err(|(key, message)| document.wrong(&at(index, key), message))?;
             derived.push(settings::Derive {
                 name: name.clone(),

@@ -294,11 +294,11 @@ keys! {
         /// See `scale`.
         offset: f64 = 0.0;
         /// What values are on the wire. Without it: as its source has it.
-        element: Option<Element>;
+        element (fixed): Option<Element>;
         /// Buckets a second; 0: each sample. Without it: as the station has it.
         display: Option<Frequency>;
         /// Whether it is in the full-rate stream.
-        full: bool;
+        full (fixed): bool;
     }
 }
 
@@ -633,7 +633,11 @@ pub fn source(text: &str) -> Result<Source, String> {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("`{part}`: write KEY=VALUE"))?;
         let value = match key {
             "names" => format!("{:?}", value.split('+').collect::<Vec<_>>()),
-            "amplitude" | "offset" | "phase" | "seed" | "copies" | "repeat" => value.to_owned(),
+            "amplitude" | "offset" | "phase" | "seed" | "copies" | "repeat"
+                if value.parse::<f64>().is_ok() || value.parse::<bool>().is_ok() =>
+            {
+                value.to_owned()
+            }
             _ => format!("{value:?}"),
         };
         table += &format!("{key} = {value}\n");
