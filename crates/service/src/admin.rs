@@ -139,11 +139,11 @@ static ROUTES: &[Route<Desk>] = &[
     .media("text/plain"),
     Route::get("/ledger", "The whole account as JSON.", ledger),
     // Beside nothing: who computes something else holds up no probe.
-    Route::later("/healthz", "200 while no thread stands still within a piece of work (of `weir tee` and `weir sflow serve`: while each worker answers, too); 503 with the reason if not.", |desk: Arc<Desk>, _| {
+    Route::later("/healthz", "200 while no thread is stuck in a piece of work, and each worker of `weir tee` and `weir sflow serve` answers; 503 with the reason if not.", |desk: Arc<Desk>, _| {
         Box::pin(async move { Ok(probe(desk.probes.healthy())) })
     })
     .media("text/plain"),
-    Route::later("/readyz", "200 once it has begun and has what it was configured with, so that traffic may be led to it; 503 with the reason if not: it stops, an interface that it names is gone, a disk is full. Whether what it sends arrives its counts tell.", |desk: Arc<Desk>, _| {
+    Route::later("/readyz", "200 once it runs and has what its configuration names; 503 with the reason if not: it is stopping, an interface is gone, a disk is full. It does not say whether what is sent arrives: its counts do.", |desk: Arc<Desk>, _| {
         Box::pin(async move { Ok(probe(desk.probes.ready())) })
     })
     .media("text/plain"),

@@ -196,9 +196,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Config> {
-        let document = Document::parse("agent.toml", text)?;
-        let config: Config = document.read()?;
-        config.check(&document).map(|()| config)
+        Config::of(&Document::parse("agent.toml", text)?)
     }
 
     #[test]

@@ -22,14 +22,14 @@ use crate::serve::settings::Keys;
 
 /// Looks for what is named. `'f`: where it stands.
 pub(crate) struct Needed<'f, 'd> {
-    file: Option<&'f Document<'d>>,
+    document: &'f Document<'d>,
     warnings: Vec<String>,
 }
 
 impl<'f, 'd> Needed<'f, 'd> {
-    /// `file`: where it stands; `None`: flags have named it.
-    pub(crate) fn new(file: Option<&'f Document<'d>>) -> Self {
-        Self { file, warnings: Vec::new() }
+    /// `document`: where it stands, in a file or in flags.
+    pub(crate) fn new(document: &'f Document<'d>) -> Self {
+        Self { document, warnings: Vec::new() }
     }
 
     /// What a start may still do without, a line each.
@@ -39,10 +39,7 @@ impl<'f, 'd> Needed<'f, 'd> {
 
     /// An error about the value at `path`, which it names.
     pub(crate) fn error(&self, path: &[Step<'_>], message: impl Display) -> anyhow::Error {
-        match self.file {
-            Some(file) => file.wrong(path, message),
-            None => Document::wrong_flag(path, message),
-        }
+        self.document.wrong(path, message)
     }
 
     fn warn(&mut self, path: &[Step<'_>], message: impl Display) {
@@ -194,7 +191,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_told_with_its_place() {
         let file = Document::parse("m.toml", TEXT).unwrap();
-        let mut needed = Needed::new(Some(&file));
+        let mut needed = Needed::new(&file);
         let folder = tempfile::TempDir::new().unwrap();
         let files = ["a.pub", "b.pub"].map(|name| folder.path().join(name));
         let (shown, text) = (files[1].display(), format!("weir-signal-public-key {}\n", "5f".repeat(32)));
@@ -242,7 +239,8 @@ mod tests {
         let (own, group) = (format!("{}:4000001", about.uid()), format!("4000001:{}", about.gid()));
         let look = |mode: u32, user: &str| {
             fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
-            let found = Needed::new(None).directory(&[Step::Key("directory")], folder.path(), Some(user));
+            let found =
+                Needed::new(&Document::default()).directory(&[Step::Key("directory")], folder.path(), Some(user));
             found.map_err(|error| error.to_string())
         };
         let refused = |user: &str| -> Result<(), String> {

@@ -32,7 +32,7 @@ pub struct Key {
     /// Whether it is a list.
     pub is_list: bool,
     /// Whether it has to be there, if it has no default.
-    pub is_needed: fn() -> bool,
+    pub is_required: fn() -> bool,
     /// What is in it, where it is a table.
     pub table: fn() -> Vec<(String, &'static [Key])>,
 }
@@ -128,7 +128,7 @@ macro_rules! keys {
                 ],
                 fixed: $crate::__is_there!($($fixed)?),
                 is_list: <$type as $crate::config::Value>::IS_LIST,
-                is_needed: || <$type as $crate::config::Value>::absent().is_none(),
+                is_required: || <$type as $crate::config::Value>::absent().is_none(),
                 table: <$type as $crate::config::Value>::tables,
             }),*];
 
@@ -444,7 +444,11 @@ impl<T: Value> Value for Many<T> {
     const IS_LIST: bool = true;
 
     fn absent() -> Option<Self> {
-        Some(Self(Vec::new()))
+        Vec::absent().map(Self)
+    }
+
+    fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
+        self.0.within(bounds)
     }
 }
 
@@ -457,14 +461,14 @@ pub fn reference(keys: &'static [Key]) -> String {
 fn rows(keys: &'static [Key], is_fixed: bool) -> String {
     let mut text = "| key | | type | default | bounds | reload |\n|---|---|---|---|---|---|\n".to_owned();
     let bare = |text: &str| text.trim_matches('"').to_owned();
-    for Key { name, about, kind, default, bounds: [low, high, other], fixed, is_list, is_needed, .. } in keys {
+    for Key { name, about, kind, default, bounds: [low, high, other], fixed, is_list, is_required, .. } in keys {
         let reload = if *fixed || is_fixed { "no" } else { "yes" };
         let or = if other.is_empty() { String::new() } else { format!(", or {}", bare(other)) };
         let high = if high.is_empty() { " or more".to_owned() } else { format!(" to {}", bare(high)) };
         let bounds = if low.is_empty() { String::new() } else { format!("{}{high}{or}", bare(low)) };
-        let default = match (default.is_empty(), is_needed()) {
+        let default = match (default.is_empty(), is_required()) {
             (false, _) => format!("`{default}`"),
-            (true, true) => "needed".to_owned(),
+            (true, true) => "required".to_owned(),
             (true, false) => String::new(),
         };
         let list = if *is_list { "list: " } else { "" };

@@ -99,14 +99,6 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Many<T> {
     }
 }
 
-/// Reads a list of texts, or one text alone as a list of one.
-///
-/// # Errors
-/// It is neither, or a text is none of `T`.
-pub fn one_or_many<'de, D: Deserializer<'de>, T: DeserializeOwned>(reader: D) -> Result<Option<Vec<T>>, D::Error> {
-    Many::deserialize(reader).map(|Many(list)| Some(list))
-}
-
 /// A mistake in an expression of a document, with the place in it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{line}")]
@@ -250,11 +242,6 @@ impl<'a> Document<'a> {
     /// Likewise; the line begins with the keys of the path.
     pub fn wrong(&self, path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
         anyhow!(line(&self.place(path), &keys_of(path), message))
-    }
-
-    /// Likewise of what no document has said.
-    pub fn wrong_flag(path: &[Step<'_>], message: impl fmt::Display) -> anyhow::Error {
-        anyhow!(line("", &keys_of(path), message))
     }
 
     /// Whether it was read from a file, not from flags alone.

@@ -23,6 +23,15 @@ pub trait Checked: DeserializeOwned + Serialize {
     /// The first mistake, by [`Document::wrong`].
     fn check(&self, document: &Document<'_>) -> Result<()>;
 
+    /// What a document says, checked.
+    ///
+    /// # Errors
+    /// A line a mistake.
+    fn of(document: &Document<'_>) -> Result<Self> {
+        let read: Self = document.read()?;
+        read.check(document).map(|()| read)
+    }
+
     /// The file that says the same with every default written out.
     fn to_toml(&self) -> String {
         // Every key has a form in TOML.
@@ -69,8 +78,7 @@ impl<T: Checked> Origin<T> {
         let end = text.len();
         self.flags.0.iter().for_each(|(_, line)| text.extend([line, "\n"]));
         let document = Document::with_flags(&origin, &text, end, &self.flags)?;
-        let read: T = document.read()?;
-        read.check(&document)?;
+        let read = T::of(&document)?;
         probe(&read, &document)?;
         Ok(read)
     }

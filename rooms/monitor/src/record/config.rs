@@ -72,7 +72,7 @@ impl Checked for Config {
 pub fn begin(origin: &Origin, is_check: bool) -> Result<(Config, Vec<String>)> {
     let mut warnings = Vec::new();
     let config = origin.load_with(|config, document| {
-        let (settings, mut needed) = (config.settings(), Needed::new(Some(document)));
+        let (settings, mut needed) = (config.settings(), Needed::new(document));
         needed.keys(&settings.keys)?;
         if is_check {
             needed.listen(&settings.receive.listen)?;
@@ -121,9 +121,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Config> {
-        let document = Document::parse("record.toml", text)?;
-        let config: Config = document.read()?;
-        config.check(&document).map(|()| config)
+        Config::of(&Document::parse("record.toml", text)?)
     }
 
     #[test]

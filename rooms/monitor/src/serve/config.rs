@@ -219,7 +219,7 @@ pub type Origin = config::Origin<Config>;
 /// A line a mistake; a key cannot be read, an interface or an address is not there.
 pub fn begin(origin: &Origin, is_check: bool) -> Result<Config> {
     origin.load_with(|config, document| {
-        let (settings, needed) = (config.settings(document)?, Needed::new(Some(document)));
+        let (settings, needed) = (config.settings(document)?, Needed::new(document));
         needed.keys(&settings.keys)?;
         let publish = settings.publish.as_ref();
         let at = |key| [Step::Key("publish"), Step::Key(key)];
@@ -455,9 +455,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Config> {
-        let document = Document::parse("m.toml", text)?;
-        let config: Config = document.read()?;
-        config.check(&document).map(|()| config)
+        Config::of(&Document::parse("m.toml", text)?)
     }
 
     #[test]

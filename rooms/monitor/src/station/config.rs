@@ -397,7 +397,7 @@ pub type Origin = config::Origin<Config>;
 /// A line a mistake; a key cannot be read, a file, an interface or an address is not there.
 pub fn begin(origin: &Origin, is_check: bool) -> Result<Config> {
     origin.load_with(|config, document| {
-        let (settings, needed) = (config.settings()?, Needed::new(Some(document)));
+        let (settings, needed) = (config.settings()?, Needed::new(document));
         needed.key(&[Step::Key("encrypt")], settings.encrypt.as_deref(), GroupKey::read)?;
         needed.key(&[Step::Key("sign")], settings.sign.as_deref(), SigningKey::read)?;
         needed.public_keys("servers", &settings.servers)?;
@@ -722,9 +722,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Config> {
-        let document = Document::parse("station.toml", text)?;
-        let config: Config = document.read()?;
-        config.check(&document).map(|()| config)
+        Config::of(&Document::parse("station.toml", text)?)
     }
 
     #[test]
