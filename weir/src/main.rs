@@ -3,6 +3,7 @@
 mod compare;
 mod files;
 mod lab;
+mod lines;
 mod loss;
 mod messages;
 mod monitor;
