@@ -119,6 +119,18 @@ impl ErrorLog {
     }
 }
 
+/// These counts, those of one kind together.
+pub(super) fn merged(counts: impl IntoIterator<Item = ErrorCount>) -> Vec<ErrorCount> {
+    let mut all: Vec<ErrorCount> = Vec::new();
+    for one in counts {
+        match all.iter_mut().find(|other| (other.operation, &other.error) == (one.operation, &one.error)) {
+            Some(other) => other.count += one.count,
+            None => all.push(one),
+        }
+    }
+    all
+}
+
 /// That a socket of any kind could not be bound to `address`.
 pub(super) fn cannot_bind(address: SocketAddr) -> impl Fn(io::Error) -> TrafficError {
     move |source| weir_dgram::Error::Bind { address, source }.into()

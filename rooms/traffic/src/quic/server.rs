@@ -35,8 +35,6 @@ pub(crate) struct Listener {
 enum Purpose {
     Datagrams,
     Streams,
-    /// Streams of which only the length counts.
-    Discard,
 }
 
 /// Something that has come.
@@ -51,7 +49,7 @@ pub(crate) enum Event {
         /// Its sender.
         peer: SocketAddr,
         /// Never empty.
-        bytes: Bytes,
+        chunks: Vec<Bytes>,
         /// When they were read.
         at: Nanos,
     },
@@ -59,13 +57,6 @@ pub(crate) enum Event {
     Finished {
         /// Which.
         stream: (u64, u64),
-    },
-    /// Bytes of a stream that were thrown away.
-    Discarded {
-        /// How many.
-        bytes: u64,
-        /// When they were read.
-        at: Nanos,
     },
     /// A datagram.
     Datagram {
@@ -124,11 +115,6 @@ impl Listener {
         let socket = UdpSocket::from(socket);
         let address = socket.local_addr().map_err(&bind)?;
         Ok(Self { socket, address, config, purpose, receive_buffer })
-    }
-
-    /// The same, for streams of which only the length counts.
-    pub(super) fn discarding(self) -> Self {
-        Self { purpose: Purpose::Discard, ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -218,7 +204,7 @@ async fn serve(number: u64, incoming: Incoming, purpose: Purpose, events: mpsc::
     let _ = events.send(Event::Connected).await;
     let error = match purpose {
         Purpose::Datagrams => read_datagrams(&connection, &events).await,
-        Purpose::Streams | Purpose::Discard => read_streams(number, &connection, purpose, &events).await,
+        Purpose::Streams => read_streams(number, &connection, &events).await,
     };
     if let Some(reason) = ended_by(&error) {
         let _ = events.send(Event::Failed { operation: "receive", reason }).await;
@@ -238,21 +224,13 @@ async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -
     }
 }
 
-async fn read_streams(
-    number: u64,
-    connection: &Connection,
-    purpose: Purpose,
-    events: &mpsc::Sender<Event>,
-) -> quinn::ConnectionError {
+async fn read_streams(number: u64, connection: &Connection, events: &mpsc::Sender<Event>) -> quinn::ConnectionError {
     let mut readers = JoinSet::new();
     let error = loop {
         match connection.accept_uni().await {
             Ok(stream) => {
                 let id = (number, stream.id().index());
-                match purpose {
-                    Purpose::Discard => readers.spawn(discard(stream, events.clone())),
-                    _ => readers.spawn(read(stream, id, connection.remote_address(), events.clone())),
-                };
+                readers.spawn(read(stream, id, connection.remote_address(), events.clone()));
             }
             Err(error) => break error,
         }
@@ -262,47 +240,27 @@ async fn read_streams(
     error
 }
 
-async fn read(stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
-    read_all(stream, id, peer, &events).await;
-    let _ = events.send(Event::Finished { stream: id }).await;
-}
-
-async fn read_all(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: &mpsc::Sender<Event>) {
-    loop {
-        match stream.read_chunk(READ, true).await {
-            Ok(Some(chunk)) => {
-                let event = Event::Bytes { stream: id, peer, bytes: chunk.bytes, at: now() };
-                if events.send(event).await.is_err() {
-                    return;
-                }
-            }
-            Ok(None) => return,
-            Err(error) => return fail(error, events).await,
-        }
-    }
-}
-
-async fn discard(mut stream: RecvStream, events: mpsc::Sender<Event>) {
+async fn read(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
     let mut chunks = [const { Bytes::new() }; CHUNKS];
     loop {
-        match stream.read_chunks(&mut chunks).await {
+        let event = match stream.read_chunks(&mut chunks).await {
             Ok(Some(count)) => {
-                let bytes = chunks[..count].iter().map(|chunk| chunk.len() as u64).sum();
-                if events.send(Event::Discarded { bytes, at: now() }).await.is_err() {
-                    return;
-                }
+                let chunks = chunks[..count].iter_mut().map(std::mem::take).collect();
+                Event::Bytes { stream: id, peer, chunks, at: now() }
             }
-            Ok(None) => return,
-            Err(error) => return fail(error, &events).await,
+            Ok(None) => break,
+            // What ended the connection its own task tells.
+            Err(ReadError::ConnectionLost(_)) => break,
+            Err(error) => {
+                let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
+                break;
+            }
+        };
+        if events.send(event).await.is_err() {
+            return;
         }
     }
-}
-
-async fn fail(error: ReadError, events: &mpsc::Sender<Event>) {
-    // What ended the connection its own task tells.
-    if !matches!(error, ReadError::ConnectionLost(_)) {
-        let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
-    }
+    let _ = events.send(Event::Finished { stream: id }).await;
 }
 
 /// Connections at once, at most.
@@ -314,11 +272,8 @@ const EVENTS: usize = 1024;
 /// Events taken at once.
 const BATCH: usize = 256;
 
-/// Pieces of a stream discarded at once: each is what one packet held.
+/// Pieces of a stream taken at once: each is what one packet held.
 const CHUNKS: usize = 64;
-
-/// Bytes read at once.
-const READ: usize = 256 * 1024;
 
 /// The UDP socket's receive buffer unless told otherwise: user space reads in bursts, and what a burst drops would be
 /// taken for the path's loss. The kernel caps it.

@@ -167,7 +167,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
 }
 
 /// A socket that listens, its address with the port the kernel chose, and its receive buffer as granted.
-fn listen(
+pub(crate) fn listen(
     address: SocketAddr,
     receive_buffer: Option<usize>,
 ) -> Result<(TcpListener, SocketAddr, Option<usize>), TrafficError> {
@@ -189,4 +189,5 @@ fn listen(
     Ok((socket.into(), bound, receive_buffer))
 }
 
-const BACKLOG: i32 = 128;
+/// As many as a bulk transfer may make at once.
+const BACKLOG: i32 = 1024;

@@ -72,15 +72,15 @@ impl Incoming<'_> {
                 self.accepted += 1;
                 self.open += 1;
             }
-            Event::Bytes { stream, peer, bytes, at } => self.feed(stream, peer, &bytes, at),
+            Event::Bytes { stream, peer, chunks, at } => {
+                chunks.iter().for_each(|bytes| self.feed(stream, peer, bytes, at));
+            }
             Event::Datagram { peer, bytes, at } => match Probe::parse_datagram(&bytes) {
                 Ok(probe) => self.sessions.count(&probe, bytes.len(), peer, at),
                 Err(_) => self.sessions.count_foreign(),
             },
             Event::Finished { stream } => self.finish(stream),
             Event::Closed => self.open -= 1,
-            // Nobody asked for that.
-            Event::Discarded { .. } => {}
             Event::Failed { operation, reason } => self.errors.count(operation, &io::Error::other(reason)),
         }
     }

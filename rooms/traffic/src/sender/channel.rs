@@ -62,7 +62,7 @@ pub(crate) struct Way {
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The kernel has it.
     Sent,
     /// The kernel did not take this one (UDP); the next one may do better.
@@ -231,7 +231,7 @@ impl Channel {
     }
 
     /// Hands over a message; waits while the send buffer is full, as a blocking `send` would.
-    pub(super) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
+    pub(crate) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
         let mut handed_over = 0;
         loop {
             let (socket, result) = match &mut self.outlet {
