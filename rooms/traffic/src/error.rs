@@ -73,9 +73,6 @@ pub enum TrafficError {
         /// Most that one transfer may have.
         most: u32,
     },
-    /// No such transport.
-    #[error("transport `{0}`: use udp, tcp, quic or quic-datagram")]
-    Transport(String),
     /// quinn has no such congestion control.
     #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
     QuicCongestion {
@@ -117,6 +114,16 @@ impl ErrorLog {
     pub fn into_counts(self) -> Vec<ErrorCount> {
         self.0.into_iter().map(|(_, _, entry)| entry).collect()
     }
+}
+
+/// That a socket option could not be set to a value, with what to do about it.
+pub(super) fn cannot_set(option: &'static str, value: impl ToString) -> impl FnOnce(io::Error) -> TrafficError {
+    let hint = match option {
+        "SO_BINDTODEVICE" => " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+        _ => "",
+    };
+    let value = value.to_string();
+    move |source| TrafficError::Option { option, value, hint: hint.into(), source }
 }
 
 /// These counts, those of one kind together.

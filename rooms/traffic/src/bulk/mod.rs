@@ -6,30 +6,26 @@
 
 mod batches;
 mod report;
+mod sender;
 mod settings;
 mod tcp;
 
+use std::any::Any;
 use std::net::SocketAddr;
-use std::thread;
+use std::os::fd::AsFd;
+use std::thread::{self, ScopedJoinHandle};
 use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
 
 pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
+pub use self::sender::Sender;
 pub use self::settings::BulkSettings;
-use weir_program::clock::{Nanos, nanos, now};
+use weir_program::clock::{self, Nanos};
 use weir_program::stop::Stop;
 
-use crate::{ErrorCount, Exchange, TrafficError, Transport, Window, quic};
-
-/// The sending end, before it runs.
-#[derive(Debug)]
-pub struct Sender(SendingEnd);
-
-#[derive(Debug)]
-enum SendingEnd {
-    Tcp(tcp::Sender),
-    Quic(Box<quic::bulk::Sender>),
-}
+use crate::{ErrorCount, Exchange, TrafficError, Transport, quic};
 
 /// The receiving end, which already listens.
 #[derive(Debug)]
@@ -46,32 +42,10 @@ enum ReceivingEnd {
 }
 
 /// What a receiving end has to tell, and what it keeps open until the sender has looked at its connections.
-pub(super) struct Received<T> {
+pub(super) struct Received {
     pub(super) batches: Batches,
     pub(super) errors: Vec<ErrorCount>,
-    pub(super) kept: T,
-}
-
-/// The looks at the connections of a transfer while it goes on.
-pub(super) struct Looks {
-    origin: Nanos,
-    pub(super) window: Window,
-    period: Nanos,
-    pub(super) samples: Vec<Sample>,
-}
-
-impl Sender {
-    /// Makes the sockets in the calling thread's network namespace. They connect later, in [`run`].
-    ///
-    /// # Errors
-    /// The settings make no sense; no such congestion control (the error names those that there are); no socket.
-    pub fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
-        settings.validate()?;
-        Ok(Self(match settings.transport {
-            Transport::Quic => SendingEnd::Quic(Box::new(quic::bulk::Sender::open(settings)?)),
-            _ => SendingEnd::Tcp(tcp::Sender::open(settings)?),
-        }))
-    }
+    pub(super) kept: Box<dyn Any>,
 }
 
 impl Receiver {
@@ -83,7 +57,7 @@ impl Receiver {
         settings.validate()?;
         let (transport, address) = (settings.transport, settings.to);
         let end = match transport {
-            Transport::Quic => ReceivingEnd::Quic(Box::new(quic::bulk::listen(settings)?)),
+            Transport::Quic => ReceivingEnd::Quic(Box::new(quic::listen_for_bulk(settings)?)),
             _ => ReceivingEnd::Tcp(tcp::Receiver::bind(settings)?),
         };
         let failed = |source| TrafficError::Socket { transport, address, source };
@@ -111,69 +85,34 @@ impl Receiver {
 /// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
     let Receiver { end, exchange, batches } = receiver;
-    match (sender.0, end) {
-        (SendingEnd::Tcp(sender), ReceivingEnd::Tcp(receiver)) => {
-            both(|| sender.send(&exchange, begin, stop), || receiver.receive(batches, &exchange, stop), stop)
+    let receive = || {
+        let Received { batches, errors, kept } = match end {
+            ReceivingEnd::Tcp(receiver) => receiver.receive(batches, &exchange, stop),
+            ReceivingEnd::Quic(listener) => quic::receive_bulk(*listener, batches, &exchange, stop),
+        };
+        // They stay open up to here, so that the sender does not see their end.
+        while exchange.ending().is_none() {
+            clock::wait(&mut [PollFd::new(exchange.as_fd(), PollFlags::POLLIN)], None);
         }
-        (SendingEnd::Quic(sender), ReceivingEnd::Quic(listener)) => both(
-            || (sender.send(&exchange, begin, stop), ()),
-            || quic::bulk::receive(*listener, batches, &exchange, stop),
-            stop,
-        ),
-        (sender, receiver) => unreachable!("{sender:?} and {receiver:?} are of different transports"),
-    }
-}
-
-fn both<S, R: Send>(
-    send: impl FnOnce() -> (BulkReport, S),
-    receive: impl FnOnce() -> Received<R> + Send,
-    stop: &Stop,
-) -> BulkReport {
-    let ((mut report, sockets), mut received) = thread::scope(|scope| {
+        drop(kept);
+        (batches, errors)
+    };
+    let ((mut report, channels), (batches, mut errors)) = thread::scope(|scope| {
         let receiving = scope.spawn(receive);
-        (send(), receiving.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        (sender.send(&exchange, begin, stop), joined(receiving))
     });
-    report.received_bytes = received.batches.total();
-    report.batch = received.batches.length();
-    report.batches = received.batches.whole_within(report.used);
-    report.errors.append(&mut received.errors);
+    drop(channels);
+    report.received_bytes = batches.total();
+    report.batch = batches.length();
+    report.batches = batches.whole_within(report.used);
+    report.errors.append(&mut errors);
     report.stopped = stop.is_set();
-    // Both ends keep their sockets up to here, so that neither sees the other's end.
-    drop((sockets, received.kept));
     report
 }
 
-impl Looks {
-    /// Opens the window, now that the connections are up.
-    pub(super) fn open(settings: &BulkSettings, exchange: &Exchange, report: &mut BulkReport) -> Self {
-        let origin = now();
-        let start = origin.saturating_add(nanos(settings.warmup));
-        let window = Window { start, end: start.saturating_add(nanos(settings.duration)) };
-        exchange.open(window);
-        report.window = Some(window);
-        Self { origin, window, period: nanos(settings.batch).max(SHORTEST_PERIOD), samples: Vec::new() }
-    }
-
-    /// Notes the state of connections.
-    pub(super) fn note(&mut self, samples: impl Iterator<Item = Sample>) {
-        let at = Duration::from_nanos(now() - self.origin);
-        self.samples.extend(samples.map(|sample| Sample { at, ..sample }));
-    }
-
-    /// When to look again.
-    pub(super) fn next(&self) -> Nanos {
-        let looks = (now() - self.origin) / self.period + 1;
-        self.origin.saturating_add(looks * self.period).min(self.window.end)
-    }
-
-    /// How much of the window is over.
-    pub(super) fn used(&self) -> Duration {
-        Duration::from_nanos(now().min(self.window.end).saturating_sub(self.window.start))
-    }
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
-
-/// Shortest time between two looks, ns: a look takes some microseconds a connection.
-const SHORTEST_PERIOD: Nanos = 1_000_000;
 
 #[cfg(test)]
 mod tests;

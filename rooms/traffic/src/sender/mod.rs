@@ -2,7 +2,7 @@
 
 pub(crate) mod channel;
 mod message;
-mod sockets;
+pub(crate) mod sockets;
 
 use std::net::SocketAddr;
 
@@ -321,18 +321,19 @@ impl Run<'_> {
     /// Announces the end if asked to, and waits until the peer has taken everything.
     fn finish(&mut self) {
         let deadline = now().saturating_add(nanos(self.settings.drain));
-        let taken = self.channel.taken();
+        let taken = self.channel.quic().map_or(0, |quic| quic.taken);
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
             self.report.announcements = self.channel.announce(&end, deadline, self.stop);
         }
         self.channel.drain(self.exchange, deadline, self.stop);
         self.report.tcp_after_drain = self.channel.tcp_info();
-        self.report.lost_packets = self.channel.lost_packets();
-        self.report.left_behind = self.channel.left_behind();
-        // They leave in their order: a greeting before them, announcements behind them.
-        self.report.never_left = taken.saturating_sub(self.channel.have_left());
-        self.report.acknowledged = self.channel.acknowledged();
+        if let Some(quic) = self.channel.quic() {
+            (self.report.lost_packets, self.report.left_behind) = (quic.lost_packets, quic.left_behind);
+            self.report.acknowledged = quic.acknowledged;
+            // They leave in their order: a greeting before them, announcements after them.
+            self.report.never_left = taken.saturating_sub(quic.have_left);
+        }
     }
 
     /// Makes room for the send times, so that none is allocated while sending.
