@@ -16,7 +16,7 @@ use weir_report::store;
 use weir_traffic::Transport;
 
 use crate::capture::{Capture, CaptureReport};
-use crate::endpoints::{self, Endpoints, Outcome, Terms, joined};
+use crate::endpoints::{self, Endpoints, Facts, Terms, joined};
 use crate::machine::{Machine, Observed};
 use crate::network::{LinkReading, Network};
 use crate::scenario::{Datapath, Mode, Scenario, Traffic};
@@ -66,9 +66,9 @@ pub struct Measured<'a> {
     /// The network as configured.
     pub topology: Topology,
     /// What became of the traffic.
-    pub traffic: Outcome,
+    pub traffic: Facts,
     /// What became of the load beside it.
-    pub load: Option<Outcome>,
+    pub load: Option<Facts>,
     /// The links' counters, by link.
     pub links: Vec<LinkReading>,
     /// The receiving hosts' protocol counters, in the order of the scenario.
@@ -142,7 +142,7 @@ impl<'a> Prepared<'a> {
         let patience = patience(&topology);
         let settle = if duplicates { patience } else { Duration::ZERO };
         let processors = topology.nodes.iter().map(|node| node.processor).collect();
-        let terms = Terms { topology: &topology, processors, session, settle, patience, seed };
+        let terms = Terms { processors, session, settle, patience, seed };
         let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &terms);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;

@@ -4,7 +4,7 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them, [`sflow`] puts that analyser to the test and [`protect`] what it stops, [`monitor`] shows what screens make of loss, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! one of them, [`programs`] runs what a scenario names on its hosts, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
 //! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none. [`effective`] writes a sweep as a document again.
 //!
 //! ```no_run
@@ -37,12 +37,9 @@ pub mod foreign;
 pub mod iperf3;
 pub mod machine;
 pub mod messages;
-pub mod monitor;
 pub mod network;
-pub mod protect;
 pub mod runner;
 pub mod scenario;
-pub mod sflow;
 pub mod shell;
 pub mod sweep;
 pub mod topology;

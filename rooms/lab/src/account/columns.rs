@@ -10,9 +10,9 @@ use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial, intervals};
 use weir_traffic::{ReceiveReport, SendReport, SequenceSet, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, monitor, protect, rounded, sflow, window_of};
+use super::{Delays, PathAccount, bulk, rounded, window_of};
 use crate::cell::Measured;
-use crate::endpoints::Outcome;
+use crate::endpoints::Facts;
 
 impl PathAccount<'_> {
     pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Extra {
@@ -88,16 +88,10 @@ impl PathAccount<'_> {
             .chain(altered)
             .chain(more)
             .chain(bulk::columns(self.bulk()))
-            .chain(self.load_columns(row))
-            .chain(sflow::columns(self.judgement(), row))
-            .chain(monitor::columns(self.seen()))
-            .chain(protect::columns(self.floods()));
-        let extra: Extra = all.map(|(name, value)| (Word::from(name), value)).collect();
-        debug_assert!(
-            extra.names().iter().map(|name| &**name).eq(columns::ADDED.iter().map(|column| column.name)),
-            "one order"
-        );
-        extra
+            .chain(self.load_columns(row));
+        let known: BTreeMap<&str, Option<f64>> = all.collect();
+        let value = |name: &'static str| (Word::from(name), known.get(name).copied().flatten());
+        columns::ADDED.iter().map(|column| value(column.name)).collect()
     }
 
     pub(super) fn estimates(&self, row: &Row) -> BTreeMap<Word, Estimate> {
@@ -111,7 +105,7 @@ impl PathAccount<'_> {
         if let Some(session) = self.session() {
             // The batches divide the planned window; of one that was cut short those of the undisturbed messages stand in,
             // as long as these are all.
-            let whole = !self.measured.traffic.stopped();
+            let whole = !self.measured.traffic.stopped;
             let cut_short = self.delays.as_ref().filter(|delays| delays.disturbed == 0 && delays.unknown == 0);
             let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.sample) };
             if let Some(recorder) = recorder {
@@ -131,15 +125,6 @@ impl PathAccount<'_> {
             insert("intended_delay_mean_us", delays.intended.mean_us());
             insert("intended_delay_p50_us", delays.intended.delays().quantile_us(0.5));
             insert("intended_delay_p99_us", delays.intended.delays().quantile_us(0.99));
-        }
-        for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
-            insert(name, estimate);
-        }
-        for (name, estimate) in self.seen().into_iter().flat_map(|(_, seen)| monitor::estimates(seen)) {
-            insert(name, estimate);
-        }
-        for (name, estimate) in self.floods().into_iter().flat_map(protect::estimates) {
-            insert(name, estimate);
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
@@ -186,16 +171,12 @@ impl PathAccount<'_> {
     }
 
     fn load_mbit_per_s(&self) -> Option<f64> {
-        match self.measured.load.as_ref()? {
-            Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
-            Outcome::Messages(sent, received)
-            | Outcome::Export(sent, received, _)
-            | Outcome::Floods(sent, received, _) => {
-                let session = received.first()?.main_session()?;
-                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), window_of(sent).as_secs_f64())
-            }
-            Outcome::Signals(_) => None,
+        let Facts { sent, received, bulk, .. } = self.measured.load.as_ref()?;
+        if let Some(report) = bulk {
+            return throughput_of(report.received_bytes, report.used.as_secs_f64());
         }
+        let (sent, session) = (sent.as_ref()?, received.first()?.main_session()?);
+        throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), window_of(sent).as_secs_f64())
     }
 }
 

@@ -12,7 +12,7 @@ use weir_traffic::{Flight, Flights, Window};
 use super::book::arrow;
 use super::{columns_words, report};
 use crate::cell::Measured;
-use crate::endpoints::Outcome;
+use crate::endpoints::Facts;
 use crate::machine::standstills::{Standstill, Union};
 use crate::machine::{LostTime, Observed};
 use crate::scenario::{Mode, Scenario};
@@ -91,7 +91,7 @@ impl Disturbance {
             processors: machine.share(window.start, window.end),
             // Whoever sends as much as goes through makes the emulator late: that is the limit, not a disturbance.
             emulated: match mode {
-                Mode::Messages | Mode::Sflow | Mode::Protect | Mode::Monitor => {
+                Mode::Messages | Mode::Programs => {
                     emulated.within(window.start, window.end) as f64 / length
                 }
                 Mode::Bulk => 0.0,
@@ -228,7 +228,7 @@ impl Disturbance {
         }
         let (used, planned) =
             ((self.window.end - self.window.start) as f64 / 1e9, run.duration.duration().as_secs_f64());
-        if measured.traffic.stopped() && used < LEAST_USED * planned {
+        if measured.traffic.stopped && used < LEAST_USED * planned {
             let why = format!("stopped after {used:.1} s of {planned} s: too short to tell");
             doubt(Statistic::Throughput, why.clone());
             doubt(Statistic::Delay, why);
@@ -303,11 +303,10 @@ impl Delays {
 
 /// The time in which was sent.
 fn window(measured: &Measured<'_>) -> Window {
-    let (window, used) = match &measured.traffic {
-        Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => (sent.window, sent.used),
-        Outcome::Bulk(report) => (report.window, report.used),
-        Outcome::Signals(report) => (Some(report.window), report.used()),
-    };
+    let Facts { sent, bulk, .. } = &measured.traffic;
+    let of_bulk = || bulk.as_ref().map(|bulk| (bulk.window, bulk.used));
+    let (window, used) = sent.as_ref().map(|sent| (sent.window, sent.used)).or_else(of_bulk).unwrap_or_default();
+    let used = if used.is_zero() { measured.topology.window } else { used };
     let start = window.map_or(measured.begin, |window| window.start);
     Window { start, end: start + nanos(used).max(1) }
 }

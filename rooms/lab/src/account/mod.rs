@@ -8,11 +8,7 @@ mod hosts;
 mod kernels;
 mod load;
 mod missing;
-mod monitor;
 mod own_flow;
-mod protect;
-mod sflow;
-mod signal;
 mod traced;
 
 use std::time::Duration;
@@ -33,11 +29,9 @@ use self::own_flow::OwnFlow;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
-use crate::endpoints::{Outcome, interval};
+use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
-use crate::protect::Judgement as FloodJudgement;
 use crate::scenario::{MessageFiles, Mode, Receivers};
-use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
 
@@ -74,13 +68,13 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         drops: account.drops(),
         delays: account.quantiles(),
         timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
-        signal: account.signal().or_else(|| account.signal_of_channel()),
+        signal: None,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: account.disturbance.record(&measured.machine),
         disturbed,
         reruns: 0,
-        stopped: measured.traffic.stopped(),
+        stopped: measured.traffic.stopped,
         changed: false,
         remarks,
         row,
@@ -146,10 +140,7 @@ impl PathAccount<'_> {
         match (self.messages(), self.bulk()) {
             (Some((sent, _)), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
-            _ => match self.seen() {
-                Some((report, seen)) => self.row_of_signals(row, report, seen),
-                None => row,
-            },
+            _ => Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_frames()), ..row },
         }
     }
 
@@ -194,9 +185,7 @@ impl PathAccount<'_> {
 
     /// All that the receiver's socket has counted as dropped; `None`: it did not, or is iperf3's.
     fn counted_at_socket(&self) -> Option<u64> {
-        let own = || self.seen().map(|(_, seen)| seen.socket_drops);
-        let counted = self.received().map_or_else(own, |received| received.socket_drops);
-        counted.filter(|_| !self.is_iperf3_datagrams())
+        self.received()?.socket_drops.filter(|_| !self.is_iperf3_datagrams())
     }
 
     /// Of these, datagrams with a wrong checksum.
@@ -260,9 +249,7 @@ impl PathAccount<'_> {
 
     /// Of the delays.
     fn quantiles(&self) -> Quantiles {
-        let of_signals = || self.seen().map(|(_, seen)| seen.delays.quantiles_us());
-        let of_messages = self.delays.as_ref().map(|delays| delays.distribution().quantiles_us());
-        of_messages.or_else(of_signals).unwrap_or_default()
+        self.delays.as_ref().map(|delays| delays.distribution().quantiles_us()).unwrap_or_default()
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -292,12 +279,9 @@ impl PathAccount<'_> {
         if let Some(report) = self.bulk() {
             say(&report.engine, &report.errors);
         }
-        match &self.measured.load {
-            Some(Outcome::Bulk(load)) => say("load", &load.errors),
-            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..)) => {
-                say("load", &sent.errors);
-            }
-            Some(Outcome::Signals(_)) | None => {}
+        if let Some(load) = &self.measured.load {
+            load.sent.iter().for_each(|sent| say("load", &sent.errors));
+            load.bulk.iter().for_each(|bulk| say("load", &bulk.errors));
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let (file, all) = (file.display(), packets + dropped);
@@ -331,7 +315,7 @@ impl PathAccount<'_> {
         if wrong > 0 {
             remarks.push(format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
         }
-        if self.measured.traffic.stopped() {
+        if self.measured.traffic.stopped {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }
         if row.unexplained.is_none() && self.messages().is_some() {
@@ -356,7 +340,6 @@ impl PathAccount<'_> {
                 delays.explained() * 100.0
             ));
         }
-        remarks.extend(self.seen().into_iter().flat_map(|(report, _)| report.remarks.iter().cloned()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -405,35 +388,12 @@ impl PathAccount<'_> {
     }
 
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
-        match &self.measured.traffic {
-            Outcome::Messages(sent, received)
-            | Outcome::Export(sent, received, _)
-            | Outcome::Floods(sent, received, _) => Some((sent, received)),
-            Outcome::Bulk(_) | Outcome::Signals(_) => None,
-        }
+        let Facts { sent, received, .. } = &self.measured.traffic;
+        sent.as_deref().map(|sent| (sent, &received[..]))
     }
 
     fn bulk(&self) -> Option<&BulkReport> {
-        match &self.measured.traffic {
-            Outcome::Bulk(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// What the analyser of sFlow agents made of their datagrams.
-    fn judgement(&self) -> Option<&Judgement> {
-        match &self.measured.traffic {
-            Outcome::Export(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// How floods were met.
-    fn floods(&self) -> Option<&FloodJudgement> {
-        match &self.measured.traffic {
-            Outcome::Floods(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Signals(_) => None,
-        }
+        self.measured.traffic.bulk.as_deref()
     }
 
     /// Bits of a message that arrived, on average.

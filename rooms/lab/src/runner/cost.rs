@@ -44,14 +44,8 @@ fn for_traffic(scenario: &Scenario, traffic: &Traffic, topology: &Topology, path
             let receivers = topology.traffic.receivers.len() as f64;
             PER_MESSAGE * hops * receivers / endpoints::interval(traffic).as_secs_f64().max(1e-6)
         }
-        (Mode::Sflow, _) => PER_EXPORT * hops * scenario.sflow.clone().unwrap_or_default().datagrams_per_second(),
-        (Mode::Protect, _) => PER_EXPORT * hops * scenario.protect.clone().unwrap_or_default().datagrams_per_second(),
-        (Mode::Monitor, _) => {
-            let listeners = topology.groups.iter().map(|flow| flow.receivers.len()).sum::<usize>();
-            let groups = topology.groups.len().max(1);
-            let datagrams = scenario.monitor.clone().unwrap_or_default().datagrams_per_second();
-            PER_MESSAGE * datagrams * listeners as f64 / groups as f64
-        }
+        // Nobody knows what programs need.
+        (Mode::Programs, _) => f64::INFINITY,
         (Mode::Bulk, transport) => {
             let datagrams = traffic.rate.filter(|_| transport == Transport::Udp).map(|rate| {
                 let a_second = rate.bits_per_second as f64 / 8.0 / traffic.payload.bytes.max(1) as f64;

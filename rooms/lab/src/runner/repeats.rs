@@ -64,8 +64,8 @@ pub(super) fn how_many(sweep: &Sweep, load: Load, realtime: bool, most_cells: us
 /// Processors that a cell of messages will keep busy.
 fn needed(cell: &Cell, load: Load) -> f64 {
     let (scenario, traffic) = (&cell.scenario, &cell.scenario.traffic);
-    // A plant of many programs is not repeated beside itself.
-    if matches!(traffic.mode, Mode::Bulk | Mode::Monitor) || cell::load(scenario).is_some() {
+    // Nobody knows what programs need.
+    if traffic.mode != Mode::Messages || cell::load(scenario).is_some() {
         return f64::INFINITY;
     }
     let links = scenario.links.len().max(1) as f64 / 2.0;
@@ -75,14 +75,6 @@ fn needed(cell: &Cell, load: Load) -> f64 {
         Transport::Tcp => 2.0,
         Transport::Quic | Transport::QuicDatagram => 4.0,
     };
-    if traffic.mode == Mode::Sflow {
-        let datagrams = scenario.sflow.clone().unwrap_or_default().datagrams_per_second();
-        return load.per_message * links * protocol * datagrams;
-    }
-    if traffic.mode == Mode::Protect {
-        let datagrams = scenario.protect.clone().unwrap_or_default().datagrams_per_second();
-        return load.per_message * links * protocol * datagrams;
-    }
     load.per_message * links * protocol / endpoints::interval(traffic).as_secs_f64().max(1e-6)
 }
 

@@ -8,7 +8,7 @@ use std::{env, fs};
 use toml::{Table, Value};
 use weir_report::record::{Assert, Chart, Claim, Published};
 
-use super::{Monitor, Protect, Scenario, Sflow};
+use super::Scenario;
 use crate::sweep::lookup;
 
 /// What a scenario cannot do without.
@@ -34,7 +34,7 @@ name = "own"
 "#;
 
 /// The key of a table, the source of its type and the type's name; `None`: the scenario itself.
-const TABLES: [(&str, &str, &str); 20] = [
+const TABLES: [(&str, &str, &str); 17] = [
     ("", include_str!("mod.rs"), "Scenario"),
     ("run", include_str!("run.rs"), "Run"),
     ("hosts.NAME", include_str!("nodes.rs"), "Host"),
@@ -46,9 +46,6 @@ const TABLES: [(&str, &str, &str); 20] = [
     ("receive", include_str!("traffic.rs"), "Receive"),
     ("tcp", include_str!("traffic.rs"), "Tcp"),
     ("quic", include_str!("traffic.rs"), "Quic"),
-    ("sflow", include_str!("sflow.rs"), "Sflow"),
-    ("protect", include_str!("protect.rs"), "Protect"),
-    ("monitor", include_str!("monitor.rs"), "Monitor"),
     ("cells", include_str!("mod.rs"), "ExtraCell"),
     ("charts", RECORD, "Chart"),
     ("published", RECORD, "Published"),
@@ -98,9 +95,6 @@ fn defaults() -> Table {
     let scenario: Scenario = toml::from_str(LEAST).unwrap();
     let mut defaults = Table::try_from(scenario).unwrap();
     let mut insert = |key: &str, table: Table| defaults.insert(key.to_owned(), Value::Table(table));
-    insert("sflow", Table::try_from(Sflow::default()).unwrap());
-    insert("protect", Table::try_from(Protect::default()).unwrap());
-    insert("monitor", Table::try_from(Monitor::default()).unwrap());
     insert("cells", Table::new());
     insert("charts", Table::try_from(toml::from_str::<Chart>(CHART).unwrap()).unwrap());
     insert("claims", Table::try_from(toml::from_str::<Claim>(CLAIM).unwrap()).unwrap());
@@ -184,5 +178,5 @@ fn comments_become_words() {
     let source = "pub struct A {\n    /// One [`super::B`]\n    /// or c|d.\n    #[serde(rename = \"where\", default)]\n    pub b: u8,\n    \
                   /// No.\n    #[serde(skip)]\n    pub c: u8,\n}\n";
     assert_eq!(fields(source, "A"), [("where".to_owned(), "One `B` or c\\|d.".to_owned())]);
-    assert_eq!(in_words("As [`Host::setup`] of [`super::Sflow`]"), "As `hosts.NAME.setup` of `[sflow]`");
+    assert_eq!(in_words("As [`Host::setup`] of [`super::Run`]"), "As `hosts.NAME.setup` of `[run]`");
 }

@@ -7,11 +7,8 @@ mod impairments;
 #[cfg(test)]
 mod keys;
 mod links;
-pub(crate) mod monitor;
 mod nodes;
-mod protect;
 mod run;
-mod sflow;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -23,11 +20,8 @@ use serde::{Deserialize, Serialize};
 
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
-pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::protect::{Attack, Protect};
 pub use self::run::{Datapath, Jobs, MessageFiles, Repeat, Run, Tracing};
-pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
@@ -70,15 +64,6 @@ pub struct Scenario {
     pub path: PathImpairments,
     /// What is sent and measured.
     pub traffic: Traffic,
-    /// Of traffic of the mode `sflow`: the agents, and their analyser. Absent: as [`Sflow::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sflow: Option<Sflow>,
-    /// Of traffic of the mode `protect`: the agents, floods, and what is too much. Absent: as [`Protect::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<Protect>,
-    /// Of traffic of the mode `monitor`: stations, servers, and whom viewers follow. Absent: as [`Monitor::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub monitor: Option<Monitor>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,

@@ -48,21 +48,18 @@ pub(super) fn check(origin: &str, text: &str, table: &Table) -> Result<()> {
 }
 
 /// Tables that there is one of, and what is behind the name of those that have entries by name.
-const SINGLE: [(&str, &str); 17] = [
+const SINGLE: [(&str, &str); 14] = [
     ("about", ""),
     ("axes", ""),
     ("hosts", ".NAME"),
     ("links", ".NAME"),
     ("load", ""),
-    ("monitor", ""),
     ("path", ""),
-    ("protect", ""),
     ("published", ""),
     ("quic", ""),
     ("receive", ""),
     ("routers", ".NAME"),
     ("run", ""),
-    ("sflow", ""),
     ("switches", ".NAME"),
     ("tcp", ""),
     ("traffic", ""),

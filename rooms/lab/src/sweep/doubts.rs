@@ -29,18 +29,7 @@ impl Sweep {
     fn without_use(&self) -> Vec<String> {
         let has = |mode: Mode| self.cells.iter().any(|cell| cell.scenario.traffic.mode == mode);
         let scenario = self.scenario();
-        let tables = [
-            ("sflow", Mode::Sflow, scenario.sflow.is_some()),
-            ("protect", Mode::Protect, scenario.protect.is_some()),
-            ("monitor", Mode::Monitor, scenario.monitor.is_some()),
-        ];
         let mut doubts = Vec::new();
-        for (table, mode, is_there) in tables {
-            if is_there && !has(mode) {
-                let said = format!("[{table}]: means nothing without traffic.mode = \"{table}\"");
-                doubts.push(self.doubt(&[Step::Key(table)], &said));
-            }
-        }
         let traffic = &scenario.traffic;
         let of_bulk = [("streams", traffic.streams > 1), ("warmup", !traffic.warmup.duration().is_zero())];
         for (key, is_there) in of_bulk {
@@ -237,10 +226,6 @@ mod tests {
         assert_eq!(
             behind("streams = 4\n"),
             [format!("two.toml:{}: traffic.streams: means nothing without traffic.mode = \"bulk\"", last + 1)]
-        );
-        assert_eq!(
-            behind("[sflow]\nagents = 3\n"),
-            [format!("two.toml:{}: [sflow]: means nothing without traffic.mode = \"sflow\"", last + 1)]
         );
         let steps = "steps = [\n  { at = \"5s\", duplicate = \"1%\" },\n  { at = \"60s\", duplicate = \"2%\" },\n]";
         let late = doubts("ends = [\"a\", \"b\"]", &format!("ends = [\"a\", \"b\"]\nbackward.{steps}"));

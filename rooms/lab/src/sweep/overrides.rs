@@ -130,8 +130,6 @@ mod tests {
             assert!(said.starts_with(&format!("two.toml:{at}: ")) && said.ends_with(advice), "{said}");
             assert_eq!(said.lines().count(), 1, "{said}");
         }
-        // Samples and signals have a rate of their own.
-        assert_eq!(super::messages_a_second("monitor.rate", "100/s"), None);
     }
 
     #[test]
