@@ -26,7 +26,7 @@ pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::protect::{Attack, Protect};
-pub use self::run::{Datapath, Jobs, MessageFiles, Repeat, Run, Tracing};
+pub use self::run::{Jobs, MessageFiles, Repeat, Run, Tracing};
 pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
