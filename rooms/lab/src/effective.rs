@@ -103,7 +103,6 @@ mod tests {
         ("run.jobs", "auto"),
         ("run.duration", "1500ms"),
         ("run.max_foreign", "0.05%"),
-        ("run.datapath", "packets"),
         ("run.trace", "off,queues"),
         ("run.impaired", "true,false"),
         ("path.delay", "7us"),

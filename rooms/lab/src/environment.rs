@@ -24,7 +24,6 @@ pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privile
         ("privilege", privilege.to_owned()),
         ("scheduling", scheduling.to_owned()),
         (PROCESSORS, machine.choice().words()),
-        ("data path", format!("{:?}, spin {}", run.datapath, run.spin).to_lowercase()),
     ];
     let how = how.map(|(name, value)| (name.to_owned(), value));
     how.into_iter().chain(machine.facts().iter().cloned()).chain(host::facts()).collect()

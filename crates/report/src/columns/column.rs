@@ -65,7 +65,8 @@ pub struct Trials {
 }
 
 /// Which way a column is good.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Better {
     /// More is better.
     Higher,

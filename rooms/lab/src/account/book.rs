@@ -80,10 +80,10 @@ impl PathAccount<'_> {
                 ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
             }
         }
-        for (place, drop) in self.traced_drops().into_iter().flatten() {
+        for drop in self.traced_drops().into_iter().flatten() {
             let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
             let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
-            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+            ledger.add("traced", name, "datagrams", drop.datagrams, &source);
         }
         for &(index, way) in &self.path.backward {
             ledger.add_direction(topology, &links[index], index, way);

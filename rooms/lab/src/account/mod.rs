@@ -17,7 +17,7 @@ use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_report::columns::{RECEIVER, words as columns_words};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline, Word};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
@@ -29,6 +29,7 @@ use self::own_flow::OwnFlow;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
+use crate::columns::{Own, of_row};
 use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
 use crate::scenario::{MessageFiles, Mode, Receivers};
@@ -55,11 +56,22 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
     let lateness = account.lateness();
+    let host = &topology.nodes[topology.traffic.receivers[receiver]].name;
+    let (mut extra, mut timelines) = (account.extra(&row, &lateness), account.timelines());
+    for (name, own) in of_row(&cell.scenario, measured, host) {
+        let (value, course) = match own {
+            Own::Value(value) => (value, None),
+            Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
+        };
+        extra.push((Word::from(&*name), value));
+        timelines.extend(course);
+    }
+    row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
     row.valid &= disturbed.is_empty();
     let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
     Record {
-        extra: account.extra(&row, &lateness),
+        extra,
         axes,
         elsewhere: cell.elsewhere.clone(),
         settings: cell.scenario.fingerprint(),
@@ -67,7 +79,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.quantiles(),
-        timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
+        timelines,
         signal: None,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
@@ -340,6 +352,7 @@ impl PathAccount<'_> {
                 delays.explained() * 100.0
             ));
         }
+        remarks.extend(self.measured.programs.values().flatten().filter_map(|program| program.remark.clone()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -385,6 +398,10 @@ impl PathAccount<'_> {
                 late as f64 / 1e9
             )
         })
+    }
+
+    fn timelines(&self) -> Vec<Timeline> {
+        self.bulk().map_or_else(|| self.of_messages(), bulk::timelines)
     }
 
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
@@ -436,7 +453,7 @@ fn window_of(sent: &SendReport) -> Duration {
 const BEHIND: u64 = 100_000_000;
 
 /// The emulator's account of one way; `None`: a direct link.
-fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
+pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
         Way::Forward => &emulated.report.forward,

@@ -220,8 +220,11 @@ impl Instance {
             Ready::Port(port) => self.ns.run(|| listens(port)).unwrap_or(false),
             Ready::Notify => self.notify.as_ref().is_some_and(|socket| {
                 let mut said = [0; 4096];
-                let mut messages = std::iter::from_fn(|| Some(said[..socket.recv(&mut said).ok()?].to_vec()));
-                messages.any(|said| String::from_utf8_lossy(&said).lines().any(|line| line == "READY=1"))
+                let mut messages = std::iter::from_fn(|| {
+                    let length = socket.recv(&mut said).ok()?;
+                    Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
+                });
+                messages.any(|ready| ready)
             }),
         }
     }

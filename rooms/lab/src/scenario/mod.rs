@@ -8,6 +8,7 @@ mod impairments;
 mod keys;
 mod links;
 mod nodes;
+mod programs;
 mod run;
 mod traffic;
 
@@ -21,7 +22,8 @@ use serde::{Deserialize, Serialize};
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::run::{Datapath, Jobs, MessageFiles, Repeat, Run, Tracing};
+pub use self::programs::{Column, Ordered, Poll, Program, Ready, When};
+pub use self::run::{Jobs, MessageFiles, Repeat, Run, Tracing};
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
@@ -64,6 +66,15 @@ pub struct Scenario {
     pub path: PathImpairments,
     /// What is sent and measured.
     pub traffic: Traffic,
+    /// Programs that run on hosts, and by what their columns know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
+    /// Values for programs: `{NAME}` in what they run, and an axis as `parameters.NAME`.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub parameters: toml::Table,
+    /// Added columns of its own.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub columns: Ordered<Column>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use toml::Value;
-use weir_report::record::{Better, Statistic};
+use weir_report::columns::{Better, Statistic};
 use weir_units::Span;
 
 use super::Receivers;
@@ -99,8 +99,20 @@ pub struct Column {
 }
 
 /// A table of the document, in its order.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Ordered<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Ordered(Vec::new())
+    }
+}
+
+impl<T> Ordered<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl When {
     fn end() -> When {
