@@ -191,6 +191,7 @@ fn apply(function: &str, arguments: &[Series]) -> Option<Series> {
     // The nearest rank.
     let quantile = |q: f64| sorted.get(((q * count).ceil() as usize).saturating_sub(1)).copied();
     let value = match function {
+        "over" => return each(arguments, |v| v[0]).map(|s| (0..).zip(s).map(|(i, (_, value))| (arguments[1][i].1, value)).collect()),
         "within" => return each(arguments, |v| f64::from(u8::from(v[0] <= v[2] && v[2] <= v[1]))),
         "sum" => Some(sum),
         "count" => Some(count),
@@ -227,12 +228,16 @@ fn next_call(text: &str) -> Result<Option<Call<'_>>, String> {
                 && let Some(inside) = behind.trim_start().strip_prefix('(')
                 && let Some((arguments, after)) = split_arguments(inside)
             {
-                match (word, arguments.len()) {
-                    ("min" | "max", 2) => {}
-                    ("within", 3) => return Ok(Some(Call { before: &text[..at], function: word, arguments, after })),
-                    ("within", _) => return Err("`within` takes three values: low, high, value".into()),
-                    (_, 1) => return Ok(Some(Call { before: &text[..at], function: word, arguments, after })),
-                    _ => return Err(format!("`{word}` takes one series")),
+                let (count, takes) = match word {
+                    "within" => (3, "three values: low, high, value"),
+                    "over" => (2, "two series: values, times in seconds"),
+                    _ => (1, "one series"),
+                };
+                if arguments.len() == count {
+                    return Ok(Some(Call { before: &text[..at], function: word, arguments, after }));
+                }
+                if !matches!(word, "min" | "max") {
+                    return Err(format!("`{word}` takes {takes}"));
                 }
             }
             at += word.len();
@@ -266,7 +271,7 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
-const FUNCTIONS: [&str; 9] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within"];
+const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
 
 /// `begin_s`: the start of the sending window, s since 1970 UTC.
 const RUN: [&str; 3] = ["duration_s", "drain_s", "begin_s"];
@@ -335,6 +340,7 @@ mod tests {
             ("count(p.lines.any)", 0.0),
             ("sum(p.lines.any)", 0.0),
             ("2 * 3", 6.0),
+            ("rate(over(p.poll.n, 2 * p.poll.high))", 5.0),
         ] {
             assert_eq!(value(text), Ok(Some(vec![expected])), "{text}");
         }

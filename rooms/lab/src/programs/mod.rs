@@ -113,14 +113,13 @@ impl Programs {
         let Programs(mut instances) = self;
         let end = begin + nanos(window);
         for Instance { program, life, .. } in &mut instances {
-            let at = |when| match when {
+            let at = |when: &When| match when {
                 When::Before => 0,
                 When::At(offset) => begin + nanos(offset.duration()),
                 When::Window => end,
-                When::End => Nanos::MAX,
+                When::End | When::Never | When::Parameter(_) => Nanos::MAX,
             };
-            let kill = program.kill.map_or(Nanos::MAX, |kill| begin + nanos(kill.duration()));
-            life.plan = Plan { start: at(program.start), stop: at(program.stop), kill };
+            life.plan = Plan { start: at(&program.start), stop: at(&program.stop), kill: at(&program.kill) };
         }
         let polled = thread::scope(|scope| {
             let poll = |Instance { program, ns, .. }: &Instance| {
@@ -303,6 +302,11 @@ fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program>
     let mut program = program.clone();
     program.run.iter_mut().for_each(|word| *word = fill(word));
     program.stdin = fill(&program.stdin);
+    for when in [&mut program.start, &mut program.stop, &mut program.kill] {
+        if let When::Parameter(text) = when {
+            *when = When::try_from(fill(text)).map_err(anyhow::Error::msg)?;
+        }
+    }
     if let Some(poll) = &mut program.poll {
         poll.get = fill(&poll.get);
     }
@@ -332,20 +336,21 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         }
         ensure!(!run.is_empty(), "{key}.run: names no program");
         ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
-        let filled = filled(program, scenario, &host.names()[0])?;
-        let is_address = |get: &str| output::parts(get).is_some();
-        ensure!(
-            filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
-            "{key}.poll: every: longer than 0; get: an address such as http://10.0.0.1:8008/agents/json"
-        );
+        let times = [&program.start, &program.stop, &program.kill].map(ToString::to_string);
         let asked = poll.iter().map(|poll| &poll.get);
-        for word in run.iter().chain([stdin]).chain(asked).flat_map(|text| words_in_braces(text)) {
+        for word in run.iter().chain([stdin]).chain(asked).chain(&times).flat_map(|text| words_in_braces(text)) {
             if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {
                 let known = scenario.parameters.keys().map(String::as_str);
                 let near = weir_program::config::did_you_mean(word, known.chain(["weir", "host"]));
                 bail!("{key}: there is no {{{word}}} in [parameters]{near}");
             }
         }
+        let filled = filled(program, scenario, &host.names()[0]).with_context(|| key.clone())?;
+        let is_address = |get: &str| output::parts(get).is_some();
+        ensure!(
+            filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
+            "{key}.poll: every: longer than 0; get: an address such as http://10.0.0.1:8008/agents/json"
+        );
     }
     Ok(())
 }

@@ -33,8 +33,9 @@ pub struct Program {
     /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
     #[serde(default = "When::end")]
     pub stop: When,
-    /// When it gets SIGKILL: an offset (`8s`).
-    pub kill: Option<Span>,
+    /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
+    #[serde(default = "When::never")]
+    pub kill: When,
     /// What is asked of it meanwhile.
     pub poll: Option<Poll>,
 }
@@ -53,7 +54,7 @@ pub struct Poll {
 }
 
 /// A time in the life of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum When {
     /// Before the sending window.
@@ -65,6 +66,10 @@ pub enum When {
     Window,
     /// When the drain has ended.
     End,
+    /// Not at all.
+    Never,
+    /// As the key of `[parameters]` says.
+    Parameter(String),
 }
 
 /// How the lab knows that a program is ready.
@@ -85,7 +90,8 @@ pub enum Ready {
 #[serde(deny_unknown_fields)]
 pub struct Column {
     /// An expression: names of what was measured, `+ - * / ^ ( )`, functions of a value as in docs/monitor.md, and of a series
-    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` and `within(low, high, value)`. A series is a timeline.
+    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` (of a counter, by the second), `within(low, high, value)`
+    /// (1 or 0) and `over(values, seconds)`. A series that is left is a timeline.
     pub value: String,
     /// Its unit, e.g. `us`, `%`, `bytes`.
     #[serde(default)]
@@ -118,6 +124,10 @@ impl When {
     fn end() -> When {
         When::End
     }
+
+    fn never() -> When {
+        When::Never
+    }
 }
 
 impl Column {
@@ -134,10 +144,12 @@ impl TryFrom<String> for When {
             "before" => Ok(When::Before),
             "window" => Ok(When::Window),
             "end" => Ok(When::End),
+            "never" => Ok(When::Never),
+            _ if text.starts_with('{') && text.ends_with('}') => Ok(When::Parameter(text)),
             _ => text
                 .parse()
                 .map(When::At)
-                .map_err(|_| format!("`{text}`: write before, window, end, or a time after the start, e.g. 8s")),
+                .map_err(|_| format!("`{text}`: write before, window, end, never, or a time after the start, e.g. 8s")),
         }
     }
 }
@@ -149,6 +161,8 @@ impl fmt::Display for When {
             When::At(offset) => offset.fmt(f),
             When::Window => f.write_str("window"),
             When::End => f.write_str("end"),
+            When::Never => f.write_str("never"),
+            When::Parameter(text) => f.write_str(text),
         }
     }
 }

@@ -48,12 +48,14 @@ pub(super) fn check(origin: &str, text: &str, table: &Table) -> Result<()> {
 }
 
 /// Tables that there is one of, and what is behind the name of those that have entries by name.
-const SINGLE: [(&str, &str); 14] = [
+const SINGLE: [(&str, &str); 16] = [
     ("about", ""),
     ("axes", ""),
+    ("columns", ".NAME"),
     ("hosts", ".NAME"),
     ("links", ".NAME"),
     ("load", ""),
+    ("parameters", ""),
     ("path", ""),
     ("published", ""),
     ("quic", ""),
