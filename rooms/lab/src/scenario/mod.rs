@@ -32,7 +32,7 @@ pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
 use weir_program::config::did_you_mean;
-use weir_report::record::{Assert, Chart, Claim, Published};
+use weir_report::record::{Chart, Claim, Published};
 use weir_traffic::Transport;
 use weir_units::Span;
 
@@ -109,7 +109,7 @@ pub struct Scenario {
     pub about: toml::Table,
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
-    pub asserts: Vec<Assert>,
+    pub asserts: Vec<Claim>,
     /// Where relative paths of traces start; absent: at the directory of the scenario's file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.
