@@ -51,7 +51,8 @@ pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(
 /// Refuses columns that cannot be, or that name what is not there.
 pub fn check(scenario: &Scenario) -> Result<()> {
     for (name, column) in &scenario.columns.0 {
-        ensure!(columns::column(name).is_none(), "columns.{name}: there is a column of this name: take another one");
+        let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
+        ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
         let look = |name: &str| check_name(scenario, name).map(|()| None);
         evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
     }

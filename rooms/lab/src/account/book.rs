@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
-use weir_report::record::{Counter, DropList, LedgerEntry, WRONG_CHECKSUM, Word};
+use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
 
 use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
@@ -120,8 +120,8 @@ impl Book {
     }
 
     fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
-        let [place, name, unit, source] = [place, name, unit, source].map(Word::from);
-        self.0.push(LedgerEntry::new(Counter { place, name, unit, source }, count));
+        let [place, name, unit, source] = [place, name, unit, source].map(String::from);
+        self.0.push(LedgerEntry { place, name, unit, count, source });
     }
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {

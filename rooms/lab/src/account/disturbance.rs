@@ -8,9 +8,10 @@ use weir_program::clock::{Nanos, nanos};
 use weir_report::record::{self, Standstills, Statistic};
 use weir_stats::{DelayRecorder, Distribution, Estimate, Method};
 use weir_traffic::{Flight, Flights, Window};
+use weir_units::format;
 
 use super::book::arrow;
-use super::{columns_words, report};
+use super::report;
 use crate::cell::Measured;
 use crate::endpoints::Facts;
 use crate::machine::standstills::{Standstill, Union};
@@ -216,45 +217,48 @@ impl Disturbance {
     ) -> BTreeMap<Statistic, String> {
         let run = &scenario.run;
         let mut disturbed = BTreeMap::new();
-        let mut doubt = |statistic, why: String| {
-            disturbed.entry(statistic).and_modify(|before: &mut String| *before += &format!("; {why}")).or_insert(why);
+        let mut doubt = |statistics: &[Statistic], why: String| {
+            for statistic in statistics {
+                let more = |before: &mut String| *before += &format!("; {why}");
+                disturbed.entry(*statistic).and_modify(more).or_insert_with(|| why.clone());
+            }
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         if self.share() > run.max_standstill.fraction() {
             let who =
                 if self.processors >= self.emulated { "the machine stood still" } else { "the emulator was late" };
             let (share, most) = (percent(self.share()), run.max_standstill);
-            doubt(Statistic::Throughput, format!("{who} for {share} of the time (run.max_standstill is {most})"));
+            doubt(&[Statistic::Rate], format!("{who} for {share} of the time (run.max_standstill is {most})"));
         }
         let (used, planned) =
             ((self.window.end - self.window.start) as f64 / 1e9, run.duration.duration().as_secs_f64());
         if measured.traffic.stopped && used < LEAST_USED * planned {
             let why = format!("stopped after {used:.1} s of {planned} s: too short to tell");
-            doubt(Statistic::Throughput, why.clone());
-            doubt(Statistic::Delay, why);
+            doubt(&[Statistic::Rate], why.clone());
+            doubt(&DELAYS, why);
         }
         let bulk = scenario.traffic.mode == Mode::Bulk || measured.load.is_some();
         if let Some(own) = full_of_us(measured.idle, measured.foreign).filter(|_| !bulk) {
             let why =
                 format!("the lab itself took {} of the processors: run fewer cells at once (--jobs)", percent(own));
-            doubt(Statistic::Delay, why);
+            doubt(&DELAYS, why);
         }
         if bulk && measured.foreign > run.max_foreign.fraction() && measured.idle < LEFT_OVER {
             let (foreign, most) = (percent(measured.foreign), run.max_foreign);
             let taken =
                 format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})");
-            doubt(Statistic::Throughput, taken);
+            doubt(&[Statistic::Rate], taken);
         }
         let delays = delays.filter(|delays| !delays.whole);
         if let Some(delays) = delays.filter(|delays| delays.few()) {
             let share = percent(delays.share());
-            doubt(Statistic::Delay, format!("{share} of the messages were disturbed by standstills"));
+            doubt(&DELAYS, format!("{share} of the messages were disturbed by standstills"));
         }
         if let Some((kept, least)) = delays.and_then(Delays::selected) {
-            let [kept, least] = [kept, least].map(|us| columns_words("delay_mean_us", us));
+            let [kept, least] = [kept, least].map(|us| format::duration(us));
             let why = "leaving out the others selects";
             doubt(
-                Statistic::Delay,
+                &DELAYS,
                 format!("messages without standstills took {kept} on average, all messages at least {least}: {why}"),
             );
         }
@@ -356,6 +360,9 @@ const MOST_OWN: f64 = 0.9;
 
 /// As long as so much of the processors is left over, what others take is missing nowhere.
 const LEFT_OVER: f64 = 0.25;
+
+/// The statistics of delays.
+const DELAYS: [Statistic; 5] = [Statistic::Mean, Statistic::P50, Statistic::P99, Statistic::P999, Statistic::Max];
 
 /// Standstills that a record lists, and times of steal and throttling.
 const MOST_LISTED: usize = 500;

@@ -16,11 +16,12 @@ use std::time::Duration;
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
-use weir_report::columns::{RECEIVER, words as columns_words};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline, Word};
+use weir_report::columns::RECEIVER;
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
 use self::disturbance::{Delays, Disturbance};
@@ -63,7 +64,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
             Own::Value(value) => (value, None),
             Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
         };
-        extra.push((Word::from(&*name), value));
+        extra.insert(name, value);
         timelines.extend(course);
     }
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
@@ -80,7 +81,6 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         drops: account.drops(),
         delays: account.quantiles(),
         timelines,
-        signal: None,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: account.disturbance.record(&measured.machine),
@@ -364,7 +364,7 @@ impl PathAccount<'_> {
         let dropped = |&(index, way): &(usize, Way)| {
             let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
             let rate = self.measured.topology.rate_mbit(&[(index, way)]);
-            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let rate = rate.map(|rate| format!(" ({} Mbit/s)", format::short(rate))).unwrap_or_default();
             let name = &self.measured.topology.links[index].name;
             (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
         };

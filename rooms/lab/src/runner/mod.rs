@@ -23,7 +23,7 @@ use weir_report::columns::RECEIVER;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
-use weir_report::{self, asserts, json, terminal};
+use weir_report::{self, json, judge, terminal};
 use weir_units::format::shown_in_json;
 
 use self::last_words::LastWords;
@@ -219,7 +219,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         dir: plan.dir.clone(),
         disturbed: records.iter().filter(|record| !record.row.valid).count(),
         interrupted,
-        unmet: asserts::fail(&asserts::check(&manifest, &records)),
+        unmet: judge::fails(&manifest, &records),
     })
 }
 

@@ -28,7 +28,7 @@ pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
 use weir_program::config::did_you_mean;
-use weir_report::record::{Assert, Chart, Claim, Published};
+use weir_report::record::{Chart, Claim, OwnColumn, Published};
 use weir_traffic::Transport;
 use weir_units::Span;
 
@@ -105,7 +105,7 @@ pub struct Scenario {
     pub about: toml::Table,
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
-    pub asserts: Vec<Assert>,
+    pub asserts: Vec<Claim>,
     /// Where relative paths of traces start; absent: at the directory of the scenario's file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.
@@ -151,6 +151,11 @@ impl Scenario {
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{mixed:016x}")
+    }
+
+    /// Its columns, as the report knows them.
+    pub fn own_columns(&self) -> Vec<OwnColumn> {
+        self.columns.0.iter().map(|(name, column)| column.own(name)).collect()
     }
 
     /// Whether a key of TCP or QUIC means anything to what is sent; any other key does.

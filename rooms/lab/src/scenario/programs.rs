@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use toml::Value;
 use weir_report::columns::{Better, Statistic};
+use weir_report::record::OwnColumn;
 use weir_units::Span;
 
 use super::Receivers;
@@ -96,7 +97,7 @@ pub struct Column {
     /// Its unit, e.g. `us`, `%`, `bytes`.
     #[serde(default)]
     pub unit: String,
-    /// Whether `more` or `less` is better; absent: neither.
+    /// Whether `higher` or `lower` is better; absent: neither.
     pub better: Option<Better>,
     /// What it rests on, and so what a standstill of the machine may change: `rate`, `mean`, `p50`, `p99`, `p999`, `max`,
     /// `counter` or `setting`.
@@ -131,6 +132,12 @@ impl When {
 }
 
 impl Column {
+    /// As the report knows it.
+    pub fn own(&self, name: &str) -> OwnColumn {
+        let Column { unit, better, statistic, .. } = self.clone();
+        OwnColumn { name: name.to_owned(), unit, better, statistic }
+    }
+
     fn counter() -> Statistic {
         Statistic::Counter
     }

@@ -68,7 +68,9 @@ impl Sweep {
         }
         let scenario = self.scenario();
         let asserts = scenario.asserts.iter().enumerate().flat_map(|(index, assert)| {
-            let name = assert.name.as_ref().map_or_else(|| (index + 1).to_string(), |name| format!("`{name}`"));
+            let name = Some(&assert.text)
+                .filter(|text| !text.is_empty())
+                .map_or_else(|| (index + 1).to_string(), |name| format!("`{name}`"));
             let of = Selecting { list: "assert", index, name: format!("assert {name}"), end: "it will fail" };
             [(of.clone(), "where", Some(&assert.selection)), (of, "relative_to", assert.relative_to.as_ref())]
         });

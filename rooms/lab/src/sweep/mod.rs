@@ -161,7 +161,7 @@ fn combined_cells(written: &Written, document: &Table, axes: &[Axis]) -> Result<
 fn check_asked(written: &Written, scenario: &Scenario, axes: &[Axis]) -> Result<()> {
     let axes: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
     let Scenario { charts, published, claims, asserts, .. } = scenario;
-    let asked = Asked { charts, published: published.as_ref(), claims, asserts, axes: &axes };
+    let asked = Asked { charts, published: published.as_ref(), claims, asserts, columns: &scenario.own_columns(), axes: &axes };
     asked.check().map_err(|mistake| {
         let step = |place| match place {
             &Place::Index(index) => Step::Index(index),
