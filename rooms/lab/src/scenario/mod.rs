@@ -4,12 +4,12 @@
 //! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
 
 mod impairments;
-#[cfg(test)]
-mod keys;
 mod links;
 mod nodes;
 mod programs;
 mod run;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::collections::BTreeMap;

@@ -8,7 +8,7 @@ use std::{env, fs};
 use toml::{Table, Value};
 use weir_report::record::{Chart, Claim, Published};
 
-use super::Scenario;
+use super::{Program, Scenario};
 use crate::sweep::lookup;
 
 /// What a scenario cannot do without.
@@ -29,12 +29,18 @@ to = "b"
 port = 9
 transport = "udp"
 payload = "100B"
+[columns.NAME]
+value = "run.duration_s"
+[[programs]]
+name = "own"
+host = "NAME"
+run = ["true"]
 [[cells]]
 name = "own"
 "#;
 
 /// The key of a table, the source of its type and the type's name; `None`: the scenario itself.
-const TABLES: [(&str, &str, &str); 16] = [
+const TABLES: [(&str, &str, &str); 19] = [
     ("", include_str!("mod.rs"), "Scenario"),
     ("run", include_str!("run.rs"), "Run"),
     ("hosts.NAME", include_str!("nodes.rs"), "Host"),
@@ -46,6 +52,9 @@ const TABLES: [(&str, &str, &str); 16] = [
     ("receive", include_str!("traffic.rs"), "Receive"),
     ("tcp", include_str!("traffic.rs"), "Tcp"),
     ("quic", include_str!("traffic.rs"), "Quic"),
+    ("programs", include_str!("programs.rs"), "Program"),
+    ("programs.poll", include_str!("programs.rs"), "Poll"),
+    ("columns.NAME", include_str!("programs.rs"), "Column"),
     ("cells", include_str!("mod.rs"), "ExtraCell"),
     ("charts", RECORD, "Chart"),
     ("published", RECORD, "Published"),
@@ -95,12 +104,14 @@ fn defaults() -> Table {
     let mut defaults = Table::try_from(scenario).unwrap();
     let mut insert = |key: &str, table: Table| defaults.insert(key.to_owned(), Value::Table(table));
     insert("cells", Table::new());
+    insert("programs", Table::try_from(toml::from_str::<Program>(PROGRAM).unwrap()).unwrap());
     insert("charts", Table::try_from(toml::from_str::<Chart>(CHART).unwrap()).unwrap());
     insert("claims", Table::try_from(toml::from_str::<Claim>(CLAIM).unwrap()).unwrap());
     insert("published", Table::try_from(toml::from_str::<Published>(PUBLISHED).unwrap()).unwrap());
     defaults
 }
 
+const PROGRAM: &str = "name = \"a\"\nhost = \"a\"\nrun = [\"true\"]\npoll = { every = \"1s\", get = \"http://10.0.0.1/\" }";
 const CHART: &str = "name = \"a\"\ntitle = \"A\"";
 const CLAIM: &str = "column = \"sent\"";
 const PUBLISHED: &str = "source = \"A\"\npoints = []";
@@ -108,7 +119,7 @@ const PUBLISHED: &str = "source = \"A\"\npoints = []";
 /// Keys that have to be there, where their table is.
 fn needed() -> Table {
     let mut needed: Table = LEAST.parse().unwrap();
-    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("published", PUBLISHED)] {
+    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("published", PUBLISHED), ("programs", PROGRAM)] {
         needed.insert(key.to_owned(), Value::Table(text.parse().unwrap()));
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));
@@ -158,7 +169,7 @@ fn every_key_is_in_the_manual_with_its_default() {
     // Whoever forgets a table forgets its rows: all that a scenario prints has one.
     for (key, value) in defaults() {
         let keys = match &value {
-            Value::Table(table) if !["hosts", "links", "routers"].contains(&key.as_str()) => {
+            Value::Table(table) if !["columns", "hosts", "links", "routers"].contains(&key.as_str()) => {
                 table.keys().map(|name| format!("| `{key}.{name}` |")).collect()
             }
             Value::Table(_) => vec![format!("| `{key}.NAME.")],
