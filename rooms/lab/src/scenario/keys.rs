@@ -9,7 +9,6 @@ use toml::{Table, Value};
 use weir_report::record::{Assert, Chart, Claim, Published};
 
 use super::{Monitor, Protect, Scenario, Sflow};
-use crate::sweep::lookup;
 
 /// What a scenario cannot do without.
 const LEAST: &str = r#"
@@ -122,6 +121,13 @@ fn needed() -> Table {
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));
     needed
+}
+
+/// The value of a dotted key; `None`: it has none.
+fn lookup<'a>(document: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = document.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_table()?.get(part))
 }
 
 fn table() -> String {
