@@ -12,7 +12,7 @@ use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_program::output::{complain, say};
 use weir_report::opening::Seat;
-use weir_report::{self, asserts, store};
+use weir_report::{self, judge, store};
 use weir_units::Span;
 use weir_units::format::shown;
 
@@ -207,9 +207,9 @@ impl Lab {
                 let seat = Seat::new(|name| std::env::var(name).ok());
                 say!("{}", seat.line(&rendered.page, std::io::stdout().is_terminal()));
                 if let Some(cell) = cell {
-                    say!("{}", weir_report::write_timeline(&dir, &records, &cell)?.display());
+                    say!("{}", weir_report::write_timeline(&dir, &manifest, &records, &cell)?.display());
                 }
-                let unmet = asserts::fail(&asserts::check(&manifest, &records));
+                let unmet = judge::fails(&manifest, &records);
                 Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
             }
             LabCommand::Compare(compare) => compare.run(),

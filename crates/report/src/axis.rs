@@ -1,8 +1,8 @@
 //! Axes: where a value lies, and which marks help to read it.
 
+use crate::columns::Columns;
 use weir_units::format;
 
-use crate::columns;
 use crate::record::Scale;
 
 /// An axis of a chart.
@@ -108,7 +108,7 @@ impl Axis {
 
 /// The label of a mark: a duration where the column is one, else the plain number, in the unit of the axis.
 fn label(column: &str, value: f64) -> String {
-    match columns::unit(column) {
+    match Columns::default().unit(column) {
         _ if value == 0.0 => "0".into(),
         "us" => format::duration(value),
         "ms" => format::duration(value * 1e3),

@@ -19,7 +19,7 @@ use crate::capture::{Capture, CaptureReport};
 use crate::endpoints::{self, Endpoints, Outcome, Terms, joined};
 use crate::machine::{Machine, Observed};
 use crate::network::{LinkReading, Network};
-use crate::scenario::{Datapath, Mode, Scenario, Traffic};
+use crate::scenario::{Mode, Scenario, Traffic};
 use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Node, Topology};
 use crate::watch::{self, Looks, Watched};
@@ -96,14 +96,7 @@ pub struct Measured<'a> {
 impl Testbed {
     /// Starts what the cells of a scenario share, with so many emulator threads.
     pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Testbed> {
-        let settings = datapath::EmulatorSettings {
-            path: match scenario.run.datapath {
-                Datapath::Segments => datapath::Path::Segments,
-                Datapath::Packets => datapath::Path::Packets,
-            },
-            spin: scenario.run.spin,
-            ..datapath::EmulatorSettings::default()
-        };
+        let settings = datapath::EmulatorSettings::default();
         // Threads inherit how they are scheduled; the one that asks for it ends here.
         std::thread::scope(|scope| {
             joined(scope.spawn(|| {

@@ -23,7 +23,6 @@ pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privile
         ("weir", env!("CARGO_PKG_VERSION").to_owned()),
         ("privilege", privilege.to_owned()),
         ("scheduling", scheduling.to_owned()),
-        ("data path", format!("{:?}, spin {}", run.datapath, run.spin).to_lowercase()),
     ];
     let how = how.map(|(name, value)| (name.to_owned(), value));
     how.into_iter().chain(machine.facts()).chain(host::facts()).collect()

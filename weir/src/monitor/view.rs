@@ -12,9 +12,9 @@ use weir_monitor::serve::control::{asker, opener};
 use weir_monitor::serve::glance::Glance;
 use weir_monitor::serve::settings::Keys;
 use weir_monitor::view::{self, Look};
+use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_service::links::Links;
 use weir_units::Span;
 use weir_wire::signal::PORT;
 

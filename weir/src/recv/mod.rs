@@ -15,11 +15,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir_dgram::Membership;
-use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
+use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
 use weir_report::messages::Message;
-use weir_service::links::Links;
 use weir_traffic::{
     Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
     in_words,
@@ -29,8 +28,8 @@ use weir_units::{BitRate, Size, Span};
 use self::fragments::Watch;
 use self::summary::{Summary, Told, print, print_interval, what_did_not_part};
 
+use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
 use crate::{Outcome, usage};
@@ -134,14 +133,8 @@ impl Recv {
         self.warn_about_buffer(&report);
         let fragments = watch.and_then(|watch| watch.end());
         let summary = Summary::new(&settings, &report, told, unwritten.messages, fragments);
-        let account = following
-            .map(|following| -> Result<_> {
-                let told = ReceivedSession::from_json(serde_json::to_value(&summary)?)?;
-                // Port 0 was chosen by the kernel.
-                following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
-            })
-            .transpose()?;
-        print_with_account(self.json, &summary, account.as_ref(), || {
+        // Port 0 was chosen by the kernel.
+        print_with_account(self.json, &summary, (following, End::Received(port)), || {
             print(&settings, &report, unwritten.messages, fragments);
         })?;
         unwritten.judge(judge(&settings, &report, &summary))

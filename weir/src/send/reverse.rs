@@ -15,7 +15,7 @@ use weir_traffic::{
 
 use super::{Send, joined, rows_of};
 use crate::Outcome;
-use crate::loss::print_with_account;
+use crate::account::{End, print_with_account};
 use crate::messages::{Rows, Unwritten};
 use crate::recv::account::{Account, Direction};
 use crate::recv::summary::{Told, print_interval};
@@ -64,7 +64,7 @@ impl Send {
         // One that was never granted has nothing to tell but why.
         let began = reports.iter().any(|report| !report.received.sessions.is_empty() || report.sent.is_some());
         if self.json || began {
-            print_with_account(self.json, &summary, None, || summary.print())?;
+            print_with_account(self.json, &summary, (None, End::Sent), || summary.print())?;
         }
         unwritten.judge(self.judge(&reports))
     }

@@ -2,13 +2,13 @@
 //!
 //! The axis is that of the slower ones, by decades: p50, p90, p99 and p99.9 are as far apart as they are for who waits.
 
+use crate::columns::Columns;
 use weir_units::format;
 
 use super::time::legend_places;
 use super::{FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
 use crate::axis::Axis;
 use crate::cells::Cell;
-use crate::columns;
 use crate::record::Chart;
 use crate::svg::{Anchor, Svg};
 
@@ -118,7 +118,7 @@ impl Line {
         let fill = if self.valid { colour(index) } else { "#ffffff" };
         let mark = if self.valid { "" } else { ", not valid" };
         for (point, at) in self.points.iter().zip(middle) {
-            let word = |us| columns::words(COLUMN, us);
+            let word = |us| Columns::default().words(COLUMN, us);
             let (name, q, us) = (&self.name, percentile(point.q), word(point.us));
             let ends = if point.low < point.high {
                 format!(" ({} to {})", word(point.low), word(point.high))

@@ -3,6 +3,7 @@
 //! A field of a cell that is not valid is hatched; a 0 on a logarithmic scale, which has no colour there, is grey. Of very
 //! many fields those of about one colour are one element, without figures and tooltips of their own.
 
+use crate::columns::Columns;
 use indexmap::IndexMap;
 use weir_units::format;
 
@@ -10,7 +11,6 @@ use super::plot::MOST_MARKED;
 use super::{FAINT, INK, WIDTH};
 use crate::axis::Axis;
 use crate::cells::{Cell, Measured};
-use crate::columns;
 use crate::grid::{Grid, Place};
 use crate::palette::Rgb;
 use crate::record::{Chart, Scale};
@@ -71,7 +71,7 @@ pub(crate) struct Field {
 pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     let blocks = Grid::all(cells, &chart.y, &chart.x).iter().map(|grid| block(chart, grid)).collect();
     let or = |label: &str, column: &str| if label.is_empty() { column.to_owned() } else { label.to_owned() };
-    let unit = columns::unit(&chart.value);
+    let unit = Columns::default().unit(&chart.value);
     let value = if unit.is_empty() { chart.value.clone() } else { format!("{}, {unit}", chart.value) };
     let map = HeatMap {
         title: chart.title.clone(),
@@ -91,7 +91,7 @@ fn block(chart: &Chart, grid: &Grid<'_>) -> Block {
     let field = |cell: Option<&Cell<'_>>, row: &str, column: &str| {
         let cell = cell?;
         let measured = cell.measured(&chart.value)?;
-        let word = |value| columns::words(&chart.value, value);
+        let word = |value| Columns::default().words(&chart.value, value);
         let ends = match measured {
             Measured::Estimate(e) => format!(" ({} to {})", word(e.low), word(e.high)),
             Measured::Exact(_, low, high) if low < high => format!(" ({} to {})", word(low), word(high)),
@@ -114,9 +114,9 @@ fn block(chart: &Chart, grid: &Grid<'_>) -> Block {
 
 /// A value as it fits into a field: rates in three digits at most, durations with their unit.
 pub(crate) fn number(column: &str, value: f64) -> String {
-    match columns::unit(column) {
+    match Columns::default().unit(column) {
         "Mbit/s" => format::rate(value),
-        "us" | "ms" | "bytes" => columns::words(column, value),
+        "us" | "ms" | "bytes" => Columns::default().words(column, value),
         _ => format::short(value),
     }
 }
@@ -130,7 +130,9 @@ impl Block {
         field: impl Fn(Option<&Cell<'_>>, &str, &str) -> Option<Field>,
     ) -> Self {
         let names = |places: &[Place], column: &str| -> Vec<String> {
-            let name = |place: &Place| place.number.map_or(place.text.clone(), |value| columns::words(column, value));
+            let name = |place: &Place| {
+                place.number.map_or(place.text.clone(), |value| Columns::default().words(column, value))
+            };
             places.iter().map(name).collect()
         };
         let (rows, columns) = (names(&grid.rows, down), names(&grid.columns, across));

@@ -1,5 +1,6 @@
 //! What a chart shows: its cells as points of lines, and the published points beside them.
 
+use crate::columns::Columns;
 use std::collections::HashMap;
 
 use indexmap::{IndexMap, IndexSet};
@@ -10,32 +11,32 @@ use crate::columns;
 use crate::record::{Chart, Published, Value};
 
 /// The lines of a chart.
-pub(super) struct Arranged {
-    pub(super) lines: Vec<Line>,
+pub(crate) struct Arranged {
+    pub(crate) lines: Vec<Line>,
     /// What the whole numbers on the x axis stand for, if the column holds words.
-    pub(super) words: Vec<String>,
+    pub(crate) words: Vec<String>,
     /// Whether the lines are by number, ascending.
-    pub(super) ordered: bool,
+    pub(crate) ordered: bool,
     /// Whether points are the medians of several cells, and their intervals reach from the least to the most of these.
-    pub(super) summed: bool,
+    pub(crate) summed: bool,
 }
 
 /// One colour of a chart.
-pub(super) struct Line {
-    pub(super) name: String,
+pub(crate) struct Line {
+    pub(crate) name: String,
     /// Value of the chart's series column, by which published points are found.
-    pub(super) key: String,
-    pub(super) points: Vec<Point>,
-    pub(super) published: Vec<(f64, f64)>,
+    pub(crate) key: String,
+    pub(crate) points: Vec<Point>,
+    pub(crate) published: Vec<(f64, f64)>,
 }
 
 /// A cell of a chart.
-pub(super) struct Point {
-    pub(super) x: f64,
-    pub(super) y: f64,
-    pub(super) interval: Option<(f64, f64)>,
-    pub(super) valid: bool,
-    pub(super) tooltip: String,
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+    pub(crate) valid: bool,
+    pub(crate) tooltip: String,
 }
 
 impl Line {
@@ -61,9 +62,9 @@ impl Line {
             let (least, most) = (here[0].y, here[count - 1].y);
             let mut median = here.swap_remove(count / 2);
             if count > 1 {
-                let word = |value| columns::words(&chart.y, value);
+                let word = |value| Columns::default().words(&chart.y, value);
                 let [at, y, least_word, most_word] =
-                    [columns::words(&chart.x, median.x), word(median.y), word(least), word(most)];
+                    [Columns::default().words(&chart.x, median.x), word(median.y), word(least), word(most)];
                 let mark = if valid { "" } else { ", not valid" };
                 median.tooltip =
                     format!("{}, {at}: {y}, median of {count} cells ({least_word} to {most_word}){mark}", self.name);
@@ -161,7 +162,10 @@ const MOST_NAMED: usize = 28;
 
 /// A value of the series as a reader would write it: a number with its unit.
 fn in_words(series: &str, key: &str) -> String {
-    key.parse().ok().filter(|key: &f64| key.is_finite()).map_or(key.to_owned(), |key| columns::words(series, key))
+    key.parse()
+        .ok()
+        .filter(|key: &f64| key.is_finite())
+        .map_or(key.to_owned(), |key| Columns::default().words(series, key))
 }
 
 fn point(chart: &Chart, column: &str, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
@@ -170,10 +174,10 @@ fn point(chart: &Chart, column: &str, cell: &Cell<'_>, x: f64, name: &str, measu
         Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
         Measured::Bare(_) => None,
     };
-    let word = |value| columns::words(column, value);
+    let word = |value| Columns::default().words(column, value);
     let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
-    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| columns::words(&chart.x, x));
+    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| Columns::default().words(&chart.x, x));
     let valid = cell.believes(column);
     let mark = if valid { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));

@@ -10,13 +10,12 @@ use crate::cells::Cell;
 use crate::columns;
 use crate::record::{Chart, ChartKind, Published};
 use plot::Drawing;
-pub(super) use plot::parted;
 
 mod distribution;
 pub(super) mod heatmap;
 mod lines;
+pub(crate) use self::lines::{Arranged, Line, Point};
 mod plot;
-mod signal;
 mod time;
 
 const WIDTH: f64 = 760.0;
@@ -31,19 +30,25 @@ const FAINT: &str = "fill=\"#59636e\"";
 /// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
 /// name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
-    let selects = |cell: &Cell<'_>| {
-        let mut selection = chart.selection.iter();
-        (!cell.beside || chart.selection.contains_key("cell"))
-            && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
-    };
-    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(cell)).cloned().collect();
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(chart, cell)).cloned().collect();
     match chart.kind {
         ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
         ChartKind::Heatmap => heatmap::render(chart, &cells),
         ChartKind::Time => time::render(chart, &cells),
         ChartKind::Distribution => distribution::render(chart, &cells),
-        ChartKind::Signal => signal::render(chart, &cells),
     }
+}
+
+/// The lines of a chart of kind `lines`, without published values.
+pub(crate) fn arranged(chart: &Chart, cells: &[Cell<'_>]) -> Arranged {
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(chart, cell)).cloned().collect();
+    lines::arrange(chart, &cells, None)
+}
+
+fn selects(chart: &Chart, cell: &Cell<'_>) -> bool {
+    let mut selection = chart.selection.iter();
+    (!cell.beside || chart.selection.contains_key("cell"))
+        && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
 }
 
 fn colour(index: usize) -> &'static str {

@@ -4,7 +4,7 @@ use super::lines::{self, Arranged, Line, Point};
 use super::{COLOURS, FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
 use crate::axis::Axis;
 use crate::cells::Cell;
-use crate::columns;
+use crate::columns::Columns;
 use crate::palette::Rgb;
 use crate::record::{Chart, Published, Scale};
 use crate::svg::{Anchor, Svg, width_of};
@@ -145,9 +145,9 @@ impl<'a> Drawing<'a> {
 
     /// What the band along a line is: a maximum has no interval, only a part that stalls could explain.
     fn band_name(&self) -> &'static str {
-        match columns::kind(&self.chart.y) {
+        match Columns::default().kind(&self.chart.y) {
             _ if self.summed => "least to most of the cells at a place, line: median",
-            Some(columns::Kind::Extreme) => "may be the machine's stalls",
+            Some(crate::columns::Kind::Extreme) => "may be the machine's stalls",
             _ => "95 % interval",
         }
     }
@@ -244,7 +244,7 @@ impl<'a> Drawing<'a> {
     fn published(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
         for &(x, y) in &line.published {
             let Some(at) = self.place(frame, x, y) else { continue };
-            let tooltip = format!("{}, published: {}", line.name, columns::words(&self.chart.y, y));
+            let tooltip = format!("{}, published: {}", line.name, Columns::default().words(&self.chart.y, y));
             svg.diamond(at, if self.graded { 5.0 } else { 6.5 }, &hollow(colour), &tooltip);
         }
     }

@@ -1,5 +1,6 @@
 //! Charts over time: one panel a quantity, one line a connection of each selected cell.
 
+use crate::columns::Columns;
 use weir_units::format;
 
 use super::{FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
@@ -7,7 +8,7 @@ use crate::axis::Axis;
 use crate::cells::Cell;
 use crate::record::{Chart, Record};
 use crate::svg::{Anchor, Svg, width_of};
-use crate::{columns, timelines};
+use crate::timelines;
 
 const PANEL: f64 = 118.0;
 const BETWEEN: f64 = 46.0;
@@ -201,8 +202,8 @@ fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) 
         && let Some((_, last)) = line.points().last()
     {
         let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let word = |v: f64| match columns::unit(quantity) {
-            "us" | "ms" | "bytes" => columns::words(quantity, v),
+        let word = |v: f64| match Columns::default().unit(quantity) {
+            "us" | "ms" | "bytes" => Columns::default().words(quantity, v),
             _ => format::short(v),
         };
         let text = format!("largest {}, at the end {}", word(largest), word(*last));

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
-use weir_report::record::{Counter, DropList, LedgerEntry, WRONG_CHECKSUM, Word};
+use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
 use weir_wire::signal::Cause;
 
 use super::hosts::udp_lost;
@@ -94,10 +94,10 @@ impl PathAccount<'_> {
                 ledger.add("viewer", &name, "samples", seen.missing[cause as usize], "viewer");
             }
         }
-        for (place, drop) in self.traced_drops().into_iter().flatten() {
+        for drop in self.traced_drops().into_iter().flatten() {
             let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
             let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
-            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+            ledger.add("traced", name, "datagrams", drop.datagrams, &source);
         }
         for &(index, way) in &self.path.backward {
             ledger.add_direction(topology, &links[index], index, way);
@@ -134,8 +134,8 @@ impl Book {
     }
 
     fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
-        let [place, name, unit, source] = [place, name, unit, source].map(Word::from);
-        self.0.push(LedgerEntry::new(Counter { place, name, unit, source }, count));
+        let [place, name, unit, source] = [place, name, unit, source].map(String::from);
+        self.0.push(LedgerEntry { place, name, unit, count, source });
     }
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use weir_emulator::model::Alteration;
 use weir_report::columns;
-use weir_report::record::{Extra, Row, Word};
+use weir_report::record::{Extra, Row};
 use weir_stats::tcp_models::{self, Expected};
-use weir_stats::{Distribution, Estimate, Method, binomial, intervals};
-use weir_traffic::{ReceiveReport, SendReport, SequenceSet, SessionReport, Transport};
+use weir_stats::{Distribution, Estimate, Method, binomial};
+use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
 use super::times::Times;
 use super::{PathAccount, bulk, monitor, protect, rounded, sflow, window_of};
@@ -85,15 +85,12 @@ impl PathAccount<'_> {
             .chain(sflow::columns(self.judgement(), row))
             .chain(monitor::columns(self.seen()))
             .chain(protect::columns(self.floods()));
-        let extra: Extra = all.map(|(name, value)| (Word::from(name), value)).collect();
-        debug_assert!(
-            extra.names().iter().map(|name| &**name).eq(columns::ADDED.iter().map(|column| column.name)),
-            "one order"
-        );
-        extra
+        let values: BTreeMap<&str, Option<f64>> = all.collect();
+        let value = |name: &str| values.get(name).copied().flatten();
+        columns::ADDED.iter().map(|column| (column.name.to_owned(), value(column.name))).collect()
     }
 
-    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<Word, Estimate> {
+    pub(super) fn estimates(&self, row: &Row) -> BTreeMap<String, Estimate> {
         let mut estimates = BTreeMap::new();
         let forward = self.totals(&self.path.forward);
         let mut insert = |name: &str, estimate: Option<Estimate>| {
@@ -112,8 +109,6 @@ impl PathAccount<'_> {
             insert("delay_mean_us", recorder.mean_us());
             insert("delay_p50_us", recorder.delays().quantile_us(0.5));
             insert("delay_p99_us", recorder.delays().quantile_us(0.99));
-            let by_number = self.messages().and_then(|(sent, _)| delivered_by_number(&session.numbers, sent.sent));
-            insert(columns::DELIVERED_BY_NUMBER, by_number);
         }
         if let Some(Times { intended, .. }) = &self.times {
             insert("intended_delay_mean_us", intended.mean_us());
@@ -204,23 +199,6 @@ fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {
     Some(runs.max().unwrap_or(0) as f64)
 }
 
-/// The share of the messages that arrived, by batches of their numbers: whether losses come in rows, whatever the schedule
-/// and the delays. `None`: the receiver could not keep track of all, or fewer than two were sent.
-fn delivered_by_number(numbers: &SequenceSet, sent: u64) -> Option<Estimate> {
-    let missing = numbers.missing(sent)?;
-    let batches = sent.min(BATCHES);
-    let begin = |batch: u64| (batch * sent).div_ceil(batches);
-    let sizes: Vec<f64> = (0..batches).map(|batch| (begin(batch + 1) - begin(batch)) as f64).collect();
-    let mut arrived = sizes.clone();
-    for number in missing {
-        arrived[(number * batches / sent) as usize] -= 1.0;
-    }
-    intervals::batch_means(&arrived, &sizes)
-}
-
-/// As many as a window has for its rate.
-const BATCHES: u64 = 32;
-
 /// Delays with every undelivered message taken at the least delay it can have: until the receiver gave up.
 fn with_undelivered(
     delays: &Distribution,
@@ -235,35 +213,4 @@ fn with_undelivered(
         }
     }
     delays
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn without(sent: u64, is_lost: impl Fn(u64) -> bool) -> SequenceSet {
-        let mut numbers = SequenceSet::new();
-        for number in (0..sent).filter(|&number| !is_lost(number)) {
-            numbers.insert(number);
-        }
-        numbers
-    }
-
-    #[test]
-    fn losses_in_rows_are_told_by_their_numbers() {
-        let even = delivered_by_number(&without(6400, |number| number % 20 == 7), 6400).unwrap();
-        assert_eq!((even.value, even.low, even.high, even.n), (0.95, 0.95, 0.95, 32));
-        let row = delivered_by_number(&without(6400, |number| (3200..3520).contains(&number)), 6400).unwrap();
-        assert!(row.value == 0.95 && row.high - row.low > 0.1, "{row:?}");
-        // Whatever the number of messages: each is in a batch.
-        for sent in [2, 31, 33, 1000, 6007] {
-            let all_but_last = delivered_by_number(&without(sent, |number| number == sent - 1), sent).unwrap();
-            let share = (sent - 1) as f64 / sent as f64;
-            assert!((all_but_last.value - share).abs() < 1e-12, "{sent} {all_but_last:?}");
-        }
-        assert_eq!(delivered_by_number(&SequenceSet::new(), 0), None);
-        let mut forgotten = SequenceSet::new();
-        forgotten.insert(SequenceSet::SPAN);
-        assert_eq!(delivered_by_number(&forgotten, SequenceSet::SPAN + 1), None);
-    }
 }

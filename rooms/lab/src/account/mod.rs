@@ -11,7 +11,6 @@ mod monitor;
 mod own_flow;
 mod protect;
 mod sflow;
-mod signal;
 mod standstills;
 mod times;
 mod traced;
@@ -23,11 +22,12 @@ use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_program::clock::nanos;
-use weir_report::columns::{RECEIVER, Statistic, words as columns_words};
+use weir_report::columns::{RECEIVER, Statistic};
 use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
+use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
 use self::hosts::{buffer_overruns, wrong_checksums};
@@ -80,7 +80,6 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         drops: account.drops(),
         delays: account.quantiles(),
         timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
-        signal: account.signal().or_else(|| account.signal_of_channel()),
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: stood.record(),
@@ -362,7 +361,7 @@ impl PathAccount<'_> {
         let dropped = |&(index, way): &(usize, Way)| {
             let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
             let rate = self.measured.topology.rate_mbit(&[(index, way)]);
-            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let rate = rate.map(|rate| format!(" ({} Mbit/s)", format::short(rate))).unwrap_or_default();
             let name = &self.measured.topology.links[index].name;
             (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
         };

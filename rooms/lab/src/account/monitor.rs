@@ -1,14 +1,11 @@
 //! What a viewer knows of the stations' samples, as columns.
 
-use std::collections::BTreeMap;
-
-use weir_report::record::{Estimate, Row, Signal};
+use weir_report::record::{Estimate, Row};
 use weir_stats::Distribution;
 use weir_wire::signal::Cause;
 
 use super::{PathAccount, rounded};
 use crate::monitor::{Report, Seen};
-use crate::scenario::monitor::hertz;
 
 impl PathAccount<'_> {
     /// What became of the signals, and of this viewer's part.
@@ -36,32 +33,6 @@ impl PathAccount<'_> {
             unexplained: Some(seen.unexplained),
             ..row
         }
-    }
-
-    /// A stretch of a channel around its longest gap.
-    pub(super) fn signal_of_channel(&self) -> Option<Signal> {
-        let (_, seen) = self.seen()?;
-        let interval_s = 1.0 / seen.rate?.per_s();
-        let frequency = hertz(self.cell.scenario.monitor.clone().unwrap_or_default().frequency);
-        let period_s = 1.0 / frequency;
-        let wanted = (PERIODS * period_s / interval_s) as u64;
-        let all = seen.channel_samples;
-        let longest = seen.gaps.iter().max_by_key(|(_, samples, _)| *samples);
-        let middle = longest.map_or(all / 2, |(first, samples, _)| first + samples / 2);
-        let first = middle.saturating_sub(wanted / 2).min(all.saturating_sub(wanted));
-        let end = (first + wanted).min(all);
-        let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
-        let mut missing = Vec::new();
-        for &(at, samples, cause) in &seen.gaps {
-            let (from, to) = (at.max(first), (at + samples).min(end));
-            if from < to {
-                missing.push((from - first, to - from));
-                *causes.entry(cause.name()).or_default() += to - from;
-            }
-        }
-        missing.truncate(MOST_GAPS);
-        let cause = causes.into_iter().max_by_key(|(_, samples)| *samples).map(|(name, _)| name.to_owned());
-        Some(Signal { interval_s, period_s, first, samples: end - first, missing, cause })
     }
 }
 

@@ -119,11 +119,11 @@ mod tests {
 
     #[test]
     fn the_less_disturbed_record_stays() {
-        use Statistic::{Delay, Throughput};
-        let mut records = vec![record("a", 1, &[Delay, Throughput]), record("a", 2, &[]), record("b", 1, &[Delay])];
+        use Statistic::{Mean, Rate};
+        let mut records = vec![record("a", 1, &[Mean, Rate]), record("a", 2, &[]), record("b", 1, &[Mean])];
         assert_eq!(disturbed(&records), [("a".to_owned(), 1), ("b".to_owned(), 1)].into());
         let stopped = Record { stopped: true, ..record("b", 1, &[]) };
-        let better = replace(&mut records, vec![record("a", 1, &[Throughput]), stopped]);
+        let better = replace(&mut records, vec![record("a", 1, &[Rate]), stopped]);
         assert_eq!(better.len(), 1);
         assert_eq!(records.iter().map(|record| record.reruns).collect::<Vec<_>>(), [1, 0, 1]);
         assert_eq!((records[0].disturbed.len(), records[2].disturbed.len()), (1, 1));

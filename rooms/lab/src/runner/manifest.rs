@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use weir_report::columns::RECEIVER;
-use weir_report::record::Manifest;
+use weir_report::record::{Claim, Manifest};
 
 use super::Plan;
 use super::earlier::receivers;
@@ -18,6 +18,7 @@ pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Mani
     let scenario = plan.sweep.scenario();
     let records: usize = plan.sweep.cells.iter().map(receivers).sum();
     let topology = Topology::new(scenario)?;
+    let asserts = scenario.asserts.iter().map(|assert| Claim { required: true, ..assert.clone() });
     Ok(Manifest {
         format: 1,
         weir_version: env!("CARGO_PKG_VERSION").into(),
@@ -36,8 +37,8 @@ pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Mani
         network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
         charts: charts::of(&plan.sweep),
         published: scenario.published.clone(),
-        claims: scenario.claims.clone(),
-        asserts: scenario.asserts.clone(),
+        claims: scenario.claims.iter().cloned().chain(asserts).collect(),
+        columns: Vec::new(),
         own_cost: None,
     })
 }

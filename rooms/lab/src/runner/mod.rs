@@ -19,7 +19,7 @@ use weir_program::stop::Stop;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
-use weir_report::{self, asserts, json, terminal};
+use weir_report::{self, json, judge, terminal};
 use weir_units::format::{printable, shown_in_json};
 
 use self::cells::{Extras, Job, Outcome, Worker, jobs, workers};
@@ -214,8 +214,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     error.map_or(Ok(()), Err)?;
     rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
     unwritten.map_or(Ok(()), Err)?;
-    let unmet = asserts::fail(&asserts::check(&manifest, &records));
-    Ok(Summary { dir: plan.dir.clone(), interrupted, unmet })
+    Ok(Summary { dir: plan.dir.clone(), interrupted, unmet: judge::fails(&manifest, &records) })
 }
 
 /// What cells are run with.

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::{env, fs};
 
 use toml::{Table, Value};
-use weir_report::record::{Assert, Chart, Claim, Published};
+use weir_report::record::{Chart, Claim, Published};
 
 use super::{Monitor, Protect, Scenario, Sflow};
 
@@ -33,7 +33,7 @@ name = "own"
 "#;
 
 /// The key of a table, the source of its type and the type's name; `None`: the scenario itself.
-const TABLES: [(&str, &str, &str); 20] = [
+const TABLES: [(&str, &str, &str); 19] = [
     ("", include_str!("mod.rs"), "Scenario"),
     ("run", include_str!("run.rs"), "Run"),
     ("hosts.NAME", include_str!("nodes.rs"), "Host"),
@@ -52,7 +52,6 @@ const TABLES: [(&str, &str, &str); 20] = [
     ("charts", RECORD, "Chart"),
     ("published", RECORD, "Published"),
     ("claims", RECORD, "Claim"),
-    ("assert", RECORD, "Assert"),
     ("load", include_str!("traffic.rs"), ""),
 ];
 
@@ -103,20 +102,18 @@ fn defaults() -> Table {
     insert("cells", Table::new());
     insert("charts", Table::try_from(toml::from_str::<Chart>(CHART).unwrap()).unwrap());
     insert("claims", Table::try_from(toml::from_str::<Claim>(CLAIM).unwrap()).unwrap());
-    insert("assert", Table::try_from(toml::from_str::<Assert>("column = \"sent\"").unwrap()).unwrap());
     insert("published", Table::try_from(toml::from_str::<Published>(PUBLISHED).unwrap()).unwrap());
     defaults
 }
 
 const CHART: &str = "name = \"a\"\ntitle = \"A\"";
-const CLAIM: &str = "text = \"A\"\ncolumn = \"sent\"";
+const CLAIM: &str = "column = \"sent\"";
 const PUBLISHED: &str = "source = \"A\"\npoints = []";
 
 /// Keys that have to be there, where their table is.
 fn needed() -> Table {
     let mut needed: Table = LEAST.parse().unwrap();
-    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("assert", "column = \"sent\""), ("published", PUBLISHED)]
-    {
+    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("published", PUBLISHED)] {
         needed.insert(key.to_owned(), Value::Table(text.parse().unwrap()));
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));

@@ -27,13 +27,13 @@ pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::protect::{Attack, Protect};
-pub use self::run::{Datapath, Jobs, MessageFiles, Run, Tracing};
+pub use self::run::{Jobs, MessageFiles, Run, Tracing};
 pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
 use weir_program::config::did_you_mean;
-use weir_report::record::{Assert, Chart, Claim, Published};
+use weir_report::record::{Chart, Claim, Published};
 use weir_traffic::Transport;
 use weir_units::Span;
 
@@ -106,7 +106,7 @@ pub struct Scenario {
     pub claims: Vec<Claim>,
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
-    pub asserts: Vec<Assert>,
+    pub asserts: Vec<Claim>,
     /// Where relative paths of traces start; absent: at the directory of the scenario's file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.

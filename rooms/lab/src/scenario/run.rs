@@ -23,10 +23,6 @@ pub struct Run {
     /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, where the user
     /// may have that. Bulk transfers never do: a thread that fills a processor this way starves the kernel's own.
     pub realtime: bool,
-    /// Emulator threads busy-wait the last 60 us before a release.
-    pub spin: bool,
-    /// How the emulator carries frames: `segments` (super-packets whole) or `packets`.
-    pub datapath: Datapath,
     /// How often, at the end, cells are run again whose rates, mean or p99 cannot be believed.
     pub reruns: u32,
     /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
@@ -61,17 +57,6 @@ pub enum Jobs {
     Auto,
     /// This many.
     Count(usize),
-}
-
-/// How the emulator carries frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Datapath {
-    /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
-    #[default]
-    Segments,
-    /// Packet by packet; the hosts' offloads are switched off.
-    Packets,
 }
 
 /// What files the times of messages are written to.
@@ -140,8 +125,6 @@ impl Default for Run {
             seed: 1,
             jobs: Jobs::Auto,
             realtime: false,
-            spin: false,
-            datapath: Datapath::default(),
             reruns: 1,
             max_standstill: Share::from_fraction(0.05).unwrap_or(Share::ALL),
             max_foreign: Share::from_fraction(0.15).unwrap_or(Share::ALL),

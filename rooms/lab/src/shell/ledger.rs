@@ -81,15 +81,13 @@ const ALWAYS: [&str; 5] = ["received", "planned loss", "queue full", "delivered"
 
 #[cfg(test)]
 mod tests {
-    use weir_report::record::{Counter, Word};
-
     use super::*;
 
     #[test]
     fn a_ledger_has_what_holds_now_and_no_escape_sequences() {
         let counter = |name: &str, count| {
-            let [place, name, unit, source] = ["", name, "packets", ""].map(Word::from);
-            LedgerEntry::new(Counter { place, name, unit, source }, count)
+            let [place, name, unit, source] = ["", name, "packets", ""].map(String::from);
+            LedgerEntry { place, name, unit, count, source }
         };
         let ledger = Ledger {
             network: "mine\u{1b}[31m".into(),
