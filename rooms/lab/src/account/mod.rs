@@ -3,7 +3,6 @@
 mod book;
 mod bulk;
 mod columns;
-mod disturbance;
 mod hosts;
 mod kernels;
 mod load;
@@ -12,24 +11,29 @@ mod monitor;
 mod own_flow;
 mod protect;
 mod sflow;
+mod standstills;
+mod times;
 mod traced;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
-use weir_report::columns::RECEIVER;
+use weir_program::clock::nanos;
+use weir_report::columns::{RECEIVER, Statistic};
 use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
-use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
 use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
-use self::disturbance::{Delays, Disturbance};
 use self::hosts::{buffer_overruns, wrong_checksums};
 use self::own_flow::OwnFlow;
+use self::standstills::Stood;
+use self::times::Times;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
@@ -40,6 +44,7 @@ use crate::scenario::{MessageFiles, Mode, Receivers};
 use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
+use crate::validity::Conduct;
 
 /// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
@@ -50,9 +55,10 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let topology = &measured.topology;
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
-    let mut account = PathAccount { measured, cell, receiver, path, own, disturbance, delays: None };
-    account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
+    let stood = Stood::new(measured, path);
+    let mut account = PathAccount { measured, cell, receiver, path, own, conduct: Conduct::default(), times: None };
+    account.times = account.session().map(|session| Times::new(&session.flights, window(measured)));
+    account.conduct = stood.conduct(&cell.scenario, account.delays());
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -61,13 +67,13 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
     let lateness = account.lateness();
-    let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
-    row.valid &= disturbed.is_empty();
-    let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
+    row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
+    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
     Record {
         extra: account.extra(&row, &lateness),
         axes,
-        elsewhere: cell.elsewhere.clone(),
+        elsewhere: Vec::new(),
         settings: cell.scenario.fingerprint(),
         estimates: account.estimates(&row),
         ledger: account.ledger(),
@@ -76,7 +82,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
-        standstills: account.disturbance.record(&measured.machine),
+        standstills: stood.record(),
         disturbed,
         reruns: 0,
         stopped: measured.traffic.stopped(),
@@ -95,10 +101,10 @@ struct PathAccount<'a> {
     path: &'a Path,
     /// What tells the measured traffic from a load beside it, if there is one.
     own: Option<OwnFlow>,
-    /// What stood still meanwhile.
-    disturbance: Disturbance,
-    /// The delays of messages, if any arrived.
-    delays: Option<Delays>,
+    /// What its statistics are judged by.
+    conduct: Conduct,
+    /// Of single messages, if any arrived.
+    times: Option<Times>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -156,10 +162,9 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         // Of one that was stopped the planned window is no measure.
-        let stopped = self.delays.as_ref().filter(|delays| sent.stopped && delays.unknown == 0);
-        let planned = self.session().map_or(0, |session| session.in_window);
-        let in_window = stopped.map_or(planned, |delays| delays.in_window);
-        let delays = self.delays.as_ref().map(Delays::distribution);
+        let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
+        let in_window = stopped.or(self.session().map(|session| session.in_window)).unwrap_or(0);
+        let delays = self.delays();
         let window = window_of(sent).as_secs_f64();
         let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
         Row {
@@ -260,7 +265,7 @@ impl PathAccount<'_> {
     /// Of the delays.
     fn quantiles(&self) -> Quantiles {
         let of_signals = || self.seen().map(|(_, seen)| seen.delays.quantiles_us());
-        let of_messages = self.delays.as_ref().map(|delays| delays.distribution().quantiles_us());
+        let of_messages = self.delays().map(Distribution::quantiles_us);
         of_messages.or_else(of_signals).unwrap_or_default()
     }
 
@@ -343,17 +348,6 @@ impl PathAccount<'_> {
             if self.cell.scenario.run.messages != MessageFiles::Off {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
-        }
-        if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
-            remarks.push(format!(
-                "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
-            ));
-        }
-        if let Some(delays) = self.delays.as_ref().filter(|delays| delays.whole) {
-            remarks.push(format!(
-                "delays are of all messages: leaving out the disturbed would select, and standstills explain {:.1} % of the mean",
-                delays.explained() * 100.0
-            ));
         }
         remarks.extend(self.seen().into_iter().flat_map(|(report, _)| report.remarks.iter().cloned()));
         remarks.extend(self.full_queues());
@@ -443,6 +437,11 @@ impl PathAccount<'_> {
         mean.filter(|_| !alike).unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
     }
 
+    /// The delays of all messages, if any arrived.
+    fn delays(&self) -> Option<&Distribution> {
+        self.session().map(|session| session.delays.delays())
+    }
+
     fn received(&self) -> Option<&ReceiveReport> {
         self.messages().map(|(_, received)| &received[self.receiver])
     }
@@ -460,6 +459,17 @@ fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     let untimed = (untimed > 0).then(|| format!("when the last {untimed} arrived"));
     let lacking: Vec<_> = [unlisted, untimed].into_iter().flatten().collect();
     (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
+}
+
+/// The time in which was sent.
+fn window(measured: &Measured<'_>) -> Window {
+    let (window, used) = match &measured.traffic {
+        Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => (sent.window, sent.used),
+        Outcome::Bulk(report) => (report.window, report.used),
+        Outcome::Signals(report) => (Some(report.window), report.used()),
+    };
+    let start = window.map_or(measured.begin, |window| window.start);
+    Window { start, end: start + nanos(used).max(1) }
 }
 
 /// What rates are over: the sending window as planned, whether or not something was sent throughout, and whatever left behind

@@ -9,7 +9,6 @@ use toml::{Table, Value};
 use weir_report::record::{Chart, Claim, Published};
 
 use super::{Monitor, Protect, Scenario, Sflow};
-use crate::sweep::lookup;
 
 /// What a scenario cannot do without.
 const LEAST: &str = r#"
@@ -34,7 +33,7 @@ name = "own"
 "#;
 
 /// The key of a table, the source of its type and the type's name; `None`: the scenario itself.
-const TABLES: [(&str, &str, &str); 20] = [
+const TABLES: [(&str, &str, &str); 19] = [
     ("", include_str!("mod.rs"), "Scenario"),
     ("run", include_str!("run.rs"), "Run"),
     ("hosts.NAME", include_str!("nodes.rs"), "Host"),
@@ -119,6 +118,13 @@ fn needed() -> Table {
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));
     needed
+}
+
+/// The value of a dotted key; `None`: it has none.
+fn lookup<'a>(document: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = document.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_table()?.get(part))
 }
 
 fn table() -> String {
