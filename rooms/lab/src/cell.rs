@@ -314,7 +314,7 @@ pub fn check(cell: &Cell) -> Result<Topology> {
         }
         Ok(())
     };
-    check().with_context(|| format!("{}, cell {}", scenario.name, cell.name))?;
+    check()?;
     Ok(topology)
 }
 
@@ -375,11 +375,11 @@ mod tests {
         ];
         let expected = [
             "links.up: a direct link does nothing to packets",
-            "traffic.batch: ",
+            "--set traffic.batch=0: ",
             "traffic.batch: only messages over udp leave in batches",
-            "receive.buffer: ",
+            "--set receive.buffer=large: ",
             "receive.stall: 40ms every 40ms leaves no time to read",
-            "run.trace: ",
+            "--set run.trace=all: ",
             "name: \"../esc\": not empty, without slashes",
             "name: \"\\u{1b}[31m\": not empty",
         ];

@@ -80,9 +80,9 @@ fn check_name(scenario: &Scenario, name: &str) -> Result<(), String> {
         [program, _, ..] if !["run", "link", "host"].contains(&program) => {
             known("program", program, scenario.programs.iter().map(|program| &*program.name).collect())
         }
-        _ => Err(format!(
-            "{name}: write run.FIELD, link.NAME.forward.FIELD, host.NAME.PROTOCOL.COUNTER, or PROGRAM.KEY"
-        )),
+        _ => {
+            Err(format!("{name}: write run.FIELD, link.NAME.forward.FIELD, host.NAME.PROTOCOL.COUNTER, or PROGRAM.KEY"))
+        }
     }
 }
 
@@ -192,7 +192,10 @@ fn apply(function: &str, arguments: &[Series]) -> Option<Series> {
     // The nearest rank.
     let quantile = |q: f64| sorted.get(((q * count).ceil() as usize).saturating_sub(1)).copied();
     let value = match function {
-        "over" => return each(arguments, |v| v[0]).map(|s| (0..).zip(s).map(|(i, (_, value))| (arguments[1][i].1, value)).collect()),
+        "over" => {
+            return each(arguments, |v| v[0])
+                .map(|s| (0..).zip(s).map(|(i, (_, value))| (arguments[1][i].1, value)).collect());
+        }
         "within" => return each(arguments, |v| f64::from(u8::from(v[0] <= v[2] && v[2] <= v[1]))),
         "sum" => Some(sum),
         "count" => Some(count),

@@ -5,7 +5,7 @@
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
 //! one of them, [`programs`] runs what a scenario names on its hosts, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
-//! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none. [`effective`] writes a sweep as a document again.
+//! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none.
 //!
 //! ```no_run
 //! use weir_lab::runner::{self, Plan};
@@ -30,7 +30,6 @@ pub mod capture;
 pub mod cell;
 pub mod charts;
 pub mod columns;
-pub mod effective;
 pub mod endpoints;
 pub mod environment;
 #[doc(hidden)]
@@ -46,4 +45,5 @@ pub mod shell;
 pub mod sweep;
 pub mod topology;
 pub mod traces;
+pub mod validity;
 pub mod watch;

@@ -7,7 +7,8 @@ use weir_report::record::{Extra, Row};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
-use super::{Delays, PathAccount, bulk, rounded, window_of};
+use super::times::Times;
+use super::{PathAccount, bulk, rounded, window_of};
 use crate::cell::Measured;
 use crate::endpoints::Facts;
 
@@ -18,10 +19,9 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let session = self.session();
         let backward = self.totals(&self.path.backward);
-        let delays = self.delays.as_ref();
-        let sample = delays.map(Delays::distribution);
-        let intended = delays.map(|delays| delays.intended.delays());
-        let censored = sample.zip(session).zip(sent.zip(self.received()));
+        let delays = self.delays();
+        let intended = self.times.as_ref().map(|times| times.intended.delays());
+        let censored = delays.zip(session).zip(sent.zip(self.received()));
         let censored =
             censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
         let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
@@ -41,8 +41,8 @@ impl PathAccount<'_> {
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
-            ("delay_p999_us", quantile(sample, 0.999)),
-            ("delay_max_at_s", delays.and_then(|d| d.sample.worst_at()).map(|at| at.as_secs_f64())),
+            ("delay_p999_us", quantile(delays, 0.999)),
+            ("delay_max_at_s", session.and_then(|session| session.delays.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
             ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
@@ -56,15 +56,11 @@ impl PathAccount<'_> {
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
             ("lateness_max_us", lateness.max_us()),
             ("stall_max_us", self.measured.machine.lateness.max_us()),
-            ("standstill_pct", Some(self.disturbance.share() * 100.0)),
+            ("standstill_pct", Some(self.conduct.share().0 * 100.0)),
             ("foreign_share", Some(self.measured.foreign)),
             ("load_mbit_per_s", self.load_mbit_per_s()),
         ];
-        let all = columns
-            .into_iter()
-            .chain(more)
-            .chain(bulk::columns(self.bulk()))
-            .chain(self.load_columns(row));
+        let all = columns.into_iter().chain(more).chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
         let values: BTreeMap<&str, Option<f64>> = all.collect();
         let value = |name: &str| values.get(name).copied().flatten();
         columns::ADDED.iter().map(|column| (column.name.to_owned(), value(column.name))).collect()
@@ -79,23 +75,20 @@ impl PathAccount<'_> {
             }
         };
         if let Some(session) = self.session() {
-            // The batches divide the planned window; of one that was cut short those of the undisturbed messages stand in,
-            // as long as these are all.
-            let whole = !self.measured.traffic.stopped;
-            let cut_short = self.delays.as_ref().filter(|delays| delays.disturbed == 0 && delays.unknown == 0);
-            let recorder = if whole { Some(&session.delays) } else { cut_short.map(|delays| &delays.sample) };
-            if let Some(recorder) = recorder {
+            let recorder = &session.delays;
+            // The batches divide the planned window.
+            if !self.measured.traffic.stopped {
                 let per_second = recorder.per_second();
                 insert("msgs_per_s", per_second);
                 insert("mbit_per_s", per_second.map(|rate| rate.times(self.message_bits() / 1e6)));
             }
+            insert("delay_mean_us", recorder.mean_us());
+            insert("delay_p50_us", recorder.delays().quantile_us(0.5));
+            insert("delay_p99_us", recorder.delays().quantile_us(0.99));
         }
-        if let Some(delays) = &self.delays {
-            insert("delay_mean_us", delays.sample.mean_us());
-            insert("delay_p50_us", delays.distribution().quantile_us(0.5));
-            insert("delay_p99_us", delays.distribution().quantile_us(0.99));
-            insert("intended_delay_mean_us", delays.intended.mean_us());
-            insert("intended_delay_p99_us", delays.intended.delays().quantile_us(0.99));
+        if let Some(Times { intended, .. }) = &self.times {
+            insert("intended_delay_mean_us", intended.mean_us());
+            insert("intended_delay_p99_us", intended.delays().quantile_us(0.99));
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);

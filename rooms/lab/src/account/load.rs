@@ -63,8 +63,8 @@ impl PathAccount<'_> {
 
     /// The largest delays, and the level of the receiver's buffer, over time.
     pub(super) fn of_messages(&self) -> Vec<Timeline> {
-        let course = self.delays.iter().filter(|delays| !delays.course.is_empty());
-        let course = course.map(|delays| Timeline { name: "largest_delay_us".into(), points: delays.course.clone() });
+        let course = self.times.iter().filter(|times| !times.course.is_empty());
+        let course = course.map(|times| Timeline { name: "largest_delay_us".into(), points: times.course.clone() });
         course.chain(self.buffer_level()).collect()
     }
 

@@ -3,30 +3,34 @@
 mod book;
 mod bulk;
 mod columns;
-mod disturbance;
 mod hosts;
 mod kernels;
 mod load;
 mod missing;
 mod own_flow;
+mod standstills;
+mod times;
 mod traced;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
-use weir_report::columns::RECEIVER;
+use weir_program::clock::nanos;
+use weir_report::columns::{RECEIVER, Statistic};
 use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
-use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
 use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
-use self::disturbance::{Delays, Disturbance};
 use self::hosts::{buffer_overruns, wrong_checksums};
 use self::own_flow::OwnFlow;
+use self::standstills::Stood;
+use self::times::Times;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
@@ -36,6 +40,7 @@ use crate::network::LinkReading;
 use crate::scenario::{MessageFiles, Mode, Receivers};
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
+use crate::validity::Conduct;
 
 /// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
@@ -46,9 +51,10 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let topology = &measured.topology;
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
-    let mut account = PathAccount { measured, cell, receiver, path, own, disturbance, delays: None };
-    account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
+    let stood = Stood::new(measured, path);
+    let mut account = PathAccount { measured, cell, receiver, path, own, conduct: Conduct::default(), times: None };
+    account.times = account.session().map(|session| Times::new(&session.flights, window(measured)));
+    account.conduct = stood.conduct(&cell.scenario, account.delays());
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -68,13 +74,14 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         timelines.extend(course);
     }
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
-    let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
-    row.valid &= disturbed.is_empty();
-    let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
+    row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
+    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
+    let remarks = remarks.chain(account.remarks(&row)).collect();
     Record {
         extra,
         axes,
-        elsewhere: cell.elsewhere.clone(),
+        elsewhere: Vec::new(),
         settings: cell.scenario.fingerprint(),
         estimates: account.estimates(&row),
         ledger: account.ledger(),
@@ -83,7 +90,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         timelines,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
-        standstills: account.disturbance.record(&measured.machine),
+        standstills: stood.record(),
         disturbed,
         reruns: 0,
         stopped: measured.traffic.stopped,
@@ -102,10 +109,10 @@ struct PathAccount<'a> {
     path: &'a Path,
     /// What tells the measured traffic from a load beside it, if there is one.
     own: Option<OwnFlow>,
-    /// What stood still meanwhile.
-    disturbance: Disturbance,
-    /// The delays of messages, if any arrived.
-    delays: Option<Delays>,
+    /// What its statistics are judged by.
+    conduct: Conduct,
+    /// Of single messages, if any arrived.
+    times: Option<Times>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -152,7 +159,10 @@ impl PathAccount<'_> {
         match (self.messages(), self.bulk()) {
             (Some((sent, _)), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
-            _ => Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_frames()), ..row },
+            // What programs send is not known, nor what nodes take in or copy: the links alone close.
+            _ => {
+                Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_on_links()), ..row }
+            }
         }
     }
 
@@ -160,10 +170,9 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         // Of one that was stopped the planned window is no measure.
-        let stopped = self.delays.as_ref().filter(|delays| sent.stopped && delays.unknown == 0);
-        let planned = self.session().map_or(0, |session| session.in_window);
-        let in_window = stopped.map_or(planned, |delays| delays.in_window);
-        let delays = self.delays.as_ref().map(Delays::distribution);
+        let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
+        let in_window = stopped.or(self.session().map(|session| session.in_window)).unwrap_or(0);
+        let delays = self.delays();
         let window = window_of(sent).as_secs_f64();
         let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
         Row {
@@ -213,11 +222,16 @@ impl PathAccount<'_> {
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
     /// the emulator's own ledgers leave over.
     fn unexplained_frames(&self) -> i64 {
-        let Measured { topology, links, .. } = self.measured;
+        let Measured { topology, links, kernels, .. } = self.measured;
+        self.unexplained_on_links() + unexplained_by_nodes(topology, links, kernels)
+    }
+
+    fn unexplained_on_links(&self) -> i64 {
+        let links = &self.measured.links;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
         let ledgers: i64 =
             links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
-        joints + ledgers + unexplained_by_nodes(topology, links, &self.measured.kernels)
+        joints + ledgers
     }
 
     fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
@@ -261,7 +275,7 @@ impl PathAccount<'_> {
 
     /// Of the delays.
     fn quantiles(&self) -> Quantiles {
-        self.delays.as_ref().map(|delays| delays.distribution().quantiles_us()).unwrap_or_default()
+        self.delays().map(Distribution::quantiles_us).unwrap_or_default()
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -341,17 +355,6 @@ impl PathAccount<'_> {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }
-        if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
-            remarks.push(format!(
-                "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
-            ));
-        }
-        if let Some(delays) = self.delays.as_ref().filter(|delays| delays.whole) {
-            remarks.push(format!(
-                "delays are of all messages: leaving out the disturbed would select, and standstills explain {:.1} % of the mean",
-                delays.explained() * 100.0
-            ));
-        }
         remarks.extend(self.measured.programs.values().flatten().filter_map(|program| program.remark.clone()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
@@ -421,6 +424,11 @@ impl PathAccount<'_> {
         mean.filter(|_| !alike).unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
     }
 
+    /// The delays of all messages, if any arrived.
+    fn delays(&self) -> Option<&Distribution> {
+        self.session().map(|session| session.delays.delays())
+    }
+
     fn received(&self) -> Option<&ReceiveReport> {
         self.messages().map(|(_, received)| &received[self.receiver])
     }
@@ -438,6 +446,16 @@ fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     let untimed = (untimed > 0).then(|| format!("when the last {untimed} arrived"));
     let lacking: Vec<_> = [unlisted, untimed].into_iter().flatten().collect();
     (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
+}
+
+/// The time in which was sent.
+fn window(measured: &Measured<'_>) -> Window {
+    let Facts { sent, bulk, .. } = &measured.traffic;
+    let of_bulk = || bulk.as_ref().map(|bulk| (bulk.window, bulk.used));
+    let sent = sent.as_ref().map(|sent| (sent.window, sent.used)).or_else(of_bulk);
+    let (window, used) = sent.unwrap_or((None, measured.topology.window));
+    let start = window.map_or(measured.begin, |window| window.start);
+    Window { start, end: start + nanos(used).max(1) }
 }
 
 /// What rates are over: the sending window as planned, whether or not something was sent throughout, and whatever left behind

@@ -127,7 +127,8 @@ fn retransmits(client: &Value) -> Option<u64> {
 }
 
 fn datagrams(client: &Value, server: &Value) -> Datagrams {
-    let first = |end: &Value, sums: [&str; 2], key: &str| sums.into_iter().find_map(|sum| end["end"][sum][key].as_f64());
+    let first =
+        |end: &Value, sums: [&str; 2], key: &str| sums.into_iter().find_map(|sum| end["end"][sum][key].as_f64());
     let received = |key| first(server, ["sum", "sum_received"], key);
     let number = |number: Option<f64>| number.unwrap_or(0.0) as u64;
     Datagrams {

@@ -76,7 +76,9 @@ impl Transfer {
                 bail!("start iperf3 -s: {}", said.unwrap_or_else(|| "it ended at once".into()));
             }
             if now() >= deadline {
-                bail!("start iperf3 -s: it does not listen on port {port} after {PATIENCE:?} (is the machine overloaded?)");
+                bail!(
+                    "start iperf3 -s: it does not listen on port {port} after {PATIENCE:?} (is the machine overloaded?)"
+                );
             }
         }
         let (client_ns, connections) = (client_ns.try_clone()?, TcpSockets::open(client_ns)?);

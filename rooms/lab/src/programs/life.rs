@@ -23,9 +23,13 @@ pub(super) struct Plan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Planned,
-    Starting { since: Nanos },
+    Starting {
+        since: Nanos,
+    },
     Running,
-    Stopping { since: Nanos },
+    Stopping {
+        since: Nanos,
+    },
     Ended,
     Killed,
     /// There is no such program on this machine.

@@ -235,9 +235,7 @@ impl Instance {
         let said = self.stderr.and_then(|said| said.join().ok()).unwrap_or_default();
         let name = &self.program.name;
         let remark = match &self.life.state {
-            State::Absent => {
-                Some(format!("{name}: {} is not installed: its columns are empty", self.program.run[0]))
-            }
+            State::Absent => Some(format!("{name}: {} is not installed: its columns are empty", self.program.run[0])),
             State::Failed(why) if said.is_empty() => Some(format!("{name} on {}: {why}", self.host)),
             State::Failed(why) => Some(format!("{name} on {}: {why}: {said}", self.host)),
             _ if lines.dropped > 0 => Some(format!(
@@ -296,9 +294,10 @@ fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program>
     let weir = env::current_exe().context("find this executable")?.display().to_string();
     let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     let own = scenario.parameters.iter().map(|(name, value)| (name.clone(), text(value)));
-    let words: Vec<(String, String)> =
-        own.chain([("weir".into(), weir), ("host".into(), host.to_owned())]).collect();
-    let fill = |text: &str| words.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value));
+    let words: Vec<(String, String)> = own.chain([("weir".into(), weir), ("host".into(), host.to_owned())]).collect();
+    let fill = |text: &str| {
+        words.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    };
     let mut program = program.clone();
     program.run.iter_mut().for_each(|word| *word = fill(word));
     program.stdin = fill(&program.stdin);

@@ -13,6 +13,7 @@ mod tests;
 mod traffic;
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -23,7 +24,7 @@ pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reor
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::programs::{Column, Ordered, Poll, Program, Ready, When};
-pub use self::run::{Jobs, MessageFiles, Repeat, Run, Tracing};
+pub use self::run::{Jobs, MessageFiles, Run, Tracing};
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
@@ -99,10 +100,6 @@ pub struct Scenario {
     /// Published statements to judge.
     #[serde(default)]
     pub claims: Vec<Claim>,
-    /// Scenario key to value: where an axis has the key, published values and claims are about this value of it, unless
-    /// they name another. Of axes that `--set` adds it is what the scenario has without them.
-    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
-    pub about: toml::Table,
     /// Bounds that fail the run.
     #[serde(default, rename = "assert")]
     pub asserts: Vec<Claim>,
@@ -130,12 +127,17 @@ pub struct ExtraCell {
 impl Scenario {
     /// Tells whether two cells measure the same: all that they are, but how they are told, and how many run at once.
     pub fn fingerprint(&self) -> String {
-        let run =
-            Run { repeat: Repeat::Auto, jobs: Jobs::Auto, reruns: 0, control: Span::from_secs(0), ..self.run.clone() };
+        let run = Run {
+            repeat: NonZeroU32::MIN,
+            jobs: Jobs::Auto,
+            reruns: 0,
+            control: Span::from_secs(0),
+            ..self.run.clone()
+        };
         let measured = Scenario {
             title: String::new(),
             description: String::new(),
-            about: toml::Table::new(),
+            axes: toml::Table::new(),
             run,
             cells: Vec::new(),
             charts: Vec::new(),

@@ -43,7 +43,10 @@ pub struct Program {
 
 /// JSON that a program is asked for over HTTP, from its host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, expecting = "a table, e.g. { every = \"1s\", get = \"http://127.0.0.1:8008/agents/json\" }")]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table, e.g. { every = \"1s\", get = \"http://127.0.0.1:8008/agents/json\" }"
+)]
 pub struct Poll {
     /// From one request to the next.
     pub every: Span,

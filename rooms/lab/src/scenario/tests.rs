@@ -9,7 +9,6 @@ use toml::{Table, Value};
 use weir_report::record::{Chart, Claim, Published};
 
 use super::{Program, Scenario};
-use crate::sweep::lookup;
 
 /// What a scenario cannot do without.
 const LEAST: &str = r#"
@@ -111,7 +110,8 @@ fn defaults() -> Table {
     defaults
 }
 
-const PROGRAM: &str = "name = \"a\"\nhost = \"a\"\nrun = [\"true\"]\npoll = { every = \"1s\", get = \"http://10.0.0.1/\" }";
+const PROGRAM: &str =
+    "name = \"a\"\nhost = \"a\"\nrun = [\"true\"]\npoll = { every = \"1s\", get = \"http://10.0.0.1/\" }";
 const CHART: &str = "name = \"a\"\ntitle = \"A\"";
 const CLAIM: &str = "column = \"sent\"";
 const PUBLISHED: &str = "source = \"A\"\npoints = []";
@@ -124,6 +124,13 @@ fn needed() -> Table {
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));
     needed
+}
+
+/// The value of a dotted key; `None`: it has none.
+fn lookup<'a>(document: &'a Table, key: &str) -> Option<&'a Value> {
+    let mut parts = key.split('.');
+    let first = document.get(parts.next()?)?;
+    parts.try_fold(first, |value, part| value.as_table()?.get(part))
 }
 
 fn table() -> String {

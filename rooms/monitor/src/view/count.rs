@@ -20,8 +20,8 @@ pub struct Counted {
     pub missing: u64,
     /// The same by cause.
     pub causes: BTreeMap<&'static str, u64>,
-    /// Samples of stations before the first that this viewer was told of.
-    pub before: u64,
+    /// Samples of stations before the first that this viewer was told of; of what servers send on nobody tells it.
+    pub before: Option<u64>,
     /// Streams that are silent and have not said that they end.
     pub silent: usize,
     /// Datagrams of data that came in their order, and that did not come.
@@ -45,6 +45,7 @@ pub struct Counted {
 /// Counts until the stop is set.
 pub fn count(mut receiver: Receiver, stop: &Stop) -> Counted {
     let mut sink = Follow::new(Counter::default());
+    sink.inner().counted.before = Some(0);
     sink.inner().counted.causes = Cause::ALL.into_iter().map(|cause| (cause.name(), 0)).collect();
     while !stop.is_set() {
         receiver.take(LONGEST, &mut sink);
@@ -71,8 +72,8 @@ pub fn count(mut receiver: Receiver, stop: &Stop) -> Counted {
 #[derive(Default)]
 struct Counter {
     counted: Counted,
-    /// The index that each channel goes on with.
-    next: HashMap<(u64, u16), u64>,
+    /// Channels of which something has come.
+    known: HashSet<(u64, u16)>,
     silent: HashSet<u64>,
     /// When something of a station was shown last.
     shown: HashMap<String, Instant>,
@@ -90,10 +91,10 @@ impl Sink for Counter {
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
         let (name, samples) = ((stream.session, block.channel), block.samples());
-        // Servers count periods since 1970: of what they send on it is not known what came before.
-        let begin = if block.first < 1 << 32 { block.first } else { 0 };
-        if self.next.insert(name, block.end()).is_none() {
-            self.counted.before += begin;
+        if self.known.insert(name) {
+            // Stations count from 0, servers periods since 1970: a station that sends 1 MHz has as many after 18 minutes.
+            let begin = Some(block.first).filter(|first| *first < SINCE_1970);
+            self.counted.before = self.counted.before.zip(begin).map(|(sum, begin)| sum + begin);
         }
         let is_drawn = *self.first.get_or_insert(name) == name;
         if let Values::Gap(gap) = block.values {
@@ -147,6 +148,9 @@ impl Counter {
 
 /// The end is seen within it.
 const LONGEST: Duration = Duration::from_millis(20);
+
+/// Periods since 1970 of a channel of 1 Hz, at least.
+const SINCE_1970: u64 = 1 << 30;
 
 /// Values that are drawn: 200 of a period of 50 Hz.
 const APART_S: f64 = 1e-4;

@@ -2,7 +2,7 @@
 
 /// A colour, 0 to 1 each.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Rgb([f64; 3]);
+pub(super) struct Rgb([f64; 3]);
 
 /// From little (pale green) over blue to much (near black): Waskom's *mako*, whose lightness falls evenly.
 const SEQUENTIAL: [(f64, u32); 9] = [
@@ -17,36 +17,28 @@ const SEQUENTIAL: [(f64, u32); 9] = [
     (1.0, 0x0b0405),
 ];
 
-/// From less (brown) over equal (near white) to more (violet): Brewer's *PuOr*, which the colour-blind tell apart.
-const DIVERGING: [(f64, u32); 7] = [
-    (0.0, 0xb35806),
-    (0.17, 0xf1a340),
-    (0.33, 0xfee0b6),
-    (0.5, 0xf7f7f7),
-    (0.67, 0xd8daeb),
-    (0.83, 0x998ec3),
-    (1.0, 0x542788),
-];
+/// The order of many lines, each of which reads on light and on dark ground: amber, red, violet, blue.
+const ORDER: [(f64, u32); 4] = [(0.0, 0xd98e04), (0.35, 0xd1495b), (0.7, 0x8a56c9), (1.0, 0x2f7fd1)];
 
 impl Rgb {
     /// Little at 0, much at 1. The darkest end is left out: it is as good as black.
-    pub fn sequential(place: f64) -> Self {
+    pub(super) fn sequential(place: f64) -> Self {
         Self::between(&SEQUENTIAL, place.clamp(0.0, 1.0) * 0.88)
     }
 
-    /// Less at 0, equal at 0.5, more at 1.
-    pub fn diverging(place: f64) -> Self {
-        Self::between(&DIVERGING, place.clamp(0.0, 1.0))
+    /// The first of many lines at 0, the last at 1.
+    pub(super) fn ordered(place: f64) -> Self {
+        Self::between(&ORDER, place.clamp(0.0, 1.0))
     }
 
     /// As `#rrggbb`.
-    pub fn hex(self) -> String {
+    pub(super) fn hex(self) -> String {
         let [r, g, b] = self.0.map(|part| (part.clamp(0.0, 1.0) * 255.0).round() as u8);
         format!("#{r:02x}{g:02x}{b:02x}")
     }
 
     /// Black or white, whichever reads better on it: a contrast of 4.5 at least (WCAG 2.1, 1.4.3).
-    pub fn ink(self) -> &'static str {
+    pub(super) fn ink(self) -> &'static str {
         if self.luminance() > 0.179 { "#000000" } else { "#ffffff" }
     }
 
@@ -114,7 +106,6 @@ mod tests {
     #[test]
     fn stops_are_met_and_white_stays_white() {
         assert_eq!(Rgb::sequential(0.0).hex(), "#def5e5");
-        assert_eq!((Rgb::diverging(0.5).hex(), Rgb::diverging(2.0).hex()), ("#f7f7f7".into(), "#542788".into()));
         assert_eq!(Rgb(srgb(oklab([1.0; 3]))).hex(), "#ffffff");
     }
 
@@ -129,8 +120,17 @@ mod tests {
     }
 
     #[test]
+    fn ordered_lines_read_on_white_and_on_dark_ground() {
+        let dark = Rgb(rgb(0x161b22)).luminance();
+        for colour in steps().map(Rgb::ordered) {
+            let own = colour.luminance();
+            assert!(1.05 / (own + 0.05) >= 2.5 && (own + 0.05) / (dark + 0.05) >= 3.0, "{}", colour.hex());
+        }
+    }
+
+    #[test]
     fn ink_reads_on_every_colour() {
-        for colour in steps().flat_map(|place| [Rgb::sequential(place), Rgb::diverging(place)]) {
+        for colour in steps().map(Rgb::sequential) {
             let ground = colour.luminance();
             let contrast = if colour.ink() == "#000000" { (ground + 0.05) / 0.05 } else { 1.05 / (ground + 0.05) };
             assert!(contrast >= 4.5, "{} {contrast}", colour.hex());
