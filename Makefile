@@ -1,14 +1,21 @@
-# run: build and do the main job. test: the tests that CI runs. test-long: all tests. bench: against peers. deps: the peers, from Debian.
+# run: build the lab, alone if that will do, and do the main job. test: the tests that CI runs. test-long: all tests. bench: against peers. deps: the peers, from Debian.
 # bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container; with the licences of what is in it, and a
 # bill of materials.
-.PHONY: run build dist test test-long lint deps bench bpf web fuzz clean
+.PHONY: run lab build dist test test-long lint deps bench bpf web fuzz clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
+OUT = $${CARGO_TARGET_DIR:-target}
 
-run: build
-	$${CARGO_TARGET_DIR:-target}/release/weir lab run $(SCENARIO) $(ARGS)
+# The lab alone takes a third of the time. A scenario that runs Weir's services needs all of it.
+SERVICES := $(shell grep -ls '{weir}' scenarios/$(SCENARIO).toml '$(SCENARIO)')
+run: $(if $(SERVICES),build,lab)
+	$(OUT)/$(if $(SERVICES),release,lab)/weir lab run $(SCENARIO) $(ARGS)
+
+lab:
+	$(CARGO) build --release --locked -p weir --no-default-features --features alone --bin weir-alone
+	mkdir -p $(OUT)/lab && ln -f $(OUT)/release/weir-alone $(OUT)/lab/weir
 
 build:
 	$(CARGO) build --release --locked -p weir
@@ -16,7 +23,7 @@ build:
 # What is in C (ring) needs no C library: the machine's own compiler makes it, unless there is one for musl.
 ARCH := $(shell uname -m)
 MUSL = $(ARCH)-unknown-linux-musl
-DIST = $${CARGO_TARGET_DIR:-target}/$(MUSL)/dist/weir
+DIST = $(OUT)/$(MUSL)/dist/weir
 HAS_MUSL = rustup target add $(MUSL) 2>/dev/null || [ -d "$$(rustc --print sysroot)/lib/rustlib/$(MUSL)" ]
 CC_MUSL = CC_$(ARCH)_unknown_linux_musl
 dist:
@@ -50,6 +57,7 @@ NO_LIBFUZZER = CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a
 lint:
 	$(CARGO) fmt --all --check
 	$(NO_LIBFUZZER) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(NO_LIBFUZZER) $(CARGO) clippy -p weir --no-default-features --features alone --bin weir-alone --locked -- -D warnings
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.

@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
+use weir_lab::cell;
 use weir_lab::sweep::Sweep;
-use weir_lab::{cell, effective};
 use weir_program::output::in_one_line;
 
 fuzz_target!(|text: &str| {
@@ -17,9 +17,9 @@ fuzz_target!(|text: &str| {
     match Sweep::new("fuzz.toml", text, &[]) {
         Ok(sweep) => {
             let _ = sweep.cells.iter().try_for_each(|cell| cell::check(cell).map(drop)).map_err(one_line);
-            let printed = effective::document(&sweep).expect("a scenario can be written");
+            let printed = sweep.to_toml().expect("a scenario can be written");
             let again = Sweep::new("again.toml", &printed, &[]).expect("what was written is read");
-            assert_eq!(effective::document(&again).expect("and written again"), printed);
+            assert_eq!(again.to_toml().expect("and written again"), printed);
         }
         Err(error) => one_line(error),
     }

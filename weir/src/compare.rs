@@ -18,14 +18,13 @@ pub(super) struct Compare {
     a: PathBuf,
     /// The result in question.
     b: PathBuf,
-    /// A column to compare, may be repeated [default: mbit_per_s, delay_mean_us and lost_share, where measured].
+    /// Column to compare. Repeatable [default: mbit_per_s, delay_mean_us and lost_share, where measured].
     #[arg(long = "column", value_name = "COLUMN", value_delimiter = ',')]
     columns: Vec<String>,
-    /// Confidence of the whole comparison: at 95% at most 5% of comparisons of equal runs alarm, in any cell.
+    /// Confidence of the whole comparison: at 95%, at most 5% of comparisons of equal runs alarm.
     #[arg(long, default_value = "95%")]
     confidence: Share,
-    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome. Nor do those of delays up to
-    /// the median that the lab itself adds.
+    /// Relative differences up to this never alarm; of shares, relative to the rarer outcome.
     #[arg(long, default_value = "2%")]
     least: Share,
     /// Print JSON.
@@ -37,10 +36,10 @@ impl Compare {
     pub(super) fn run(self) -> Result<Outcome> {
         let confidence = self.confidence.fraction();
         usage(check_confidence(confidence))?;
-        let a = store::read_columns(&self.a).context("A")?;
-        let b = store::read_columns(&self.b).context("B")?;
-        for ((_, records), dir) in [(&a, &self.a), (&b, &self.b)] {
-            let checked = compare::check_columns(&self.columns, records);
+        let a = store::read(&self.a).context("A")?;
+        let b = store::read(&self.b).context("B")?;
+        for ((manifest, records), dir) in [(&a, &self.a), (&b, &self.b)] {
+            let checked = compare::check_columns(&self.columns, manifest, records);
             usage(checked.map_err(|mistake| anyhow!("{}: {mistake}", dir.display())))?;
         }
         let settings =
@@ -54,7 +53,7 @@ impl Compare {
             print(format_args!("{}", terminal::comparison(&compared)));
         }
         // That nothing was found where nothing was looked at is no all-clear.
-        ensure!(compared.rows.iter().any(|row| row.basis.is_some()), "nothing could be compared: {}", untested());
+        ensure!(compared.rows.iter().any(|row| row.pairs.is_some()), "nothing could be compared: {}", untested());
         Ok(if compared.alarms() { Outcome::Unmet } else { Outcome::Done })
     }
 }

@@ -1,17 +1,18 @@
 //! `weir lab`: run, resume, shell, report, compare, and what is in `scenario`.
 
 use std::io::IsTerminal;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
-use weir_lab::scenario::{Jobs, MessageFiles, Repeat, Scenario};
+use weir_lab::scenario::{Jobs, MessageFiles, Scenario};
 use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_program::output::{complain, say};
 use weir_report::opening::Seat;
-use weir_report::{self, asserts, store};
+use weir_report::{self, judge, store};
 use weir_units::Span;
 use weir_units::format::shown;
 
@@ -48,9 +49,6 @@ enum LabCommand {
     Resume {
         /// Its result directory.
         dir: PathBuf,
-        /// Exit with status 3 if a cell stays disturbed.
-        #[arg(long)]
-        strict: bool,
     },
     /// Run a program (or a shell) on a host of a scenario's network. The first one brings the network up, later ones
     /// join it, and it goes with the last one.
@@ -65,12 +63,12 @@ enum LabCommand {
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
         set: Vec<(String, String)>,
     },
-    /// Start the steps and traces of a network of `shell` anew; without it they begin with the first program.
+    /// Restart the steps and traces of a network of `shell`; without it they begin with the first program.
     Steps {
         #[command(subcommand)]
         command: Steps,
     },
-    /// What became of packets in a network of `shell` so far, link by link, and what was set by hand, when.
+    /// What became of packets in a network of `shell` so far, link by link, and what was set by hand.
     Ledger {
         /// The network: the name of its scenario, or the path of its file.
         network: String,
@@ -113,13 +111,13 @@ struct Run {
     /// Length of each cell's sending window, e.g. 60s or 20m.
     #[arg(long)]
     duration: Option<Span>,
-    /// Run each cell this often, or `auto`: as often as the machine carries side by side.
+    /// Run each cell this often.
     #[arg(long)]
-    repeat: Option<Repeat>,
+    repeat: Option<NonZeroU32>,
     /// Seed of every random choice.
     #[arg(long)]
     seed: Option<u64>,
-    /// Cells at once, `all`, or `auto`: as many as the processors carry.
+    /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
     #[arg(long)]
     jobs: Option<Jobs>,
     /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
@@ -131,9 +129,6 @@ struct Run {
     /// Bytes to keep of each captured packet; 0: all of it.
     #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
     snap: u32,
-    /// Exit with status 3 if a cell stays disturbed.
-    #[arg(long)]
-    strict: bool,
     /// For machines: the result as one JSON object on standard output.
     #[arg(long)]
     json: bool,
@@ -173,7 +168,7 @@ impl Lab {
             LabCommand::Init(init) => init.run(),
             LabCommand::Check(document) => scenario::check(document.sweep(&[])),
             LabCommand::Run(run) => run.run(),
-            LabCommand::Resume { dir, strict } => run(&usage(Plan::resume(dir))?, strict),
+            LabCommand::Resume { dir } => run(&usage(Plan::resume(dir))?),
             LabCommand::Shell(Shell { document, host, command }) => {
                 let sweep = usage(document.sweep(&[]))?;
                 usage(shell::check(&sweep, &host))?;
@@ -188,7 +183,7 @@ impl Lab {
                     }
                     changed => changed?,
                 };
-                changed.lines().for_each(|line| say!("{}", shown(line)));
+                say!("{}", shown(&changed));
                 Ok(Outcome::Done)
             }
             LabCommand::Steps { command: Steps::Start { network } } => {
@@ -212,9 +207,9 @@ impl Lab {
                 let seat = Seat::new(|name| std::env::var(name).ok());
                 say!("{}", seat.line(&rendered.page, std::io::stdout().is_terminal()));
                 if let Some(cell) = cell {
-                    say!("{}", weir_report::write_timeline(&dir, &records, &cell)?.display());
+                    say!("{}", weir_report::write_timeline(&dir, &manifest, &records, &cell)?.display());
                 }
-                let unmet = asserts::fail(&asserts::check(&manifest, &records));
+                let unmet = judge::fails(&manifest, &records);
                 Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
             }
             LabCommand::Compare(compare) => compare.run(),
@@ -236,22 +231,18 @@ impl Run {
         set.extend(self.messages.map(|format| ("run.messages".to_owned(), format.name().to_owned())));
         set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
         let sweep = self.document.sweep(&set);
-        let doubts = sweep.as_ref().map(Sweep::doubts).unwrap_or_default();
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
         let plan = match self.pcap {
             Some(cell) => plan.and_then(|plan| plan.capture(cell, self.snap)),
             None => plan,
         };
         let plan = usage(plan)?;
-        scenario::tell(&doubts);
-        run(&if self.json { plan.as_json() } else { plan }, self.strict)
+        run(&if self.json { plan.as_json() } else { plan })
     }
 }
 
-fn run(plan: &Plan, strict: bool) -> Result<Outcome> {
-    let summary = runner::run(plan)?;
-    let disturbed = strict && summary.disturbed > 0;
-    Ok(if disturbed || summary.unmet { Outcome::Unmet } else { Outcome::Done })
+fn run(plan: &Plan) -> Result<Outcome> {
+    Ok(if runner::run(plan)?.unmet { Outcome::Unmet } else { Outcome::Done })
 }
 
 impl Document {

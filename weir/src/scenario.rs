@@ -6,11 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
-use weir_lab::effective;
 use weir_lab::scenario::Scenario;
 use weir_lab::sweep::Sweep;
-use weir_program::output::{complain, print, say};
-use weir_units::format::shown;
+use weir_program::output::{print, say};
 
 use crate::{Outcome, usage};
 
@@ -62,21 +60,13 @@ pub(super) fn show(name: &str) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Says what of a scenario has no effect.
-pub(super) fn tell(doubts: &[String]) {
-    for doubt in doubts {
-        complain!("weir: {}", shown(doubt));
-    }
-}
-
 /// `weir lab check`: says what `run` would say, and what it would run.
 pub(super) fn check(sweep: Result<Sweep>) -> Result<Outcome> {
     let sweep = usage(sweep)?;
     usage(sweep.check())?;
-    tell(&sweep.doubts());
     let cells = sweep.cells.len();
     let what = if sweep.axes.is_empty() { "" } else { ", each with its own values of [axes]" };
     let cells = if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells{what}") };
-    say!("# {cells}; every default is written out.\n{}", effective::document(&sweep)?.trim_end());
+    say!("# {cells}; every default is written out.\n{}", sweep.to_toml()?.trim_end());
     Ok(Outcome::Done)
 }

@@ -10,7 +10,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use weir_emulator::datapath::{Emulator, EmulatorSettings, Path};
+use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_emulator::model::{Impairments, QueueLimit, Rate};
 use weir_kernel::namespaces::user;
 
@@ -24,9 +24,9 @@ fn main() -> Result<()> {
     let questions: Vec<String> = std::env::args().skip(1).collect();
     // A child in a user namespace answers one question with one number.
     if let [flag, seconds] = &questions[..]
-        && let Some(path) = [("--segments", Path::Segments), ("--packets", Path::Packets)].iter().find(|p| p.0 == flag)
+        && flag == "--tcp"
     {
-        println!("{}", tcp_through(path.1, seconds.parse()?)?);
+        println!("{}", tcp_through(seconds.parse()?)?);
         return Ok(());
     }
     let asked = |question: &str| questions.is_empty() || questions.iter().any(|q| q == question);
@@ -60,34 +60,28 @@ fn tcp() -> Result<()> {
         let output = Command::new("unshare")
             .args(["--user", "--map-root-user"])
             .arg(program)
-            .args(["--segments", &SECONDS.to_string()])
+            .args(["--tcp", &SECONDS.to_string()])
             .output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         text.trim().parse().with_context(|| String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let paths: [(&str, &dyn Fn() -> Result<f64>); 5] = [
+    let paths: [(&str, &dyn Fn() -> Result<f64>); 4] = [
         ("bare veth, offloads on", &|| iperf3(&direct(true)?, SECONDS)),
         ("bare veth, offloads off", &|| iperf3(&direct(false)?, SECONDS)),
-        ("link, segments", &|| tcp_through(Path::Segments, SECONDS)),
-        ("link, segments, in a user namespace", &inside_user_namespace),
-        ("link, packets", &|| tcp_through(Path::Packets, SECONDS)),
+        ("link", &|| tcp_through(SECONDS)),
+        ("link, in a user namespace", &inside_user_namespace),
     ];
     let medians = interleaved(&paths)?;
     for ((name, _), median) in paths.iter().zip(&medians) {
-        let goal = match *name {
-            "link, segments" | "link, segments, in a user namespace" => "(goal >= 7)",
-            "link, packets" => "(goal >= 3)",
-            _ => "",
-        };
+        let goal = if name.starts_with("link") { "(goal >= 7)" } else { "" };
         println!("  {name:38} {median:6.2}   {:4.2} of bare veth {goal}", median / medians[0]);
     }
     Ok(())
 }
 
-fn tcp_through(path: Path, seconds: u32) -> Result<f64> {
-    let settings = EmulatorSettings { path, ..EmulatorSettings::default() };
+fn tcp_through(seconds: u32) -> Result<f64> {
     let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
-    let (emulator, pair) = link(&settings, &impairments)?;
+    let (emulator, pair) = link(&EmulatorSettings::default(), &impairments)?;
     let rate = iperf3(&pair, seconds)?;
     sound(&emulator, &pair)?;
     Ok(rate)
@@ -115,32 +109,29 @@ fn shaped() -> Result<()> {
 fn packets() -> Result<()> {
     println!("UDP, 200-byte datagrams through one link, 1 ms each way, packets/s without loss");
     let impairments = Impairments { delay: Duration::from_millis(1), ..Default::default() };
-    for (path, goal) in [(Path::Segments, "(goal >= 300000)"), (Path::Packets, "")] {
-        let settings = EmulatorSettings { path, ..EmulatorSettings::default() };
-        let mut best = Vec::new();
-        for _ in 0..ROUNDS {
-            let mut highest: f64 = 0.0;
-            for rate in (100_000..=800_000).step_by(50_000) {
-                let (emulator, pair) = link(&settings, &impairments)?;
-                let flood = flood(&pair, 200, rate, Duration::from_secs(1))?;
-                let report = emulator.report(pair.links[0])?.forward.ledger;
-                ensure!(report.unexplained() == 0, "{report:#?}");
-                if flood.received < flood.sent {
-                    println!(
-                        "    {path:?} at {:.0}: {} lost, of them {} before the emulator's sockets, {} at them",
-                        flood.offered_per_s,
-                        flood.sent - flood.received,
-                        flood.sent - (report.received - report.control) - report.socket_dropped_frames,
-                        report.socket_dropped_frames
-                    );
-                    break;
-                }
-                highest = highest.max(flood.offered_per_s);
+    let mut best = Vec::new();
+    for _ in 0..ROUNDS {
+        let mut highest: f64 = 0.0;
+        for rate in (100_000..=800_000).step_by(50_000) {
+            let (emulator, pair) = link(&EmulatorSettings::default(), &impairments)?;
+            let flood = flood(&pair, 200, rate, Duration::from_secs(1))?;
+            let report = emulator.report(pair.links[0])?.forward.ledger;
+            ensure!(report.unexplained() == 0, "{report:#?}");
+            if flood.received < flood.sent {
+                println!(
+                    "    at {:.0}: {} lost, of them {} before the emulator's sockets, {} at them",
+                    flood.offered_per_s,
+                    flood.sent - flood.received,
+                    flood.sent - (report.received - report.control) - report.socket_dropped_frames,
+                    report.socket_dropped_frames
+                );
+                break;
             }
-            best.push(highest);
+            highest = highest.max(flood.offered_per_s);
         }
-        println!("  {path:?} {:10.0} {goal}", median(&mut best));
+        best.push(highest);
     }
+    println!("  {:10.0} (goal >= 300000)", median(&mut best));
     Ok(())
 }
 
@@ -149,8 +140,8 @@ fn delay() -> Result<()> {
     // Not a multiple of the interval, or timers would coincide.
     let nominal = Duration::from_micros(5037);
     let impairments = Impairments { delay: nominal, ..Default::default() };
-    let measure = |spin| -> Result<[f64; 4]> {
-        let (emulator, pair) = link(&EmulatorSettings { spin, ..EmulatorSettings::default() }, &impairments)?;
+    let measure = || -> Result<[f64; 4]> {
+        let (emulator, pair) = link(&EmulatorSettings::default(), &impairments)?;
         let (cpu, start) = (emulator.cpu_time()?, Instant::now());
         let delays = delays(&pair, Duration::from_micros(100), 30_000)?;
         let load = load(&emulator, cpu, start)?;
@@ -159,15 +150,14 @@ fn delay() -> Result<()> {
         Ok([p50, p99, p999, load])
     };
     println!("Delay error at 10,000 packets/s, nominal {nominal:?}, us");
-    let mut rounds = [Vec::new(), Vec::new(), Vec::new()];
+    let mut rounds = [Vec::new(), Vec::new()];
     for _ in 0..ROUNDS {
         let [p50, p99, p999] = quantiles(&delays(&direct(true)?, Duration::from_micros(100), 30_000)?, Duration::ZERO);
         rounds[0].push([p50, p99, p999, 0.0]);
-        rounds[1].push(measure(false)?);
-        rounds[2].push(measure(true)?);
+        rounds[1].push(measure()?);
     }
-    let names = ["bare veth", "link", "link, spin"];
-    let goals = ["", "(goal p50 <= 40, p99 <= 130)", "(goal p50 <= 5, p99 <= 50)"];
+    let names = ["bare veth", "link"];
+    let goals = ["", "(goal p50 <= 40, p99 <= 130)"];
     for ((name, rounds), goal) in names.iter().zip(&rounds).zip(goals) {
         let [p50, p99, p999, load] =
             [0, 1, 2, 3].map(|column| median(&mut rounds.iter().map(|round| round[column]).collect::<Vec<_>>()));

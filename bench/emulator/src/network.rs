@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Path, Port};
+use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Port};
 use weir_emulator::model::{Direction, Impairments, Key, Way};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink, VethEnd};
 use weir_kernel::namespaces::NetNs;
@@ -109,8 +109,8 @@ impl Middle {
             ports.extend(self.switch(cell, &mut netlink, join)?);
         }
         ports.push(join(&mut netlink, 4, &b.end())?);
-        a.bring_up(&b, settings.path == Path::Segments)?;
-        b.bring_up(&a, settings.path == Path::Segments)?;
+        a.bring_up(&b, true)?;
+        b.bring_up(&a, true)?;
         let mut attached = Vec::new();
         let mut ports = ports.into_iter();
         while let (Some(a), Some(b)) = (ports.next(), ports.next()) {

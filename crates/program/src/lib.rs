@@ -6,6 +6,7 @@ pub mod config;
 pub mod escape;
 pub mod files;
 pub mod ledger;
+pub mod links;
 pub mod output;
 pub mod signals;
 pub mod stop;

@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use weir_stats::{Method, intervals};
 
-use crate::columns::{self, Column, Kind, Statistic};
+use crate::columns::{self, Columns, Kind};
 use crate::record::{Estimate, Record};
 
 /// A cell: all its repeats, in the order of the records.
@@ -16,6 +16,8 @@ pub struct Cell<'a> {
     pub records: Vec<&'a Record>,
     /// Whether it lies beside the sweep (a baseline, say): it has a place in tables, but none on the axes of a chart.
     pub beside: bool,
+    /// The columns of the run.
+    pub columns: Columns<'a>,
 }
 
 /// What was measured in a column of a cell.
@@ -56,7 +58,7 @@ type Key<'a> = (&'a str, &'a [(String, String)]);
 
 /// Groups records by cell, in the order of first appearance. A cell with fewer axes than the others lies beside the
 /// sweep.
-pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
+pub fn group<'a>(columns: Columns<'a>, records: &'a [Record]) -> Vec<Cell<'a>> {
     let mut cells: Vec<Cell<'_>> = Vec::new();
     let most = records.iter().map(|record| record.axes.len()).max().unwrap_or(0);
     // By its axes too: what several receivers measured in one cell are no repeats of each other.
@@ -66,7 +68,8 @@ pub fn group(records: &[Record]) -> Vec<Cell<'_>> {
         match cells.get_mut(index) {
             Some(cell) => cell.records.push(record),
             None => {
-                cells.push(Cell { name: &record.row.cell, records: vec![record], beside: record.axes.len() < most });
+                let beside = record.axes.len() < most;
+                cells.push(Cell { name: &record.row.cell, records: vec![record], beside, columns });
             }
         }
     }
@@ -101,100 +104,49 @@ impl<'a> Cell<'a> {
         self.records.iter().any(|record| record.row.valid)
     }
 
-    /// Whether at least one repeat can be believed in what a column rests on. Which delays are doubted may depend on the
-    /// delays themselves: they are believed only if those of every repeat are.
+    /// Whether at least one repeat can be believed in what a column rests on.
     pub fn believes(&self, column: &str) -> bool {
-        let mut records = self.records.iter();
-        match columns::rests_on(column) {
-            Some(Statistic::Delay) => records.all(|record| believed(record, column)),
-            _ => records.any(|record| believed(record, column)),
-        }
+        self.records.iter().any(|record| self.believed(record, column))
     }
 
-    /// Why none can, in words; empty if one can, or nobody said why.
+    /// Why none can, in words; empty if one can, or no reason is known.
     pub fn doubts(&self, column: &str) -> String {
-        let of = |statistic| self.records.iter().find_map(move |record| record.disturbed.get(&statistic));
-        let why = || columns::rests_on(column).and_then(of);
-        if self.believes(column) { String::new() } else { why().cloned().unwrap_or_default() }
+        let why = |statistic| self.records.iter().find_map(|record| record.disturbed.get(&statistic));
+        let why = self.columns.get(column).and_then(|known| why(known.statistic));
+        if self.believes(column) { String::new() } else { why.cloned().unwrap_or_default() }
+    }
+
+    fn believed(&self, record: &Record, column: &str) -> bool {
+        self.columns.get(column).map_or(record.row.valid, |known| record.believes(known.statistic))
     }
 
     /// The column over the repeats that can be believed in it (over all, if none can). `None` if none of them has a
     /// value.
     ///
-    /// An estimated column has Student's interval over three repeats or more, the mean of two, or that of the only one.
-    /// An extreme is the largest of all, with the interval that stalls leave it, if it has one. Other columns and axes
-    /// are exact: their mean, with the range over the repeats. Intervals are wider by what standstills can have changed.
-    /// Of a column that this version does not know nothing is
-    /// taken for certain.
+    /// An estimate has Student's interval over three repeats or more, the mean of two, or the interval of the only one.
+    /// An extreme is the largest of all. Other columns and axes are exact: their mean, with the range over the repeats.
     pub fn measured(&self, column: &str) -> Option<Measured> {
         let believes = self.believes(column);
-        let used = || self.records.iter().filter(|record| !believes || believed(record, column));
+        let used = || self.records.iter().filter(|record| !believes || self.believed(record, column));
         let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
         let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
         let (first, n) = (*values.first()?, values.len() as f64);
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let mean = values.iter().sum::<f64>() / n;
-
-        let known = columns::column(column);
-        if known.is_some_and(|known| known.kind == Kind::Extreme) {
-            // Standstills can explain a part of each; what they can't in one repeat holds for all.
-            let largest = estimates.iter().copied().max_by(|a, b| a.value.total_cmp(&b.value));
-            let end = |of: fn(&Estimate) -> f64| estimates.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
-            let (low, most) = (end(|estimate| estimate.low), end(|estimate| estimate.high));
-            return Some(match largest.filter(|estimate| estimate.value == high) {
-                Some(largest) => Measured::Estimate(Estimate { low, high: most, ..largest }),
-                None => Measured::Exact(high, high, high),
-            });
-        }
+        let kind = self.columns.kind(column);
         let is_axis = self.first().axes.iter().any(|(key, _)| key == column);
-        let estimated = known.map_or(!is_axis, |known| known.estimated) || !estimates.is_empty();
-        let taken =
-            known.map_or(0.0, |known| used().map(|record| taken_by_standstills(record, known)).sum::<f64>() / n);
-        let measured = match (estimated, values.len()) {
-            (false, _) => Measured::Exact(mean, low, high),
-            (true, 3..) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
-            (true, 2) if estimates.len() == 2 => Measured::Estimate(mean_of_two(estimates[0], estimates[1])),
-            (true, 1) if estimates.len() == 1 => Measured::Estimate(estimates[0]),
-            (true, 1) => Measured::Bare(first),
-            (true, _) => Measured::Bare(mean),
-        };
-        Some(match measured {
-            Measured::Estimate(e) => Measured::Estimate(Estimate { low: e.low - taken, high: e.high + taken, ..e }),
-            Measured::Exact(value, low, high) => Measured::Exact(value, low - taken, high + taken),
-            bare @ Measured::Bare(_) => bare,
+        let estimated = kind.map_or(!is_axis, |kind| kind == Kind::Estimate) || !estimates.is_empty();
+        Some(match (estimated, values.len(), &estimates[..]) {
+            _ if kind == Some(Kind::Extreme) => Measured::Exact(high, high, high),
+            (false, ..) => Measured::Exact(mean, low, high),
+            (true, 3.., _) => intervals::repeats(&values).map_or(Measured::Bare(mean), Measured::Estimate),
+            (true, 2, [a, b]) => Measured::Estimate(mean_of_two(*a, *b)),
+            (true, 1, [only]) => Measured::Estimate(*only),
+            (true, 1, _) => Measured::Bare(first),
+            (true, ..) => Measured::Bare(mean),
         })
     }
-}
-
-/// By how much standstills can have changed what a record has in a column, in its unit: a rate by the share of the time
-/// that they took, a share of datagrams by no more than that, and no more than the losses that were not planned; a delay by
-/// what leaving out disturbed messages changed, a tenth at most, for else it is not believed. Repeats that run side by side
-/// share their standstills, so that their scatter does not show it.
-pub fn taken_by_standstills(record: &Record, column: &Column) -> f64 {
-    let number = |name: &str| columns::number(record, name);
-    let share = number("standstill_pct").unwrap_or(0.0) / 100.0;
-    match column.kind {
-        Kind::Rate if column.rests_on == Statistic::Throughput => share * number(column.name).unwrap_or(0.0).abs(),
-        Kind::Share(_) => {
-            let planned = number("planned_drops").unwrap_or(0.0);
-            let (sent, delivered) = (number("sent").unwrap_or(0.0), number("delivered").unwrap_or(0.0));
-            share.min(((sent - delivered - planned) / sent.max(1.0)).max(0.0))
-        }
-        _ => {
-            let value = number(column.name).unwrap_or(0.0);
-            let of_all = column.of_all.and_then(number);
-            of_all.map_or(0.0, |of_all| (of_all - value).abs().min(value * MOST_SELECTED))
-        }
-    }
-}
-
-/// By how much a delay that is believed may be off for what was left out.
-const MOST_SELECTED: f64 = 0.1;
-
-/// Whether a record can be believed in what a column rests on.
-fn believed(record: &Record, column: &str) -> bool {
-    columns::rests_on(column).map_or(record.row.valid, |statistic| record.believes(statistic))
 }
 
 /// The mean of two independent estimates: their half widths add up in squares.
@@ -228,12 +180,12 @@ mod tests {
     #[test]
     fn repeats_are_put_together() {
         let records = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 0.0, 99.0, false)];
-        let cells = group(&records);
+        let cells = group(Columns::default(), &records);
         assert_eq!(cells.len(), 1);
         let Some(Measured::Estimate(two)) = cells[0].measured("msgs_per_s") else { panic!() };
         assert!((two.value - 92.0).abs() < 1e-9 && (two.high - 92.0 - 18f64.sqrt() / 2.0).abs() < 1e-9);
-        let worst = Some(Measured::Exact(99.0, 99.0, 99.0));
-        assert_eq!((cells[0].measured("delay_max_us"), cells[0].believes("delay_max_us")), (worst, false));
+        let worst = Some(Measured::Exact(9.0, 9.0, 9.0));
+        assert_eq!((cells[0].measured("delay_max_us"), cells[0].believes("delay_max_us")), (worst, true));
         assert_eq!(
             cells[0].measured("repeat"),
             Some(Measured::Exact(2.0, 1.0, 3.0)),
@@ -242,7 +194,7 @@ mod tests {
         assert_eq!(cells[0].measured("delay_mean_us"), None);
 
         let three = [record(1, 90.0, 5.0, true), record(2, 94.0, 9.0, true), record(3, 98.0, 1.0, true)];
-        let Some(Measured::Estimate(e)) = group(&three)[0].measured("msgs_per_s") else { panic!() };
+        let Some(Measured::Estimate(e)) = group(Columns::default(), &three)[0].measured("msgs_per_s") else { panic!() };
         assert_eq!((e.value, e.method, e.n), (94.0, Method::Repeats, 3));
     }
 
@@ -254,11 +206,11 @@ mod tests {
         };
         let baseline = Record { row: Row { cell: "baseline".into(), ..Row::default() }, ..Record::default() };
         let records = [at("r1", record(1, 90.0, 5.0, true)), at("r2", record(1, 80.0, 5.0, true)), baseline];
-        let cells = group(&records);
+        let cells = group(Columns::default(), &records);
         assert_eq!(cells.iter().map(|cell| cell.beside).collect::<Vec<_>>(), [false, false, true]);
         let swept: Vec<&Cell<'_>> = cells.iter().filter(|cell| !cell.beside).collect();
         assert_eq!(further_axes(&swept, &["path.loss"]), ["receiver"]);
         assert!(further_axes(&swept, &["path.loss", "receiver"]).is_empty());
-        assert!(!group(&records[2..])[0].beside, "without axes there is nothing to lie beside");
+        assert!(!group(Columns::default(), &records[2..])[0].beside, "without axes there is nothing to lie beside");
     }
 }

@@ -3,11 +3,10 @@
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use crate::asserts::{self, Checked};
-use crate::claims::{self, Judgement};
 use crate::columns::{self, Field};
+use crate::judge::{self, Judged};
 use crate::record::{Estimate, Manifest, Record};
-use crate::{cells, headline, summary};
+use crate::{answer, cells, summary};
 
 /// A run as one object.
 #[derive(Debug, Serialize)]
@@ -22,8 +21,8 @@ struct Run<'a> {
     warnings: Vec<String>,
     /// A cell's repeat each, as a row of `results.csv`.
     rows: Vec<Map<String, Value>>,
-    claims: Vec<Judgement>,
-    asserts: Vec<Checked>,
+    /// Claims and assertions.
+    claims: Vec<Judged>,
 }
 
 /// The run as one line of JSON: its rows with all columns, axes and intervals; verdicts, warnings. Where its
@@ -32,18 +31,18 @@ struct Run<'a> {
 /// # Errors
 /// None that a record can cause.
 pub fn render(manifest: &Manifest, records: &[Record], directory: &str) -> Result<String, serde_json::Error> {
-    let grouped = cells::group(records);
+    let grouped = cells::group(manifest.columns(), records);
+    let judged = judge::judge(manifest, records);
     let run = Run {
         scenario: &manifest.scenario,
         started: &manifest.started,
         elapsed_s: manifest.elapsed_s,
         interrupted: manifest.interrupted,
         directory,
-        answer: headline::Headline::new(manifest, records, &grouped).answer,
+        answer: answer::in_words(&answer::answers(manifest, &grouped, &judged)),
         warnings: summary::warnings(manifest, records),
         rows: records.iter().map(row).collect(),
-        claims: claims::judge(&manifest.claims, records),
-        asserts: asserts::check(manifest, records),
+        claims: judged,
     };
     serde_json::to_string(&run)
 }

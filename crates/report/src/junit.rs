@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 use std::path::Path;
 
-use crate::asserts::{Checked, State};
+use crate::judge::{Judged, Verdict};
 use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
 
@@ -21,9 +21,9 @@ struct Case {
 ///
 /// # Errors
 /// The file cannot be written.
-pub fn write(path: &Path, manifest: &Manifest, records: &[Record], checked: &[Checked]) -> Result<(), StoreError> {
+pub fn write(path: &Path, manifest: &Manifest, records: &[Record], judged: &[Judged]) -> Result<(), StoreError> {
     let repeated = records.iter().any(|record| record.row.repeat > 1);
-    let asserts: Vec<Case> = checked.iter().map(of_assert).collect();
+    let asserts: Vec<Case> = judged.iter().filter(|judged| judged.claim.required).map(of_assert).collect();
     let cells: Vec<Case> = records.iter().map(|record| of_cell(record, repeated)).collect();
     let (scenario, time) = (escaped(&manifest.scenario), manifest.elapsed_s.max(0.0));
     let count = |tag| with(&asserts, tag) + with(&cells, tag);
@@ -66,13 +66,13 @@ fn with(cases: &[Case], tag: &str) -> usize {
     cases.iter().filter(|case| case.trouble.as_ref().is_some_and(|trouble| trouble.0 == tag)).count()
 }
 
-fn of_assert(checked: &Checked) -> Case {
-    let trouble = match checked.state {
-        State::Pass => None,
-        State::Fail => Some(("failure", "assert", checked.sentence())),
-        State::Skipped => Some(("skipped", "duration", checked.reason.clone())),
+fn of_assert(judged: &Judged) -> Case {
+    let trouble = match judged.verdict {
+        Verdict::Reproduced => None,
+        Verdict::Refuted | Verdict::Undecided => Some(("failure", "assert", judged.sentence())),
+        Verdict::Skipped => Some(("skipped", "duration", judged.reason.clone())),
     };
-    Case { name: checked.name.clone(), time_s: 0.0, trouble }
+    Case { name: judged.name.clone(), time_s: 0.0, trouble }
 }
 
 fn of_cell(record: &Record, repeated: bool) -> Case {
@@ -104,30 +104,29 @@ mod tests {
     use quick_xml::events::Event;
 
     use super::*;
-    use crate::record::{Assert, IntervalUse};
-    use crate::{asserts, fixture};
+    use crate::record::Claim;
+    use crate::{fixture, judge};
 
     fn written(manifest: &Manifest, records: &[Record]) -> String {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("junit.xml");
-        write(&path, manifest, records, &asserts::check(manifest, records)).unwrap();
+        write(&path, manifest, records, &judge::judge(manifest, records)).unwrap();
         std::fs::read_to_string(path).unwrap()
     }
 
     fn manifest(name: &str) -> Manifest {
-        let assert = |name: &str, at_least, min_duration_s| Assert {
-            name: Some(name.into()),
+        let assert = |name: &str, at_least, min_duration_s| Claim {
+            text: name.into(),
+            required: true,
             selection: [("loss_pct".into(), crate::record::Value::Number(0.0))].into(),
-            relative_to: None,
             column: "sent".into(),
             at_least: Some(at_least),
             at_most: None,
-            confidence: 0.95,
-            interval: IntervalUse::Inside,
             min_duration_s,
+            ..fixture::manifest().claims[0].clone()
         };
-        let asserts = vec![assert("all sent", 1.0, None), assert(name, 1e9, None), assert("long", 1.0, Some(1200.0))];
-        Manifest { asserts, planned_cells: 2, ..fixture::manifest() }
+        let claims = vec![assert("all sent", 1.0, None), assert(name, 1e9, None), assert("long", 1.0, Some(1200.0))];
+        Manifest { claims, planned_cells: 2, ..fixture::manifest() }
     }
 
     #[test]

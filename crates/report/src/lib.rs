@@ -1,12 +1,11 @@
-//! From measured cells to files: `results.csv`, `classic.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`,
-//! `junit.xml`.
+//! From measured cells to files: `results.csv`, `summary.xlsx`, `charts/*.svg`, `report.html`, `junit.xml`.
 //!
 //! [`record`] is what a room hands over; everything else here renders it. A result directory holds its records
 //! (`manifest.json`, `cells.jsonl`, see [`store`]), so that it can be rendered again without running anything.
 //!
 //! Records are grouped into [`cells`] (repeats of the same settings); renderers ask those for what was [`measured`]
-//! in a column, [`claims`] and [`comparison`] hold it against what others published, [`asserts`] against what a
-//! scenario demands ([`mistakes`] refuses what of that makes no sense), [`headline`] answers in a few sentences, and [`summary`] tells the rest. [`compare`] holds two runs against one another.
+//! in a column. [`judge`] decides claims and assertions ([`mistakes`] refuses those that make no sense), [`answer`] says
+//! what the run says, [`summary`] what a reader must know about it, and [`compare`] compares two runs.
 //!
 //! [`measured`]: cells::Cell::measured
 
@@ -16,51 +15,40 @@ use cells::Cell;
 use record::{Chart, ChartKind, Manifest, Record, Value};
 use store::StoreError;
 
-pub mod asserts;
-pub mod axis;
+pub mod answer;
 pub mod cells;
 pub mod charts;
-pub mod claims;
-pub mod classic;
 pub mod columns;
 pub mod compare;
 pub mod comparison;
-pub mod critical;
 pub mod csv;
 #[doc(hidden)]
 pub mod foreign;
 pub mod grid;
-pub mod headline;
 pub mod html;
 pub mod json;
+pub mod judge;
 pub mod junit;
 pub mod messages;
 pub mod mistakes;
-pub mod monotony;
 pub mod opening;
-pub mod oracle;
-pub mod palette;
 pub mod pivot;
 pub mod record;
 pub mod spreadsheet;
 pub mod store;
 pub mod summary;
-pub mod svg;
 pub mod terminal;
 pub mod timelines;
 
 #[cfg(test)]
+#[path = "tests/fixture/mod.rs"]
 mod fixture;
-#[cfg(test)]
-mod growth;
 
 /// The files of a rendered result directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rendered {
     /// `results.csv`.
     pub results: PathBuf,
-    /// `classic.csv` of a run over loss and latency, one for each combination of further axes.
-    pub classic: Vec<PathBuf>,
     /// `summary.xlsx`.
     pub spreadsheet: PathBuf,
     /// `report.html`.
@@ -80,8 +68,7 @@ pub struct Rendered {
 pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<Rendered, StoreError> {
     let results = dir.join("results.csv");
     csv::write(&results, records)?;
-    let cells = cells::group(records);
-    let classic = classic::write(dir, manifest, &cells)?;
+    let cells = cells::group(manifest.columns(), records);
     let folder = chart_folder(dir)?;
     let mut drawn = Vec::new();
     for (index, chart) in manifest.charts.iter().enumerate() {
@@ -94,19 +81,24 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     html::write(&page, manifest, records)?;
     let spreadsheet = dir.join("summary.xlsx");
     spreadsheet::write(&spreadsheet, manifest, records)?;
-    let junit = (!manifest.asserts.is_empty()).then(|| dir.join("junit.xml"));
+    let junit = manifest.claims.iter().any(|claim| claim.required).then(|| dir.join("junit.xml"));
     if let Some(path) = &junit {
-        junit::write(path, manifest, records, &asserts::check(manifest, records))?;
+        junit::write(path, manifest, records, &judge::judge(manifest, records))?;
     }
-    Ok(Rendered { results, classic, spreadsheet, page, junit, charts: drawn })
+    Ok(Rendered { results, spreadsheet, page, junit, charts: drawn })
 }
 
 /// Draws what was sampled while one cell ran: `charts/timeline-CELL.svg`. Several repeats make several lines.
 ///
 /// # Errors
 /// There is no such cell, nothing was sampled in it, or the file cannot be written.
-pub fn write_timeline(dir: &Path, records: &[Record], cell: &str) -> Result<PathBuf, TimelineError> {
-    let cells = cells::group(records);
+pub fn write_timeline(
+    dir: &Path,
+    manifest: &Manifest,
+    records: &[Record],
+    cell: &str,
+) -> Result<PathBuf, TimelineError> {
+    let cells = cells::group(manifest.columns(), records);
     let own: Vec<Cell<'_>> = cells.iter().filter(|known| known.name == cell).cloned().collect();
     if own.is_empty() {
         let nearest = cells.iter().max_by(|a, b| alike(a.name, cell).total_cmp(&alike(b.name, cell)));
@@ -201,14 +193,32 @@ mod tests {
     #[test]
     fn the_timelines_of_one_cell_are_drawn_or_it_is_said_why_not() {
         let dir = tempfile::tempdir().unwrap();
-        let records = fixture::matrix_records();
-        let path = write_timeline(dir.path(), &records, "1%/10ms").unwrap();
+        let (manifest, records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let path = write_timeline(dir.path(), &manifest, &records, "1%/10ms").unwrap();
         assert_eq!(path, dir.path().join("charts").join("timeline-1%-10ms.svg"));
         assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
-        assert!(write_timeline(dir.path(), &records, "baseline").is_ok());
-        let error = |cell: &str| write_timeline(dir.path(), &records, cell).unwrap_err().to_string();
+        assert!(write_timeline(dir.path(), &manifest, &records, "baseline").is_ok());
+        let error = |cell: &str| write_timeline(dir.path(), &manifest, &records, cell).unwrap_err().to_string();
         assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
         assert!(error("50%/100ms").contains("nothing was sampled in it"));
+    }
+
+    /// The figure of docs/lab.md: twice the cells take twice the time, and the page stays one that opens at once.
+    #[test]
+    #[ignore = "long: 10,000 cells"]
+    fn ten_thousand_cells() {
+        let dir = tempfile::tempdir().unwrap();
+        for shape in [fixture::Shape::Messages, fixture::Shape::Bulk, fixture::Shape::Long] {
+            let seconds = [5_000, 10_000].map(|cells| {
+                let (manifest, records) = fixture::large(shape, cells);
+                let started = std::time::Instant::now();
+                let rendered = write_all(dir.path(), &manifest, &records).unwrap();
+                assert!(std::fs::metadata(rendered.page).unwrap().len() < 12_000_000);
+                started.elapsed().as_secs_f64()
+            });
+            println!("{shape:?}: {seconds:.1?} s");
+            assert!(seconds[1] < 3.0 * seconds[0] + 1.0, "{shape:?}: {seconds:?}");
+        }
     }
 
     #[test]

@@ -2,12 +2,14 @@
 //!
 //! Each cell is appended as it ends, so that a run that is killed leaves what it had measured.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-use crate::record::{Manifest, Record, Words};
+use indexmap::IndexMap;
+
+use crate::record::{Manifest, Record};
 
 /// The manifest's file name.
 pub const MANIFEST: &str = "manifest.json";
@@ -154,17 +156,6 @@ pub fn read(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
     Ok((manifest, records))
 }
 
-/// Reads of a result directory what [`compare`](crate::compare) needs: as [`read`], but of records [their columns](Record::keep_columns).
-///
-/// # Errors
-/// As [`read`].
-pub fn read_columns(dir: &Path) -> Result<(Manifest, Vec<Record>), StoreError> {
-    let manifest = read_manifest(dir)?;
-    let mut records = read_parts(dir, Record::keep_columns)?;
-    put_in_order(&manifest, &mut records);
-    Ok((manifest, records))
-}
-
 /// Puts records, which come as cells end, into the order of the sweep: the first axis is the slowest, cells of their
 /// own come last, repeats of a cell follow one another.
 pub fn put_in_order(manifest: &Manifest, records: &mut [Record]) {
@@ -196,13 +187,13 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
     parse_manifest(&path, &bytes)
 }
 
-const NO_RESULT: &str = " (this is no result directory, or one of a run that ended before its first cell: run it again, with --out it \
-                         may be the same)";
-
 /// The manifest in these bytes of a file.
 pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, StoreError> {
     serde_json::from_slice(bytes).map_err(|error| StoreError::new("read", path, error.into()))
 }
+
+const NO_RESULT: &str =
+    " (not a result directory, or the run ended before its first cell: run it again, with the same --out if you like)";
 
 /// Reads the records of a result directory in the order in which they ended. A last line without its end (the run was
 /// killed) is passed over. Of a cell that was run again the last record counts.
@@ -210,43 +201,27 @@ pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, Stor
 /// # Errors
 /// The file is missing, or a whole line of it is not a record.
 pub fn read_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
-    read_parts(dir, |_| {})
-}
-
-/// The same of what `kept` leaves of each record: of thousands, all of them would be more than one needs in memory.
-fn read_parts(dir: &Path, kept: impl FnMut(&mut Record)) -> Result<Vec<Record>, StoreError> {
     let path = dir.join(CELLS);
     let file = File::open(&path).map_err(|error| StoreError::new("read", &path, error))?;
-    parse_records(&path, BufReader::new(file), kept)
+    parse_records(&path, BufReader::new(file))
 }
 
-/// The records in these lines of a file, as [`read_parts`].
-pub(crate) fn parse_records(
-    path: &Path,
-    mut lines: impl BufRead,
-    mut kept: impl FnMut(&mut Record),
-) -> Result<Vec<Record>, StoreError> {
+/// The records in these lines of a file.
+pub(crate) fn parse_records(path: &Path, mut lines: impl BufRead) -> Result<Vec<Record>, StoreError> {
     let fail = |error| StoreError::new("read", path, error);
-    let (mut records, mut words) = (Vec::<Record>::new(), Words::default());
-    // Of each cell and repeat the last record, and those before it.
-    let (mut last, mut before) = (HashMap::new(), HashSet::new());
+    // Of each cell and repeat the last record.
+    let mut records = IndexMap::new();
     let mut line = Vec::new();
     for number in 1.. {
         line.clear();
         lines.read_until(b'\n', &mut line).map_err(fail)?;
         let Some(whole) = line.strip_suffix(b"\n") else { break };
-        let record = unsealed(whole);
-        let mut record = record.map_err(|error| fail(io::Error::other(format!("line {number}: {error}"))))?;
-        kept(&mut record);
-        record.share(&mut words);
-        record.fit();
-        before.extend(last.insert((record.row.cell.clone(), record.row.repeat), records.len()));
-        records.push(record);
+        let record = unsealed(whole).map_err(|error| fail(io::Error::other(format!("line {number}: {error}"))))?;
+        let key = (record.row.cell.clone(), record.row.repeat);
+        records.shift_remove(&key);
+        records.insert(key, record);
     }
-    let mut index = 0..;
-    records.retain(|_| index.next().is_none_or(|index| !before.contains(&index)));
-    records.shrink_to_fit();
-    Ok(records)
+    Ok(records.into_values().collect())
 }
 
 /// A record as a line with a checksum at its end, so that it is seen where one was changed by hand without the other.
@@ -284,7 +259,7 @@ pub fn changed(dir: &Path, records: &[Record]) -> Option<String> {
 }
 
 /// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
-fn checksum(bytes: &[u8]) -> u64 {
+pub(crate) fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
@@ -467,7 +442,7 @@ mod tests {
             [true, false]
         );
         assert_eq!(whole_records(dir.path()).unwrap().len(), 1);
-        assert!(!read[1].believes(crate::columns::Statistic::Throughput));
+        assert!(!read[1].believes(crate::columns::Statistic::Rate));
         let told = changed(dir.path(), &read).unwrap();
         let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
         assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");

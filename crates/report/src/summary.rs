@@ -1,58 +1,24 @@
-//! A run in a few sentences, and what a reader must be warned of.
+//! What was run, in sentences, and what a reader must be warned of.
 
 use std::collections::BTreeSet;
 
 use weir_units::format;
 
-use crate::asserts::{self, State};
-use crate::cells::{self, Cell};
-use crate::claims::{Judgement, Verdict};
 use crate::columns;
-use crate::critical;
-use crate::grid::Grid;
-use crate::monotony::Monotony;
-use crate::oracle;
 use crate::record::{
-    CAPTURE_LACKS, Chart, ChartKind, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, SENDER_FAILED,
-    STANDSTILLS, Statistic,
+    CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, SENDER_FAILED, STANDSTILLS,
 };
 
-/// What happened, a sentence each.
-pub fn sentences(manifest: &Manifest, records: &[Record], cells: &[Cell<'_>], judged: &[Judgement]) -> Vec<String> {
+/// How much was run, on what, and whether it adds up, a sentence each.
+pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     let mut sentences = vec![carried(manifest, records)];
-    sentences.extend(manifest.charts.iter().filter_map(|chart| match chart.kind {
-        ChartKind::Lines => course(chart, cells),
-        ChartKind::Heatmap => span(chart, cells),
-        ChartKind::Time | ChartKind::Distribution | ChartKind::Signal => None,
-    }));
-    sentences.extend(Monotony::check(&Grid::matrix(cells)).map(|monotony| monotony.sentence()));
-    sentences.extend(critical::sentence(&critical::series(cells)));
-    sentences.extend(oracle::sentence(&oracle::expectations(cells)));
-    sentences.extend(manifest.own_cost.as_ref().map(own_cost));
-    sentences.extend(machine(manifest));
     let known = records.iter().filter(|record| record.row.unexplained.is_some()).count();
     if known > 0 && records.iter().all(|record| record.row.unexplained.unwrap_or(0) == 0) {
         let which = if known == records.len() { "every cell".to_owned() } else { format!("{known} cells") };
         sentences.push(format!("The ledger closes in {which}: nothing is unexplained."));
     }
-    if !judged.is_empty() {
-        let of = |verdict| judged.iter().filter(|j| j.verdict == verdict).count();
-        let noun = if judged.len() == 1 { "statement" } else { "statements" };
-        sentences.push(format!(
-            "Of {} published {noun} {} reproduced, {} refuted, {} undecided.",
-            judged.len(),
-            of(Verdict::Reproduced),
-            of(Verdict::Refuted),
-            of(Verdict::Undecided),
-        ));
-    }
-    let checked = asserts::check(manifest, records);
-    if !checked.is_empty() {
-        let of = |state| checked.iter().filter(|checked| checked.state == state).count();
-        let noun = if checked.len() == 1 { "assertion" } else { "assertions" };
-        let (held, failed, skipped) = (of(State::Pass), of(State::Fail), of(State::Skipped));
-        sentences.push(format!("Of {} {noun} {held} hold, {failed} fail, {skipped} skipped.", checked.len()));
-    }
+    sentences.extend(manifest.own_cost.as_ref().map(own_cost));
+    sentences.extend(machine(manifest));
     sentences
 }
 
@@ -136,15 +102,6 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         let unexplained = format::count(record.row.unexplained.unwrap_or(0));
         (name(record), format!("{unexplained} unexplained, which is a fault"))
     }));
-    let cells = cells::group(records);
-    if let Some(Monotony { violations, .. }) = Monotony::check(&Grid::matrix(&cells)) {
-        let shown = violations.iter().take(SPELLED_OUT);
-        warnings
-            .extend(shown.map(|violation| format!("Throughput rises where it should fall: {}.", violation.words())));
-        if let more @ 1.. = violations.len().saturating_sub(SPELLED_OUT) {
-            warnings.push(format!("Throughput rises where it should fall in {more} more pairs of cells."));
-        }
-    }
     // Nothing may get through a path; but what a program refused must not pass for that.
     warnings.extend(several(records.iter().filter(is_silent), "carried nothing", "carried nothing", &|record| {
         (name(record), record.remarks.join("; ").trim_end_matches('.').to_owned())
@@ -159,14 +116,9 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
             1 => "after a rerun; ".into(),
             reruns => format!("after {reruns} reruns; "),
         };
-        let words = match record.disturbed.keys().collect::<Vec<_>>()[..] {
-            // Stopped, or of an earlier version: the remarks say why.
-            [] => record.remarks.join("; "),
-            [Statistic::Throughput] => format!("its throughput cannot be believed: {}", record.doubts().join("; ")),
-            [Statistic::Delay] => format!("its delays cannot be believed: {}", record.doubts().join("; ")),
-            _ => record.doubts().join("; "),
-        };
-        (name(record), format!("{reruns}{}", words.trim_end_matches('.')))
+        // Stopped, or of an earlier version: the remarks say why.
+        let why = if record.disturbed.is_empty() { record.remarks.join("; ") } else { record.doubts().join("; ") };
+        (name(record), format!("{reruns}{}", why.trim_end_matches('.')))
     }));
     warnings.extend(advice(manifest, records));
     warnings
@@ -254,147 +206,6 @@ fn several<'a>(
     vec![format!("{} cells {are}: {} and {more} more. {first}: {why}.", said.len(), names.join(", "))]
 }
 
-/// Between which fields a heat map lies.
-fn span(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
-    let fields = cells.iter().filter(|cell| !cell.beside && cell.believes(&chart.value));
-    let fields = fields.filter_map(|cell| Some((cell.measured(&chart.value)?.value(), cell.name)));
-    let mut fields: Vec<(f64, &str)> = fields.filter(|(value, _)| value.is_finite()).collect();
-    fields.sort_by(|a, b| b.0.total_cmp(&a.0));
-    let ((most, at_most), (least, at_least)) = (fields.first()?, fields.last()?);
-    let word = |value: &f64| columns::words(&chart.value, *value);
-    // All that carried nothing share the least.
-    let alike = fields.iter().filter(|(value, _)| value == least).count();
-    let where_least = if alike == 1 { format!("at {at_least}") } else { format!("in {alike} cells") };
-    Some(format!("{}: from {} at {at_most} down to {} {where_least}.", chart.title, word(most), word(least)))
-}
-
-/// More series than these make no sentence.
-const MOST_SERIES: usize = 6;
-
-/// How each series of a chart goes from its first to its last place.
-fn course(chart: &Chart, cells: &[Cell<'_>]) -> Option<String> {
-    let mut series: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
-    for cell in cells.iter().filter(|cell| cell.believes(&chart.y) && !cell.beside) {
-        let x = columns::number(cell.first(), &chart.x)?;
-        let Some(y) = cell.measured(&chart.y) else { continue };
-        let name = columns::text(cell.first(), &chart.series)?;
-        match series.iter_mut().find(|(known, _)| *known == name) {
-            Some((_, points)) => points.push((x, y.value())),
-            None => series.push((name, vec![(x, y.value())])),
-        }
-        if series.len() > MOST_SERIES {
-            return None;
-        }
-    }
-    let mut parts = Vec::new();
-    for (name, mut points) in series {
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let (first, last) = (*points.first()?, *points.last()?);
-        // Several cells at one place have no course.
-        if points.windows(2).any(|pair| pair[0].0 == pair[1].0) || first.0 == last.0 {
-            return None;
-        }
-        let [from, to] = [first.1, last.1].map(|y| columns::words(&chart.y, y));
-        let [at, end] = [first.0, last.0].map(|x| columns::words(&chart.x, x));
-        parts.push(format!("{name} {from} at {at}, {to} at {end}"));
-    }
-    if parts.is_empty() { None } else { Some(format!("{}: {}.", chart.title, parts.join("; "))) }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::record::Estimate;
-    use crate::{claims, fixture};
-
-    #[test]
-    fn a_run_in_words() {
-        let (manifest, mut records) = (fixture::manifest(), fixture::records());
-        records[0].row.unexplained = Some(-3);
-        let judged = claims::judge(&manifest.claims, &records);
-        let words = sentences(&manifest, &records, &cells::group(&records), &judged);
-        let warnings = warnings(&Manifest { interrupted: true, planned_cells: 84, ..manifest }, &records);
-        insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings.join("\n")));
-    }
-
-    #[test]
-    fn a_matrix_in_words() {
-        let (manifest, mut records) = (fixture::matrix_manifest(), fixture::matrix_records());
-        let judged = claims::judge(&manifest.claims, &records);
-        let words = sentences(&manifest, &records, &cells::group(&records), &judged);
-        let estimate = records[19].estimates.get_mut("mbit_per_s").unwrap();
-        *estimate = Estimate { value: 700.0, low: 650.0, high: 750.0, ..*estimate };
-        records[19].row.mbit_per_s = 700.0;
-        insta::assert_snapshot!(format!("{}\n---\n{}", words.join("\n"), warnings(&manifest, &records).join("\n")));
-    }
-
-    #[test]
-    fn what_to_do_about_cells_that_are_not_valid_is_said_once() {
-        let mut records = fixture::records();
-        for record in &mut records {
-            record.row.valid = false;
-            let why = "the emulator was late for 23.1 % of the time (run.max_standstill is 5%)";
-            record.disturbed = [(Statistic::Throughput, why.to_owned())].into();
-        }
-        let alone = Manifest { source: "[run]\njobs = 1\n".into(), ..fixture::manifest() };
-        let all = Manifest { source: "[run]\njobs = \"all\"\n".into(), ..fixture::manifest() };
-        assert_eq!(warnings(&alone, &records).len(), 1);
-        let told = warnings(&all, &records);
-        assert!(told.len() == 2 && told[1].contains("`--set run.jobs=1`"), "{told:?}");
-        records[0].disturbed = [(Statistic::Delay, "others took 61 % (run.max_foreign is 10%)".to_owned())].into();
-        let told = warnings(&alone, &records);
-        assert!(told.len() == 2 && told[1].contains("`--set run.max_foreign=100%`"), "{told:?}");
-    }
-
-    #[test]
-    fn receivers_of_one_cell_are_no_cells_beside_it() {
-        let mut records: Vec<Record> = fixture::records().into_iter().take(2).collect();
-        for (record, receiver) in records.iter_mut().zip(["a", "b"]) {
-            record.row.cell = format!("single@{receiver}");
-            record.axes = vec![(columns::RECEIVER.to_owned(), receiver.to_owned())];
-            (record.row.sent, record.row.delivered, record.row.valid) = (3000, 2990, false);
-            let why = "the emulator was late for 23.1 % of the time (run.max_standstill is 5%)";
-            record.disturbed = [(Statistic::Throughput, why.to_owned())].into();
-        }
-        let manifest = Manifest { source: String::new(), planned_cells: 2, ..fixture::manifest() };
-        let said = carried(&manifest, &records);
-        assert!(said.ends_with("3000 messages were sent, 5980 delivered to several receivers."), "{said}");
-        let beside = |records: &[Record]| warnings(&manifest, records).iter().any(|said| said.contains("side by side"));
-        assert!(!beside(&records));
-        records[1].row.cell = "other@b".into();
-        assert!(beside(&records));
-    }
-
-    #[test]
-    fn what_falls_short_of_what_was_asked_for_is_a_warning() {
-        let mut records = fixture::records();
-        records[1].remarks = vec![format!("{LATE_SENDER} its schedule: its last message left 2.0 s after the window")];
-        // Both receivers of one cell have what became of its capture.
-        for (record, receiver) in records[2..4].iter_mut().zip(["a", "b"]) {
-            record.row.cell = format!("1%@{receiver}");
-            record.remarks = vec!["nothing".into(), format!("{CAPTURE_LACKS} 3 of 9 packets: x.pcapng")];
-        }
-        records[0].remarks = vec![format!("{SENDER_FAILED}: send: operation not permitted (47 times)")];
-        assert_eq!(
-            warnings(&fixture::manifest(), &records)[..3],
-            [
-                "Cell 0%/tcp was sent late: the sender fell behind its schedule: its last message left 2.0 s after the window.",
-                "Cell 0%/udp was not sent whole: the sender met errors: send: operation not permitted (47 times).",
-                "Cell 1%@a is not captured whole: the capture lacks 3 of 9 packets: x.pcapng."
-            ]
-        );
-    }
-
-    #[test]
-    fn many_disturbed_cells_are_one_warning() {
-        let mut records = fixture::records();
-        for record in &mut records {
-            record.row.valid = false;
-            record.remarks = vec!["the machine stood still for 40 ms".into()];
-        }
-        assert_eq!(
-            warnings(&fixture::manifest(), &records),
-            ["42 cells are not valid: 0%/udp, 0%/tcp, 1%/udp and 39 more. 0%/udp: the machine stood still for 40 ms."]
-        );
-    }
-}
+#[path = "tests/summary.rs"]
+mod tests;

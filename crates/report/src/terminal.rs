@@ -1,21 +1,16 @@
-//! The table at the end of a run.
+//! What a run says at its end, in a terminal.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use weir_units::format::{self, printable};
 
-use crate::asserts::{self, Checked, State};
 use crate::cells::{self, Cell};
-use crate::claims::{self, NO_CELL, Verdict};
 use crate::columns;
 use crate::compare::{self, Comparison};
-use crate::critical;
 use crate::grid::{Grid, MATRIX};
-use crate::headline::Headline;
-use crate::monotony::Monotony;
-use crate::oracle;
+use crate::judge::{self, Judged, NO_CELL, Verdict};
 use crate::pivot::Pivot;
 use crate::record::{Manifest, Record};
-use crate::summary;
+use crate::{answer, summary};
 
 /// Widest line, in characters.
 const WIDTH: u16 = 100;
@@ -31,116 +26,57 @@ const SHOWN_OF_BULK: &[(&str, &str)] =
     &[("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
 
 /// The run as text of at most 100 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
-/// for a terminal: lines, colours and a small picture; else it is plain text.
+/// for a terminal: lines and colours; else it is plain text.
 pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
-    let cells = cells::group(records);
-    let mut text = answer(&Headline::new(manifest, records, &cells), styled);
-    text += &table(manifest, &cells, styled);
-    let judged = claims::judge(&manifest.claims, records);
-    if !judged.is_empty() {
-        text.push('\n');
+    let cells = cells::group(manifest.columns(), records);
+    let judged = judge::judge(manifest, records);
+    let mut text = String::new();
+    for answer in answer::answers(manifest, &cells, &judged) {
+        let indent = if answer.title.is_empty() { 0 } else { 2 };
+        if indent > 0 {
+            text += &format!("{}\n", coloured(&wrap(&printable(&answer.title), 0), "1", styled));
+        }
+        for line in answer.lines {
+            text += &format!("{:indent$}{}\n", "", wrap(&printable(&line), indent + 2));
+        }
     }
-    // Of another run than the published one there may be many.
-    let (elsewhere, judged): (Vec<_>, Vec<_>) = judged.into_iter().partition(|judgement| judgement.reason == NO_CELL);
-    let (one, many) = if elsewhere.len() > 1 { (Vec::new(), elsewhere.len()) } else { (elsewhere, 0) };
-    for judgement in judged.iter().chain(&one) {
-        let colour = match judgement.verdict {
+    text += &format!("{}{}", if text.is_empty() { "" } else { "\n" }, table(manifest, &cells, styled));
+    text += &verdicts(&judged, styled);
+    text.push('\n');
+    for sentence in summary::sentences(manifest, records) {
+        text += &format!("{}\n", wrap(&printable(&sentence), 0));
+    }
+    for warning in summary::warnings(manifest, records) {
+        text += &format!("{} {}\n", coloured("warning:", "33", styled), wrap(&printable(&warning), 9));
+    }
+    text
+}
+
+/// The claims and assertions, a paragraph each; those about cells that the run does not have are counted.
+fn verdicts(judged: &[Judged], styled: bool) -> String {
+    let mut text = if judged.is_empty() { String::new() } else { "\n".to_owned() };
+    let (elsewhere, here): (Vec<_>, Vec<_>) =
+        judged.iter().partition(|judged| !judged.claim.required && judged.reason == NO_CELL);
+    for judged in here {
+        let colour = match judged.verdict {
             Verdict::Reproduced => "32",
             Verdict::Refuted => "31",
-            Verdict::Undecided => "33",
+            _ if judged.fails() => "31",
+            Verdict::Undecided | Verdict::Skipped => "33",
         };
-        let word = format!("{:<11}", judgement.verdict.word());
-        let word = if styled { format!("\x1b[{colour}m{word}\x1b[0m") } else { word };
-        let statement = wrap(&printable(&judgement.claim.text), 12);
-        let measured = judgement.measured.map(|interval| format!("{}: ", interval.text(&judgement.claim)));
-        let reason = printable(&format!("{}{}", measured.unwrap_or_default(), judgement.reason));
-        text += &format!(
-            "{word} {statement}
-{:12}{}
-",
-            "",
-            wrap(&reason, 12)
-        );
+        let word = coloured(&format!("{:<11}", judged.word), colour, styled);
+        let statement = wrap(&printable(&judged.name), 12);
+        text += &format!("{word} {statement}\n{:12}{}\n", "", wrap(&printable(&judged.sentence()), 12));
     }
-    if many > 0 {
-        let word = format!("{:<11}", Verdict::Undecided.word());
-        let word = if styled { format!("\x1b[33m{word}\x1b[0m") } else { word };
-        text += &format!("{word} {many} further statements: {NO_CELL} what they are of\n");
-    }
-    text += &checked(&asserts::check(manifest, records), styled);
-    let notes = [
-        Monotony::check(&Grid::matrix(&cells)).map(|monotony| monotony.sentence()),
-        oracle::sentence(&oracle::expectations(&cells)),
-        manifest.own_cost.as_ref().map(summary::own_cost),
-        summary::machine(manifest),
-    ];
-    if notes.iter().any(Option::is_some) {
-        text.push('\n');
-    }
-    for note in notes.into_iter().flatten() {
-        text += &format!("{}\n", wrap(&printable(&note), 0));
-    }
-    text += &critical_rates(&cells, styled);
-    text += &format!("\n{}\n", wrap(&summary::carried(manifest, records), 0));
-    let warnings = summary::warnings(manifest, records);
-    if !warnings.is_empty() {
-        text.push('\n');
-    }
-    for warning in warnings {
-        text += &format!("warning: {}\n", wrap(&printable(&warning), 9));
+    if !elsewhere.is_empty() {
+        let word = coloured("undecided  ", "33", styled);
+        text += &format!("{word} {}: {NO_CELL}\n", format::counted(elsewhere.len(), "further statement"));
     }
     text
 }
 
-/// The answer, in a terminal with its picture, and what voids it.
-fn answer(headline: &Headline, styled: bool) -> String {
-    let mut text = format!("{}\n", wrap(&printable(&headline.answer), 0));
-    if let Some(caveat) = &headline.caveat {
-        let mark = if styled { "\x1b[33mwarning:\x1b[0m" } else { "warning:" };
-        text += &format!("{mark} {}\n", wrap(&printable(caveat), 9));
-    }
-    // With its indent it fits the narrowest usual terminal, of 80 columns.
-    let picture = if styled { headline.blocks(78) } else { Vec::new() };
-    if !picture.is_empty() {
-        text.push('\n');
-    }
-    for line in picture {
-        text += &format!("  {}\n", printable(&line).trim_end());
-    }
-    text.push('\n');
-    text
-}
-
-/// The critical rate of each series, where a rate was swept.
-fn critical_rates(cells: &[Cell<'_>], styled: bool) -> String {
-    let series = critical::series(cells);
-    if series.is_empty() {
-        return String::new();
-    }
-    let mut lines =
-        vec![["series", "most arrives", "of", "critical rate, messages a second"].map(str::to_owned).to_vec()];
-    for series in &series {
-        let number = |value: f64| format::count(value.round() as i64);
-        let (most, of) = (number(series.peak.received), number(series.peak.offered));
-        lines.push(vec![label(&series.name), most, of, series.critical()]);
-    }
-    format!("\nBeyond the critical rate fewer arrive:\n{}", aligned(&lines, if styled { "─" } else { "-" }))
-}
-
-/// The assertions, a paragraph each.
-fn checked(checked: &[Checked], styled: bool) -> String {
-    let mut text = if checked.is_empty() { String::new() } else { "\n".to_owned() };
-    for checked in checked {
-        let colour = match checked.state {
-            State::Pass => "32",
-            State::Fail => "31",
-            State::Skipped => "33",
-        };
-        let word = format!("{:<7}", checked.state.word());
-        let word = if styled { format!("\x1b[{colour}m{word}\x1b[0m") } else { word };
-        text += &format!("{word} {}\n", wrap(&printable(&format!("{}: {}", checked.name, checked.sentence())), 8));
-    }
-    text
+fn coloured(text: &str, colour: &str, styled: bool) -> String {
+    if styled { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
 }
 
 /// Two runs side by side as text: a line a cell and column, what the verdicts rest on, the warnings.
@@ -164,7 +100,7 @@ pub fn comparison(compared: &Comparison) -> String {
     let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
     let mut lines = vec![headings.map(str::to_owned).to_vec()];
     for row in &compared.rows {
-        let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::words(&row.column, value));
+        let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::in_unit(&row.unit, value));
         let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
         let [ratio, low, high] = ratio.map(format::short);
         let verdict = match &row.reason {
@@ -303,13 +239,13 @@ fn value(cell: Option<&Cell<'_>>, column: &str) -> String {
         return "–".into();
     };
     let mark = if cell.is_some_and(|cell| cell.believes(column)) { "" } else { "*" };
-    let value = measured.value();
+    let (value, known) = (measured.value(), cell.map(|cell| cell.columns).unwrap_or_default());
     // Rates line up by their decimal.
     let shown = match column {
         "msgs_per_s" if value < 1e4 => format!("{value:.1}"),
         "mbit_per_s" => format::rate(value),
         LOST => format!("{:.1} %", value * 100.0),
-        _ => columns::words(column, value),
+        _ => known.words(column, value),
     };
     format!("{shown}{mark}")
 }
@@ -341,116 +277,5 @@ fn label(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fixture;
-    use crate::record::{Assert, IntervalUse, Value};
-
-    #[test]
-    fn summary_of_a_run() {
-        insta::assert_snapshot!(render(&fixture::manifest(), &fixture::records(), true));
-    }
-
-    #[test]
-    fn statements_about_other_cells_are_one_line() {
-        let mut manifest = fixture::manifest();
-        let claim = manifest.claims[0].clone();
-        let elsewhere = || {
-            let selection = [("loss_pct".to_owned(), Value::Number(77.0))].into();
-            crate::record::Claim { selection, text: "Elsewhere.".into(), ..claim.clone() }
-        };
-        manifest.claims.push(elsewhere());
-        assert_eq!(render(&manifest, &fixture::records(), false).matches("Elsewhere.").count(), 1);
-        manifest.claims.push(elsewhere());
-        let text = render(&manifest, &fixture::records(), false);
-        assert!(!text.contains("Elsewhere."), "{text}");
-        assert_eq!(
-            text.matches("undecided   2 further statements: no cell of this run matches what they are of").count(),
-            1
-        );
-    }
-
-    #[test]
-    fn a_matrix_is_one_table() {
-        insta::assert_snapshot!(render(&fixture::matrix_manifest(), &fixture::matrix_records(), false));
-    }
-
-    #[test]
-    fn a_matrix_that_is_too_wide_becomes_lines() {
-        let mut records = fixture::matrix_records();
-        for record in &mut records {
-            record.row.mbit_per_s += 1e6;
-            record.estimates.clear();
-        }
-        let text = render(&fixture::matrix_manifest(), &records, false);
-        assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
-        assert_eq!(text.matches("baseline").count(), 1);
-        assert!(text.lines().all(|line| line.chars().count() <= 100));
-    }
-
-    #[test]
-    fn two_runs_side_by_side() {
-        let (manifest, records) = (fixture::manifest(), fixture::records());
-        let mut other = records[..8].to_vec();
-        for record in other.iter_mut().filter(|record| record.row.cell == "1%/tcp") {
-            let halved = record.estimates["msgs_per_s"].times(0.5);
-            record.row.msgs_per_s = halved.value;
-            record.estimates.insert("msgs_per_s".into(), halved);
-        }
-        let settings = compare::CompareSettings { columns: vec!["msgs_per_s".into()], false_alarms: 0.05, least: 0.02 };
-        let compared = compare::compare((&manifest, &records[..10]), (&manifest, &other), &settings);
-        insta::assert_snapshot!(comparison(&compared));
-    }
-
-    #[test]
-    fn assertions_are_a_line_each() {
-        let assert = |name: &str, at_least, min_duration_s| Assert {
-            name: Some(name.into()),
-            selection: [("loss_pct".into(), Value::Number(20.0))].into(),
-            relative_to: None,
-            column: "msgs_per_s".into(),
-            at_least: Some(at_least),
-            at_most: None,
-            confidence: 0.95,
-            interval: IntervalUse::Inside,
-            min_duration_s,
-        };
-        let asserts = vec![assert("slow", 1.0, None), assert("fast", 70.0, None), assert("long", 1.0, Some(3600.0))];
-        let manifest = Manifest { asserts, ..fixture::manifest() };
-        insta::assert_snapshot!(checked(&asserts::check(&manifest, &fixture::records()), false));
-    }
-
-    #[test]
-    fn many_columns_become_lines() {
-        let mut records = fixture::records();
-        records.truncate(4);
-        for (record, name) in records.iter_mut().zip(["udp", "tcp", "quic", "a very long name of a transport"]) {
-            record.row.cell = format!("0%/{name}");
-            record.axes[0].1 = "0%".into();
-            record.axes[1].1 = name.into();
-        }
-        let mut manifest = fixture::manifest();
-        manifest.axes[1].1 = records.iter().map(|r| r.axes[1].1.clone()).collect();
-        manifest.claims.clear();
-        let text = render(&manifest, &records, false);
-        assert!(text.lines().any(|line| line.split_whitespace().next() == Some("cell")), "{text}");
-        assert!(text.lines().any(|line| line.trim_start().starts_with("0%/quic ")), "{text}");
-    }
-
-    #[test]
-    fn fits_the_terminal_and_is_plain_elsewhere() {
-        let mut manifest = fixture::manifest();
-        manifest.claims[0].text = "A long statement with \x1b[31mcolours. ".repeat(20);
-        for styled in [true, false] {
-            let text = render(&manifest, &fixture::records(), styled);
-            for line in text.lines() {
-                let shown =
-                    line.replace("\x1b[32m", "").replace("\x1b[31m", "").replace("\x1b[33m", "").replace("\x1b[0m", "");
-                assert!(shown.chars().count() <= 100, "{line}");
-            }
-            assert_eq!(text.contains('\x1b'), styled);
-        }
-        assert!(!render(&manifest, &fixture::records(), true).contains("with \x1b"));
-        assert!(render(&manifest, &[], false).contains("warning: 42 of 42 cells are missing."));
-    }
-}
+#[path = "tests/terminal.rs"]
+mod tests;

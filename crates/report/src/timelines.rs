@@ -1,6 +1,6 @@
 //! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
 
-use crate::columns::{self, QUANTITIES};
+use crate::columns::{Columns, QUANTITIES};
 use crate::record::{Record, Standstill, Timeline};
 
 /// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.
@@ -27,7 +27,7 @@ pub fn heading(quantity: &str) -> String {
     let words = known.map_or_else(|| quantity.replace('_', " "), |known| known.about.to_owned());
     let mut letters = words.chars();
     let capital = letters.next().map(|first| first.to_uppercase().collect::<String>()).unwrap_or_default();
-    let unit = columns::unit(quantity);
+    let unit = Columns::default().unit(quantity);
     let unit = if ["", "us", "ms", "bytes", "segments"].contains(&unit) { String::new() } else { format!(", {unit}") };
     format!("{capital}{}{unit}", letters.as_str())
 }

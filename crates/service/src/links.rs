@@ -1,45 +1,6 @@
-//! Interfaces that go away and come back under their names: a thread that sees to it that sockets get again what they had by them
-//! ([`weir_dgram::interfaces`]), and a line for each change.
+//! What becomes of interfaces that go away and come back ([`weir_program::links`]), in the log of a service.
 
-use std::os::fd::AsFd;
-use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
-
-use anyhow::{Context, Result};
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::interfaces::{Change, restore};
-use weir_kernel::links::Events;
-use weir_program::stop::Stop;
-
-/// Follows the interfaces of the network namespace until it is dropped.
-#[derive(Debug)]
-pub struct Links {
-    stop: Stop,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Links {
-    /// Starts the thread, named `links`, in the calling thread's network namespace. `tell` gets what changes.
-    ///
-    /// # Errors
-    /// One line: the kernel does not tell, or a thread cannot be started.
-    pub fn follow(tell: fn(&Change)) -> Result<Self> {
-        let events =
-            Events::of_network().context("interfaces that are made anew are not noticed (allow AF_NETLINK)")?;
-        let stop = Stop::new()?;
-        let stopped = stop.clone();
-        let thread = thread::Builder::new().name("links".into()).spawn(move || follow(&events, &stopped, tell))?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-}
-
-impl Drop for Links {
-    fn drop(&mut self) {
-        self.stop.set();
-        // A panic on that thread has been told on stderr already.
-        self.thread.take().map(JoinHandle::join);
-    }
-}
 
 /// Looks at once, and logs what has changed; see [`restore`].
 pub fn look(reroute: bool) {
@@ -53,19 +14,3 @@ pub(crate) fn log(change: &Change) {
         Change::Back(_) => tracing::info!("{change}"),
     }
 }
-
-fn follow(events: &Events, stop: &Stop, tell: fn(&Change)) {
-    loop {
-        events.take();
-        restore(false).iter().for_each(tell);
-        // Where routes change all the time, what they change is looked at every now and then.
-        if stop.wait(Instant::now() + LOOKS_APART) {
-            return;
-        }
-        let mut fds = [stop.as_fd(), events.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        let _ = poll(&mut fds, PollTimeout::NONE);
-    }
-}
-
-/// Least time between two looks.
-const LOOKS_APART: Duration = Duration::from_millis(100);

@@ -13,7 +13,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::admin::{Admin, Probes};
 use crate::events::{End, Event, EventSender, hear_signals};
-use crate::links::{self, Links};
+use crate::links;
 use crate::log::{self, Log};
 use crate::notify::{self, Watchdog};
 use crate::pulse::{Pulse, Pulses};
@@ -21,6 +21,7 @@ use crate::reloads::Reloads;
 use crate::room::{Observable, Room};
 use crate::screen::Ended;
 use crate::setup::{Fixed, Launch};
+use weir_program::links::Links;
 use weir_program::output;
 use weir_program::stop::Stop;
 

@@ -27,7 +27,7 @@ pub enum Method {
     BatchMeans,
     /// Student's t over repeats of the cell.
     Repeats,
-    /// Clopper-Pearson: exact for independent successes.
+    /// Wilson's score interval of independent successes.
     Binomial,
     /// Order statistics of the sample.
     OrderStatistics,
@@ -60,7 +60,7 @@ impl Quantiles {
 impl Estimate {
     /// The interval at another level of confidence (0.99 for 99 %).
     ///
-    /// Exact for Student's t and for Clopper-Pearson shares (of 1); the same at every level for stalls. The other methods keep no more than their 95 % ends:
+    /// As computed for Student's t and for shares (of 1); the same at every level for stalls. The other methods keep no more than their 95 % ends:
     /// those are moved in the proportion of the normal distribution, an approximation. A lower end that was cut off
     /// at 0 stays there.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
@@ -81,7 +81,7 @@ impl Estimate {
                     && binomial::share(successes as u64, self.n)
                         .is_some_and(|e| (e.low - self.low).abs() < 1e-6 && (e.high - self.high).abs() < 1e-6);
                 if exact {
-                    binomial::clopper_pearson(successes as u64, self.n, confidence)
+                    binomial::wilson(successes as u64, self.n, confidence)
                 } else {
                     self.scaled_normally(confidence)
                 }

@@ -207,7 +207,7 @@ mod tests {
         let half = (e.high - e.value) * student(0.99, 3.0) / student(0.95, 3.0);
         assert!((low - (e.value - half)).abs() < 1e-9 && (high - (e.value + half)).abs() < 1e-9);
         let share = super::super::binomial::share(3, 50).unwrap();
-        assert_eq!(share.interval(0.99), super::super::binomial::clopper_pearson(3, 50, 0.99));
+        assert_eq!(share.interval(0.99), super::super::binomial::wilson(3, 50, 0.99));
         let same = share.interval(0.95);
         assert!((same.0 - share.low).abs() < 1e-9 && (same.1 - share.high).abs() < 1e-9);
     }

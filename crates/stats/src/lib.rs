@@ -4,7 +4,6 @@
 //! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
 //! [`paired`] the comparison of two runs, [`tcp_models`] what theory expects of a bulk transfer.
 
-mod beta;
 pub mod binomial;
 mod delays;
 mod estimate;

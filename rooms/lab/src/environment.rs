@@ -2,7 +2,7 @@
 
 use weir_kernel::host;
 use weir_kernel::namespaces::user::Privilege;
-use weir_report::record::{PROCESSORS, STANDSTILLS};
+use weir_report::record::STANDSTILLS;
 
 use crate::cell::Testbed;
 use crate::machine::Machine;
@@ -23,23 +23,16 @@ pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privile
         ("weir", env!("CARGO_PKG_VERSION").to_owned()),
         ("privilege", privilege.to_owned()),
         ("scheduling", scheduling.to_owned()),
-        (PROCESSORS, machine.choice().words()),
-        ("data path", format!("{:?}, spin {}", run.datapath, run.spin).to_lowercase()),
     ];
     let how = how.map(|(name, value)| (name.to_owned(), value));
-    how.into_iter().chain(machine.facts().iter().cloned()).chain(host::facts()).collect()
+    how.into_iter().chain(machine.facts()).chain(host::facts()).collect()
 }
 
-/// Adds what is only known at the end: whether processors stayed awake, and when they stood still. Of a run that was
-/// `resumed` what is there already tells of its first part, and stays.
+/// Adds when processors stood still. Of a run that is `resumed` what is there already is about its first part, and stays.
 pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: bool) {
-    let known = [(PROCESSORS, machine.choice().words()), (STANDSTILLS, machine.since_start().words())];
-    for (name, value) in known {
-        match facts.iter_mut().find(|(known, _)| known == name) {
-            Some((_, before)) if resumed => *before = format!("{before}; resumed: {value}"),
-            Some((_, before)) => *before = value,
-            None if resumed => facts.push((name.to_owned(), format!("not known of the first part; resumed: {value}"))),
-            None => facts.push((name.to_owned(), value)),
-        }
+    let words = machine.words();
+    match facts.iter_mut().find(|(name, _)| name == STANDSTILLS) {
+        Some((_, before)) if resumed => *before = format!("{before}; resumed: {words}"),
+        _ => facts.push((STANDSTILLS.to_owned(), words)),
     }
 }

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};
-use toml::{Table, Value};
 use weir_emulator::model::Trace;
 
 use crate::arrivals::{self, Due};
@@ -17,46 +16,48 @@ pub type Traces = BTreeMap<PathBuf, Arc<Trace>>;
 /// The datagrams of a capture; none: there is no capture.
 pub type Replayed = Arc<[Due]>;
 
-/// Reads the traces of a sweep's scenarios, each once; `place` says where the file names one, given the index of the scenario
-/// and the key. Relative paths start at the scenario's `directory`, or else at
-/// that of `origin`, the file that the document comes from; the document is told, so that it means the same elsewhere.
-///
-/// # Errors
-/// A file that cannot be read or is no trace: one line with key, file and line.
-pub fn read<'a>(
-    origin: &str,
-    place: &dyn Fn(usize, &str) -> String,
-    document: &mut Table,
-    scenarios: impl IntoIterator<Item = &'a mut Scenario>,
-) -> Result<()> {
-    let mut known = Traces::new();
-    let mut captures: BTreeMap<PathBuf, Replayed> = BTreeMap::new();
-    for (index, scenario) in scenarios.into_iter().enumerate() {
-        for (key, path) in paths(scenario) {
-            let context = || format!("{}: {key}", place(index, &key));
-            let directory = directory(origin, scenario).with_context(context)?;
-            let file = directory.join(&path);
-            let trace = match known.get(&file) {
-                Some(trace) => Arc::clone(trace),
-                None => Arc::new(read_file(&file).with_context(context)?),
-            };
-            known.insert(file, Arc::clone(&trace));
+/// Reads what scenarios of a sweep name, each file once. Relative paths start at the scenario's `directory`, or else at that of
+/// `origin`, the file that it comes from.
+#[derive(Default)]
+pub struct Reader {
+    traces: BTreeMap<PathBuf, Arc<Trace>>,
+    captures: BTreeMap<PathBuf, Replayed>,
+}
+
+impl Reader {
+    /// Gives a scenario its traces and its capture, and says in it where they start, so that it means the same elsewhere.
+    ///
+    /// # Errors
+    /// A file that cannot be read or is no trace: one line with key and file.
+    pub fn read(&mut self, origin: &str, scenario: &mut Scenario) -> Result<()> {
+        let replay = scenario.traffic.replay.clone();
+        let paths = paths(scenario);
+        if paths.is_empty() && replay.is_none() {
+            return Ok(());
+        }
+        let beside = Path::new(origin).parent().unwrap_or(Path::new(""));
+        let directory = scenario.directory.as_ref().map_or(beside.to_owned(), |directory| beside.join(directory));
+        let directory = std::path::absolute(Path::new(".").join(directory)).context("find the current directory")?;
+        for (key, path) in paths {
+            let trace = known(&mut self.traces, directory.join(&path), read_file).context(key)?;
             scenario.traces.insert(path, trace);
-            document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
         }
-        if let Some(path) = scenario.traffic.replay.clone() {
-            let context = || format!("{}: traffic.replay", place(index, "traffic.replay"));
-            let directory = directory(origin, scenario).with_context(context)?;
-            let file = directory.join(path);
-            scenario.replayed = match captures.get(&file) {
-                Some(capture) => Arc::clone(capture),
-                None => arrivals::read_capture(&file).with_context(context)?,
-            };
-            captures.insert(file, Arc::clone(&scenario.replayed));
-            document.insert("directory".into(), Value::String(directory.to_string_lossy().into_owned()));
+        if let Some(path) = replay {
+            scenario.replayed =
+                known(&mut self.captures, directory.join(path), arrivals::read_capture).context("traffic.replay")?;
         }
+        scenario.directory = Some(directory);
+        Ok(())
     }
-    Ok(())
+}
+
+fn known<T: Clone>(all: &mut BTreeMap<PathBuf, T>, file: PathBuf, read: fn(&Path) -> Result<T>) -> Result<T> {
+    if let Some(known) = all.get(&file) {
+        return Ok(known.clone());
+    }
+    let new = read(&file)?;
+    all.insert(file, new.clone());
+    Ok(new)
 }
 
 /// Refuses what may never end, a device or a pipe, and what is longer than this.
@@ -67,24 +68,14 @@ pub(crate) fn check_bounded(file: &Path, most_mib: u64) -> Result<()> {
     Ok(())
 }
 
-fn read_file(file: &Path) -> Result<Trace> {
+fn read_file(file: &Path) -> Result<Arc<Trace>> {
     let read = check_bounded(file, LONGEST_TRACE).and_then(|()| Ok(std::fs::read_to_string(file)?));
     let text = read.with_context(|| format!("read trace {}", file.display()))?;
-    Trace::parse(&text).with_context(|| format!("trace {}", file.display()))
+    Ok(Arc::new(Trace::parse(&text).with_context(|| format!("trace {}", file.display()))?))
 }
 
 /// Of a trace, MiB: an hour at 100 Mbit/s, 30 million lines, fits.
 const LONGEST_TRACE: u64 = 256;
-
-/// Where relative paths start.
-fn directory(origin: &str, scenario: &Scenario) -> Result<PathBuf> {
-    let beside = Path::new(origin).parent().unwrap_or(Path::new(""));
-    let directory = match &scenario.directory {
-        Some(directory) => beside.join(directory),
-        None => beside.to_owned(),
-    };
-    std::path::absolute(Path::new(".").join(directory)).context("find the current directory")
-}
 
 /// Every trace that the scenario names: its key and its path.
 fn paths(scenario: &Scenario) -> Vec<(String, PathBuf)> {
@@ -151,14 +142,14 @@ payload = "100B"
         // One 1500-byte packet a millisecond is 12 Mbit/s.
         let expected = [12.0, 12.0, 0.024, 3.0, 3.0, 0.024];
         assert_eq!(mbit(&sweep), expected);
-        let again = Sweep::new("elsewhere/manifest.json", &sweep.document.to_string(), &[]).unwrap();
+        let again = Sweep::new("elsewhere/manifest.json", &sweep.to_toml().unwrap(), &[]).unwrap();
         assert_eq!(mbit(&again), expected, "the document knows where it was");
     }
 
     #[test]
     fn documents_without_traces_stay_as_they_are() {
         let text = DOCUMENT.replace("trace = \"lte.trace\"\nqueue = 100", "").replace("trace = \"outage.trace\"", "");
-        assert!(!Sweep::new("cellular.toml", &text, &[]).unwrap().document.contains_key("directory"));
+        assert!(!Sweep::new("cellular.toml", &text, &[]).unwrap().to_toml().unwrap().contains("directory"));
     }
 
     #[test]

@@ -8,12 +8,7 @@ use std::net::IpAddr;
 
 use anyhow::Result;
 use clap::{Args, Subcommand, ValueEnum};
-use serde::Serialize;
 use weir_kernel::trace::Detail;
-use weir_loss::account::book::Account;
-use weir_loss::account::with_account;
-use weir_loss::statement;
-use weir_program::output::say;
 
 use crate::Outcome;
 
@@ -67,25 +62,6 @@ impl Tracing {
             Tracing::Off => None,
         }
     }
-}
-
-/// Prints a report of what a program sent or received with its account: as one JSON object, or as `print` does and the
-/// account behind it.
-pub(super) fn print_with_account(
-    json: bool,
-    report: &impl Serialize,
-    account: Option<&Account>,
-    print: impl FnOnce(),
-) -> Result<()> {
-    if json {
-        say!("{}", with_account(report, account)?);
-        return Ok(());
-    }
-    print();
-    if let Some(account) = account {
-        say!("\n{}", statement::of(account).trim_end());
-    }
-    Ok(())
 }
 
 /// A multicast group.

@@ -15,11 +15,10 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use ipnet::IpNet;
 use weir_dgram::Membership;
-use weir_loss::account::{OwnTraffic, ReceivedSession, Sessions};
+use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
 use weir_report::messages::Message;
-use weir_service::links::Links;
 use weir_traffic::{
     Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
     in_words,
@@ -28,8 +27,8 @@ use weir_units::{BitRate, Size, Span};
 
 use self::summary::{Summary, Told, what_did_not_part};
 
+use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
 use crate::{Outcome, usage};
@@ -133,14 +132,8 @@ impl Recv {
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
         let summary = Summary::new(&settings, &report, told, unwritten.messages);
-        let account = following
-            .map(|following| -> Result<_> {
-                let told = ReceivedSession::from_json(serde_json::to_value(&summary)?)?;
-                // Port 0 was chosen by the kernel.
-                following.end(&Sessions { sent: None, received: Some(ReceivedSession { port, ..told }) })
-            })
-            .transpose()?;
-        print_with_account(self.json, &summary, account.as_ref(), || summary.print())?;
+        // Port 0 was chosen by the kernel.
+        print_with_account(self.json, &summary, (following, End::Received(port)), || summary.print())?;
         unwritten.judge(judge(&settings, &report, &summary))
     }
 

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use weir_loss::account::{OwnTraffic, SentSession, Sessions};
 use weir_program::clock;
 use weir_program::stop::Stop;
 use weir_report::messages::Message;
@@ -26,8 +25,8 @@ use weir_units::{BitRate, Frequency, Size, Span};
 
 use self::summary::Summary;
 
+use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::{Outcome, usage};
 
@@ -151,12 +150,7 @@ impl Send {
         });
         let unwritten = table.map(|table| write_down(table, &all, &reports)).unwrap_or_default();
         let summary = Summary::new(&all, &reports, told, unwritten.messages)?;
-        let sessions = || -> Result<Sessions> {
-            let told = serde_json::to_value(&summary)?;
-            Ok(Sessions { sent: Some(SentSession::from_json(told)?), received: None })
-        };
-        let account = following.map(|following| following.end(&sessions()?)).transpose()?;
-        print_with_account(self.json, &summary, account.as_ref(), || summary.print())?;
+        print_with_account(self.json, &summary, (following, End::Sent), || summary.print())?;
         unwritten.judge(judge(&all, &reports))
     }
 

@@ -14,8 +14,8 @@ use weir_traffic::{
 
 use super::{Send, joined, rows_of};
 use crate::Outcome;
+use crate::account::{End, print_with_account};
 use crate::lines;
-use crate::loss::print_with_account;
 use crate::messages::{Rows, Unwritten};
 use crate::recv::summary::Told;
 use crate::recv::{WAITING, account, print_intervals, write_down};
@@ -62,7 +62,7 @@ impl Send {
         // One that was never granted has nothing to report but why.
         let began = reports.iter().any(|report| !report.received.sessions.is_empty() || report.sent.is_some());
         if self.json || began {
-            print_with_account(self.json, &summary, None, || summary.print())?;
+            print_with_account(self.json, &summary, (None, End::Sent), || summary.print())?;
         }
         unwritten.judge(self.judge(&reports))
     }

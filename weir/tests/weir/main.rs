@@ -7,6 +7,7 @@ mod configurations;
 mod deploy;
 mod docs;
 mod endings;
+mod features;
 mod fuzz;
 mod lab;
 mod links;

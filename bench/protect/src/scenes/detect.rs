@@ -12,6 +12,7 @@ use serde_json::json;
 use weir_protect::detect::sequential::{Bar, Confidence, Most, Test};
 use weir_protect::detect::{Detector, Group, Settings, Threshold};
 use weir_protect::model::{Class, Packet, Point, Sighting, Stream, Transport};
+use weir_report::columns::Columns;
 use weir_report::record::{Chart, Record, Row, Scale as Axis};
 use weir_report::{cells, charts};
 use weir_testbed::random::Source;
@@ -102,7 +103,7 @@ fn power(scale: Scale, report: &mut Report) -> Result<()> {
         ),
         ..Chart::default()
     };
-    let picture = charts::render(&chart, &cells::group(&records), None);
+    let picture = charts::render(&chart, &cells::group(Columns::default(), &records), None);
     std::fs::write(Path::new(OUT).join("detect.svg"), picture)?;
     println!("    {OUT}/detect.csv, {OUT}/detect.svg");
     Ok(())

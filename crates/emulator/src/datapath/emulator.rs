@@ -19,7 +19,6 @@ pub struct Emulator {
     commands: mpsc::Sender<Command>,
     wake: Arc<EventFd>,
     thread: Option<JoinHandle<()>>,
-    settings: EmulatorSettings,
 }
 
 /// A link of an emulator. Never reused within one emulator.
@@ -56,25 +55,18 @@ impl Emulator {
         // Better refused here than by the thread, later.
         wait::wait(epoll.0.as_fd(), &mut [Event::NONE], Some(0)).map_err(spawn("epoll_pwait2 (Linux 5.11)"))?;
         let inputs = Inputs::new(epoll, Arc::clone(&wake), receiver).map_err(spawn("epoll_ctl"))?;
-        let theirs = settings.clone();
         let thread = std::thread::Builder::new()
             .name("emulator".into())
-            .spawn(move || Worker::new(&theirs, inputs).run())
+            .spawn(move || Worker::new(&settings, inputs).run())
             .map_err(spawn("thread"))?;
-        Ok(Self { commands, wake, thread: Some(thread), settings })
+        Ok(Self { commands, wake, thread: Some(thread) })
     }
 
     /// Starts to carry frames between the link's ports. What arrived since they were opened is carried, too.
     ///
     /// # Errors
-    /// The ports cannot be watched, or were opened for another path.
+    /// The ports cannot be watched.
     pub fn attach(&self, link: LinkPorts) -> Result<LinkId, Error> {
-        for port in [&link.a, &link.b] {
-            if port.path() != self.settings.path {
-                let (port, emulator) = (port.path(), self.settings.path);
-                return Err(Error::PathMismatch { link: link.name, port, emulator });
-            }
-        }
         self.ask(|reply| Command::Attach(Box::new(link), reply))?
     }
 

@@ -12,7 +12,7 @@
 //! Time is logical: a packet's release is the kernel's arrival stamp plus what the model says. How late the thread runs
 //! delays single packets but never adds up along a path, and is recorded as lateness.
 //!
-//! With [`Path::Segments`] the hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
+//! Hosts keep their segmentation offloads: a super-packet crosses the emulator as one frame,
 //! yet every decision is made for each of its segments. What survives leaves in runs of adjacent segments, each a
 //! super-packet of its own whose headers are fixed up (see `cut`). A run leaves when its last segment is released: no
 //! segment is ever early, and none is held back for its companions by more than [`EmulatorSettings::run_span`]. Lateness counts
@@ -39,26 +39,9 @@ use std::time::Duration;
 pub use emulator::{Emulator, LinkId, LinkPorts};
 pub use port::Port;
 
-/// How frames cross the emulator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Path {
-    /// Super-packets cross whole where the model lets them (`PACKET_VNET_HDR`); hosts keep their offloads. Fast.
-    #[default]
-    Segments,
-    /// One packet a frame. The host ends must have TSO, GSO, UDP segmentation and transmit checksumming switched off:
-    /// what they would leave to hardware, this path cannot see.
-    Packets,
-}
-
 /// How ports are opened and how an emulator thread runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EmulatorSettings {
-    /// How frames cross the emulator.
-    pub path: Path,
-    /// Busy-wait for the last [`EmulatorSettings::spin_span`] before a release: exact to microseconds, for up to a core.
-    pub spin: bool,
-    /// How long before a release busy-waiting starts.
-    pub spin_span: Duration,
     /// Frames in one system call, 1 to 64.
     pub batch: usize,
     /// Wanted size of each port's socket buffer, bytes. Without CAP_NET_ADMIN in the initial user namespace the kernel
@@ -72,15 +55,7 @@ pub struct EmulatorSettings {
 
 impl Default for EmulatorSettings {
     fn default() -> Self {
-        Self {
-            path: Path::Segments,
-            spin: false,
-            spin_span: Duration::from_micros(60),
-            batch: 64,
-            receive_buffer: 64 << 20,
-            pool_bytes: 1 << 30,
-            run_span: Duration::from_micros(200),
-        }
+        Self { batch: 64, receive_buffer: 64 << 20, pool_bytes: 1 << 30, run_span: Duration::from_micros(200) }
     }
 }
 
@@ -123,16 +98,6 @@ pub enum Error {
         link: String,
         /// What the kernel said.
         source: io::Error,
-    },
-    /// The port was opened for another path than the emulator's.
-    #[error("attach link {link}: its ports were opened for the path {port:?}, the emulator runs {emulator:?}")]
-    PathMismatch {
-        /// The link's name.
-        link: String,
-        /// The ports' path.
-        port: Path,
-        /// The emulator's path.
-        emulator: Path,
     },
     /// No such link is attached.
     #[error("link {0:?} is not attached to this emulator")]

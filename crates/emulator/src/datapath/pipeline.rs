@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use super::clock::Clock;
 use super::cut::{self, Run};
-use super::frame::{self, Content, Layout, MAX_HEADERS, VNET};
+use super::frame::{self, Content, Layout, MAX_HEADERS};
 use super::lateness::Lateness;
 use super::pool::{Pool, Slot};
 use super::port::Came;
@@ -44,8 +44,6 @@ pub(super) struct Scratch {
     pub(super) batch: usize,
     /// How far the releases within a run may be apart.
     pub(super) run_span: Nanos,
-    /// Whether ports carry virtio headers.
-    pub(super) vnet: bool,
 }
 
 impl Pipeline {
@@ -92,7 +90,7 @@ impl Pipeline {
     /// Decides about the frame at `index` of the inbox.
     pub(super) fn accept(&mut self, index: usize, arrival: Nanos, scratch: &mut Scratch) {
         let message = scratch.inbox.message(index);
-        let length = message.length + if scratch.vnet { 0 } else { VNET };
+        let length = message.length;
         let buffer = &scratch.inbox.slot(index)[..length];
         let frame = match frame::parse(buffer) {
             Ok(frame) if !message.truncated => frame,
@@ -285,18 +283,14 @@ impl Pipeline {
     /// Offers the outbox to the kernel; returns how many frames it took.
     fn offer(&self, port: BorrowedFd<'_>, scratch: &mut Scratch) -> io::Result<usize> {
         let mut frames = [[IoSlice::new(&[]); 2]; MAX_BATCH];
-        let skipped = if scratch.vnet { 0 } else { VNET };
         let mut count = 0;
         for ((entry, headers), frame) in self.outbox.iter().zip(scratch.headers.iter_mut()).zip(&mut frames) {
             let buffer = &entry.slot[..entry.length as usize];
             *frame = match &entry.run {
-                None => [IoSlice::new(&buffer[skipped..]), IoSlice::new(&[])],
+                None => [IoSlice::new(buffer), IoSlice::new(&[])],
                 Some((layout, run)) => {
                     let length = cut::headers(buffer, layout, *run, headers);
-                    [
-                        IoSlice::new(&headers[skipped..length]),
-                        IoSlice::new(&buffer[layout.payload_of(run.first, run.count)]),
-                    ]
+                    [IoSlice::new(&headers[..length]), IoSlice::new(&buffer[layout.payload_of(run.first, run.count)])]
                 }
             };
             count += 1;

@@ -4,14 +4,13 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::sys::socket;
-use super::{EmulatorSettings, Error, Path};
+use super::{EmulatorSettings, Error};
 
 /// A packet socket on one interface. It sees what arrives there, and what is sent through it leaves there.
 #[derive(Debug)]
 pub struct Port {
     socket: OwnedFd,
     receive_buffer: usize,
-    path: Path,
     came: Came,
 }
 
@@ -46,24 +45,17 @@ impl Port {
         let fd = socket.as_fd();
         socket::set_packet_option(fd, libc::PACKET_IGNORE_OUTGOING, 1).map_err(option("PACKET_IGNORE_OUTGOING"))?;
         socket::set_packet_option(fd, libc::PACKET_QDISC_BYPASS, 1).map_err(option("PACKET_QDISC_BYPASS"))?;
-        if settings.path == Path::Segments {
-            socket::set_packet_option(fd, libc::PACKET_VNET_HDR, 1).map_err(option("PACKET_VNET_HDR"))?;
-        }
+        socket::set_packet_option(fd, libc::PACKET_VNET_HDR, 1).map_err(option("PACKET_VNET_HDR"))?;
         socket::stamp_arrivals(fd).map_err(option("SO_TIMESTAMPNS"))?;
         let receive_buffer = socket::grow_buffers(fd, settings.receive_buffer).map_err(option("SO_RCVBUF"))?;
         // Frames come from here on.
         socket::bind(fd, ifindex).map_err(open)?;
-        Ok(Self { socket, receive_buffer, path: settings.path, came: Came::default() })
+        Ok(Self { socket, receive_buffer, came: Came::default() })
     }
 
     /// Size of the socket's receive buffer as granted, bytes of kernel memory (a full-sized frame takes about 2 KiB).
     pub fn receive_buffer(&self) -> usize {
         self.receive_buffer
-    }
-
-    /// How frames cross this port.
-    pub fn path(&self) -> Path {
-        self.path
     }
 
     /// What came so far (packet(7), PACKET_STATISTICS: reading resets the kernel's counters, so they are summed up here).

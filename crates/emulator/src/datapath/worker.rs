@@ -15,13 +15,13 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags};
 use nix::sys::eventfd::EventFd;
 
 use super::clock::{self, Clock};
-use super::frame::{MAX_HEADERS, VNET};
+use super::frame::MAX_HEADERS;
 use super::links::{Link, Links, Timers};
 use super::pipeline::Scratch;
 use super::pool::{LARGE, Pool, Slot};
 use super::sys::batch::{MAX_BATCH, ReceiveBatch};
 use super::sys::wait::{self, Event};
-use super::{EmulatorSettings, Error, LinkId, LinkPorts, Path};
+use super::{EmulatorSettings, Error, LinkId, LinkPorts};
 use crate::ledger::LinkReport;
 use crate::model::{Nanos, Plan, Way};
 
@@ -66,7 +66,6 @@ const WAKE: u64 = u64::MAX;
 pub(super) struct Worker {
     inputs: Inputs,
     clock: Clock,
-    spin_span: Nanos,
     scratch: Scratch,
     links: Links,
     /// Directions whose port may have frames.
@@ -82,20 +81,16 @@ impl Worker {
     pub(super) fn new(settings: &EmulatorSettings, inputs: Inputs) -> Self {
         let batch = settings.batch.clamp(1, MAX_BATCH);
         let slots: Vec<Slot> = (0..batch).map(|_| std::iter::repeat_n(0, LARGE).collect()).collect();
-        let vnet = settings.path == Path::Segments;
         let scratch = Scratch {
             pool: Pool::new(settings.pool_bytes),
-            inbox: ReceiveBatch::new(slots, if vnet { 0 } else { VNET }),
+            inbox: ReceiveBatch::new(slots),
             headers: Box::new([[0; MAX_HEADERS]; MAX_BATCH]),
             batch,
             run_span: settings.run_span.as_nanos() as Nanos,
-            vnet,
         };
-        let spin_span = if settings.spin { settings.spin_span.as_nanos() as Nanos } else { 0 };
         Self {
             inputs,
             clock: Clock::default(),
-            spin_span,
             scratch,
             links: Links::default(),
             ready: Vec::new(),
@@ -196,7 +191,7 @@ impl Worker {
         let now = self.clock.tick();
         let next = self.releases.peek().map(|&Reverse((at, _))| at);
         let poll = self.polls.peek().map(|&Reverse((at, _))| at);
-        let wake = next.map(|at| at.saturating_sub(self.spin_span)).into_iter().chain(poll).min();
+        let wake = next.into_iter().chain(poll).min();
         let sleep = if self.ready.is_empty() { wake.map(|at| at.saturating_sub(now)) } else { Some(0) };
         let mut events = [Event::NONE; 128];
         let count = wait::wait(self.inputs.epoll.0.as_fd(), &mut events, sleep)?;
@@ -209,17 +204,6 @@ impl Worker {
                         self.ready.push(number);
                     }
                 }
-            }
-        }
-        if self.spin_span > 0
-            && count == 0
-            && self.ready.is_empty()
-            && let Some(at) = next
-        {
-            // A sleep that ended early must be gone on with, not spun through.
-            let near = self.clock.tick() + 2 * self.spin_span >= at;
-            while near && self.clock.tick() < at {
-                std::hint::spin_loop();
             }
         }
         Ok(())

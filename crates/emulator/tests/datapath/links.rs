@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use weir_emulator::datapath::{Emulator, Path};
+use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Impairments, Loss};
 
@@ -32,10 +32,10 @@ pub(crate) fn received(count: u64) -> impl Fn(&LinkReport) -> bool {
 
 #[test]
 fn links_come_and_go_while_others_carry() {
-    let (Some(steady), Some(fickle)) = (network(Path::Segments), network(Path::Segments)) else {
+    let (Some(steady), Some(fickle)) = (network(), network()) else {
         return;
     };
-    let emulator = Emulator::spawn(steady.settings()).unwrap();
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let delay = Impairments { delay: Duration::from_millis(1), ..Default::default() };
     let link = steady.attach(&emulator, &delay, &delay);
     let (sender, receiver) = sockets(&steady);
@@ -70,8 +70,8 @@ fn links_come_and_go_while_others_carry() {
 
 #[test]
 fn what_waits_when_a_link_ends_is_in_flight() {
-    let Some(network) = network(Path::Segments) else { return };
-    let emulator = Emulator::spawn(network.settings()).unwrap();
+    let Some(network) = network() else { return };
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
     let link = network.attach(&emulator, &slow, &slow);
     let (sender, _receiver) = sockets(&network);
@@ -88,8 +88,8 @@ fn what_waits_when_a_link_ends_is_in_flight() {
 
 #[test]
 fn packets_without_memory_are_counted() {
-    let Some(network) = network(Path::Segments) else { return };
-    let settings = weir_emulator::datapath::EmulatorSettings { pool_bytes: 200_000, ..network.settings() };
+    let Some(network) = network() else { return };
+    let settings = EmulatorSettings { pool_bytes: 200_000, ..EmulatorSettings::default() };
     let emulator = Emulator::spawn(settings).unwrap();
     let slow = Impairments { delay: Duration::from_secs(60), ..Default::default() };
     let link = network.attach(&emulator, &slow, &slow);
@@ -110,10 +110,10 @@ fn packets_without_memory_are_counted() {
 
 #[test]
 fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
-    let (Some(broken), Some(sound)) = (network(Path::Segments), network(Path::Segments)) else {
+    let (Some(broken), Some(sound)) = (network(), network()) else {
         return;
     };
-    let emulator = Emulator::spawn(broken.settings()).unwrap();
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let plain = Impairments::default();
     let (dead, alive) = (broken.attach(&emulator, &plain, &plain), sound.attach(&emulator, &plain, &plain));
     let (lost, _) = sockets(&broken);
@@ -133,8 +133,8 @@ fn an_interface_that_is_down_refuses_and_nothing_else_suffers() {
 
 #[test]
 fn membership_reports_are_control_and_never_dropped() {
-    let Some(network) = network(Path::Segments) else { return };
-    let emulator = Emulator::spawn(network.settings()).unwrap();
+    let Some(network) = network() else { return };
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let nothing_passes = Impairments { loss: Loss::Bernoulli(1.0), ..Default::default() };
     let link = network.attach(&emulator, &nothing_passes, &nothing_passes);
     let Network { a, .. } = &network;
@@ -154,10 +154,10 @@ fn membership_reports_are_control_and_never_dropped() {
 
 #[test]
 fn ending_the_emulator_ends_its_thread() {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
-    let emulator = Emulator::spawn(network.settings()).unwrap();
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let plain = Impairments::default();
     network.attach(&emulator, &plain, &plain);
     drop(emulator);
@@ -168,6 +168,6 @@ fn ending_the_emulator_ends_its_thread() {
         std::thread::yield_now();
     }
     // Its descriptors are closed: the ports can be attached anew.
-    let emulator = Emulator::spawn(network.settings()).unwrap();
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     network.attach(&emulator, &plain, &plain);
 }

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Path, Port};
+use weir_emulator::datapath::{Emulator, EmulatorSettings, LinkId, LinkPorts, Port};
 use weir_emulator::ledger::{Ledger, LinkReport};
 use weir_emulator::model::{Direction, Impairments, Key, Plan, Way};
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::offloads::{Offload, Offloads};
 pub(crate) use weir_testbed::network::Host;
 use weir_testbed::network::namespace;
 
@@ -17,11 +16,10 @@ pub(crate) struct Network {
     pub(crate) b: Host,
     middle: NetNs,
     ports: [u32; 2],
-    path: Path,
 }
 
 /// Makes the network; `None` without the privilege to: the test is skipped.
-pub(crate) fn network(path: Path) -> Option<Network> {
+pub(crate) fn network() -> Option<Network> {
     let middle = namespace()?;
     let mut inside = Netlink::open(&middle).unwrap();
     let mut ports = [0; 2];
@@ -33,12 +31,9 @@ pub(crate) fn network(path: Path) -> Option<Network> {
         inside.set_up(index).unwrap();
         ports[usize::from(number) - 1] = index;
         host.knows(3 - number);
-        if path == Path::Packets {
-            plain_offloads(&host.ns);
-        }
         host
     });
-    Some(Network { a, b, middle, ports, path })
+    Some(Network { a, b, middle, ports })
 }
 
 impl Network {
@@ -49,11 +44,6 @@ impl Network {
         netlink.set_down(index).unwrap();
     }
 
-    /// Default settings for this network's path.
-    pub(crate) fn settings(&self) -> EmulatorSettings {
-        EmulatorSettings { path: self.path, ..EmulatorSettings::default() }
-    }
-
     /// Joins the hosts by a link of `emulator`, the same both ways but for the random sequence.
     pub(crate) fn attach(&self, emulator: &Emulator, forward: &Impairments, backward: &Impairments) -> LinkId {
         self.attach_plans(emulator, &forward.clone().into(), &backward.clone().into())
@@ -61,7 +51,7 @@ impl Network {
 
     /// The same with impairments that change.
     pub(crate) fn attach_plans(&self, emulator: &Emulator, forward: &Plan, backward: &Plan) -> LinkId {
-        let open = |index| self.middle.run(|| Port::open(index, &self.settings())).unwrap().unwrap();
+        let open = |index| self.middle.run(|| Port::open(index, &EmulatorSettings::default())).unwrap().unwrap();
         let key = |direction| Key { seed: 42, link: 0, direction };
         let link = LinkPorts {
             name: "a - b".into(),
@@ -100,14 +90,4 @@ pub(crate) fn assert_sound(ledger: &Ledger) {
         ledger.unlisted_flows,
     ];
     assert_eq!(accidents, [0; 5], "{ledger:#?}");
-}
-
-/// Switches off whatever leaves work to the interface.
-fn plain_offloads(ns: &NetNs) {
-    let mut offloads = Offloads::open(ns).unwrap();
-    for offload in
-        [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum]
-    {
-        offloads.set("eth0", offload, false).unwrap();
-    }
 }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use weir_emulator::datapath::{Emulator, Path};
+use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_emulator::model::{Alteration, Alterations, Impairments, Loss, QueueLimit, Rate, Reorder};
 
 use crate::network::{Network, assert_sound, network, settled};
@@ -41,10 +41,10 @@ fn tcp(network: &Network, to: IpAddr, data: &[u8]) -> (Vec<u8>, Duration) {
 }
 
 fn tcp_is_byte_exact(impairments: &Impairments) {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     let data = contents(8 << 20);
     for to in [network.b.v4, network.b.v6] {
-        let emulator = Emulator::spawn(network.settings()).unwrap();
+        let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
         let link = network.attach(&emulator, impairments, impairments);
         let (received, _) = tcp(&network, to, &data);
         assert!(received == data, "{} of {} bytes, or other ones", received.len(), data.len());

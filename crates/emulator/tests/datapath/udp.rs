@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use weir_emulator::datapath::{Emulator, Path};
+use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_emulator::ledger::LinkReport;
 use weir_emulator::model::{
     Alteration, Alterations, Distribution, Impairments, Loss, Order, QueueLimit, Rate, Reorder, Variation,
@@ -42,7 +42,7 @@ fn send(
     burst: u32,
     pause: Duration,
 ) -> (Vec<Arrival>, LinkReport) {
-    let emulator = Emulator::spawn(network.settings()).unwrap();
+    let emulator = Emulator::spawn(EmulatorSettings::default()).unwrap();
     let link = network.attach(&emulator, impairments, &Impairments::default());
     let source: IpAddr = if to.is_ipv4() { network.a.v4 } else { network.a.v6 };
     // Fixed ports: the losses are those of the flow.
@@ -127,56 +127,41 @@ fn lose_the_same(count: u32) {
         ..Default::default()
     };
     let mut outcomes = Vec::new();
-    for (path, burst) in [(Path::Segments, 64), (Path::Packets, 64), (Path::Segments, 7), (Path::Segments, 1)] {
-        let Some(network) = network(path) else { return };
+    for burst in [64, 7, 1] {
+        let Some(network) = network() else { return };
         for to in [network.b.v4, network.b.v6] {
             let (arrivals, report) = send(&network, to, &impairments, count, burst, Duration::from_micros(500));
-            assert!(arrivals.iter().all(|a| a.1), "contents changed on {path:?}");
+            assert!(arrivals.iter().all(|a| a.1), "contents changed");
             let ledger = report.forward.ledger;
             assert!(ledger.lost > 0 && ledger.duplicated > 0);
             assert_eq!(ledger.delivered - ledger.control, arrivals.len() as u64, "all that left arrived");
-            if path == Path::Segments && burst == 64 {
+            if burst == 64 {
                 assert!(ledger.frames_received < u64::from(count) / 32, "super-packets stay together: {ledger:?}");
             }
             let drops = report.forward.drops.into_iter().find(|d| d.flow.protocol == Some(17)).unwrap();
             assert!(drops.complete);
-            outcomes.push((path, burst, to, drops.indexes, sorted_numbers(&arrivals)));
+            outcomes.push((burst, to, drops.indexes, sorted_numbers(&arrivals)));
         }
     }
     for version in 0..2 {
         let mut same_version = outcomes.iter().skip(version).step_by(2);
         let first = same_version.next().unwrap();
         for other in same_version {
-            assert!(
-                other.3 == first.3,
-                "{:?} {} {} loses others than {:?} {}",
-                other.0,
-                other.1,
-                other.2,
-                first.0,
-                first.1
-            );
-            assert!(
-                other.4 == first.4,
-                "{:?} {} {} delivers others than {:?} {}",
-                other.0,
-                other.1,
-                other.2,
-                first.0,
-                first.1
-            );
+            let whose = format!("{} {} as {} {}", other.0, other.1, first.0, first.1);
+            assert!(other.2 == first.2, "loses the same: {whose}");
+            assert!(other.3 == first.3, "delivers the same: {whose}");
         }
         // The list speaks of the datagrams by their place in the flow, which is their number.
-        let mut arrived = first.4.clone();
+        let mut arrived = first.3.clone();
         arrived.dedup();
-        let expected: Vec<u32> = (0..count).filter(|&n| first.3.binary_search(&u64::from(n)).is_err()).collect();
+        let expected: Vec<u32> = (0..count).filter(|&n| first.2.binary_search(&u64::from(n)).is_err()).collect();
         assert_eq!(arrived, expected);
     }
 }
 
 #[test]
 fn a_planned_list_of_losses_is_kept_to_the_letter() {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     let list = vec![0, 1, 5, 63, 64, 65, 127, 300, 999];
     let impairments = Impairments { loss: Loss::List(list.clone()), ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 1000, 40, PAUSE);
@@ -188,7 +173,7 @@ fn a_planned_list_of_losses_is_kept_to_the_letter() {
 
 #[test]
 fn corrupted_datagrams_fail_their_checksum() {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     let impairments = Impairments { alterations: Alterations::only(Alteration::Corrupt, 0.1), ..Default::default() };
     for (to, protocol) in [(network.b.v4, "Udp"), (network.b.v6, "Udp6")] {
         for burst in [1, 50] {
@@ -206,7 +191,7 @@ fn corrupted_datagrams_fail_their_checksum() {
 
 /// The time that the whole takes, in times of what it takes at that rate.
 fn at_a_rate() -> Option<f64> {
-    let network = network(Path::Segments)?;
+    let network = network()?;
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Unlimited, ..Default::default() };
     let (arrivals, _) = send(&network, network.b.v4, &impairments, 3200, 64, PAUSE);
@@ -232,7 +217,7 @@ fn a_shaped_link_carries_its_rate() {
 
 #[test]
 fn a_full_queue_drops_and_counts() {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     let rate = Rate { bits_per_second: 100_000_000, burst_bytes: 0 };
     let impairments = Impairments { rate: Some(rate), queue: QueueLimit::Packets(100), ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 640, 64, PAUSE);
@@ -243,7 +228,7 @@ fn a_full_queue_drops_and_counts() {
 
 /// How late packets are in the median: as their receiver sees it, and by the emulator's own account.
 fn late_behind_a_delay() -> Option<[Duration; 2]> {
-    let network = network(Path::Segments)?;
+    let network = network()?;
     let delay = Duration::from_micros(5037);
     let impairments = Impairments { delay, ..Default::default() };
     let (arrivals, report) = send(&network, network.b.v4, &impairments, 400, 1, Duration::from_micros(900));
@@ -270,7 +255,7 @@ fn packets_take_hardly_longer_than_the_delay() {
 
 #[test]
 fn variation_reorders_only_where_it_may() {
-    let Some(network) = network(Path::Segments) else { return };
+    let Some(network) = network() else { return };
     for (order, expect_sorted) in [(Order::Keep, true), (Order::Reorder, false)] {
         let distribution = Distribution::Uniform(Duration::from_millis(5));
         let variation = Some(Variation { distribution, order });

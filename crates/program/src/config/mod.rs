@@ -17,7 +17,7 @@ use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
-use toml::de::{DeTable, DeValue, Error};
+use toml::de::{DeString, DeTable, DeValue, Error};
 use weir_kernel::capabilities::User;
 
 use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
@@ -126,12 +126,24 @@ impl Pointed {
 pub struct Mistakes(pub Vec<String>);
 
 /// A TOML document that is valid as such, and knows where everything in it stands.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Document<'a> {
     origin: &'a str,
     text: &'a str,
-    root: Spanned<DeValue<'a>>,
-    flags: Vec<(usize, &'static str)>,
+    root: Item<'a>,
+    /// Names of flags, by the offset from which on values are theirs: behind the text.
+    flags: Vec<(usize, String)>,
+    /// The first offset that is nobody's.
+    end: usize,
+}
+
+/// A value with its place.
+pub type Item<'a> = Spanned<DeValue<'a>>;
+
+/// A value as TOML has it, without its place.
+pub fn value_of(item: &Item<'_>) -> toml::Value {
+    // Whatever is TOML is such a value.
+    Deserialize::deserialize(Node::new(item, &LeftOut::new())).unwrap_or(toml::Value::Boolean(false))
 }
 
 /// A step from a table or list down to a value in it.
@@ -147,7 +159,7 @@ pub enum Step<'a> {
 impl Default for Document<'_> {
     fn default() -> Self {
         let root = Spanned::new(0..0, DeValue::Table(DeTable::new()));
-        Self { origin: "", text: "", root, flags: Vec::new() }
+        Self { origin: "", text: "", root, flags: Vec::new(), end: 0 }
     }
 }
 
@@ -159,26 +171,58 @@ impl<'a> Document<'a> {
     pub fn parse(origin: &'a str, text: &'a str) -> Result<Self> {
         let tree = DeTable::parse(text).map_err(|error| explain(origin, text, &error))?;
         let root = Spanned::new(tree.span(), DeValue::Table(tree.into_inner()));
-        Ok(Self { origin, text, root, flags: Vec::new() })
+        Ok(Self { origin, text, root, flags: Vec::new(), end: text.len() + 1 })
     }
 
-    /// Takes a file's `text[..end]` and behind it a line a flag, which replaces the key that the file has.
-    pub(super) fn with_flags(origin: &'a str, text: &'a str, end: usize, flags: &Flags) -> Result<Self> {
-        let mut document = Self { text, ..Self::parse(origin, &text[..end])? };
-        let mut start = end;
-        for (flag, line) in &flags.0 {
-            let read = DeTable::parse(&text[start..start + line.len()]).map_err(|error| anyhow!("{flag}: {error}"))?;
-            if let DeValue::Table(root) = document.root.get_mut() {
-                for (key, value) in read.into_inner() {
-                    root.remove(&key);
-                    let span = key.span().start + start..key.span().end + start;
-                    root.insert(Spanned::new(span, key.into_inner()), moved(value, start));
-                }
-            }
-            document.flags.push((start, *flag));
-            start += line.len() + 1;
+    /// The value that a flag has, as TOML or else as text; mistakes in it name the flag.
+    pub fn flag(&mut self, flag: String, text: &'a str) -> Item<'a> {
+        let start = self.end;
+        self.flags.push((start, flag));
+        self.end += text.len() + 1;
+        let plain = |_| Spanned::new(0..text.len(), DeValue::String(text.into()));
+        moved(DeValue::parse(text).unwrap_or_else(plain), start)
+    }
+
+    /// The value at a path; `None`: there is none.
+    pub fn get(&self, path: &[Step<'_>]) -> Option<&Item<'a>> {
+        path.iter().try_fold(&self.root, |value, step| match (value.get_ref(), *step) {
+            (DeValue::Table(table), Step::Key(key)) => table.get(key),
+            (DeValue::Array(array), Step::Index(index)) => array.get(index),
+            _ => None,
+        })
+    }
+
+    /// Takes the value of a dotted key out of the document.
+    pub fn take(&mut self, key: &str) -> Option<Item<'a>> {
+        let (parents, name) = key.rsplit_once('.').map_or((None, key), |(parents, name)| (Some(parents), name));
+        let mut table = &mut self.root;
+        for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
+            let DeValue::Table(own) = table.get_mut() else { return None };
+            table = own.get_mut(parent)?;
         }
-        Ok(document)
+        let DeValue::Table(own) = table.get_mut() else { return None };
+        own.remove(name)
+    }
+
+    /// Puts a value at a dotted key, and makes the tables that it is in.
+    ///
+    /// # Errors
+    /// One of these is no table.
+    pub fn set(&mut self, key: &str, value: Item<'a>) -> Result<()> {
+        let _ = self.take(key);
+        let (place, span) = (self.place_of(Some(value.span().start)), value.span());
+        let named = |part: &str| Spanned::new(span.clone(), DeString::from(part.to_owned()));
+        let no_table = || anyhow!(line(&place, key, "what it is in is a value, not a table of keys"));
+        let (parents, name) = key.rsplit_once('.').map_or((None, key), |(parents, name)| (Some(parents), name));
+        let mut table = &mut self.root;
+        for parent in parents.into_iter().flat_map(|parents| parents.split('.')) {
+            let new = || Spanned::new(span.clone(), DeValue::Table(DeTable::new()));
+            let DeValue::Table(own) = table.get_mut() else { return Err(no_table()) };
+            table = own.entry(named(parent)).or_insert_with(new);
+        }
+        let DeValue::Table(own) = table.get_mut() else { return Err(no_table()) };
+        own.insert(named(name), value);
+        Ok(())
     }
 
     /// The document as a `T`. Whatever has a mistake is left out and the rest read again, so that all mistakes are found.
@@ -244,6 +288,11 @@ impl<'a> Document<'a> {
         anyhow!(line(&self.place(path), &keys_of(path), message))
     }
 
+    /// An error about a value, which may be in the document no longer, or under another key.
+    pub fn wrong_item(&self, item: &Item<'_>, key: &str, message: impl fmt::Display) -> anyhow::Error {
+        anyhow!(line(&self.place_of(Some(item.span().start)), key, message))
+    }
+
     /// Whether it was read from a file, not from flags alone.
     pub fn is_file(&self) -> bool {
         !self.origin.is_empty()
@@ -257,7 +306,7 @@ impl<'a> Document<'a> {
     /// Of an offset: the file and the line, or the flag.
     fn place_of(&self, at: Option<usize>) -> String {
         let flag = at.and_then(|at| self.flags.iter().rfind(|(start, _)| *start <= at));
-        flag.map_or_else(|| place(self.origin, self.text, at), |(_, flag)| (*flag).to_owned())
+        flag.map_or_else(|| place(self.origin, self.text, at), |(_, flag)| flag.clone())
     }
 
     /// The offset at which the value at `path` starts; `None`: not even its first step is there.

@@ -104,6 +104,7 @@ pub(super) fn in_words(expected: &str) -> &str {
         "u16" => "a whole number from 0 to 65535",
         "u32" => "a whole number from 0 to 4294967295",
         "u64" | "usize" => "a whole number from 0",
+        "a nonzero u32" | "a nonzero usize" => "a whole number from 1",
         "i64" => "a whole number",
         "f64" => "a number",
         _ if expected.starts_with("struct ") => "a table",

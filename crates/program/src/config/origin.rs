@@ -71,22 +71,24 @@ impl<T: Checked> Origin<T> {
     /// # Errors
     /// Likewise, or those of `probe`.
     pub fn load_with(&self, probe: impl FnOnce(&T, &Document<'_>) -> Result<()>) -> Result<T> {
-        let (origin, mut text) = match &self.file {
-            Some(source) => (source.path.display().to_string(), source.read()? + "\n"),
+        let (origin, text) = match &self.file {
+            Some(source) => (source.path.display().to_string(), source.read()?),
             None => Default::default(),
         };
-        let end = text.len();
-        self.flags.0.iter().for_each(|(_, line)| text.extend([line, "\n"]));
-        let document = Document::with_flags(&origin, &text, end, &self.flags)?;
+        let mut document = Document::parse(&origin, &text)?;
+        for (flag, key, value) in &self.flags.0 {
+            let value = document.flag((*flag).to_owned(), value);
+            document.set(key, value)?;
+        }
         let read = T::of(&document)?;
         probe(&read, &document)?;
         Ok(read)
     }
 }
 
-/// What flags say, each a line as a document has it.
+/// What flags say: the flag, its key, and the value as a document has it.
 #[derive(Clone, Debug, Default)]
-pub struct Flags(pub(super) Vec<(&'static str, String)>);
+pub struct Flags(Vec<(&'static str, String, String)>);
 
 impl Flags {
     /// `flag`, where it was given, is the value of `key`.
@@ -94,7 +96,7 @@ impl Flags {
     pub fn with(mut self, flag: &'static str, key: &str, value: Option<impl Serialize>) -> Self {
         // Whatever flags take has a form in TOML.
         if let Some(value) = value.and_then(|value| toml::Value::try_from(value).ok()) {
-            self.0.push((flag, format!("{key} = {value}")));
+            self.0.push((flag, key.to_owned(), value.to_string()));
         }
         self
     }

@@ -1,17 +1,160 @@
-//! The columns of a result: what they are (`columns/table.rs`), and how to get at a record's fields by name.
+//! The columns of a result: what they are (`columns/table.rs`, and a scenario's own), and a record's fields by name.
 
-mod column;
 mod table;
 
-pub use column::{Better, Column, Kind, Quantity, Statistic, Trials};
-pub use table::{ADDED, COLUMNS, DELIVERED_BY_NUMBER, QUANTITIES, RECEIVER, about, column, kind, rests_on, unit};
-
+use serde::{Deserialize, Serialize};
 use weir_units::format;
 
-use crate::record::{Record, Row, Value};
+pub use self::table::{ADDED, COLUMNS, QUANTITIES};
+use crate::record::{OwnColumn, Record, Row, Value};
 
-/// The value of an axis that a cell has no use for, as `tcp.congestion` of one that sends by UDP.
+/// A column of `results.csv`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Column<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Unit, empty where there is none.
+    pub unit: &'a str,
+    /// How its values are read.
+    pub kind: Kind,
+    /// Which way it is good; `None`: neither.
+    pub better: Option<Better>,
+    /// What must have gone undisturbed for it to be believed.
+    pub statistic: Statistic,
+    /// What it says.
+    pub about: &'a str,
+}
+
+/// How the values of a column are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A word.
+    Text,
+    /// Yes or no.
+    Flag,
+    /// A share of trials, from 0 to 1, or its distance from a constant.
+    Share,
+    /// An estimate of a property of the path: nothing follows from it without its interval.
+    Estimate,
+    /// The largest of what was observed; over repeats, the largest of all.
+    Extreme,
+    /// Exact for its run.
+    Exact,
+}
+
+/// Which way a column is good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Better {
+    /// More is better.
+    Higher,
+    /// Less is better.
+    Lower,
+}
+
+/// What a column rests on; the machine's standstills spoil each differently.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Statistic {
+    /// How much was carried or lost in the window.
+    #[default]
+    Rate,
+    /// The mean delay.
+    Mean,
+    /// The median delay.
+    P50,
+    /// The 99th percentile of the delay.
+    P99,
+    /// Its 99.9th percentile.
+    P999,
+    /// The largest delay.
+    Max,
+    /// Counters: exact, whatever happened.
+    Counter,
+    /// The scenario.
+    Setting,
+}
+
+/// What is sampled while a cell runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantity {
+    /// Name of its timelines.
+    pub name: &'static str,
+    /// Unit.
+    pub unit: &'static str,
+    /// What it is.
+    pub about: &'static str,
+}
+
+/// The axis that tells the receivers of a cell apart.
+pub const RECEIVER: &str = "receiver";
+
+/// The value of an axis that does not apply to a cell, as `tcp.congestion` to one that sends by UDP.
 pub const NOTHING: &str = "-";
+
+/// The columns of a run: those of every run, and those that its scenario defines.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Columns<'a>(pub &'a [OwnColumn]);
+
+impl<'a> Columns<'a> {
+    /// A column by name. `None`: an axis key, or a column of another version.
+    pub fn get(self, name: &str) -> Option<Column<'a>> {
+        let known = COLUMNS.iter().chain(&ADDED).find(|column| column.name == name).copied();
+        known.or_else(|| {
+            let own = self.0.iter().find(|own| own.name == name)?;
+            let OwnColumn { name, unit, better, statistic } = own;
+            let about = "defined by the scenario";
+            Some(Column { name, unit, kind: Kind::Exact, better: *better, statistic: *statistic, about })
+        })
+    }
+
+    /// Unit of a column or of a quantity over time; empty where there is none, or no such thing.
+    pub fn unit(self, name: &str) -> &'a str {
+        let quantity = || QUANTITIES.iter().find(|quantity| quantity.name == name).map(|quantity| quantity.unit);
+        self.get(name).map(|column| column.unit).or_else(quantity).unwrap_or_default()
+    }
+
+    /// How a column is read; `None`: no such column.
+    pub fn kind(self, name: &str) -> Option<Kind> {
+        self.get(name).map(|column| column.kind)
+    }
+
+    /// What the column says.
+    pub fn about(self, name: &str) -> &'a str {
+        self.get(name).map_or("a column of another version of weir", |column| column.about)
+    }
+
+    /// A value with its unit, as a reader would write it.
+    pub fn words(self, column: &str, value: f64) -> String {
+        in_unit(self.unit(column), value)
+    }
+
+    /// Refuses what is neither a column nor one of these axes, with the nearest name.
+    pub(crate) fn check(self, name: &str, axes: &[&str]) -> Result<(), String> {
+        let fixed = COLUMNS.iter().chain(&ADDED).map(|column| column.name);
+        let known = fixed.chain(self.0.iter().map(|own| own.name.as_str())).chain(axes.iter().copied());
+        let known: Vec<&str> = known.collect();
+        if known.contains(&name) { Ok(()) } else { Err(unknown(name, known)) }
+    }
+}
+
+/// That there is no such column, and which one has nearly this name.
+pub(crate) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
+    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
+    let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
+    nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
+}
+
+/// A value in a unit as a reader would write it: a duration or size in the unit that suits it.
+pub fn in_unit(unit: &str, value: f64) -> String {
+    match unit {
+        "us" => format::duration(value),
+        "ms" => format::duration(value * 1e3),
+        "bytes" => format::bytes(value),
+        "%" | "Mbit/s" => format!("{} {unit}", format::short(value)),
+        _ => format::short(value),
+    }
+}
 
 /// A field of a record.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,28 +184,10 @@ impl Field<'_> {
     }
 }
 
-/// That there is no such column, and which one is called nearly so.
-pub(super) fn unknown<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    let similarity = |candidate: &str| strsim::jaro_winkler(name, candidate);
-    let nearest = known.into_iter().max_by(|a, b| similarity(a).total_cmp(&similarity(b)));
-    nearest.map_or(format!("no column `{name}`"), |nearest| format!("no column `{name}`, did you mean `{nearest}`?"))
-}
-
-/// Refuses what is neither a column nor one of these axes, with the nearest name.
-pub(super) fn check(name: &str, axes: &[&str]) -> Result<(), String> {
-    let known = || COLUMNS.iter().chain(&ADDED).map(|column| column.name).chain(axes.iter().copied());
-    if known().any(|known| known == name) { Ok(()) } else { Err(unknown(name, known())) }
-}
-
-/// Whether it is a column of words.
-pub fn is_text(name: &str) -> bool {
-    table::place(name).is_some_and(|index| matches!(fields(&Row::default())[index], Field::Text(_)))
-}
-
 /// Names of all columns of a run: the fixed ones, then those that its first record adds.
 pub fn names(records: &[Record]) -> Vec<&str> {
-    let added = records.first().map(|record| record.extra.names()).unwrap_or_default();
-    COLUMNS.iter().map(|column| column.name).chain(added.iter().map(|name| &**name)).collect()
+    let added = records.iter().take(1).flat_map(|record| record.extra.keys().map(String::as_str));
+    COLUMNS.iter().map(|column| column.name).chain(added).collect()
 }
 
 /// The fixed fields of a row, in the order of [`COLUMNS`].
@@ -101,9 +226,7 @@ pub fn fields(row: &Row) -> [Field<'_>; 25] {
 
 /// A field by name: a fixed column, an added one, or an axis key. `None` if the record has nothing of that name.
 pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
-    #[cfg(test)]
-    LOOKUPS.with(|lookups| lookups.set(lookups.get() + 1));
-    if let Some(index) = table::place(name) {
+    if let Some(index) = COLUMNS.iter().position(|column| column.name == name) {
         return Some(fields(&record.row)[index]);
     }
     if let Some(value) = record.extra.get(name) {
@@ -113,23 +236,12 @@ pub fn field<'a>(record: &'a Record, name: &str) -> Option<Field<'a>> {
     Some(if value == NOTHING { Field::Empty } else { Field::Text(value) })
 }
 
-#[cfg(test)]
-thread_local! {
-    static LOOKUPS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
-}
-
-/// Fields that this thread has looked up so far.
-#[cfg(test)]
-pub(crate) fn lookups() -> u64 {
-    LOOKUPS.with(std::cell::Cell::get)
-}
-
 /// A field by name as a finite number.
 pub fn number(record: &Record, name: &str) -> Option<f64> {
     field(record, name)?.number()
 }
 
-/// Whether the record is of a bulk transfer, which is told in bytes instead of messages.
+/// Whether the record is of a bulk transfer, which is counted in bytes instead of messages.
 pub fn is_bulk(record: &Record) -> bool {
     number(record, "received_bytes").is_some()
 }
@@ -154,46 +266,38 @@ pub fn matches(record: &Record, name: &str, value: &Value) -> bool {
     }
 }
 
-/// A value of a column: a duration in the unit that suits it, or [`format::short`] with the column's unit where it says
-/// more.
-pub fn words(column: &str, value: f64) -> String {
-    match unit(column) {
-        "us" => format::duration(value),
-        "ms" => format::duration(value * 1e3),
-        "%" => format!("{} %", format::short(value)),
-        "Mbit/s" => format!("{} Mbit/s", format::short(value)),
-        "bytes" => format::bytes(value),
-        _ => format::short(value),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn values_have_the_unit_of_their_column() {
-        assert_eq!((words("loss_pct", 0.5), words("msgs_per_s", 93.71)), ("0.5 %".into(), "93.7".into()));
-        assert_eq!(words("load_mbit_per_s", 12.5), "12.5 Mbit/s");
+        let own = [OwnColumn { name: "found_pct".into(), unit: "%".into(), ..OwnColumn::default() }];
+        let columns = Columns(&own);
+        assert_eq!(
+            (columns.words("loss_pct", 0.5), columns.words("msgs_per_s", 93.71)),
+            ("0.5 %".into(), "93.7".into())
+        );
+        assert_eq!(
+            (columns.words("load_mbit_per_s", 12.5), columns.words("found_pct", 99.0)),
+            ("12.5 Mbit/s".into(), "99 %".into())
+        );
+        assert_eq!(columns.words("rtt_us", 1500.0), "1.5 ms");
     }
 
     #[test]
-    fn columns_are_the_rows_fields_in_order() {
+    fn each_column_is_there_once_and_in_the_rows_order() {
+        let all = || COLUMNS.iter().chain(&ADDED);
+        let names: BTreeSet<&str> = all().map(|column| column.name).collect();
+        assert_eq!(names.len(), COLUMNS.len() + ADDED.len());
+        assert!(all().all(|column| !column.about.is_empty() && column.about.len() <= 100));
         let json = serde_json::to_string(&Row::default()).unwrap();
-        let mut last = 0;
-        for column in COLUMNS {
-            let at = json.find(&format!("\"{}\":", column.name)).expect(column.name);
-            assert!(at >= last, "{} is out of order", column.name);
-            last = at;
-        }
+        let places: Vec<_> =
+            COLUMNS.iter().map(|column| json.find(&format!("\"{}\":", column.name)).unwrap()).collect();
+        assert!(places.is_sorted());
         assert_eq!(serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(), COLUMNS.len());
-    }
-
-    #[test]
-    fn columns_of_words_are_known() {
-        let words: Vec<_> =
-            COLUMNS.iter().chain(&ADDED).map(|column| column.name).filter(|name| is_text(name)).collect();
-        assert_eq!(words, ["scenario", "cell", "transport"]);
     }
 
     #[test]
@@ -205,11 +309,9 @@ mod tests {
             axes: vec![("tcp.nodelay".into(), "true".into())],
             ..Record::default()
         };
-        assert_eq!(number(&record, "sent"), Some(9.0));
-        assert_eq!(number(&record, "socket_drops"), Some(4.0));
-        assert_eq!(number(&record, "unexplained"), Some(-2.0));
-        assert_eq!(number(&record, "late_max_us"), Some(7.0));
-        assert_eq!((number(&record, "share"), field(&record, "nothing")), (None, None));
+        let number = |name| number(&record, name);
+        assert_eq!((number("sent"), number("socket_drops"), number("unexplained")), (Some(9.0), Some(4.0), Some(-2.0)));
+        assert_eq!((number("late_max_us"), number("share"), field(&record, "nothing")), (Some(7.0), None, None));
         assert!(matches(&record, "tcp.nodelay", &Value::Text("true".into())));
         assert!(matches(&record, "valid", &Value::Text("true".into())));
         assert!(!matches(&record, "sent", &Value::Number(9.1)));

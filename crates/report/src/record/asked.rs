@@ -4,6 +4,24 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::columns::{Better, Statistic};
+
+/// A column that a scenario defines (`[columns]`). Its values are in [`Record::extra`](super::Record::extra), by name.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OwnColumn {
+    /// Its name.
+    pub name: String,
+    /// Unit, empty where there is none.
+    #[serde(default)]
+    pub unit: String,
+    /// Which way it is good; absent: neither.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better: Option<Better>,
+    /// What must have gone undisturbed for it to be believed.
+    #[serde(default)]
+    pub statistic: Statistic,
+}
+
 /// A chart. Which of its keys mean something depends on its kind; [`Chart::problem`] tells which are missing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -21,8 +39,7 @@ pub struct Chart {
     /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
     #[serde(default)]
     pub y: String,
-    /// Further columns in the same unit, each with what its lines are called behind the name of the series; maybe `y` with
-    /// what its own are called.
+    /// Further columns in the same unit, each with a name for its lines; maybe `y` with a name for its own.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, String>,
     /// One line for each value of this column or axis key.
@@ -37,9 +54,6 @@ pub struct Chart {
     /// Of a chart over time: names of the timelines, one panel each; all if empty.
     #[serde(default)]
     pub quantities: Vec<String>,
-    /// Of a chart of kind `signal`: as a screen shows it that knows of no gaps, one sample that arrived behind the other.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub as_arrived: bool,
     /// `linear` or `log`: the y axis, or the colours of a heat map.
     #[serde(default)]
     pub scale: Scale,
@@ -64,13 +78,10 @@ impl Chart {
     /// What keeps the chart from being drawn: a key that its kind needs, or one that it does not know. `None`: nothing.
     pub fn problem(&self) -> Option<String> {
         let (kind, needed, foreign): (_, &[&str], &[&str]) = match self.kind {
-            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities", "as_arrived"]),
-            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities", "as_arrived"]),
-            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value", "as_arrived"]),
-            ChartKind::Distribution => {
-                ("distribution", &[], &["x", "y", "series", "beside", "value", "quantities", "as_arrived"])
-            }
-            ChartKind::Signal => ("signal", &[], &["x", "y", "series", "beside", "value", "quantities"]),
+            ChartKind::Lines => ("lines", &["x", "y", "series"], &["value", "quantities"]),
+            ChartKind::Heatmap => ("heatmap", &["x", "y", "value"], &["series", "beside", "quantities"]),
+            ChartKind::Time => ("time", &[], &["x", "y", "series", "beside", "value"]),
+            ChartKind::Distribution => ("distribution", &[], &["x", "y", "series", "beside", "value", "quantities"]),
         };
         let given = |key: &str| match key {
             "x" => !self.x.is_empty(),
@@ -78,7 +89,6 @@ impl Chart {
             "series" => !self.series.is_empty(),
             "beside" => !self.beside.is_empty(),
             "value" => !self.value.is_empty(),
-            "as_arrived" => self.as_arrived,
             _ => !self.quantities.is_empty(),
         };
         let missing = needed.iter().find(|key| !given(key)).map(|key| format!("needs `{key}`"));
@@ -100,8 +110,6 @@ pub enum ChartKind {
     Time,
     /// Delays by percentile, a line for each of the selected cells.
     Distribution,
-    /// Messages as the samples of a sine, as they arrived in the selected cells: one panel a cell.
-    Signal,
 }
 
 /// Scale of an axis or of colours.
@@ -136,61 +144,27 @@ pub enum Value {
     Text(String),
 }
 
-/// A published statement, as a bound that can fail.
+/// A bound on a column of some cells: somebody's statement (`[[claims]]`), or what the run must meet (`[[assert]]`).
 ///
-/// The statement is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the
-/// interval of one lies outside altogether, else *undecided*. With several cells the intervals are widened so that they
-/// hold jointly (Bonferroni).
+/// It is *reproduced* if the interval of every selected cell lies within the bounds, *refuted* if the interval of one
+/// lies outside altogether, else *undecided*. With several cells the intervals are widened so that they hold jointly
+/// (Bonferroni).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The statement, in the words of who made it.
+    /// The statement, or the name of the assertion; empty: its bounds in words.
+    #[serde(default, alias = "name")]
     pub text: String,
-    /// How it is read as bounds, if that needs a word.
+    /// How the statement is read as bounds, if that needs a word.
     #[serde(default)]
     pub reading: String,
-    /// Which cells: column or axis key to value.
+    /// Whether the run fails (exit status 3) unless it is shown to hold: an `[[assert]]`.
+    #[serde(default)]
+    pub required: bool,
+    /// Which cells: column or axis key to value; all of the sweep if empty.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// If given, the column is divided by that of the cells selected here. A key left out of it, but given in `where`
-    /// or differing between cells, is matched cell by cell.
-    #[serde(default)]
-    pub relative_to: Option<BTreeMap<String, Value>>,
-    /// The column.
-    pub column: String,
-    /// Lower bound, in the column's unit (or as a ratio).
-    #[serde(default)]
-    pub at_least: Option<f64>,
-    /// Upper bound.
-    #[serde(default)]
-    pub at_most: Option<f64>,
-    /// Joint confidence of the intervals.
-    #[serde(default = "Claim::default_confidence")]
-    pub confidence: f64,
-    /// Below this length of the sending window (s) the statement stays undecided.
-    #[serde(default)]
-    pub min_duration_s: Option<f64>,
-}
-
-impl Claim {
-    fn default_confidence() -> f64 {
-        0.95
-    }
-}
-
-/// A bound that fails a run: exit status 3.
-///
-/// Cells are selected, compared and their intervals widened as those of a [`Claim`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Assert {
-    /// What it is called in reports; absent: its bounds in words.
-    #[serde(default)]
-    pub name: Option<String>,
-    /// Which cells: column or axis key to value; absent: all of the sweep.
-    #[serde(rename = "where", default)]
-    pub selection: BTreeMap<String, Value>,
-    /// As [`Claim::relative_to`].
+    /// If given, the column is divided by that of the cell with these values, all other axes equal.
     #[serde(default)]
     pub relative_to: Option<BTreeMap<String, Value>>,
     /// The column.
@@ -207,12 +181,18 @@ pub struct Assert {
     /// How much of the interval must lie within the bounds.
     #[serde(default)]
     pub interval: IntervalUse,
-    /// Below this length of the sending window (s) it is skipped.
+    /// Below this length of the sending window (s) it stays undecided; an assertion is skipped.
     #[serde(default)]
     pub min_duration_s: Option<f64>,
 }
 
-/// How much of an interval must lie within the bounds of an [`Assert`].
+impl Claim {
+    fn default_confidence() -> f64 {
+        0.95
+    }
+}
+
+/// How much of an interval must lie within the bounds of a [`Claim`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IntervalUse {

@@ -1,20 +1,15 @@
 //! What a run of a scenario leaves behind, before it is rendered.
 
 mod asked;
-mod extra;
-mod ledger;
-mod word;
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::asked::{Assert, Chart, ChartKind, Claim, IntervalUse, Published, Scale, Value};
-pub use self::extra::Extra;
-pub use self::ledger::{Counter, LedgerEntry};
-pub use self::word::Word;
-pub(crate) use self::word::Words;
+pub use self::asked::{Chart, ChartKind, Claim, IntervalUse, OwnColumn, Published, Scale, Value};
+use crate::columns::Columns;
 pub use crate::columns::Statistic;
+use indexmap::IndexMap;
 pub use weir_stats::{Estimate, Method, Quantiles};
 
 /// `manifest.json`: what ran, on what, and how to draw it.
@@ -54,14 +49,21 @@ pub struct Manifest {
     pub charts: Vec<Chart>,
     /// Published values to lay over, and where they are from.
     pub published: Option<Published>,
-    /// Published statements to judge.
+    /// Statements to judge, and what the run must meet.
     pub claims: Vec<Claim>,
-    /// Bounds that fail the run.
+    /// The columns that the scenario defines.
     #[serde(default)]
-    pub asserts: Vec<Assert>,
+    pub columns: Vec<OwnColumn>,
     /// What the lab itself adds to a path; `None`: not measured.
     #[serde(default)]
     pub own_cost: Option<OwnCost>,
+}
+
+impl Manifest {
+    /// The columns of the run.
+    pub fn columns(&self) -> Columns<'_> {
+        Columns(&self.columns)
+    }
 }
 
 /// The fact of the environment that says whether processors are kept from sleeping.
@@ -149,17 +151,20 @@ pub struct Row {
     pub emulator_drops: u64,
     /// What no counter accounts for; 0, or there is a fault.
     pub unexplained: Option<i64>,
-    /// Whether the headline statistics of the row, throughput and delay, can be believed.
+    /// Whether rates, mean and 99th percentile of the row can be believed.
     pub valid: bool,
 }
+
+/// Added columns: name and value, in order. A value is absent where it was not measured.
+pub type Extra = IndexMap<String, Option<f64>>;
 
 /// One line of `cells.jsonl`: a row and all that does not fit in it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Record {
     /// The fixed columns.
     pub row: Row,
-    /// Added columns, in order: name and value, written behind the fixed ones. Every record of a run has the same
-    /// names.
+    /// Added columns, in order: name and value, written after the fixed ones. Every record of a run has the same names.
+    #[serde(with = "indexmap::map::serde_seq")]
     pub extra: Extra,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,
@@ -171,9 +176,8 @@ pub struct Record {
     /// Empty in results of earlier versions.
     #[serde(default)]
     pub settings: String,
-    /// Estimates with their uncertainty, by column name (fixed or added), and
-    /// [the one of no column](crate::columns::DELIVERED_BY_NUMBER).
-    pub estimates: BTreeMap<Word, Estimate>,
+    /// Estimates with their uncertainty, by column name, fixed or added.
+    pub estimates: BTreeMap<String, Estimate>,
     /// Every counter behind the ledger, by place, in the order of the packet's way.
     pub ledger: Vec<LedgerEntry>,
     /// Planned drops, flow by flow.
@@ -183,9 +187,6 @@ pub struct Record {
     /// What was sampled over time.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timelines: Vec<Timeline>,
-    /// Messages as the samples of a signal: a stretch of it as it arrived.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub signal: Option<Signal>,
     /// How much later than planned the emulator released packets, us.
     pub lateness: Quantiles,
     /// How late a thread that only sleeps woke up meanwhile, us: the machine's own disturbance.
@@ -219,40 +220,6 @@ impl Record {
             _ if self.disturbed.is_empty() => self.row.valid,
             _ => !self.disturbed.contains_key(&statistic),
         }
-    }
-
-    /// Takes what other records have too from `words`, and puts there what is new: of thousands of records, names take more
-    /// memory than all numbers.
-    pub(crate) fn share(&mut self, words: &mut Words) {
-        self.extra.share(words);
-        let estimates = std::mem::take(&mut self.estimates).into_iter();
-        self.estimates = estimates.map(|(name, estimate)| (words.shared(name), estimate)).collect();
-        self.ledger.iter_mut().for_each(|entry| entry.share(words));
-    }
-
-    /// Gives back the room for more that its lists have: one that was read has up to twice of what it needs.
-    pub(crate) fn fit(&mut self) {
-        self.axes.shrink_to_fit();
-        self.ledger.shrink_to_fit();
-        self.drops.iter_mut().for_each(|drops| drops.indexes.shrink_to_fit());
-        self.drops.shrink_to_fit();
-        self.timelines.iter_mut().for_each(|timeline| timeline.points.shrink_to_fit());
-        self.timelines.shrink_to_fit();
-        for quantiles in [&mut self.delays, &mut self.lateness, &mut self.heartbeat] {
-            quantiles.values.shrink_to_fit();
-        }
-        self.standstills.list.shrink_to_fit();
-        self.standstills.stolen.shrink_to_fit();
-        self.standstills.throttled.shrink_to_fit();
-        self.signal.iter_mut().for_each(|signal| signal.missing.shrink_to_fit());
-        self.remarks.shrink_to_fit();
-    }
-
-    /// Drops what was counted and sampled cell by cell. Its columns stay, with their intervals and what voids them.
-    pub fn keep_columns(&mut self) {
-        (self.ledger, self.drops, self.timelines) = Default::default();
-        (self.signal, self.delays, self.lateness, self.heartbeat) = Default::default();
-        self.standstills = Standstills::default();
     }
 
     /// Why the row is not valid, in words; empty if it is.
@@ -303,22 +270,19 @@ pub struct Timeline {
     pub points: Vec<(f64, f64)>,
 }
 
-/// A stretch of a sine whose samples the messages are, as it arrived.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Signal {
-    /// Seconds from one sample to the next.
-    pub interval_s: f64,
-    /// Seconds of a period of the sine.
-    pub period_s: f64,
-    /// Number of the stretch's first sample, counted from the start of sending.
-    pub first: u64,
-    /// Samples of the stretch.
-    pub samples: u64,
-    /// What is missing of them, ascending: the first sample, counted from the stretch's, and how many in a row.
-    pub missing: Vec<(u64, u64)>,
-    /// Why most of them are, as the receiver knows; `None`: it was not asked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cause: Option<String>,
+/// One counter of a cell's account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerEntry {
+    /// Where: `sender`, `link uplink ->`, `receiver socket`.
+    pub place: String,
+    /// What: `sent`, `planned loss`, `delivered`.
+    pub name: String,
+    /// `messages`, `packets` or `frames`.
+    pub unit: String,
+    /// The count.
+    pub count: i64,
+    /// The counter's source, e.g. `emulator` or `SK_MEMINFO_DROPS`.
+    pub source: String,
 }
 
 /// The planned drops of one flow on one direction of a link.

@@ -3,8 +3,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
-use weir_report::record::{Counter, DropList, LedgerEntry, WRONG_CHECKSUM, Word};
-use weir_wire::signal::Cause;
+use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
 
 use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
@@ -33,10 +32,6 @@ impl PathAccount<'_> {
                 }
             }
             _ => {}
-        }
-        if let Some((report, _)) = self.seen() {
-            ledger.add("stations", "had", "samples", report.sent, "ledgers of the stations");
-            ledger.add("stations", "sent", "datagrams", report.datagrams, "ledgers of the stations");
         }
         for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
@@ -85,19 +80,10 @@ impl PathAccount<'_> {
                 ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
             }
         }
-        if let Some((_, seen)) = self.seen() {
-            ledger.add("viewer", "joined behind", "samples", seen.before, "viewer");
-            ledger.add("viewer", "behind the last word", "samples", seen.unheard, "viewer");
-            ledger.add("viewer", "shown", "samples", seen.shown, "viewer");
-            for cause in Cause::ALL.into_iter().filter(|&cause| seen.missing[cause as usize] > 0) {
-                let name = format!("missing: {}", cause.name());
-                ledger.add("viewer", &name, "samples", seen.missing[cause as usize], "viewer");
-            }
-        }
-        for (place, drop) in self.traced_drops().into_iter().flatten() {
+        for drop in self.traced_drops().into_iter().flatten() {
             let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
             let source = format!("kfree_skb in {}", if drop.function.is_empty() { "?" } else { &drop.function });
-            ledger.add(&format!("traced: {}", place.name()), name, "datagrams", drop.datagrams, &source);
+            ledger.add("traced", name, "datagrams", drop.datagrams, &source);
         }
         for &(index, way) in &self.path.backward {
             ledger.add_direction(topology, &links[index], index, way);
@@ -134,8 +120,8 @@ impl Book {
     }
 
     fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
-        let [place, name, unit, source] = [place, name, unit, source].map(Word::from);
-        self.0.push(LedgerEntry::new(Counter { place, name, unit, source }, count));
+        let [place, name, unit, source] = [place, name, unit, source].map(String::from);
+        self.0.push(LedgerEntry { place, name, unit, count, source });
     }
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {

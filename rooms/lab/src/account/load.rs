@@ -3,18 +3,19 @@
 use std::time::Duration;
 
 use weir_kernel::processors::{Activity, Line, Times};
-use weir_loss::places::Place;
+use weir_kernel::trace::Drop;
 use weir_report::record::{Row, Timeline};
 use weir_report::timelines;
 use weir_stats::binomial;
 use weir_traffic::{SendReport, Transport};
 
+use super::traced::{is_full_backlog, is_full_buffer};
 use super::{PathAccount, window_of};
 use crate::watch::{self, Look};
 
 impl PathAccount<'_> {
     /// The columns about it, in order.
-    pub(super) fn load_columns(&self, row: &Row) -> [(&'static str, Option<f64>); 19] {
+    pub(super) fn load_columns(&self, row: &Row) -> [(&'static str, Option<f64>); 18] {
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = sent.is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
         let share = binomial::share(row.delivered, row.sent).filter(|_| datagrams);
@@ -31,9 +32,9 @@ impl PathAccount<'_> {
         let rate = |count: Option<u64>| count.filter(|_| seconds > 0.0).map(|count| count as f64 / seconds);
         let lines = activity.as_ref().map(|activity| &activity.lines).filter(|lines| !lines.is_empty());
         let drops = self.traced_drops();
-        let traced = |wanted: &dyn Fn(Place) -> bool| {
-            let those = drops.as_ref()?.iter().filter(|(place, _)| wanted(*place));
-            Some(those.map(|(_, drop)| drop.datagrams).sum::<u64>() as f64)
+        let traced = |wanted: &dyn Fn(&Drop) -> bool| {
+            let those = drops.as_ref()?.iter().filter(|drop| wanted(drop));
+            Some(those.map(|drop| drop.datagrams).sum::<u64>() as f64)
         };
         let stall = self.traced_socket().map(|socket| socket.longest_stall_ns as f64 / 1e6);
         let seen = || watch::longest_stall(looks).map(|stall| stall.as_secs_f64() * 1e3);
@@ -55,16 +56,15 @@ impl PathAccount<'_> {
             ("net_rx_per_s", rate(activity.as_ref().and_then(|activity| activity.softirq("NET_RX")))),
             ("net_rx_pct", self.net_rx_pct()),
             ("traced_drops", traced(&|_| true)),
-            ("traced_receive_buffer_drops", traced(&|place| place == Place::ReceiveBuffer)),
-            ("traced_backlog_drops", traced(&|place| place == Place::Backlog)),
-            ("traced_other_drops", traced(&|place| !matches!(place, Place::ReceiveBuffer | Place::Backlog))),
+            ("traced_receive_buffer_drops", traced(&is_full_buffer)),
+            ("traced_backlog_drops", traced(&is_full_backlog)),
         ]
     }
 
     /// The largest delays, and the level of the receiver's buffer, over time.
     pub(super) fn of_messages(&self) -> Vec<Timeline> {
-        let course = self.delays.iter().filter(|delays| !delays.course.is_empty());
-        let course = course.map(|delays| Timeline { name: "largest_delay_us".into(), points: delays.course.clone() });
+        let course = self.times.iter().filter(|times| !times.course.is_empty());
+        let course = course.map(|times| Timeline { name: "largest_delay_us".into(), points: times.course.clone() });
         course.chain(self.buffer_level()).collect()
     }
 

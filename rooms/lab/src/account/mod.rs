@@ -3,43 +3,44 @@
 mod book;
 mod bulk;
 mod columns;
-mod disturbance;
 mod hosts;
 mod kernels;
 mod load;
 mod missing;
-mod monitor;
 mod own_flow;
-mod protect;
-mod sflow;
-mod signal;
+mod standstills;
+mod times;
 mod traced;
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use weir_emulator::ledger::{DirectionReport, Ledger};
 use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
-use weir_report::columns::{RECEIVER, words as columns_words};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
+use weir_program::clock::nanos;
+use weir_report::columns::{RECEIVER, Statistic};
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
-use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, in_words};
+use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
+use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
-use self::disturbance::{Delays, Disturbance};
 use self::hosts::{buffer_overruns, wrong_checksums};
 use self::own_flow::OwnFlow;
+use self::standstills::Stood;
+use self::times::Times;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
-use crate::endpoints::{Outcome, interval};
+use crate::columns::{Own, of_row};
+use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
-use crate::protect::Judgement as FloodJudgement;
 use crate::scenario::{MessageFiles, Mode, Receivers};
-use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
+use crate::validity::Conduct;
 
 /// The records of one cell: one a receiver. Of a list of them, each has its name behind that of the cell: `5%@viewer`.
 pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record> {
@@ -50,9 +51,10 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let topology = &measured.topology;
     let path = &topology.traffic.paths[receiver];
     let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let disturbance = Disturbance::new(measured, path, cell.scenario.traffic.mode);
-    let mut account = PathAccount { measured, cell, receiver, path, own, disturbance, delays: None };
-    account.delays = account.session().map(|session| account.disturbance.delays(&session.flights));
+    let stood = Stood::new(measured, path);
+    let mut account = PathAccount { measured, cell, receiver, path, own, conduct: Conduct::default(), times: None };
+    account.times = account.session().map(|session| Times::new(&session.flights, window(measured)));
+    account.conduct = stood.conduct(&cell.scenario, account.delays());
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
@@ -61,26 +63,37 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
     let lateness = account.lateness();
-    let disturbed = account.disturbance.verdict(measured, &cell.scenario, account.delays.as_ref());
-    row.valid &= disturbed.is_empty();
-    let remarks = disturbed.values().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let host = &topology.nodes[topology.traffic.receivers[receiver]].name;
+    let (mut extra, mut timelines) = (account.extra(&row, &lateness), account.timelines());
+    for (name, own) in of_row(&cell.scenario, measured, host) {
+        let (value, course) = match own {
+            Own::Value(value) => (value, None),
+            Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
+        };
+        extra.insert(name, value);
+        timelines.extend(course);
+    }
+    row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
+    let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
+    row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
+    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
+    let remarks = remarks.chain(account.remarks(&row)).collect();
     Record {
-        extra: account.extra(&row, &lateness),
+        extra,
         axes,
-        elsewhere: cell.elsewhere.clone(),
+        elsewhere: Vec::new(),
         settings: cell.scenario.fingerprint(),
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.quantiles(),
-        timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
-        signal: account.signal().or_else(|| account.signal_of_channel()),
+        timelines,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
-        standstills: account.disturbance.record(&measured.machine),
+        standstills: stood.record(),
         disturbed,
         reruns: 0,
-        stopped: measured.traffic.stopped(),
+        stopped: measured.traffic.stopped,
         changed: false,
         remarks,
         row,
@@ -96,10 +109,10 @@ struct PathAccount<'a> {
     path: &'a Path,
     /// What tells the measured traffic from a load beside it, if there is one.
     own: Option<OwnFlow>,
-    /// What stood still meanwhile.
-    disturbance: Disturbance,
-    /// The delays of messages, if any arrived.
-    delays: Option<Delays>,
+    /// What its statistics are judged by.
+    conduct: Conduct,
+    /// Of single messages, if any arrived.
+    times: Option<Times>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -146,10 +159,10 @@ impl PathAccount<'_> {
         match (self.messages(), self.bulk()) {
             (Some((sent, _)), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
-            _ => match self.seen() {
-                Some((report, seen)) => self.row_of_signals(row, report, seen),
-                None => row,
-            },
+            // What programs send is not known, nor what nodes take in or copy: the links alone close.
+            _ => {
+                Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_on_links()), ..row }
+            }
         }
     }
 
@@ -157,10 +170,9 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let delivered = self.session().map_or(0, |session| session.delivered);
         // Of one that was stopped the planned window is no measure.
-        let stopped = self.delays.as_ref().filter(|delays| sent.stopped && delays.unknown == 0);
-        let planned = self.session().map_or(0, |session| session.in_window);
-        let in_window = stopped.map_or(planned, |delays| delays.in_window);
-        let delays = self.delays.as_ref().map(Delays::distribution);
+        let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
+        let in_window = stopped.or(self.session().map(|session| session.in_window)).unwrap_or(0);
+        let delays = self.delays();
         let window = window_of(sent).as_secs_f64();
         let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
         Row {
@@ -194,9 +206,7 @@ impl PathAccount<'_> {
 
     /// All that the receiver's socket has counted as dropped; `None`: it did not, or is iperf3's.
     fn counted_at_socket(&self) -> Option<u64> {
-        let own = || self.seen().map(|(_, seen)| seen.socket_drops);
-        let counted = self.received().map_or_else(own, |received| received.socket_drops);
-        counted.filter(|_| !self.is_iperf3_datagrams())
+        self.received()?.socket_drops.filter(|_| !self.is_iperf3_datagrams())
     }
 
     /// Of these, datagrams with a wrong checksum.
@@ -212,11 +222,16 @@ impl PathAccount<'_> {
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
     /// the emulator's own ledgers leave over.
     fn unexplained_frames(&self) -> i64 {
-        let Measured { topology, links, .. } = self.measured;
+        let Measured { topology, links, kernels, .. } = self.measured;
+        self.unexplained_on_links() + unexplained_by_nodes(topology, links, kernels)
+    }
+
+    fn unexplained_on_links(&self) -> i64 {
+        let links = &self.measured.links;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
         let ledgers: i64 =
             links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
-        joints + ledgers + unexplained_by_nodes(topology, links, &self.measured.kernels)
+        joints + ledgers
     }
 
     fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
@@ -260,9 +275,7 @@ impl PathAccount<'_> {
 
     /// Of the delays.
     fn quantiles(&self) -> Quantiles {
-        let of_signals = || self.seen().map(|(_, seen)| seen.delays.quantiles_us());
-        let of_messages = self.delays.as_ref().map(|delays| delays.distribution().quantiles_us());
-        of_messages.or_else(of_signals).unwrap_or_default()
+        self.delays().map(Distribution::quantiles_us).unwrap_or_default()
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -292,12 +305,9 @@ impl PathAccount<'_> {
         if let Some(report) = self.bulk() {
             say(&report.engine, &report.errors);
         }
-        match &self.measured.load {
-            Some(Outcome::Bulk(load)) => say("load", &load.errors),
-            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..)) => {
-                say("load", &sent.errors);
-            }
-            Some(Outcome::Signals(_)) | None => {}
+        if let Some(load) = &self.measured.load {
+            load.sent.iter().for_each(|sent| say("load", &sent.errors));
+            load.bulk.iter().for_each(|bulk| say("load", &bulk.errors));
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let (file, all) = (file.display(), packets + dropped);
@@ -331,7 +341,7 @@ impl PathAccount<'_> {
         if wrong > 0 {
             remarks.push(format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
         }
-        if self.measured.traffic.stopped() {
+        if self.measured.traffic.stopped {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }
         if row.unexplained.is_none() && self.messages().is_some() {
@@ -345,18 +355,7 @@ impl PathAccount<'_> {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }
-        if let Some(unknown) = self.delays.as_ref().map(|delays| delays.unknown).filter(|unknown| *unknown > 0) {
-            remarks.push(format!(
-                "delays are of the first messages: the last {unknown} are not looked at one by one (raw_delay_* has all)"
-            ));
-        }
-        if let Some(delays) = self.delays.as_ref().filter(|delays| delays.whole) {
-            remarks.push(format!(
-                "delays are of all messages: leaving out the disturbed would select, and standstills explain {:.1} % of the mean",
-                delays.explained() * 100.0
-            ));
-        }
-        remarks.extend(self.seen().into_iter().flat_map(|(report, _)| report.remarks.iter().cloned()));
+        remarks.extend(self.measured.programs.values().flatten().filter_map(|program| program.remark.clone()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -368,7 +367,7 @@ impl PathAccount<'_> {
         let dropped = |&(index, way): &(usize, Way)| {
             let dropped = report(&self.measured.links[index], way)?.ledger.queue_dropped;
             let rate = self.measured.topology.rate_mbit(&[(index, way)]);
-            let rate = rate.map(|rate| format!(" ({})", columns_words("rate_mbit", rate))).unwrap_or_default();
+            let rate = rate.map(|rate| format!(" ({} Mbit/s)", format::short(rate))).unwrap_or_default();
             let name = &self.measured.topology.links[index].name;
             (dropped > 0).then(|| format!("{dropped} packets were lost in the queue of link `{name}`{rate}"))
         };
@@ -404,36 +403,17 @@ impl PathAccount<'_> {
         })
     }
 
+    fn timelines(&self) -> Vec<Timeline> {
+        self.bulk().map_or_else(|| self.of_messages(), bulk::timelines)
+    }
+
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
-        match &self.measured.traffic {
-            Outcome::Messages(sent, received)
-            | Outcome::Export(sent, received, _)
-            | Outcome::Floods(sent, received, _) => Some((sent, received)),
-            Outcome::Bulk(_) | Outcome::Signals(_) => None,
-        }
+        let Facts { sent, received, .. } = &self.measured.traffic;
+        sent.as_deref().map(|sent| (sent, &received[..]))
     }
 
     fn bulk(&self) -> Option<&BulkReport> {
-        match &self.measured.traffic {
-            Outcome::Bulk(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// What the analyser of sFlow agents made of their datagrams.
-    fn judgement(&self) -> Option<&Judgement> {
-        match &self.measured.traffic {
-            Outcome::Export(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// How floods were met.
-    fn floods(&self) -> Option<&FloodJudgement> {
-        match &self.measured.traffic {
-            Outcome::Floods(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Signals(_) => None,
-        }
+        self.measured.traffic.bulk.as_deref()
     }
 
     /// Bits of a message that arrived, on average.
@@ -442,6 +422,11 @@ impl PathAccount<'_> {
         let mean = session.map(|session| session.delivered_bytes as f64 / session.delivered as f64);
         let alike = !arrivals::is_planned(&self.cell.scenario.traffic);
         mean.filter(|_| !alike).unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
+    }
+
+    /// The delays of all messages, if any arrived.
+    fn delays(&self) -> Option<&Distribution> {
+        self.session().map(|session| session.delays.delays())
     }
 
     fn received(&self) -> Option<&ReceiveReport> {
@@ -463,6 +448,16 @@ fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
 }
 
+/// The time in which was sent.
+fn window(measured: &Measured<'_>) -> Window {
+    let Facts { sent, bulk, .. } = &measured.traffic;
+    let of_bulk = || bulk.as_ref().map(|bulk| (bulk.window, bulk.used));
+    let sent = sent.as_ref().map(|sent| (sent.window, sent.used)).or_else(of_bulk);
+    let (window, used) = sent.unwrap_or((None, measured.topology.window));
+    let start = window.map_or(measured.begin, |window| window.start);
+    Window { start, end: start + nanos(used).max(1) }
+}
+
 /// What rates are over: the sending window as planned, whether or not something was sent throughout, and whatever left behind
 /// it; of one that was stopped the time until then.
 fn window_of(sent: &SendReport) -> Duration {
@@ -476,7 +471,7 @@ fn window_of(sent: &SendReport) -> Duration {
 const BEHIND: u64 = 100_000_000;
 
 /// The emulator's account of one way; `None`: a direct link.
-fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
+pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
         Way::Forward => &emulated.report.forward,

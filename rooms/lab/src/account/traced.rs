@@ -1,20 +1,17 @@
 //! What the kernel was seen to do with the datagrams of one receiver.
 
 use weir_kernel::trace::{Drop, SocketTrace};
-use weir_loss::places::Place;
 
 use super::PathAccount;
 
 impl PathAccount<'_> {
-    /// Drops on the way to this receiver, with their places: on its host, and on whatever is no other receiver's.
-    /// `None`: not traced.
-    pub(super) fn traced_drops(&self) -> Option<Vec<(Place, &Drop)>> {
+    /// Drops on the way to this receiver: on its host, and on whatever is no other receiver's. `None`: not traced.
+    pub(super) fn traced_drops(&self) -> Option<Vec<&Drop>> {
         let others = self.measured.topology.traffic.receivers.iter().enumerate();
         let others = others.filter(|(index, _)| *index != self.receiver);
         let others: Vec<u32> = others.filter_map(|(_, &node)| self.namespace(node)).collect();
         let trace = self.measured.trace.as_ref()?;
-        let drops = trace.drops.iter().filter(|drop| !others.contains(&drop.namespace));
-        Some(drops.map(|drop| (Place::of_drop(&drop.reason, &drop.function, drop.outgoing), drop)).collect())
+        Some(trace.drops.iter().filter(|drop| !others.contains(&drop.namespace)).collect())
     }
 
     /// What its socket took and gave; `None`: not traced.
@@ -31,8 +28,8 @@ impl PathAccount<'_> {
         let missed = (missed > 0).then(|| format!("traced: {missed} events could not be counted: at least so many"));
         let untraced = self.measured.untraced.as_ref().map(|why| format!("not traced: {why}"));
         let traced = self.traced_drops().map(|drops| {
-            let full = drops.iter().filter(|(place, _)| *place == Place::ReceiveBuffer);
-            full.map(|(_, drop)| drop.datagrams).sum::<u64>()
+            let full = drops.iter().filter(|drop| is_full_buffer(drop));
+            full.map(|drop| drop.datagrams).sum::<u64>()
         });
         let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
         let differ = differ.map(|(traced, counted)| {
@@ -47,4 +44,14 @@ impl PathAccount<'_> {
     fn namespace(&self, node: usize) -> Option<u32> {
         self.measured.network.namespace(node).inode().ok()
     }
+}
+
+/// Whether the socket's receive buffer was full.
+pub(super) fn is_full_buffer(drop: &Drop) -> bool {
+    drop.reason == "SOCKET_RCVBUFF"
+}
+
+/// Whether the processor's backlog was full (net/core/dev.c, `enqueue_to_backlog`).
+pub(super) fn is_full_backlog(drop: &Drop) -> bool {
+    drop.reason == "CPU_BACKLOG" || (drop.reason == "NOT_SPECIFIED" && drop.function == "enqueue_to_backlog")
 }

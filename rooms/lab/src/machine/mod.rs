@@ -1,277 +1,241 @@
-//! The machine while cells run: when it stood still, who else took its processors, and whether they are kept awake.
+//! The machine while cells run: when its processors stood still, and what others took of them.
 //!
-//! A [`heartbeat`] on each processor notes [`standstills`]; one more thread reads what the host of a virtual machine and
-//! the quota of our control group took, and lets processors sleep again where keeping them [`awake`] costs more than it
-//! brings. Everybody who measures holds a [`Mark`] and asks what happened since.
+//! A thread on each processor only sleeps, and notes how late it wakes up. A cell holds a [`Mark`] and asks what happened
+//! since.
 
-pub mod awake;
-mod heartbeat;
-pub mod standstills;
-
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use weir_kernel::contention::{self, Contention, Observer};
-
-use weir_program::clock::{Nanos, now};
+use weir_kernel::scheduling;
+use weir_program::clock::{self, Nanos, nanos, now};
 use weir_stats::Distribution;
-
-pub use self::awake::Choice;
-use self::awake::{Keeper, TRIAL};
-use self::heartbeat::{Heartbeat, INTERVAL};
-use self::standstills::Standstill;
 
 /// Watches the machine until dropped.
 pub struct Machine {
-    heartbeat: Heartbeat,
-    watched: Arc<Mutex<Watched>>,
+    processors: Vec<Arc<Mutex<Beats>>>,
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-    /// As it was at the start, in words: name and value.
-    facts: Vec<(String, String)>,
-    started: Mark,
-}
-
-/// What the watching thread has seen.
-struct Watched {
-    keeper: Keeper,
+    threads: Vec<JoinHandle<()>>,
     observer: Observer,
-    last: Contention,
-    taken: Vec<LostTime>,
-    /// What looking has taken of the processors.
-    spent: Duration,
+    /// What others had taken by the start.
+    before: Contention,
+    start: Mark,
 }
 
-/// What was taken from us in a short time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostTime {
-    /// When that ended, ns of CLOCK_MONOTONIC.
-    pub at: Nanos,
-    /// By the host of this virtual machine, all processors together.
-    pub stolen: Duration,
-    /// By the quota of our control group.
-    pub throttled: Duration,
+/// What the thread of a processor has seen.
+#[derive(Default)]
+struct Beats {
+    /// `None`: any.
+    processor: Option<usize>,
+    lateness: Distribution,
+    /// Due and come, ns of CLOCK_MONOTONIC.
+    late: VecDeque<(Nanos, Nanos)>,
+    /// The earliest ones, for which there was no room.
+    forgotten: u64,
 }
 
-/// A moment from which on somebody wants to know.
+/// A moment, to ask what happened since.
 pub struct Mark {
     at: Nanos,
-    beats: heartbeat::Mark,
+    lateness: Distribution,
+    forgotten: u64,
+}
+
+/// A time in which something that had to run did not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Standstill {
+    /// When it had to run, ns of CLOCK_MONOTONIC.
+    pub start: Nanos,
+    /// When it ran.
+    pub end: Nanos,
+    /// `cpu 3`, or a direction of a link.
+    pub place: String,
 }
 
 /// What happened since a [`Mark`].
 pub struct Observed {
     /// The mark's time.
     pub from: Nanos,
-    /// The end of it.
-    pub to: Nanos,
-    /// How late the heartbeats were.
+    /// How late the threads woke up, on all processors.
     pub lateness: Distribution,
-    /// Those late enough, by processor (`None`: any), in order of time.
-    pub standstills: Vec<Standstill<Option<usize>>>,
-    /// Further ones that nobody remembers.
+    /// Each time that one was late by [`LEAST`] or more.
+    pub standstills: Vec<Standstill>,
+    /// Such times that are not listed any more.
     pub forgotten: u64,
-    /// What others took; times in which they took nothing are left out.
-    pub taken: Vec<LostTime>,
-    /// Processors that are watched.
-    pub processors: usize,
 }
 
 impl Machine {
-    /// Begins to watch; `realtime`: as those do that measure. Where processors are to be kept `awake`, that is tried first,
-    /// which takes a second.
-    pub fn start(realtime: bool, awake: bool) -> Machine {
-        let observer = Observer::new();
-        let facts = facts(&observer);
-        let last = observer.read().unwrap_or_default();
-        let keeper = Keeper::new(awake, now());
-        let tried = keeper.holds();
-        let watched =
-            Arc::new(Mutex::new(Watched { keeper, observer, last, taken: Vec::new(), spent: Duration::ZERO }));
+    /// Begins to watch every processor that this process may use, before all ordinary threads if it is to be `realtime`.
+    pub fn start(realtime: bool) -> Machine {
+        let usable = scheduling::processors();
+        let usable = if usable.is_empty() { vec![None] } else { usable.into_iter().map(Some).collect() };
+        let of = |processor| Arc::new(Mutex::new(Beats { processor, ..Beats::default() }));
+        let processors: Vec<_> = usable.into_iter().map(of).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let thread = {
-            let (watched, stop) = (watched.clone(), stop.clone());
-            std::thread::spawn(move || watch(&watched, &stop))
+        let spawn = |beats: &Arc<Mutex<Beats>>| {
+            let (beats, stop) = (beats.clone(), stop.clone());
+            std::thread::spawn(move || beat(&beats, realtime, &stop))
         };
-        let heartbeat = Heartbeat::start(realtime);
-        let begin = Instant::now();
-        while tried && begin.elapsed() < TRIAL && lock(&watched).keeper.holds() {
-            std::thread::sleep(EVERY);
-        }
-        let started = Mark { at: now(), beats: heartbeat.mark() };
-        Machine { heartbeat, watched, stop, thread: Some(thread), facts, started }
+        let threads = processors.iter().map(spawn).collect();
+        let observer = Observer::new();
+        let before = observer.read().unwrap_or_default();
+        let start = mark(&processors);
+        Machine { processors, stop, threads, observer, before, start }
     }
 
     /// From here on.
     pub fn mark(&self) -> Mark {
-        Mark { at: now(), beats: self.heartbeat.mark() }
+        mark(&self.processors)
     }
 
     /// What has happened since then.
     pub fn since(&self, mark: &Mark) -> Observed {
-        let beats = self.heartbeat.since(&mark.beats);
-        let watched = lock(&self.watched);
-        let taken = watched.taken.iter().rev().take_while(|taken| taken.at > mark.at);
-        let mut taken: Vec<LostTime> = taken.copied().collect();
-        taken.reverse();
-        Observed {
-            from: mark.at,
-            to: now(),
-            lateness: beats.lateness,
-            standstills: beats.standstills,
-            forgotten: beats.forgotten,
-            taken,
-            processors: self.heartbeat.processors(),
+        let now = self.mark();
+        let mut standstills = Vec::new();
+        for beats in &self.processors {
+            let beats = lock(beats);
+            let place = beats.processor.map_or("cpu".into(), |processor| format!("cpu {processor}"));
+            let own = beats.late.iter().filter(|(_, end)| *end > mark.at);
+            standstills.extend(own.map(|&(start, end)| Standstill { start, end, place: place.clone() }));
         }
+        let (lateness, forgotten) = (now.lateness.since(&mark.lateness), now.forgotten - mark.forgotten);
+        Observed { from: mark.at, lateness, standstills, forgotten }
     }
 
-    /// Since everything was ready.
-    pub fn since_start(&self) -> Observed {
-        self.since(&self.started)
+    /// What limits this process, as far as that can be seen: name and value.
+    pub fn facts(&self) -> Vec<(String, String)> {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let quota = self.observer.quota().map_or("none".into(), |quota| {
+            format!("{:.2} processors ({} ms of {} ms)", quota.processors(), ms(quota.quota), ms(quota.period))
+        });
+        let bandwidth = contention::realtime_bandwidth();
+        let bandwidth =
+            bandwidth.map_or("without limit".into(), |(time, period)| format!("{} ms of {} ms", ms(time), ms(period)));
+        let facts = [("cpu quota of the control group", quota), ("real-time threads may run", bandwidth)];
+        facts.map(|(name, value)| (name.to_owned(), value)).into()
     }
 
-    /// Whether processors are kept awake, and why.
-    pub fn choice(&self) -> Choice {
-        lock(&self.watched).keeper.choice().clone()
-    }
-
-    /// What watching has taken of the processors since the start.
-    pub fn spent(&self) -> Duration {
-        self.heartbeat.spent() + lock(&self.watched).spent
-    }
-
-    /// What it was like at the start, name and value.
-    pub fn facts(&self) -> &[(String, String)] {
-        &self.facts
-    }
-}
-
-impl Observed {
-    /// The share of the processors' time between two moments in which they stood still, 0 to 1.
-    pub fn share(&self, from: Nanos, to: Nanos) -> f64 {
-        let within = |s: &Standstill<_>| s.end.min(to).saturating_sub(s.start.max(from));
-        let stood: Nanos = self.standstills.iter().map(within).sum();
-        stood as f64 / (to.saturating_sub(from).max(1) * self.processors.max(1) as u64) as f64
-    }
-
-    /// What stood still and what was taken, in words.
+    /// What stood still and what others took since the start, in words.
     pub fn words(&self) -> String {
-        let count = self.standstills.len() as u64 + self.forgotten;
-        let longest = self.standstills.iter().map(|s| s.end - s.start).max();
-        let taken = |of: fn(&LostTime) -> Duration| self.taken.iter().map(of).sum::<Duration>();
-        let (stolen, throttled) = (taken(|taken| taken.stolen), taken(|taken| taken.throttled));
-        let mut words = match longest {
-            None => "none".to_owned(),
-            Some(longest) => format!(
-                "{count}, {:.2} % of the processors' time, the longest {:.1} ms",
-                self.share(self.from, self.to) * 100.0,
-                longest as f64 / 1e6
-            ),
-        };
-        if !stolen.is_zero() {
-            words += &format!("; the host took {:.2} s (steal)", stolen.as_secs_f64());
-        }
-        if !throttled.is_zero() {
-            words += &format!("; the quota of our control group {:.2} s", throttled.as_secs_f64());
+        let Observed { standstills, forgotten, .. } = self.since(&self.start);
+        let longest = standstills.iter().map(|s| s.end - s.start).max();
+        let mut words = longest.map_or("none".to_owned(), |longest| {
+            format!("{}, the longest {:.1} ms", standstills.len() as u64 + forgotten, longest as f64 / 1e6)
+        });
+        let now = self.observer.read().unwrap_or_default();
+        let stolen = now.stolen.iter().sum::<Duration>().saturating_sub(self.before.stolen.iter().sum());
+        let throttled = now.throttled.unwrap_or_default().saturating_sub(self.before.throttled.unwrap_or_default());
+        for (what, time) in [("the host took", stolen), ("the quota of the control group took", throttled)] {
+            if !time.is_zero() {
+                words += &format!("; {what} {:.2} s", time.as_secs_f64());
+            }
         }
         words
     }
 
     /// How exact starts and lengths are: a standstill may have begun so much earlier than it says.
-    pub const RESOLUTION: Duration = INTERVAL;
+    pub const RESOLUTION: Duration = Duration::from_millis(1);
 }
 
 impl Drop for Machine {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
+        for thread in self.threads.drain(..) {
             // One that panicked has nothing left to say.
             let _ = thread.join();
         }
     }
 }
 
-fn watch(watched: &Mutex<Watched>, stop: &AtomicBool) {
-    while !stop.load(Ordering::Relaxed) {
-        std::thread::sleep(EVERY);
-        let mut watched = lock(watched);
-        watched.look();
-        watched.spent = heartbeat::spent_by_this_thread();
+fn mark(processors: &[Arc<Mutex<Beats>>]) -> Mark {
+    let mut mark = Mark { at: now(), lateness: Distribution::new(), forgotten: 0 };
+    for beats in processors {
+        let beats = lock(beats);
+        mark.lateness.merge(&beats.lateness);
+        mark.forgotten += beats.forgotten;
     }
+    mark
 }
 
-impl Watched {
-    fn look(&mut self) {
-        let Ok(read) = self.observer.read() else { return };
-        let at = now();
-        let stolen = read.stolen.iter().zip(&self.last.stolen).map(|(now, before)| now.saturating_sub(*before)).sum();
-        let throttled = read.throttled.unwrap_or_default().saturating_sub(self.last.throttled.unwrap_or_default());
-        if stolen > Duration::ZERO || throttled > Duration::ZERO {
-            self.taken.push(LostTime { at, stolen, throttled });
+impl Beats {
+    /// Counts a beat that was due and came at these times.
+    fn record(&mut self, due: Nanos, came: Nanos) {
+        let late = came.saturating_sub(due);
+        self.lateness.record(late);
+        if late >= LEAST {
+            if self.late.len() == MOST_LISTED {
+                self.late.pop_front();
+                self.forgotten += 1;
+            }
+            self.late.push_back((due, came));
         }
-        self.keeper.judge(at, &read);
-        self.last = read;
     }
 }
 
-/// What limits us here, as far as that can be seen.
-fn facts(observer: &Observer) -> Vec<(String, String)> {
-    let ms = |time: Duration| time.as_secs_f64() * 1e3;
-    let quota = observer.quota().map(|quota| {
-        let (time, period) = (ms(quota.quota), ms(quota.period));
-        format!("{:.2} processors ({time} ms of {period} ms)", quota.processors())
-    });
-    let bandwidth = contention::realtime_bandwidth();
-    let bandwidth = bandwidth.map(|(time, period)| format!("{} ms of {} ms", ms(time), ms(period)));
-    let pressure = contention::pressure().ok();
-    let pressure = pressure.map(|share| format!("{:.1} % of the last 10 s", share * 100.0));
-    let facts = [
-        ("cpu quota of the control group", Some(quota.unwrap_or_else(|| "none".into()))),
-        ("real-time threads may run", Some(bandwidth.unwrap_or_else(|| "without limit".into()))),
-        ("programs waited for a processor", pressure),
-    ];
-    facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+fn beat(beats: &Mutex<Beats>, realtime: bool, stop: &AtomicBool) {
+    if realtime {
+        // What fills a processor by itself is no standstill. A thread that may not run before it is late when others are.
+        let _ = scheduling::become_watcher();
+    }
+    if let Some(processor) = lock(beats).processor {
+        // Unpinned the beat still measures, only not this processor for certain.
+        let _ = scheduling::run_on(processor);
+    }
+    clock::precise_timers();
+    let mut seen = now();
+    while !stop.load(Ordering::Relaxed) {
+        let due = seen + nanos(Machine::RESOLUTION);
+        clock::wait(&mut [], Some(due));
+        seen = now();
+        lock(beats).record(due, seen);
+    }
 }
 
-fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
-    watched.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(beats: &Mutex<Beats>) -> MutexGuard<'_, Beats> {
+    beats.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Between two looks at what others take.
-const EVERY: Duration = Duration::from_millis(100);
+/// Shorter ones are ordinary scheduling, ns.
+pub const LEAST: Nanos = 1_000_000;
+
+/// Standstills of a processor that are remembered: 4 MB, and at least four minutes of nothing but them.
+const MOST_LISTED: usize = 1 << 18;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const MS: Nanos = 1_000_000;
+
     #[test]
-    fn shares_are_of_all_processors() {
-        let at = |start, end, place| Standstill { start, end, place: Some(place) };
-        let observed = Observed {
-            from: 0,
-            to: 1_000_000_000,
-            lateness: Distribution::new(),
-            standstills: vec![at(0, 100_000_000, 0), at(50_000_000, 150_000_000, 1)],
-            forgotten: 0,
-            taken: vec![LostTime { at: 9, stolen: Duration::from_millis(200), throttled: Duration::ZERO }],
-            processors: 2,
-        };
-        assert_eq!((observed.share(0, 1_000_000_000), observed.share(100_000_000, 200_000_000)), (0.1, 0.25));
-        let words = "2, 10.00 % of the processors' time, the longest 100.0 ms; the host took 0.20 s (steal)";
-        assert_eq!(observed.words(), words);
+    fn late_beats_are_standstills() {
+        let mut beats = Beats::default();
+        beats.record(10 * MS, 10 * MS + LEAST - 1);
+        beats.record(20 * MS, 120 * MS);
+        assert_eq!(beats.late, [(20 * MS, 120 * MS)]);
+        assert_eq!((beats.lateness.n(), beats.lateness.max_us()), (2, Some(100_000.0)));
+        for n in 0..MOST_LISTED as u64 {
+            beats.record((1000 + n * 10) * MS, (1005 + n * 10) * MS);
+        }
+        assert_eq!((beats.late.len(), beats.forgotten, beats.late[0].0), (MOST_LISTED, 1, 1000 * MS));
     }
 
     #[test]
-    fn it_tells_what_it_is_like() {
-        let machine = Machine::start(false, false);
-        let names: Vec<&str> = machine.facts().iter().map(|(name, _)| name.as_str()).collect();
-        assert!(names.contains(&"cpu quota of the control group"), "{names:?}");
-        let mark = machine.mark();
-        while machine.since(&mark).lateness.n() == 0 {
-            std::thread::sleep(INTERVAL);
+    fn each_observer_has_what_came_since_its_mark() {
+        let machine = Machine::start(false);
+        let first = machine.mark();
+        while machine.since(&first).lateness.n() < 20 {
+            std::thread::sleep(Machine::RESOLUTION);
         }
-        assert_eq!(machine.choice(), Choice::Unwanted);
+        let second = machine.mark();
+        lock(&machine.processors[0]).record(second.at, second.at + 7 * MS);
+        let has_it = |mark: &Mark| machine.since(mark).standstills.iter().any(|s| s.start == second.at);
+        assert!(has_it(&first) && has_it(&second));
+        assert!(machine.since(&second).lateness.n() < machine.since(&first).lateness.n());
+        assert!(!has_it(&Mark { at: second.at + 8 * MS, ..machine.mark() }));
+        assert!(machine.words().contains(", the longest "), "{}", machine.words());
     }
 }

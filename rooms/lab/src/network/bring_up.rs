@@ -12,7 +12,6 @@ use weir_kernel::Error;
 use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::namespaces::process::Program;
-use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::{steering, sysctl};
 
 use super::{Emulated, LinkReading, Network, NodeNs, Wire};
@@ -161,12 +160,6 @@ impl Network<'_> {
             let far = self.fabric.netlink()?.link(&fabric_names[end])?.index;
             node_ns.netlink()?.set_no_link_local(near)?;
             self.fabric.netlink()?.set_no_link_local(far)?;
-            if settings.path == datapath::Path::Packets {
-                let mut offloads = Offloads::open(&node_ns.ns)?;
-                for offload in LEFT_TO_HARDWARE {
-                    offloads.set(&name, offload, false)?;
-                }
-            }
             let port = self.fabric.ns.run(|| Port::open(far, settings))??;
             self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
             ports.push(port);
@@ -323,10 +316,6 @@ fn longest_delay(topology: &Topology) -> Duration {
 
 /// What comes by another link than answers to it would leave by is no forgery here (RFC 3704).
 const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")];
-
-/// What a sender leaves to its interface, and the packet-by-packet emulator could not see.
-const LEFT_TO_HARDWARE: [Offload; 4] =
-    [Offload::TcpSegmentation, Offload::UdpSegmentation, Offload::GenericSegmentation, Offload::SendChecksum];
 
 /// A packet that has passed so many routers is not forwarded (ip_default_ttl, RFC 1700).
 const DEFAULT_TTL: usize = 64;

@@ -4,19 +4,21 @@ use std::time::SystemTime;
 
 use anyhow::Result;
 use weir_report::columns::RECEIVER;
-use weir_report::record::Manifest;
+use weir_report::record::{Claim, Manifest};
 
-use super::{Plan, receivers};
+use super::Plan;
+use super::earlier::receivers;
 use crate::charts;
-use crate::scenario::{Receivers, Repeat};
+use crate::scenario::Receivers;
 use crate::sweep::Sweep;
 use crate::topology::Topology;
 
-/// The manifest of a run whose cells run so often, on a machine of which these facts are known.
-pub(super) fn of(plan: &Plan, repeats: u32, environment: Vec<(String, String)>) -> Result<Manifest> {
+/// The manifest of a run on a machine of which these facts are known.
+pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Manifest> {
     let scenario = plan.sweep.scenario();
     let records: usize = plan.sweep.cells.iter().map(receivers).sum();
     let topology = Topology::new(scenario)?;
+    let asserts = scenario.asserts.iter().map(|assert| Claim { required: true, ..assert.clone() });
     Ok(Manifest {
         format: 1,
         weir_version: env!("CARGO_PKG_VERSION").into(),
@@ -24,32 +26,21 @@ pub(super) fn of(plan: &Plan, repeats: u32, environment: Vec<(String, String)>) 
         title: scenario.title.clone(),
         description: scenario.description.clone(),
         command: plan.command.clone(),
-        source: source(&plan.sweep, repeats),
+        source: plan.sweep.to_toml()?,
         seed: scenario.run.seed,
         started: humantime::format_rfc3339_seconds(SystemTime::now()).to_string(),
         elapsed_s: 0.0,
-        planned_cells: records * repeats as usize,
+        planned_cells: records * scenario.run.repeat.get() as usize,
         interrupted: true,
         axes: axes(&plan.sweep),
         environment,
         network: topology.describe().into_iter().chain(topology.describe_paths()).collect(),
         charts: charts::of(&plan.sweep),
         published: scenario.published.clone(),
-        claims: scenario.claims.clone(),
-        asserts: scenario.asserts.clone(),
+        claims: scenario.claims.iter().cloned().chain(asserts).collect(),
+        columns: scenario.own_columns(),
         own_cost: None,
     })
-}
-
-/// The document with what was left to the machine: a run that goes on elsewhere has the same repeats.
-fn source(sweep: &Sweep, repeats: u32) -> String {
-    let mut document = sweep.document.clone();
-    if sweep.scenario().run.repeat == Repeat::Auto
-        && let Some(run) = document.get_mut("run").and_then(toml::Value::as_table_mut)
-    {
-        run.insert("repeat".into(), toml::Value::Integer(repeats.into()));
-    }
-    document.to_string()
 }
 
 /// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.

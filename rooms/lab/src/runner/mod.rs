@@ -1,15 +1,12 @@
 //! Drives the cells of a sweep, side by side, and leaves a result directory.
 
-mod again;
-mod cost;
-mod gate;
-mod last_words;
+mod cells;
+mod control;
+mod earlier;
 mod manifest;
-mod own_cost;
 mod queue;
-mod repeats;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -17,23 +14,21 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
-use weir_program::output::{self, complain, say};
+use weir_program::output::{self, say};
 use weir_program::stop::Stop;
-use weir_report::columns::RECEIVER;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
-use weir_report::{self, asserts, json, terminal};
-use weir_units::format::shown_in_json;
+use weir_report::{self, json, judge, terminal};
+use weir_units::format::{printable, shown_in_json};
 
-use self::last_words::LastWords;
-use self::queue::{Extras, Queue};
-use self::repeats::Load;
+use self::cells::{Extras, Job, Outcome, Worker, jobs, workers};
+use self::queue::{Meeting, Queue};
 use crate::cell::{self, Testbed};
 use crate::environment;
 use crate::iperf3;
 use crate::machine::Machine;
-use crate::scenario::{Engine, Jobs, Repeat};
+use crate::scenario::{Engine, Jobs};
 use crate::sweep::{Cell, Sweep};
 
 /// A sweep that can run: every cell's network has been checked.
@@ -54,8 +49,6 @@ pub struct Plan {
 pub struct Summary {
     /// The result directory.
     pub dir: PathBuf,
-    /// Cells that stayed disturbed.
-    pub disturbed: usize,
     /// Whether it was stopped early.
     pub interrupted: bool,
     /// Whether an assertion of the scenario fails.
@@ -65,8 +58,7 @@ pub struct Summary {
 impl Plan {
     /// Checks every cell. The result goes to `dir`, or to a new one under `results/`.
     pub fn new(sweep: Sweep, dir: Option<PathBuf>, command: Vec<String>) -> Result<Plan> {
-        sweep.check()?;
-        check_size(&sweep)?;
+        check(&sweep)?;
         let name = sweep.scenario().name.clone();
         let dir = dir.unwrap_or_else(|| Path::new("results").join(format!("{name}-{}", compact_time())));
         ensure!(
@@ -74,7 +66,7 @@ impl Plan {
             "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
             dir.display()
         );
-        let extras = Extras { messages: Some(dir.join("messages")), ..Extras::default() };
+        let extras = Extras { messages: dir.join("messages"), capture: None };
         Ok(Plan { sweep, dir, command, extras, json: false, earlier: None })
     }
 
@@ -84,9 +76,8 @@ impl Plan {
         let earlier = store::read_manifest(&dir)?;
         let origin = dir.join(store::MANIFEST).display().to_string();
         let sweep = Sweep::new(&origin, &earlier.source, &[])?;
-        sweep.check()?;
-        check_size(&sweep)?;
-        let extras = Extras { messages: Some(dir.join("messages")), ..Extras::default() };
+        check(&sweep)?;
+        let extras = Extras { messages: dir.join("messages"), capture: None };
         let command = earlier.command.clone();
         Ok(Plan { sweep, dir, command, extras, json: false, earlier: Some(earlier) })
     }
@@ -96,7 +87,7 @@ impl Plan {
         Plan { json: true, ..self }
     }
 
-    /// Tells people who read along.
+    /// A line for people.
     fn tell(&self, line: &str) {
         if !self.json {
             say!("{line}");
@@ -123,74 +114,86 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
-        Some(_) => finished(&plan.sweep, store::whole_records(&plan.dir)?),
+        Some(_) => earlier::finished(&plan.sweep, store::whole_records(&plan.dir)?),
     };
-    let names = done.iter().map(|record| (sweep_name(record).to_owned(), record.row.repeat));
-    let names: BTreeSet<_> = names.collect();
+    let names: BTreeSet<_> = done.iter().map(earlier::key).collect();
     let scenario = plan.sweep.scenario();
-    let jobs = scenario.run.jobs;
-    // More cells than these cannot be up at once, whatever the repeats.
-    let fewest = queue::workers(jobs, plan.sweep.cells.len());
-    let descriptors = ensure_descriptors(&plan.sweep, fewest)?;
+    let jobs_left = jobs(&plan.sweep, |cell, repeat| !names.contains(&(cell.name.clone(), repeat)));
+    let at_once = workers(&plan.sweep, jobs_left.len());
+    ensure_descriptors(&plan.sweep, at_once)?;
     let mut store = match plan.earlier {
         None => Store::create(&plan.dir)?,
         Some(_) => Store::resume(&plan.dir, &done)?,
     };
-    let testbed = Testbed::start(scenario, stop, if jobs == Jobs::All { 1 } else { fewest })?;
-    let machine = Machine::start(testbed.realtime, scenario.run.realtime);
+    let testbed = Testbed::start(scenario, stop, if scenario.run.jobs == Jobs::All { 1 } else { at_once })?;
+    let machine = Machine::start(testbed.realtime);
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
-    let mut own_cost = plan.earlier.as_ref().and_then(|earlier| earlier.own_cost.clone());
-    let mut load = None;
-    if own_cost.is_none() && !scenario.run.control.duration().is_zero() {
-        let (measured, seen) = own_cost::measure(&testbed, &machine, scenario)?;
-        load = Some(seen);
-        // One that was stopped is measured again when the run is resumed.
-        own_cost = (!testbed.stop.is_set()).then_some(measured);
-    }
-    let most = most_cells(&plan.sweep, descriptors);
-    let repeats = repeats::how_many(&plan.sweep, load.unwrap_or(Load::GUESSED), testbed.realtime, most);
     let mut manifest = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &testbed, &machine, privilege);
-            facts.extend(load.map(|load| ("a message takes".to_owned(), load.words())));
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
             facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
-            manifest::of(plan, repeats, facts)?
+            manifest::of(plan, facts)?
         }
         Some(earlier) => earlier.clone(),
     };
-    manifest.own_cost = own_cost;
+    if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
+        let measured = control::measure(&testbed, &machine, scenario)?;
+        // One that was stopped is measured again when the run is resumed.
+        manifest.own_cost = (!testbed.stop.is_set()).then_some(measured);
+    }
     store.manifest(&manifest).map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
-    let _unless_rendered = LastWords::new(&plan.dir, &testbed.stop);
+    testbed.stop.last_words(format!(
+        "ended without a report: `weir lab report {}` renders what was measured",
+        plan.dir.display()
+    ));
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
-    let queue = Queue::new(&plan.sweep, repeats, |job| !names.contains(job), plan.extras.clone())?;
-    ensure_descriptors(&plan.sweep, queue.jobs)?;
-    let chosen = scenario.run.repeat == Repeat::Auto && jobs == Jobs::All;
-    plan.tell(&queue.announcement(&scenario.name, repeats, chosen));
-    let mut results = queue.run(&testbed, &machine, &mut store);
+    let cells = Cells { plan, testbed: &testbed, machine: &machine };
+    let (mut records, mut unwritten) = (Vec::new(), None);
+    let mut error = None;
+    if !jobs_left.is_empty() {
+        let repeats = match scenario.run.repeat.get() {
+            1 => String::new(),
+            repeats => format!(", each run {repeats} times"),
+        };
+        plan.tell(&format!("{}: {}{repeats}", scenario.name, cells.announce(&jobs_left)));
+        let keep = |(new, lost): Outcome| {
+            unwritten = unwritten.take().or(lost);
+            let stored = new.iter().try_for_each(|record| store.append(record));
+            records.extend(new);
+            // A full disk ends the run; what is in the directory already stays.
+            stored.context("the run was stopped")
+        };
+        error = cells.run(jobs_left, keep).err();
+    }
     for _ in 0..scenario.run.reruns {
-        if results.error.is_some() || testbed.stop.is_set() {
+        let disturbed = earlier::disturbed(&records);
+        if error.is_some() || testbed.stop.is_set() || disturbed.is_empty() {
             break;
         }
-        match again::run(plan, repeats, &mut results.records, &testbed, &machine, &mut store) {
-            Ok(true) => {}
-            Ok(false) => break,
-            Err(error) => results.error = Some(error),
-        }
+        let again = jobs(&plan.sweep, |cell, repeat| disturbed.contains(&(cell.name.clone(), repeat)));
+        let first = records.iter().find(|record| disturbed.contains(&earlier::key(record)));
+        let why = first.map(|record| format!("{}: {}", printable(&record.row.cell), record.doubts().join("; ")));
+        plan.tell(&format!("disturbed, run again: {} ({})", cells.announce(&again), why.unwrap_or_default()));
+        let mut second = Vec::new();
+        let ran = cells.run(again, |(new, _)| {
+            second.extend(new);
+            Ok(())
+        });
+        let stored = earlier::replace(&mut records, second).iter().try_for_each(|better| store.append(better));
+        error = ran.and(stored.context("the run was stopped")).err();
     }
     let interrupted = testbed.stop.is_set();
-    if queue.total > 0 {
-        environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
-    }
+    environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
     drop((testbed, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();
     manifest.interrupted = interrupted;
-    let mut records: Vec<Record> = done.into_iter().chain(results.records).collect();
+    let mut records: Vec<Record> = done.into_iter().chain(records).collect();
     store::put_in_order(&manifest, &mut records);
     if records.is_empty()
-        && let Some(error) = results.error.take()
+        && let Some(error) = error
     {
         return Err(error);
     }
@@ -208,81 +211,61 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     {
         say!("{}", Seat::new(|name| std::env::var(name).ok()).line(&rendered.page, styled));
     }
-    if let Some(error) = results.error {
-        return Err(error);
-    }
+    error.map_or(Ok(()), Err)?;
     rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
-    if let Some(error) = results.unwritten {
-        return Err(error);
-    }
-    Ok(Summary {
-        dir: plan.dir.clone(),
-        disturbed: records.iter().filter(|record| !record.row.valid).count(),
-        interrupted,
-        unmet: asserts::fail(&asserts::check(&manifest, &records)),
-    })
+    unwritten.map_or(Ok(()), Err)?;
+    Ok(Summary { dir: plan.dir.clone(), interrupted, unmet: judge::fails(&manifest, &records) })
 }
 
-/// Refuses more than anybody could wait for, and memory holds.
-fn check_size(sweep: &Sweep) -> Result<()> {
-    let cells = sweep.cells.len();
-    if let Repeat::Count(repeats) = sweep.scenario().run.repeat {
-        let all = (repeats.get() as usize).saturating_mul(cells);
-        ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}; at most {MOST_JOBS} can run");
+/// What cells are run with.
+struct Cells<'r> {
+    plan: &'r Plan,
+    testbed: &'r Testbed,
+    machine: &'r Machine,
+}
+
+impl Cells<'_> {
+    fn queue<'a>(&self, jobs: Vec<Job<'a>>) -> Queue<Job<'a>> {
+        let workers = workers(&self.plan.sweep, jobs.len());
+        Queue::new(jobs, workers, Job::time)
     }
+
+    /// How many there are, how many at once, and how long that takes.
+    fn announce(&self, jobs: &[Job<'_>]) -> String {
+        let queue = self.queue(jobs.to_vec());
+        let cells = if queue.total == 1 { "cell" } else { "cells" };
+        format!("{} {cells}, {} at once, {}", queue.total, queue.workers, queue.time())
+    }
+
+    fn run(&self, jobs: Vec<Job<'_>>, ended: impl FnMut(Outcome) -> Result<()> + Send) -> Result<()> {
+        let queue = self.queue(jobs);
+        let (testbed, machine, extras, workers) = (self.testbed, self.machine, &self.plan.extras, queue.workers);
+        let worker = |number| {
+            let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
+            move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
+        };
+        queue.run(&testbed.stop, worker, ended)
+    }
+}
+
+/// Refuses a sweep of which a cell cannot run, and more cells than memory holds.
+fn check(sweep: &Sweep) -> Result<()> {
+    sweep.check()?;
+    let (cells, repeats) = (sweep.cells.len(), sweep.scenario().run.repeat);
+    let all = (repeats.get() as usize).saturating_mul(cells);
+    ensure!(all <= MOST_JOBS, "run.repeat: {repeats} times {cells} cells are {all}; at most {MOST_JOBS} can run");
     Ok(())
 }
 
 fn uses_iperf3(cell: &Cell) -> bool {
-    let traffic = std::iter::once(&cell.scenario.traffic).chain(cell::load(&cell.scenario));
-    traffic.into_iter().any(|traffic| traffic.engine == Engine::Iperf3)
+    let mut traffic = cell::load(&cell.scenario).into_iter().chain([&cell.scenario.traffic]);
+    traffic.any(|traffic| traffic.engine == Engine::Iperf3)
 }
 
-/// Those of these records whose cell had got as far as a record for each of its receivers, and has the settings still.
-fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
-    let now: BTreeMap<&str, String> =
-        sweep.cells.iter().map(|cell| (cell.name.as_str(), cell.scenario.fingerprint())).collect();
-    let all = records.len();
-    // Those of earlier versions do not tell.
-    records.retain(|record| {
-        record.settings.is_empty() || now.get(sweep_name(record)).is_none_or(|settings| record.settings == *settings)
-    });
-    if records.len() < all {
-        complain!(
-            "weir: {} of {all} records are of other settings than {} has now (was it edited?): their cells run again",
-            all - records.len(),
-            store::MANIFEST
-        );
-    }
-    let key = |record: &Record| (sweep_name(record).to_owned(), record.row.repeat);
-    let mut had = BTreeMap::<_, usize>::new();
-    records.iter().for_each(|record| *had.entry(key(record)).or_default() += 1);
-    let wanted: BTreeMap<&str, usize> = sweep.cells.iter().map(|cell| (cell.name.as_str(), receivers(cell))).collect();
-    records.retain(|record| wanted.get(sweep_name(record)).is_none_or(|wanted| had[&key(record)] >= *wanted));
-    records
-}
-
-/// Receivers of a cell, each of which has a record.
-fn receivers(cell: &Cell) -> usize {
-    cell.scenario.traffic.to.names().len()
-}
-
-/// The name of the sweep's cell that a record is of: without its receiver.
-fn sweep_name(record: &Record) -> &str {
-    let receiver = record.axes.iter().find(|(key, _)| key == RECEIVER);
-    let name = &record.row.cell;
-    receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name)
-}
-
-/// Makes sure that this many cells of a sweep can be up at once. Returns how many descriptors there are.
-pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<u64> {
-    Ok(limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?)
-}
-
-/// Cells that so many descriptors suffice for.
-fn most_cells(sweep: &Sweep, limit: u64) -> usize {
-    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    limit.saturating_sub(DESCRIPTORS_OF_THE_RUN) / descriptors(sweep).max(1)
+/// Makes sure that this many cells of a sweep can be up at once.
+pub(super) fn ensure_descriptors(sweep: &Sweep, cells: usize) -> Result<()> {
+    limits::ensure_file_descriptors((cells * descriptors(sweep) + DESCRIPTORS_OF_THE_RUN) as u64)?;
+    Ok(())
 }
 
 /// Descriptors of the largest cell: four a node (namespace, netlink socket, counters), two ports a link, two ends a
@@ -322,42 +305,8 @@ mod tests {
             let sweep = Sweep::new("telemetry.toml", &text, &[("run.repeat".to_owned(), repeat.to_owned())]).unwrap();
             Plan::new(sweep, None, Vec::new()).map(|_| ()).map_err(|error| error.to_string())
         };
-        assert_eq!((planned("2380"), planned("auto")), (Ok(()), Ok(())));
+        assert_eq!(planned("2380"), Ok(()));
         let refused = "run.repeat: 4000000000 times 42 cells are 168000000000; at most 100000 can run";
         assert_eq!(planned("4000000000"), Err(refused.into()));
-    }
-
-    #[test]
-    fn a_cell_is_done_when_each_of_its_receivers_has_a_record() {
-        let (_, text) = Scenario::find("multicast").unwrap();
-        let overrides = [("links.lossy.forward.loss".to_owned(), "0%,1%".to_owned())];
-        let sweep = Sweep::new("multicast.toml", &text, &overrides).unwrap();
-        let receivers = sweep.scenario().traffic.to.names();
-        let record = |cell: &str, receiver: &String| {
-            let mut record = Record::default();
-            record.row.cell = format!("{cell}@{receiver}");
-            record.row.repeat = 1;
-            record.axes = vec![(RECEIVER.to_owned(), receiver.clone())];
-            record
-        };
-        let whole: Vec<Record> = receivers.iter().map(|name| record("0%", name)).collect();
-        let part = receivers[1..].iter().map(|name| record("1%", name));
-        let records = whole.iter().cloned().chain(part).collect();
-        let names = |records: &[Record]| records.iter().map(|record| record.row.cell.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&finished(&sweep, records)), names(&whole));
-
-        // What the manifest has now is not what they were measured by.
-        let own = sweep.cells[0].scenario.fingerprint();
-        let settled = |settings: &str| -> Vec<Record> {
-            whole.iter().map(|record| Record { settings: settings.to_owned(), ..record.clone() }).collect()
-        };
-        assert_eq!(finished(&sweep, settled(&own)).len(), whole.len());
-        let edited = [overrides[0].clone(), ("run.duration".to_owned(), "7s".to_owned())];
-        let edited = Sweep::new("multicast.toml", &text, &edited).unwrap();
-        assert!(finished(&edited, settled(&own)).is_empty());
-        let told =
-            [overrides[0].clone(), ("title".to_owned(), "Another".to_owned()), ("run.jobs".to_owned(), "3".to_owned())];
-        let told = Sweep::new("multicast.toml", &text, &told).unwrap();
-        assert_eq!(finished(&told, settled(&own)).len(), whole.len(), "how it is told is not measured");
     }
 }

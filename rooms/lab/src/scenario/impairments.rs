@@ -204,10 +204,15 @@ fn share_of_number(number: &impl ToString) -> Result<Share, String> {
     number.to_string().parse().map_err(|error: weir_units::UnitError| error.to_string())
 }
 
-fn of_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
-    serde_path_to_error::deserialize(table).map_err(|error: serde_path_to_error::Error<toml::de::Error>| {
-        let (key, message) = (error.path().to_string(), one_line(error.inner()));
-        if key == "." || message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
+/// Reads a table; a mistake in a value names its key.
+pub(super) fn of_table<T: DeserializeOwned>(table: Table) -> Result<T, String> {
+    T::deserialize(table).map_err(|error| {
+        let (message, said) = (one_line(&error), error.to_string());
+        let key = said.lines().find_map(|line| line.strip_prefix("in `")?.strip_suffix('`'));
+        match key.filter(|_| !message.starts_with("unknown key")) {
+            Some(key) => format!("{key}: {message}"),
+            None => message,
+        }
     })
 }
 

@@ -7,7 +7,7 @@ use weir_emulator::model::Alteration;
 use weir_program::config::one_line;
 use weir_units::{BitRate, Share, Size, Span};
 
-use super::impairments::{Loss, Queue, Reorder, Variation};
+use super::impairments::{Loss, Queue, Reorder, Variation, of_table};
 use crate::traces::Traces;
 
 /// An emulated link between two nodes. Its impairments hold both ways unless `forward` or `backward` says otherwise.
@@ -206,10 +206,7 @@ impl TryFrom<toml::Table> for Step {
     fn try_from(mut table: toml::Table) -> Result<Step, String> {
         let at = table.remove("at").ok_or("a step needs `at`, its time from the start of sending")?;
         let at = Span::deserialize(at).map_err(|error| format!("at: {}", one_line(&error)))?;
-        let values: LinkDirection = serde_path_to_error::deserialize(table).map_err(|error| {
-            let (key, message) = (error.path().to_string(), one_line(error.inner()));
-            if message.starts_with("unknown key") { message } else { format!("{key}: {message}") }
-        })?;
+        let values: LinkDirection = of_table(table)?;
         match (&values.steps, &values.repeat) {
             (None, None) => Ok(Step { at, values }),
             _ => Err("a step has no `steps` and no `repeat` of its own".into()),

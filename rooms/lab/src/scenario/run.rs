@@ -14,21 +14,16 @@ pub struct Run {
     pub duration: Span,
     /// How long a receiver goes on after the window has ended.
     pub drain: Span,
-    /// How often each cell is run, or `auto`: as often as the machine carries side by side.
-    pub repeat: Repeat,
+    /// How often each cell is run.
+    pub repeat: NonZeroU32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Cells at once, `all`, or `auto`: those that need little side by side, those that fill a processor alone.
+    /// Cells at once, `all`, or `auto`: 8 where all of them send messages 1 ms apart or more and nothing beside them, else 1.
     pub jobs: Jobs,
-    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, and
-    /// processors stay awake, where the user may have that. Bulk transfers never do: whoever fills a processor this way
-    /// starves the kernel's own threads.
+    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, where the user
+    /// may have that. Bulk transfers never do: a thread that fills a processor this way starves the kernel's own.
     pub realtime: bool,
-    /// Emulator threads busy-wait the last 60 us before a release.
-    pub spin: bool,
-    /// How the emulator carries frames: `segments` (super-packets whole) or `packets`.
-    pub datapath: Datapath,
-    /// How often a cell may run again whose throughput or delay cannot be believed.
+    /// How often, at the end, cells are run again whose rates, mean or p99 cannot be believed.
     pub reruns: u32,
     /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
     /// believed.
@@ -58,31 +53,10 @@ pub struct Run {
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
-    /// As many as the processors carry, by what each is expected to need.
+    /// As many as two processors carry.
     Auto,
     /// This many.
     Count(usize),
-}
-
-/// How often a cell is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "RepeatValue")]
-pub enum Repeat {
-    /// As often as the machine carries side by side, where all cells run at once; where not, once.
-    Auto,
-    /// This often.
-    Count(NonZeroU32),
-}
-
-/// How the emulator carries frames.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Datapath {
-    /// Super-packets whole, decided segment by segment; the hosts' offloads stay on.
-    #[default]
-    Segments,
-    /// Packet by packet; the hosts' offloads are switched off.
-    Packets,
 }
 
 /// What files the times of messages are written to.
@@ -147,12 +121,10 @@ impl Default for Run {
         Run {
             duration: Span::from_secs(60),
             drain: Span::from_secs(10),
-            repeat: Repeat::Count(NonZeroU32::MIN),
+            repeat: NonZeroU32::MIN,
             seed: 1,
             jobs: Jobs::Auto,
             realtime: false,
-            spin: false,
-            datapath: Datapath::default(),
             reruns: 1,
             max_standstill: Share::from_fraction(0.05).unwrap_or(Share::ALL),
             max_foreign: Share::from_fraction(0.15).unwrap_or(Share::ALL),
@@ -171,54 +143,6 @@ impl Default for Run {
 enum JobsValue {
     Count(usize),
     Word(String),
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum RepeatValue {
-    Count(u32),
-    Word(String),
-}
-
-impl TryFrom<RepeatValue> for Repeat {
-    type Error = String;
-
-    fn try_from(value: RepeatValue) -> Result<Repeat, String> {
-        match value {
-            RepeatValue::Count(count) => count.to_string().parse(),
-            RepeatValue::Word(word) => word.parse(),
-        }
-    }
-}
-
-impl Serialize for Repeat {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Repeat::Auto => serializer.collect_str(self),
-            Repeat::Count(count) => count.serialize(serializer),
-        }
-    }
-}
-
-impl std::fmt::Display for Repeat {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Repeat::Auto => f.write_str("auto"),
-            Repeat::Count(count) => count.fmt(f),
-        }
-    }
-}
-
-impl std::str::FromStr for Repeat {
-    type Err = String;
-
-    fn from_str(word: &str) -> Result<Repeat, String> {
-        match (word, word.parse()) {
-            ("auto", _) => Ok(Repeat::Auto),
-            (_, Ok(count)) => Ok(Repeat::Count(count)),
-            _ => Err(format!("`{word}`: how often each cell is run, at least 1, or `auto`")),
-        }
-    }
 }
 
 impl TryFrom<JobsValue> for Jobs {

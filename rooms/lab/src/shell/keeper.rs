@@ -1,12 +1,11 @@
 //! The process that holds the network of shells: hands out hosts, changes links, and keeps the ledger.
 
-use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use nix::errno::Errno;
 use weir_emulator::model::{Plan, Way};
 use weir_kernel::namespaces::user;
@@ -16,12 +15,12 @@ use weir_program::clock;
 use weir_program::output::in_one_line;
 use weir_program::stop::Stop;
 
-use super::{Change, Ledger, READY, Refusal, Request, Said, fingerprint, ledger, place};
+use super::{Ledger, READY, Refusal, Request, Said, fingerprint, ledger, place};
 use crate::account;
 use crate::cell::Testbed;
 use crate::network::Network;
 use crate::runner;
-use crate::sweep::{self, Sweep};
+use crate::sweep::Sweep;
 use crate::topology::Topology;
 
 /// The keeper: holds the network of a scenario until the last shell has gone. Says that it is ready, or what is wrong,
@@ -48,30 +47,27 @@ enum Event {
     Unused,
 }
 
-/// A network that is up, and what was done to it.
+/// A network that is up, and what was set of it.
 struct Keeper<'a> {
     origin: &'a str,
     /// What was set of the scenario when it was brought up.
     overrides: &'a [(String, String)],
-    /// As it was brought up: who asks for something else is refused.
-    fingerprint: u64,
-    /// As it is now.
+    /// As it was brought up: a request for something else is refused.
     sweep: Sweep,
+    /// As it is now.
     topology: Topology,
     network: Network<'a>,
     /// The keeper's user namespace.
     user: OwnedFd,
     /// What the kernel refused, and programs do without.
     refused: Vec<String>,
-    /// That, and what else whoever reads the ledger is to know.
+    /// That, and what else is to be read in the ledger.
     notes: Vec<String>,
     up: Instant,
     /// When steps and traces began.
     steps_from: Option<Instant>,
-    changes: VecDeque<Change>,
-    forgotten: u64,
-    /// Keys that were set by hand, each once, the one that was set last at the end.
-    by_hand: Vec<String>,
+    /// Keys that were set by hand and their values, in the order in which they were set last.
+    by_hand: Vec<(String, String)>,
 }
 
 fn serve(origin: &str, overrides: &[(String, String)], sweep: Sweep, output: &mut impl Write) -> Result<()> {
@@ -103,58 +99,19 @@ fn serve(origin: &str, overrides: &[(String, String)], sweep: Sweep, output: &mu
         while let Ok(Event::Asked(request, answer)) = heard.recv() {
             let _ = answer.send(keeper.answer(&request));
         }
-        // Who asks now is told that there is nobody.
+        // A request that comes now finds no network.
         drop(heard);
     });
     Ok(())
 }
 
-/// What somebody is told who asks for the network of another document, or with other settings.
+/// Refuses the network of another document, or with other settings.
 fn other_settings(origin: &str, overrides: &[(String, String)]) -> String {
     let set: Vec<_> = overrides.iter().map(|(key, value)| format!("--set '{key}={value}'")).collect();
-    let same = match set.is_empty() {
-        true => format!("the same without --set ({origin} as it was then)"),
-        false => format!("the same ({} of {origin} as it was then)", set.join(" ")),
-    };
-    format!("its network is up with other settings: give {same}, or leave the shells that use it first")
-}
-
-/// A document with a key set by hand, laid out: nothing has changed yet.
-struct Laid {
-    sweep: Sweep,
-    topology: Topology,
-    by_hand: Vec<String>,
-}
-
-/// Sets a key in a document that was laid out like this, of which these keys were set by hand.
-fn lay(
-    origin: &str,
-    (sweep, topology, by_hand): (&Sweep, &Topology, &[String]),
-    key: &str,
-    value: &str,
-) -> Result<Laid> {
-    ensure!(
-        key.starts_with("links.") || key.starts_with("path."),
-        "`{key}` stays while the network is up: what links do to packets can change (links.NAME.forward.loss, path.delay)"
-    );
-    let own = key.strip_prefix("links.").and_then(|link| link.rsplit_once('.'));
-    ensure!(
-        !own.is_some_and(|(_, own)| ["ends", "mtu", "direct"].contains(&own)),
-        "`{key}` stays while the network is up: only what links do to packets can change"
-    );
-    let (before, document) = (topology, sweep.document.to_string());
-    let sweep = Sweep::new(origin, &document, &[(key.to_owned(), value.to_owned())])?;
-    let is_axis = sweep.axes.iter().any(|axis| axis.key == key);
-    ensure!(!is_axis, "{key}={value}: links do one thing at a time: give it one value");
-    let others = by_hand.iter().filter(|known| *known != key).cloned();
-    let by_hand: Vec<String> = others.chain([key.to_owned()]).collect();
-    let topology = Topology::changed(sweep.scenario(), &by_hand)?;
-    for (old, new) in before.links.iter().zip(&topology.links) {
-        let same = (&old.name, old.ends, old.mtu, old.direct) == (&new.name, new.ends, new.mtu, new.direct);
-        ensure!(same, "`{key}` stays while the network is up: only what links do to packets can change");
-    }
-    ensure!(before.links.len() == topology.links.len(), "a link cannot come while the network is up");
-    Ok(Laid { sweep, topology, by_hand })
+    let set = if set.is_empty() { "without --set".to_owned() } else { set.join(" ") };
+    format!(
+        "its network is up with other settings: give the same ({set}, {origin} as it was then), or leave the shells that use it first"
+    )
 }
 
 impl<'a> Keeper<'a> {
@@ -181,7 +138,6 @@ impl<'a> Keeper<'a> {
         Ok(Keeper {
             origin,
             overrides,
-            fingerprint: fingerprint(&sweep),
             topology,
             network,
             user: user::current()?,
@@ -189,8 +145,6 @@ impl<'a> Keeper<'a> {
             notes,
             up: Instant::now(),
             steps_from: None,
-            changes: VecDeque::new(),
-            forgotten: 0,
             by_hand: Vec::new(),
             sweep,
         })
@@ -202,8 +156,8 @@ impl<'a> Keeper<'a> {
             Ok(Request::Enter { fingerprint, host }) => {
                 self.enter(fingerprint, &host, &mut descriptors).map_err(Refusal::from)
             }
-            Ok(Request::Set { set }) => match self.lay_out(&set) {
-                Ok(laid) => self.take_all(laid, &set).map_err(Refusal::from),
+            Ok(Request::Set { set }) => match self.changed(&set) {
+                Ok((by_hand, topology)) => self.change(&set, by_hand, topology).map_err(Refusal::from),
                 Err(mistake) => Err(Refusal { is_mistake: true, ..mistake.into() }),
             },
             Ok(Request::StartSteps) => self.start_steps().map_err(Refusal::from),
@@ -218,7 +172,7 @@ impl<'a> Keeper<'a> {
     }
 
     fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<Said> {
-        ensure!(asked == self.fingerprint, "{}", other_settings(self.origin, self.overrides));
+        ensure!(asked == fingerprint(&self.sweep), "{}", other_settings(self.origin, self.overrides));
         let node = self.topology.node(host)?;
         for held in [self.user.as_fd(), self.network.namespace(node).as_fd()] {
             let held = held.try_clone_to_owned().with_context(|| format!("hand out the network of {host}"))?;
@@ -230,39 +184,33 @@ impl<'a> Keeper<'a> {
         Ok(Said::Entered(self.refused.clone()))
     }
 
-    /// Lays the document out anew with each of these keys.
-    fn lay_out(&self, set: &[(String, String)]) -> Result<Vec<Laid>> {
-        let mut all: Vec<Laid> = Vec::new();
-        for (key, value) in set {
-            let laid = match all.last() {
-                Some(Laid { sweep, topology, by_hand }) => lay(self.origin, (sweep, topology, by_hand), key, value),
-                None => lay(self.origin, (&self.sweep, &self.topology, &self.by_hand), key, value),
-            };
-            all.push(laid?);
+    /// All that holds by hand once these keys are set, and what links do to packets then.
+    fn changed(&self, set: &[(String, String)]) -> Result<(Vec<(String, String)>, Topology)> {
+        for (key, _) in set {
+            let of_link = key.strip_prefix("links.").and_then(|link| link.split_once('.'));
+            let changes = of_link.is_some_and(|(_, own)| !["ends", "mtu", "direct"].contains(&own));
+            ensure!(
+                changes || key.starts_with("path."),
+                "`{key}` stays while the network is up: only what links do to packets can change (links.NAME.forward.loss, path.delay)"
+            );
         }
-        Ok(all)
-    }
-
-    /// Hands the links what differs: all, or nothing.
-    fn take_all(&mut self, all: Vec<Laid>, set: &[(String, String)]) -> Result<Said> {
-        let mut said = Vec::new();
-        for (laid, (key, value)) in all.into_iter().zip(set) {
-            said.push(self.take(laid, key, value)?);
-        }
-        Ok(Said::Done(said.join("\n")))
+        let others = self.by_hand.iter().filter(|(known, _)| set.iter().all(|(key, _)| key != known));
+        let by_hand: Vec<_> = others.chain(set).cloned().collect();
+        let sweep = self.sweep.with(&by_hand)?;
+        let keys: Vec<String> = by_hand.iter().map(|(key, _)| key.clone()).collect();
+        let axis = sweep.axes.iter().find(|axis| keys.contains(&axis.key));
+        ensure!(axis.is_none(), "links do one thing at a time: give each key one value");
+        let topology = Topology::changed(sweep.scenario(), &keys)?;
+        Ok((by_hand, topology))
     }
 
     /// Hands the links what differs; words for the user.
-    fn take(&mut self, laid: Laid, key: &str, value: &str) -> Result<String> {
-        let Laid { sweep, topology, by_hand } = laid;
-        let before = sweep::lookup(&self.sweep.document, key).map(sweep::as_written);
-        let now = sweep::lookup(&sweep.document, key).map_or_else(|| value.to_owned(), sweep::as_written);
+    fn change(&mut self, set: &[(String, String)], by_hand: Vec<(String, String)>, topology: Topology) -> Result<Said> {
         let passed = self.steps_from.map(|from| from.elapsed());
         let (mut changed, mut held) = (0, String::new());
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
             for way in [Way::Forward, Way::Backward] {
-                let plan = &new.impairments[way as usize];
-                let before = &old.impairments[way as usize];
+                let (before, plan) = (&old.impairments[way as usize], &new.impairments[way as usize]);
                 if plan != before {
                     self.network.change_plan(index, way, plan.clone())?;
                     changed += 1;
@@ -272,16 +220,12 @@ impl<'a> Keeper<'a> {
                 }
             }
         }
-        let at_s = self.up.elapsed().as_secs_f64();
-        if self.changes.len() == MOST_CHANGES {
-            self.changes.pop_front();
-            self.forgotten += 1;
-        }
-        self.changes.push_back(Change { at_s, key: key.to_owned(), value: now.clone(), before: before.clone() });
-        (self.sweep, self.topology, self.by_hand) = (sweep, topology, by_hand);
-        let before = before.map(|before| format!(", was {before}")).unwrap_or_default();
+        (self.topology, self.by_hand) = (topology, by_hand);
+        let set: Vec<String> = set.iter().map(|(key, value)| format!("{key} = {value}")).collect();
         let ways = if changed == 1 { "1 direction".to_owned() } else { format!("{changed} directions") };
-        Ok(format!("{key} = {now}{before}: {ways} of links changed, {at_s:.3} s after the network came up{held}"))
+        let at = self.up.elapsed().as_secs_f64();
+        let set = set.join(", ");
+        Ok(Said::Done(format!("{set}: {ways} of links changed, {at:.3} s after the network came up{held}")))
     }
 
     fn start_steps(&mut self) -> Result<Said> {
@@ -305,15 +249,11 @@ impl<'a> Keeper<'a> {
                 links.push(ledger::direction(&self.topology, reading, index, way));
             }
         }
-        if self.topology.links.len() != readings.len() {
-            bail!("a link is gone");
-        }
         Ok(Said::Ledger(Box::new(Ledger {
             network: self.sweep.scenario().name.clone(),
             up_s: self.up.elapsed().as_secs_f64(),
             steps_from_s: self.steps_from.map(|from| (from - self.up).as_secs_f64()),
-            changes: self.changes.iter().cloned().collect(),
-            forgotten_changes: self.forgotten,
+            set: self.by_hand.clone(),
             notes: self.notes.clone(),
             links,
         })))
@@ -332,9 +272,6 @@ fn held_by(before: &Plan, after: &Plan, passed: Duration) -> Option<String> {
     let until = until.unwrap_or_else(|| "for good".into());
     Some(format!("nothing is different yet: steps[{step}] (at {since:.3} s) sets this, and holds {until}"))
 }
-
-/// Changes by hand that the ledger keeps; older ones are counted.
-const MOST_CHANGES: usize = 1000;
 
 #[cfg(test)]
 mod tests {
@@ -364,10 +301,10 @@ mod tests {
         let with = other_settings("telemetry.toml", &[("path.loss".to_owned(), "5%".to_owned())]);
         assert_eq!(
             with,
-            "its network is up with other settings: give the same (--set 'path.loss=5%' of telemetry.toml as it was then), or \
+            "its network is up with other settings: give the same (--set 'path.loss=5%', telemetry.toml as it was then), or \
              leave the shells that use it first"
         );
         let without = other_settings("telemetry.toml", &[]);
-        assert!(without.contains("give the same without --set (telemetry.toml as it was then)"), "{without}");
+        assert!(without.contains("give the same (without --set, telemetry.toml as it was then)"), "{without}");
     }
 }

@@ -1,4 +1,4 @@
-//! What became of the packets of a network of shells, and what was changed by hand, when.
+//! What became of the packets of a network of shells, and what holds now that was set by hand.
 
 use std::fmt;
 
@@ -20,27 +20,12 @@ pub struct Ledger {
     pub up_s: f64,
     /// When steps and traces began, s after it came up; `None`: not yet.
     pub steps_from_s: Option<f64>,
-    /// What was set by hand, in order of time; of very many the last ones.
-    pub changes: Vec<Change>,
-    /// Changes that are not listed any more.
-    pub forgotten_changes: u64,
+    /// Scenario keys that were set by hand, and their values, in the order in which they were set last.
+    pub set: Vec<(String, String)>,
     /// What else a reader must know, a sentence each.
     pub notes: Vec<String>,
     /// Each direction of each link.
     pub links: Vec<Direction>,
-}
-
-/// A key that was set by hand.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Change {
-    /// When, s after the network came up.
-    pub at_s: f64,
-    /// The scenario key.
-    pub key: String,
-    /// Its value from then on.
-    pub value: String,
-    /// Its value before; `None`: it had none.
-    pub before: Option<String>,
 }
 
 /// One direction of a link.
@@ -74,20 +59,16 @@ impl fmt::Display for Ledger {
             None => "steps and traces have not begun".into(),
         };
         write!(f, "{}: up for {:.3} s; {steps}", format::printable(&self.network), self.up_s)?;
-        if self.forgotten_changes > 0 {
-            write!(f, "\n  {} earlier changes by hand are not listed any more", self.forgotten_changes)?;
-        }
-        for Change { at_s, key, value, before } in &self.changes {
-            let before = before.as_ref().map(|before| format!(", was {before}")).unwrap_or_default();
-            write!(f, "\n  {at_s:.3} s  set by hand: {}", format::printable(&format!("{key} = {value}{before}")))?;
+        for (key, value) in &self.set {
+            write!(f, "\n  set by hand: {}", format::printable(&format!("{key} = {value}")))?;
         }
         for note in &self.notes {
             write!(f, "\n  {}", format::printable(note))?;
         }
         for Direction { link, nodes: [from, to], counters } in &self.links {
             write!(f, "\n{}", format::printable(&format!("{link} ({from} to {to})")))?;
-            let told = |counter: &&LedgerEntry| counter.count != 0 || ALWAYS.contains(&&*counter.name);
-            for counter in counters.iter().filter(told) {
+            let is_shown = |counter: &&LedgerEntry| counter.count != 0 || ALWAYS.contains(&&*counter.name);
+            for counter in counters.iter().filter(is_shown) {
                 write!(f, "\n  {:>12} {:<8} {}", counter.count, counter.unit, counter.name)?;
             }
         }
@@ -95,33 +76,24 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Counters that are told even where they are 0.
+/// Counters that are shown even where they are 0.
 const ALWAYS: [&str; 5] = ["received", "planned loss", "queue full", "delivered", "unexplained"];
 
 #[cfg(test)]
 mod tests {
-    use weir_report::record::{Counter, Word};
-
     use super::*;
 
     #[test]
-    fn a_ledger_tells_changes_with_their_times_and_no_escape_sequences() {
+    fn a_ledger_has_what_holds_now_and_no_escape_sequences() {
         let counter = |name: &str, count| {
-            let [place, name, unit, source] = ["", name, "packets", ""].map(Word::from);
-            LedgerEntry::new(Counter { place, name, unit, source }, count)
-        };
-        let change = |before: Option<&str>| Change {
-            at_s: 1.5,
-            key: "links.wire.forward.loss".into(),
-            value: "30%".into(),
-            before: before.map(str::to_owned),
+            let [place, name, unit, source] = ["", name, "packets", ""].map(String::from);
+            LedgerEntry { place, name, unit, count, source }
         };
         let ledger = Ledger {
             network: "mine\u{1b}[31m".into(),
             up_s: 2.0,
             steps_from_s: Some(0.25),
-            changes: vec![change(None), change(Some("5%"))],
-            forgotten_changes: 3,
+            set: vec![("links.wire.forward.loss".into(), "30%".into())],
             notes: Vec::new(),
             links: vec![Direction {
                 link: "wire ->".into(),
@@ -134,9 +106,7 @@ mod tests {
         let (_, told) = text.split_once('\n').unwrap();
         assert_eq!(
             told,
-            "  3 earlier changes by hand are not listed any more\n  \
-             1.500 s  set by hand: links.wire.forward.loss = 30%\n  \
-             1.500 s  set by hand: links.wire.forward.loss = 30%, was 5%\n\
+            "  set by hand: links.wire.forward.loss = 30%\n\
              wire -> (a to b)\n             7 packets  received\n             0 packets  queue full"
         );
     }

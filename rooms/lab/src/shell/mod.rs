@@ -7,7 +7,7 @@
 //! ```
 //! The first shell starts the *keeper*, a process of its own; every shell holds a connection to it, and with the last
 //! one it ends. Whoever is killed, the kernel closes the connection. What links do to packets may be changed meanwhile;
-//! the keeper's [`Ledger`] has what became of packets, and every change with its time.
+//! the keeper's [`Ledger`] has what became of packets, and what was set.
 
 mod keeper;
 mod ledger;
@@ -29,7 +29,7 @@ use weir_program::output::{complain, in_one_line};
 use weir_program::signals;
 
 pub use self::keeper::keep;
-pub use self::ledger::{Change, Ledger};
+pub use self::ledger::Ledger;
 use crate::sweep::Sweep;
 
 /// What a keeper is asked, as JSON.
@@ -41,7 +41,7 @@ enum Request {
     Set { set: Vec<(String, String)> },
     /// Have time 0 of steps and traces be now.
     StartSteps,
-    /// What became of packets, and what was changed.
+    /// What became of packets, and what was set.
     Ledger,
 }
 
@@ -107,7 +107,7 @@ pub fn enter(
         }
     };
     let (said, descriptors, lease) = answer;
-    let Said::Entered(lines) = said else { bail!("the network's keeper answered what nobody asked") };
+    let Said::Entered(lines) = said else { bail!("internal error: unexpected reply from the network's process") };
     let Ok([user, network]) = <[_; 2]>::try_from(descriptors) else { bail!("the network's keeper sent no network") };
     for line in lines {
         complain!("weir: {line}");
@@ -150,14 +150,14 @@ pub fn start_steps(name: &str) -> Result<String> {
 pub fn ledger(name: &str) -> Result<Ledger> {
     match ask_running(name, &Request::Ledger)? {
         Said::Ledger(ledger) => Ok(*ledger),
-        Said::Entered(_) | Said::Done(_) => bail!("the network's keeper answered what nobody asked"),
+        Said::Entered(_) | Said::Done(_) => bail!("internal error: unexpected reply from the network's process"),
     }
 }
 
 fn tell(name: &str, request: &Request) -> Result<String> {
     match ask_running(name, request)? {
         Said::Done(words) => Ok(words),
-        Said::Entered(_) | Said::Ledger(_) => bail!("the network's keeper answered what nobody asked"),
+        Said::Entered(_) | Said::Ledger(_) => bail!("internal error: unexpected reply from the network's process"),
     }
 }
 
@@ -220,7 +220,7 @@ fn place(name: &str) -> Result<PathBuf> {
 fn fingerprint(sweep: &Sweep) -> u64 {
     let mut hasher = DefaultHasher::new();
     env!("CARGO_PKG_VERSION").hash(&mut hasher);
-    sweep.document.to_string().hash(&mut hasher);
+    sweep.to_toml().unwrap_or_default().hash(&mut hasher);
     hasher.finish()
 }
 

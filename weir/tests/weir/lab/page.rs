@@ -1,7 +1,7 @@
 //! `report.html` of a large run, in a real browser: it opens from a file, and has every row when asked.
 
 use tempfile::TempDir;
-use weir_report::record::{Counter, LedgerEntry, Manifest, Record, Row, Timeline, Word};
+use weir_report::record::{LedgerEntry, Manifest, Record, Row, Timeline};
 use weir_report::store::Store;
 
 use super::{Ended, weir};
@@ -32,8 +32,8 @@ fn a_report_of_many_cells_shows_what_is_asked_for() {
 /// With a name that a page must not take for markup.
 fn record(number: u64) -> Record {
     let count = |place: &str, count: u64| {
-        let [place, name, unit, source] = [place, "sent", "messages", "sender"].map(Word::from);
-        LedgerEntry::new(Counter { place, name, unit, source }, count as i64)
+        let [place, name, unit, source] = [place, "sent", "messages", "sender"].map(String::from);
+        LedgerEntry { place, name, unit, count: count as i64, source }
     };
     let timeline = Timeline { name: "cwnd_bytes".into(), points: (0..50).map(|t| (f64::from(t), 1e4)).collect() };
     Record {

@@ -145,20 +145,19 @@ fn a_copied_scenario_with_another_topology() {
 }
 
 #[test]
-fn congestion_control_and_segment_path_are_axes() {
+fn congestion_control_is_an_axis() {
     let lab = Lab::new();
     let set = [
         "path.loss=5%",
         "traffic.transport=tcp",
         "tcp.congestion=cubic,reno",
-        "run.datapath=segments,packets",
         "traffic.interval=2ms",
         "run.duration=1s",
         "run.drain=2s",
     ];
     let run = lab.run("telemetry", "result", &set).good();
     let cells: Vec<String> = run.rows().iter().map(|row| row.text("cell").to_owned()).collect();
-    assert_eq!(cells, ["cubic/segments", "cubic/packets", "reno/segments", "reno/packets"]);
+    assert_eq!(cells, ["cubic", "reno"]);
     assert!(run.rows().iter().all(|row| row.count("unexplained") == 0 && row.count("delivered") > 20));
 }
 

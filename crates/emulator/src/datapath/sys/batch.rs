@@ -31,15 +31,13 @@ pub(in crate::datapath) struct ReceiveBatch {
     iovecs: Vec<iovec>,
     control: Vec<Control>,
     slots: Vec<Slot>,
-    margin: usize,
     /// Headers below this index were used since they were last made ready.
     used: usize,
 }
 
 impl ReceiveBatch {
-    /// Receives as many frames in a call as there are `slots`, each behind the first `margin` bytes of its slot. Slots
-    /// must have no other holder and be longer than the margin.
-    pub(in crate::datapath) fn new(slots: Vec<Slot>, margin: usize) -> Self {
+    /// Receives as many frames in a call as there are `slots`, which must have no other holder.
+    pub(in crate::datapath) fn new(slots: Vec<Slot>) -> Self {
         // SAFETY: mmsghdr and iovec are plain data, for which all-zero bytes are valid.
         let (header, vector): (mmsghdr, iovec) = unsafe { (mem::zeroed(), mem::zeroed()) };
         let used = slots.len();
@@ -48,7 +46,6 @@ impl ReceiveBatch {
             iovecs: vec![vector; used],
             control: vec![Control([0; CONTROL]); used],
             slots,
-            margin,
             used,
         }
     }
@@ -99,7 +96,7 @@ impl ReceiveBatch {
     /// Points the used headers at their slots again and resets what the kernel wrote into them.
     fn make_ready(&mut self) {
         for index in 0..self.used {
-            let slot = Rc::get_mut(&mut self.slots[index]).map_or(&mut [][..], |slot| &mut slot[self.margin..]);
+            let slot = Rc::get_mut(&mut self.slots[index]).map_or(&mut [][..], |slot| &mut slot[..]);
             self.iovecs[index] = iovec { iov_base: slot.as_mut_ptr().cast(), iov_len: slot.len() };
             let control = &mut self.control[index].0;
             let header = &mut self.headers[index].msg_hdr;
@@ -170,10 +167,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_of_two_pieces_arrive_behind_the_margin_and_slots_can_be_exchanged() {
+    fn frames_of_two_pieces_arrive_whole_and_slots_can_be_exchanged() {
         let (a, b) = socketpair(AddressFamily::Unix, SockType::Datagram, None, SockFlag::SOCK_NONBLOCK).unwrap();
-        let slots = || (0..4).map(|_| Slot::from([0u8; 16])).collect();
-        let mut batch = ReceiveBatch::new(slots(), 10);
+        let slots = || (0..4).map(|_| Slot::from([0u8; 6])).collect();
+        let mut batch = ReceiveBatch::new(slots());
         for round in 0..3u8 {
             let round = [round];
             let pieces = [b"head" as &[u8], &round, b"long frame", b""].map(IoSlice::new);
@@ -183,9 +180,9 @@ mod tests {
             let message = batch.message(0);
             assert_eq!((message.length, message.truncated, message.stamp), (5, false, None));
             assert!(batch.message(1).truncated);
-            let taken = batch.exchange(0, Slot::from([0u8; 16]));
-            assert_eq!(&taken[10..15], &[b'h', b'e', b'a', b'd', round[0]]);
-            assert_eq!(&batch.slot(1)[10..], b"long f");
+            let taken = batch.exchange(0, Slot::from([0u8; 6]));
+            assert_eq!(&taken[..5], &[b'h', b'e', b'a', b'd', round[0]]);
+            assert_eq!(batch.slot(1), b"long f");
         }
         assert_eq!(batch.receive(b.as_fd()).unwrap_err().kind(), io::ErrorKind::WouldBlock);
     }

@@ -1,0 +1,134 @@
+//! How the machine stood still while a cell ran, as far as it concerns one path.
+
+use std::collections::BTreeMap;
+
+use weir_emulator::ledger::Late;
+use weir_program::clock::Nanos;
+use weir_report::columns::Statistic;
+use weir_report::record::{self, Standstills};
+use weir_stats::Distribution;
+use weir_traffic::{Transport, Window};
+
+use super::book::arrow;
+use super::{report, window};
+use crate::cell::Measured;
+use crate::machine::{Machine, Standstill};
+use crate::scenario::{Mode, Scenario};
+use crate::topology::Path;
+use crate::validity::Conduct;
+
+/// Of the processors, and of the emulator on the path's links, there and back.
+pub(super) struct Stood {
+    window: Window,
+    processors: Vec<Standstill>,
+    emulator: Vec<Standstill>,
+    /// Those that are not listed.
+    more: u64,
+}
+
+impl Stood {
+    pub(super) fn new(measured: &Measured<'_>, path: &Path) -> Stood {
+        let Measured { machine, topology, .. } = measured;
+        let (mut emulator, mut more) = (Vec::new(), machine.forgotten);
+        for &(index, way) in path.forward.iter().chain(&path.backward) {
+            let Some(report) = report(&measured.links[index], way) else { continue };
+            let place = format!("{} {}", topology.links[index].name, arrow(way));
+            more += report.unlisted_late;
+            let late = |late: &Late| Standstill { start: late.due, end: late.left, place: place.clone() };
+            emulator.extend(report.late.iter().map(late).filter(|late| late.end > machine.from));
+        }
+        Stood { window: window(measured), processors: machine.standstills.clone(), emulator, more }
+    }
+
+    /// As a record has it.
+    pub(super) fn record(&self) -> Standstills {
+        let rounded = |value: f64, to: f64| (value * to).round() / to;
+        let entry = |s: &Standstill| record::Standstill {
+            at_s: rounded((s.start as f64 - self.window.start as f64) / 1e9, 1e4),
+            ms: rounded((s.end - s.start) as f64 / 1e6, 1e2),
+            place: s.place.clone(),
+        };
+        let mut list: Vec<_> = self.processors.iter().chain(&self.emulator).map(entry).collect();
+        list.sort_by(|a, b| b.ms.total_cmp(&a.ms));
+        let more = list.len().saturating_sub(MOST_LISTED) as u64 + self.more;
+        list.truncate(MOST_LISTED);
+        list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
+        let resolution_ms = Machine::RESOLUTION.as_secs_f64() * 1e3;
+        Standstills { origin_ns: self.window.start, resolution_ms, list, more, ..Standstills::default() }
+    }
+
+    /// What the cell's statistics are judged by.
+    pub(super) fn conduct(&self, scenario: &Scenario, delays: Option<&Distribution>) -> Conduct {
+        // Bulk sends as much as goes through, which makes the emulator late: that is the limit, not a standstill.
+        let is_bulk = scenario.traffic.mode == Mode::Bulk;
+        let emulator = self.emulator.iter().filter(|_| !is_bulk);
+        let mut standstills = BTreeMap::<_, Vec<f64>>::new();
+        for Standstill { start, end, place } in self.processors.iter().chain(emulator) {
+            let within = (*end).min(self.window.end).saturating_sub((*start).max(self.window.start));
+            if within > 0 {
+                standstills.entry(place.clone()).or_default().push(seconds(within));
+            }
+        }
+        let delays_s = delays.and_then(|delays| Some((delays.mean_us()? / 1e6, delays.max_us()? / 1e6)));
+        Conduct {
+            window_s: seconds(self.window.end - self.window.start),
+            standstills,
+            delays_s,
+            is_tcp: scenario.traffic.transport == Transport::Tcp,
+            max_standstill: scenario.run.max_standstill.fraction(),
+        }
+    }
+
+    /// Which statistics are not believed, and why.
+    pub(super) fn doubts(
+        &self,
+        measured: &Measured<'_>,
+        scenario: &Scenario,
+        conduct: &Conduct,
+    ) -> BTreeMap<Statistic, String> {
+        use Statistic::{Max, Mean, P50, P99, P999, Rate};
+        let mut doubts = conduct.doubts();
+        let mut doubt = |statistics: &[Statistic], why: String| {
+            for statistic in statistics {
+                doubts.entry(*statistic).or_insert_with(|| why.clone());
+            }
+        };
+        let percent = |share: f64| format!("{:.1} %", share * 100.0);
+        let planned = scenario.run.duration.duration().as_secs_f64();
+        if measured.traffic.stopped && conduct.window_s < LEAST_USED * planned {
+            let why = format!("stopped after {:.1} s of {planned} s: too short to tell", conduct.window_s);
+            doubt(&[Rate, Mean, P50, P99, P999, Max], why);
+        }
+        let (foreign, own) = (measured.foreign, 1.0 - measured.idle - measured.foreign);
+        if scenario.traffic.mode == Mode::Bulk || measured.load.is_some() {
+            if foreign > scenario.run.max_foreign.fraction() && measured.idle < LEFT_OVER {
+                let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
+                doubt(
+                    &[Rate],
+                    format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})"),
+                );
+            }
+        } else if own > MOST_OWN {
+            // Neither heartbeats nor the emulator are late then: they run before messages.
+            let why = format!("the lab took {} of the processors: run fewer cells at once (--jobs)", percent(own));
+            doubt(&[Mean, P50, P99, P999, Max], why);
+        }
+        doubts
+    }
+}
+
+fn seconds(time: Nanos) -> f64 {
+    time as f64 / 1e9
+}
+
+/// Of a cell that was stopped: from this part of its time on it is a shorter one.
+const LEAST_USED: f64 = 0.1;
+
+/// From this share of the processors on messages wait for the lab.
+const MOST_OWN: f64 = 0.9;
+
+/// As long as so much of the processors is left over, what others take is missing nowhere.
+const LEFT_OVER: f64 = 0.25;
+
+/// Standstills that a record lists, the longest ones.
+const MOST_LISTED: usize = 500;

@@ -1,0 +1,76 @@
+//! `--account` of `send` and `recv`: the loss room's account of the command's own datagrams, beside its report.
+
+use anyhow::Result;
+use serde::Serialize;
+use weir_program::output::say;
+
+/// Which end of the traffic the report is of.
+pub(crate) enum End {
+    /// The sender's.
+    Sent,
+    /// The receiver's, which listened at this port.
+    #[cfg_attr(not(feature = "loss"), expect(dead_code, reason = "only the loss room asks for the port"))]
+    Received(u16),
+}
+
+#[cfg(feature = "loss")]
+pub(crate) use weir_loss::account::OwnTraffic;
+
+/// Prints a report with the account of its traffic, if that was followed: as one JSON object, or as `print` does with the
+/// account below it.
+#[cfg(feature = "loss")]
+pub(crate) fn print_with_account(
+    json: bool,
+    report: &impl Serialize,
+    (followed, end): (Option<OwnTraffic>, End),
+    print: impl FnOnce(),
+) -> Result<()> {
+    use weir_loss::account::{ReceivedSession, SentSession, Sessions, with_account};
+
+    let close = |followed: OwnTraffic| -> Result<_> {
+        let told = serde_json::to_value(report)?;
+        followed.end(&match end {
+            End::Sent => Sessions { sent: Some(SentSession::from_json(told)?), received: None },
+            End::Received(port) => {
+                let received = ReceivedSession { port, ..ReceivedSession::from_json(told)? };
+                Sessions { sent: None, received: Some(received) }
+            }
+        })
+    };
+    let account = followed.map(close).transpose()?;
+    if json {
+        say!("{}", with_account(report, account.as_ref())?);
+        return Ok(());
+    }
+    print();
+    if let Some(account) = account {
+        say!("\n{}", weir_loss::statement::of(&account).trim_end());
+    }
+    Ok(())
+}
+
+/// In a build without the loss room nothing is followed.
+#[cfg(not(feature = "loss"))]
+pub(crate) enum OwnTraffic {}
+
+#[cfg(not(feature = "loss"))]
+impl OwnTraffic {
+    pub(crate) fn follow(_port: u16) -> Result<Self> {
+        Err(crate::not_in_this_build("--account"))
+    }
+}
+
+#[cfg(not(feature = "loss"))]
+pub(crate) fn print_with_account(
+    json: bool,
+    report: &impl Serialize,
+    _: (Option<OwnTraffic>, End),
+    print: impl FnOnce(),
+) -> Result<()> {
+    if json {
+        say!("{}", serde_json::to_string(report)?)
+    } else {
+        print()
+    }
+    Ok(())
+}

@@ -1,0 +1,173 @@
+//! The command line: flags, then validated settings, then a room. One file a subcommand.
+
+mod account;
+#[cfg(feature = "lab")]
+mod compare;
+mod files;
+#[cfg(feature = "lab")]
+mod lab;
+mod lines;
+#[cfg(feature = "loss")]
+mod loss;
+mod messages;
+#[cfg(feature = "monitor")]
+mod monitor;
+#[cfg(feature = "sflow")]
+mod protect;
+mod recv;
+#[cfg(feature = "lab")]
+mod scenario;
+mod send;
+#[cfg(feature = "service")]
+mod service;
+#[cfg(feature = "sflow")]
+mod sflow;
+#[cfg(feature = "tee")]
+mod tee;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Args, Parser, Subcommand};
+use weir_program::config::{Mistakes, Pointed};
+use weir_program::output::{self, complain, in_one_line};
+use weir_units::format::shown;
+
+/// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, propagate_version = true, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run experiments in an emulated network on this machine.
+    #[cfg(feature = "lab")]
+    Lab(lab::Lab),
+    #[cfg(not(feature = "lab"))]
+    Lab(Absent),
+    /// Send numbered, timestamped messages over UDP or TCP.
+    Send(send::Send),
+    /// Receive them, and tell what was lost and how late the rest was.
+    Recv(recv::Recv),
+    /// Copy every datagram, whole, to every destination.
+    #[cfg(feature = "tee")]
+    Tee(tee::Tee),
+    #[cfg(not(feature = "tee"))]
+    Tee(Absent),
+    /// Tell where datagrams are lost, and what to change.
+    #[cfg(feature = "loss")]
+    Loss(loss::Loss),
+    #[cfg(not(feature = "loss"))]
+    Loss(Absent),
+    /// Decode and analyse sFlow.
+    #[cfg(feature = "sflow")]
+    Sflow(sflow::Sflow),
+    #[cfg(not(feature = "sflow"))]
+    Sflow(Absent),
+    /// Carry signals from stations to any number of screens.
+    #[cfg(feature = "monitor")]
+    Monitor(monitor::Monitor),
+    #[cfg(not(feature = "monitor"))]
+    Monitor(Absent),
+    /// Look at attacks that `weir sflow serve` has found, and act.
+    #[cfg(feature = "sflow")]
+    Protect(protect::Protect),
+    #[cfg(not(feature = "sflow"))]
+    Protect(Absent),
+}
+
+/// A room that this build leaves out, whatever its flags.
+#[derive(Debug, Args)]
+#[command(disable_help_flag = true)]
+struct Absent {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    _ignored: Vec<OsString>,
+}
+
+#[allow(dead_code, reason = "a build of all rooms leaves none out")]
+impl Absent {
+    fn run(self) -> anyhow::Result<Outcome> {
+        usage(Err(not_in_this_build(&format!("weir {}", std::env::args().nth(1).unwrap_or_default()))))
+    }
+}
+
+/// The mistake of asking a build for a room that it leaves out.
+#[allow(dead_code, reason = "likewise")]
+fn not_in_this_build(what: &str) -> anyhow::Error {
+    anyhow::anyhow!("{what}: not in this build, which is the lab's; `make build` builds all of Weir")
+}
+
+/// How a command ended that could do its job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is well.
+    Done,
+    /// An assertion or a check did not hold.
+    Unmet,
+    /// The exit status of a program that was run for the user.
+    Program(u8),
+}
+
+/// A mistake in flags or configuration, exit status 2. Everything else that fails is exit status 1.
+#[derive(Debug, thiserror::Error)]
+#[error("{}", in_one_line(.0))]
+struct Usage(anyhow::Error);
+
+/// Runs the command line and returns the exit status: 0 done, 1 failed, 2 usage or configuration, 3 a check did not
+/// hold.
+pub fn main() -> ExitCode {
+    weir_kernel::namespaces::process::init_if_asked();
+    let outcome = match Cli::try_parse().unwrap_or_else(|error| with_hint(error).exit()).command {
+        Command::Lab(lab) => lab.run(),
+        Command::Send(send) => send.run(),
+        Command::Recv(recv) => recv.run(),
+        Command::Tee(tee) => tee.run(),
+        Command::Loss(loss) => loss.run(),
+        Command::Sflow(sflow) => sflow.run(),
+        Command::Monitor(monitor) => monitor.run(),
+        Command::Protect(protect) => protect.run(),
+    };
+    match outcome {
+        Ok(_) if output::failed() => ExitCode::FAILURE,
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Unmet) => ExitCode::from(3),
+        Ok(Outcome::Program(status)) => ExitCode::from(status),
+        Err(error) => {
+            let usage = error.downcast_ref::<Usage>().map(|Usage(error)| error);
+            match usage.and_then(|error| error.downcast_ref::<Mistakes>()) {
+                Some(Mistakes(lines)) => lines.iter().for_each(|line| complain!("weir: {}", shown(line))),
+                None => complain!("weir: {}", in_one_line(&error)),
+            }
+            if let Some(pointed) = usage.and_then(|error| error.downcast_ref::<Pointed>()) {
+                complain!("{}", pointed.caret());
+            }
+            ExitCode::from(if error.is::<Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+/// What whoever writes a flag of iperf3 is looking for.
+fn with_hint(mut error: clap::Error) -> clap::Error {
+    let flag = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(flag)) if error.kind() == ErrorKind::UnknownArgument => flag.clone(),
+        _ => return error,
+    };
+    let hint = match &*flag {
+        "-c" => "to send is `weir send --to ADDR:PORT`",
+        "-s" => "to receive is `weir recv --listen ADDR:PORT`",
+        "-t" => "how long is `--duration 10s`",
+        "-p" => "the port is part of the address: ADDR:PORT",
+        _ => return error,
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
+    error
+}
+
+/// Marks the errors of a result as the user's mistake.
+fn usage<T>(result: anyhow::Result<T>) -> anyhow::Result<T> {
+    result.map_err(|error| Usage(error).into())
+}
