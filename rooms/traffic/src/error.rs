@@ -1,6 +1,7 @@
 //! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 
@@ -117,7 +118,7 @@ impl ErrorLog {
 }
 
 /// That a socket option could not be set to a value, with what to do about it.
-pub(super) fn cannot_set(option: &'static str, value: impl ToString) -> impl FnOnce(io::Error) -> TrafficError {
+pub(super) fn cannot_set(option: &'static str, value: &dyn Display) -> impl FnOnce(io::Error) -> TrafficError + use<> {
     let hint = match option {
         "SO_BINDTODEVICE" => " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
         _ => "",

@@ -85,7 +85,7 @@ impl Origin {
 
         let socket = udp_socket(transport, to)?;
         // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(cannot_set("SO_SNDBUF", SOCKET_BUFFER))?;
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(cannot_set("SO_SNDBUF", &SOCKET_BUFFER))?;
         set_way(&socket, settings)?;
         let address = settings.from.unwrap_or_else(|| any_like(to));
         socket.bind(&address.into()).map_err(cannot_bind(address))?;

@@ -88,7 +88,7 @@ impl Listener {
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
         // Past rmem_max, where the process may.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
-            socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", bytes))?;
+            socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", &bytes))?;
         }
         let bind = cannot_bind(address);
         socket.bind(&address.into()).map_err(&bind)?;

@@ -175,7 +175,7 @@ pub(crate) fn listen(
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = receive_buffer {
-        socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", bytes))?;
+        socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", &bytes))?;
     }
     // Connections of an earlier receiver may still be in TIME_WAIT.
     socket.set_reuse_address(true).map_err(failed)?;

@@ -31,22 +31,22 @@ pub(super) fn stream_socket(settings: &SenderSettings) -> Result<Socket, Traffic
     let socket = Socket::new(Domain::for_address(to), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = settings.send_buffer {
-        socket.set_send_buffer_size(bytes).map_err(cannot_set("SO_SNDBUF", bytes))?;
+        socket.set_send_buffer_size(bytes).map_err(cannot_set("SO_SNDBUF", &bytes))?;
     }
     set_way(&socket, settings)?;
     if let Some(dscp) = settings.dscp {
         let field = u32::from(dscp & 63) << 2;
         let result = if to.is_ipv4() { socket.set_tos_v4(field) } else { socket.set_tclass_v6(field) };
-        result.map_err(cannot_set("IP_TOS", field))?;
+        result.map_err(cannot_set("IP_TOS", &field))?;
     }
     if let Some(name) = &settings.tcp.congestion {
         congestion::set(&socket, name)?;
     }
     let nodelay = settings.tcp.nodelay;
-    socket.set_tcp_nodelay(nodelay).map_err(cannot_set("TCP_NODELAY", nodelay))?;
+    socket.set_tcp_nodelay(nodelay).map_err(cannot_set("TCP_NODELAY", &nodelay))?;
     if let Some(address) = settings.from {
         // A port that was used a minute ago may be used again.
-        socket.set_reuse_address(true).map_err(cannot_set("SO_REUSEADDR", 1))?;
+        socket.set_reuse_address(true).map_err(cannot_set("SO_REUSEADDR", &1))?;
         socket.bind(&address.into()).map_err(cannot_bind(address))?;
     }
     Ok(socket)
@@ -60,7 +60,7 @@ pub(crate) fn set_way(socket: &Socket, settings: &SenderSettings) -> Result<(), 
     if let Some(ttl) = settings.ttl {
         let ipv4 = settings.to.is_ipv4();
         let result = if ipv4 { socket.set_ttl_v4(ttl.into()) } else { socket.set_unicast_hops_v6(ttl.into()) };
-        result.map_err(cannot_set("IP_TTL", ttl))?;
+        result.map_err(cannot_set("IP_TTL", &ttl))?;
     }
     Ok(())
 }
