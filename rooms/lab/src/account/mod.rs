@@ -40,7 +40,7 @@ use crate::cell::Measured;
 use crate::endpoints::{Outcome, interval};
 use crate::network::LinkReading;
 use crate::protect::Judgement as FloodJudgement;
-use crate::scenario::{MessageFiles, Mode, Receivers};
+use crate::scenario::{Mode, Receivers};
 use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
@@ -345,7 +345,7 @@ impl PathAccount<'_> {
         }
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
-            if self.cell.scenario.run.messages != MessageFiles::Off {
+            if self.cell.scenario.run.messages {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }

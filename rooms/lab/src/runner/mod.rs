@@ -185,7 +185,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         error = ran.and(stored.context("the run was stopped")).err();
     }
     let interrupted = testbed.stop.is_set();
-    environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
+    if !records.is_empty() {
+        environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
+    }
     drop((testbed, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();

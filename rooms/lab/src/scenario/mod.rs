@@ -5,7 +5,7 @@
 
 mod impairments;
 #[cfg(test)]
-mod keys;
+mod tests;
 mod links;
 pub(crate) mod monitor;
 mod nodes;
@@ -27,7 +27,7 @@ pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::protect::{Attack, Protect};
-pub use self::run::{Jobs, MessageFiles, Run, Tracing};
+pub use self::run::{Jobs, Run, Tracing};
 pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
