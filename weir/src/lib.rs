@@ -6,6 +6,7 @@ mod compare;
 mod files;
 #[cfg(feature = "lab")]
 mod lab;
+mod lines;
 #[cfg(feature = "loss")]
 mod loss;
 mod messages;

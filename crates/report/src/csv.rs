@@ -93,7 +93,7 @@ mod tests {
                 }
             }
             assert_eq!(extra.len(), record.extra.len());
-            assert_eq!(*extra[0].0, *record.extra.names()[0]);
+            assert_eq!(extra[0].0, *record.extra.get_index(0).unwrap().0);
         }
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no temporary file is left");
     }

@@ -122,7 +122,7 @@ mod tests {
     #[test]
     fn loss_goes_down_and_latency_across() {
         let records = fixture::matrix_records();
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         let grids = Grid::matrix(&cells);
         assert_eq!(grids.len(), 1);
         let texts = |places: &[Place]| places.iter().map(|place| place.text.clone()).collect::<Vec<_>>();
@@ -151,7 +151,7 @@ mod tests {
                 records.push(record(loss, latency, congestion));
             }
         }
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         let grids = Grid::matrix(&cells);
         assert_eq!(grids.iter().map(|grid| grid.name.as_str()).collect::<Vec<_>>(), ["cubic", "bbr"]);
         assert_eq!(grids[1].cells[0][1].unwrap().name, "0/9/bbr");
@@ -159,12 +159,12 @@ mod tests {
             let streams = if record.axes[1].1 == "bbr" { "2" } else { "1" };
             record.axes[1] = ("traffic.streams".into(), streams.into());
         }
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         let grids = Grid::matrix(&cells);
         let names = grids.iter().map(|grid| (grid.name.as_str(), grid.values.as_str())).collect::<Vec<_>>();
         assert_eq!(names, [("traffic.streams 1", "1"), ("traffic.streams 2", "2")]);
         let together: Vec<Record> = (0..5).map(|i| record(f64::from(i), f64::from(i), "cubic")).collect();
-        assert!(Grid::matrix(&cells::group(&together)).is_empty());
-        assert!(Grid::matrix(&cells::group(&fixture::records())).is_empty());
+        assert!(Grid::matrix(&cells::group(columns::Columns::default(), &together)).is_empty());
+        assert!(Grid::matrix(&cells::group(columns::Columns::default(), &fixture::records())).is_empty());
     }
 }

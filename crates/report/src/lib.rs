@@ -16,7 +16,6 @@ use record::{Chart, ChartKind, Manifest, Record, Value};
 use store::StoreError;
 
 pub mod answer;
-pub mod axis;
 pub mod cells;
 pub mod charts;
 pub mod columns;
@@ -33,13 +32,11 @@ pub mod junit;
 pub mod messages;
 pub mod mistakes;
 pub mod opening;
-pub mod palette;
 pub mod pivot;
 pub mod record;
 pub mod spreadsheet;
 pub mod store;
 pub mod summary;
-pub mod svg;
 pub mod terminal;
 pub mod timelines;
 
@@ -196,14 +193,32 @@ mod tests {
     #[test]
     fn the_timelines_of_one_cell_are_drawn_or_it_is_said_why_not() {
         let dir = tempfile::tempdir().unwrap();
-        let records = fixture::matrix_records();
-        let path = write_timeline(dir.path(), &records, "1%/10ms").unwrap();
+        let (manifest, records) = (fixture::matrix_manifest(), fixture::matrix_records());
+        let path = write_timeline(dir.path(), &manifest, &records, "1%/10ms").unwrap();
         assert_eq!(path, dir.path().join("charts").join("timeline-1%-10ms.svg"));
         assert!(std::fs::read_to_string(path).unwrap().contains("<title>1%/10ms over time</title>"));
-        assert!(write_timeline(dir.path(), &records, "baseline").is_ok());
-        let error = |cell: &str| write_timeline(dir.path(), &records, cell).unwrap_err().to_string();
+        assert!(write_timeline(dir.path(), &manifest, &records, "baseline").is_ok());
+        let error = |cell: &str| write_timeline(dir.path(), &manifest, &records, cell).unwrap_err().to_string();
         assert_eq!(error("1%/11ms"), "draw cell 1%/11ms: there is no such cell (the nearest is 1%/1ms)");
         assert!(error("50%/100ms").contains("nothing was sampled in it"));
+    }
+
+    /// The figure of docs/lab.md: twice the cells take twice the time, and the page stays one that opens at once.
+    #[test]
+    #[ignore = "long: 10,000 cells"]
+    fn ten_thousand_cells() {
+        let dir = tempfile::tempdir().unwrap();
+        for shape in [fixture::Shape::Messages, fixture::Shape::Bulk, fixture::Shape::Long] {
+            let seconds = [5_000, 10_000].map(|cells| {
+                let (manifest, records) = fixture::large(shape, cells);
+                let started = std::time::Instant::now();
+                let rendered = write_all(dir.path(), &manifest, &records).unwrap();
+                assert!(std::fs::metadata(rendered.page).unwrap().len() < 12_000_000);
+                started.elapsed().as_secs_f64()
+            });
+            println!("{shape:?}: {seconds:.1?} s");
+            assert!(seconds[1] < 3.0 * seconds[0] + 1.0, "{shape:?}: {seconds:?}");
+        }
     }
 
     #[test]

@@ -110,7 +110,7 @@ mod tests {
     fn loss_goes_down_and_transport_across() {
         let records = fixture::records();
         // An interrupted run: the very first cell is missing.
-        let cells = cells::group(&records[1..]);
+        let cells = cells::group(columns::Columns::default(), &records[1..]);
         let pivot = Pivot::new(&fixture::manifest(), &cells);
         assert_eq!((pivot.down.as_str(), pivot.rows.len()), ("loss", 21));
         assert_eq!(pivot.columns, ["tcp", "udp"]);
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn over_a_column_each_other_axis_is_a_line() {
         let records = fixture::records_by_congestion();
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         let pivot = Pivot::over("loss_pct", &cells);
         assert_eq!(pivot.columns, ["udp/cubic", "udp/bbr", "tcp/cubic", "tcp/bbr"]);
         assert_eq!((pivot.rows.len(), pivot.rows[20].as_str()), (21, "20"));
@@ -138,7 +138,7 @@ mod tests {
         }
         let mut manifest = fixture::manifest();
         manifest.axes[1] = ("traffic.streams".into(), vec!["1".into(), "2".into()]);
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         assert_eq!(Pivot::new(&manifest, &cells).columns, ["traffic.streams 2", "traffic.streams 1"]);
     }
 
@@ -148,7 +148,7 @@ mod tests {
         records.truncate(1);
         records[0].axes.clear();
         let manifest = Manifest { axes: Vec::new(), ..fixture::manifest() };
-        let cells = cells::group(&records);
+        let cells = cells::group(columns::Columns::default(), &records);
         let pivot = Pivot::new(&manifest, &cells);
         assert_eq!(
             (pivot.down.as_str(), pivot.rows, pivot.columns),

@@ -275,3 +275,7 @@ fn label(text: &str) -> String {
     let text = printable(text);
     if text.chars().count() <= LONGEST { text } else { text.chars().take(LONGEST - 1).chain(['…']).collect() }
 }
+
+#[cfg(test)]
+#[path = "tests/terminal.rs"]
+mod tests;

@@ -1,7 +1,6 @@
 //! What was sampled while a cell ran, as renderers need it: sorted by quantity, in words, and thinned.
 
-use crate::columns::Columns;
-use crate::columns::QUANTITIES;
+use crate::columns::{Columns, QUANTITIES};
 use crate::record::{Record, Standstill, Timeline};
 
 /// A timeline's quantity and, of several connections, which: `cwnd_bytes #2` is `cwnd_bytes` and `#2`.

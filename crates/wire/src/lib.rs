@@ -3,7 +3,6 @@
 //! Every codec is a checked view over bytes first, then a type in which invalid states cannot exist.
 #![forbid(unsafe_code)]
 
-pub mod control;
 pub mod frame;
 pub mod ip;
 pub mod pcap;

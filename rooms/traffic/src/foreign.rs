@@ -6,19 +6,16 @@ use std::time::Duration;
 
 use weir_wire::probe::Probe;
 
-use crate::receiver::frames::{Frame, Frames};
+use crate::receiver::frames::Frames;
 use crate::receiver::sessions::Sessions;
+use crate::reverse::lines::{First, Line};
 use crate::{Exchange, ReceiveReport, ReceiverSettings};
 
 /// The session, number and length of each message of a stream that comes in these pieces; `None`: it is not ours.
 pub fn stream<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<(u16, u32, usize)>> {
     let (mut frames, mut messages) = (Frames::default(), Vec::new());
     for piece in pieces {
-        let taken = frames.feed(piece, |frame| {
-            if let Frame::Message(probe, length) = frame {
-                messages.push((probe.session, probe.sequence, length));
-            }
-        });
+        let taken = frames.feed(piece, |probe, length| messages.push((probe.session, probe.sequence, length)));
         taken.ok()?;
     }
     Some(messages)
@@ -38,4 +35,16 @@ pub fn sessions<'a>(datagrams: impl IntoIterator<Item = (u64, &'a [u8])>) -> Opt
         }
     }
     Some(sessions.into_report())
+}
+
+/// Reads a line of a control connection; what is one comes back as it was written.
+pub fn line(text: &[u8]) {
+    if let Ok(first) = serde_json::from_slice::<First>(text) {
+        let again = serde_json::to_vec(&first).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        assert_eq!(again, Some(first));
+    }
+    if let Ok(line) = serde_json::from_slice::<Line>(text) {
+        let again = serde_json::to_vec(&line).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        assert_eq!(again, Some(line));
+    }
 }

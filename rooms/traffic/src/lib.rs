@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod account;
 pub mod bulk;
 mod congestion;
 mod error;
@@ -50,6 +51,7 @@ mod sender;
 mod sequence;
 mod settings;
 
+pub use account::{Account, Direction};
 pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
@@ -57,11 +59,10 @@ pub use flights::{Delivery, Departure, Flight, Flights};
 pub use quic::{QuicSettings, longest_datagram};
 pub use receiver::{Gauge, Level, Receiver};
 pub use report::{Ended, Interval, Machine, ReceiveReport, SendReport, SessionReport, Total, in_words};
-pub use reverse::{Client, ClientReport, Parted, Requests, ReverseReport};
+pub use reverse::{Client, ClientReport, Parted, ReverseReport};
 pub use sender::{Sender, Source};
 pub use sequence::SequenceSet;
 pub use settings::{Pacing, ReceiverSettings, ReverseSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
-pub use weir_wire::control::{Account, Refusal};
 
 #[cfg(test)]
 mod tests;

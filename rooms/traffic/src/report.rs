@@ -7,7 +7,7 @@ use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
 
-use crate::{Departure, ErrorCount, Flights, Requests, ReverseReport, SequenceSet, Window};
+use crate::{Departure, ErrorCount, Flights, ReverseReport, SequenceSet, Window};
 
 /// What a [`Sender`](super::Sender) has done.
 #[derive(Debug, Default)]
@@ -75,10 +75,6 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
-    /// Messages of sessions for which there was no room, see [`sessions`](super::ReceiverSettings::sessions).
-    pub unlisted: u64,
-    /// Announced ends and greetings of these.
-    pub unlisted_announcements: u64,
     /// Sessions that gave way to others, and their messages, of all kinds. They are not in `sessions`.
     pub evicted: u64,
     /// Messages of these.
@@ -106,12 +102,8 @@ pub struct ReceiveReport {
     pub receive_buffer_limit: Option<&'static str>,
     /// What was sent to those that asked for it, in the order in which they ended.
     pub reverse: Vec<ReverseReport>,
-    /// Requests for more that were not granted.
-    pub requests: Requests,
-    /// Requests for messages that came although [none is granted](super::ReceiverSettings::reverse); not in `foreign`.
-    pub not_allowed: u64,
-    /// The first addresses that they came from.
-    pub not_allowed_to: Vec<SocketAddr>,
+    /// Requests for messages that were refused.
+    pub refused: u64,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
     /// When `run` was called.
@@ -215,7 +207,7 @@ pub enum Ended {
     Deadline,
     /// Nothing had come for the idle time, while the end of a session was not announced.
     Idle,
-    /// TCP, QUIC: every connection was closed, and the sender of this process had ended.
+    /// TCP, QUIC: every connection was closed, and the sender of this process had ended, or ends were not announced.
     Closed,
     /// The socket failed (see `errors`).
     Failed,
@@ -224,7 +216,7 @@ pub enum Ended {
 /// The messages of one sender and session.
 #[derive(Debug)]
 pub struct SessionReport {
-    /// Where they came from.
+    /// Where they last came from.
     pub peer: SocketAddr,
     /// Session number.
     pub session: u16,
@@ -248,8 +240,7 @@ pub struct SessionReport {
     pub announced: Option<u64>,
     /// Announcements of the end that came; not in `delivered`.
     pub announcements: u64,
-    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts. Of
-    /// sessions that do not tell whose they are also numbers that no sender can have reached.
+    /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts.
     pub contradicted: u64,
     /// Where the sender's clock runs.
     pub machine: Machine,

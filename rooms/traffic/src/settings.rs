@@ -6,6 +6,7 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::str::FromStr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_dgram::Membership;
 use weir_wire::probe;
@@ -202,8 +203,9 @@ pub struct ReceiverSettings {
     pub listen: SocketAddr,
     /// The only session to count, others are foreign; `None`: all.
     pub session: Option<u16>,
-    /// Sessions told apart at once. Where one comes too many, one that has fallen silent gives way: first those of few
-    /// messages.
+    /// Networks that sessions may come from; empty: any. Others are foreign.
+    pub from: Vec<IpNet>,
+    /// Sessions told apart at once. When one comes too many, the one heard least lately gives way.
     pub sessions: NonZeroUsize,
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
     pub groups: Vec<Membership>,
@@ -247,6 +249,7 @@ impl ReceiverSettings {
             transport: Transport::Udp,
             listen,
             session: None,
+            from: Vec::new(),
             sessions: Self::SESSIONS,
             groups: Vec::new(),
             receive_buffer: None,
@@ -281,8 +284,7 @@ pub struct Until {
     pub idle: Option<Duration>,
     /// The idle time also counts from the beginning, when nothing has come yet.
     pub idle_from_start: bool,
-    /// Every session seen has announced its end and is complete, or its grace time of 1 s is over, or it has been silent
-    /// for the idle time.
+    /// Every known session has announced its end, or its connection was closed, and no message has come for 1 s since.
     pub announced: bool,
     /// So many sessions at least have announced their end, too.
     pub senders: u64,

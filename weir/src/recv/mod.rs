@@ -1,7 +1,6 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
 pub(crate) mod account;
-mod fragments;
 pub(crate) mod summary;
 
 use std::net::{IpAddr, SocketAddr};
@@ -14,6 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
+use ipnet::IpNet;
 use weir_dgram::Membership;
 use weir_program::links::Links;
 use weir_program::output::complain;
@@ -25,8 +25,7 @@ use weir_traffic::{
 };
 use weir_units::{BitRate, Size, Span};
 
-use self::fragments::Watch;
-use self::summary::{Summary, Told, print, print_interval, what_did_not_part};
+use self::summary::{Summary, Told, what_did_not_part};
 
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
@@ -71,10 +70,13 @@ pub(super) struct Recv {
     /// Count this session alone.
     #[arg(long, value_parser = session)]
     session: Option<u16>,
+    /// Count senders in this network alone, e.g. 192.0.2.0/24. Repeatable.
+    #[arg(long, value_name = "NETWORK")]
+    from: Vec<IpNet>,
     /// End by announced ends only when so many senders have announced theirs.
     #[arg(long, value_name = "SENDERS", default_value_t = 1)]
     senders: u64,
-    /// Senders and sessions told apart at once; one that has fallen silent gives way to one too many, and is counted.
+    /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
     #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS, value_parser = sessions)]
     sessions: NonZeroUsize,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
@@ -84,7 +86,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
     /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
-    /// follow [default: nothing is ever sent].
+    /// follow. They ask over TCP, at the same port number [default: nothing is ever sent].
     #[arg(long)]
     allow_reverse: bool,
     /// Bits of IP packets a second that are sent to all of them together.
@@ -117,8 +119,6 @@ impl Recv {
         // Before the first datagram can come, unless the kernel is to choose the port.
         let asked = Some(settings.listen.port()).filter(|&port| self.account && port != 0);
         let early = asked.map(OwnTraffic::follow).transpose()?;
-        // As early: only datagrams come in fragments.
-        let watch = if self.transport == Transport::Udp { Watch::begin() } else { None };
         let receiver = Receiver::bind(&settings)?;
         let port = receiver.local_addr().port();
         let following = match early {
@@ -131,12 +131,9 @@ impl Recv {
         let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
-        let fragments = watch.and_then(|watch| watch.end());
-        let summary = Summary::new(&settings, &report, told, unwritten.messages, fragments);
+        let summary = Summary::new(&settings, &report, told, unwritten.messages);
         // Port 0 was chosen by the kernel.
-        print_with_account(self.json, &summary, (following, End::Received(port)), || {
-            print(&settings, &report, unwritten.messages, fragments);
-        })?;
+        print_with_account(self.json, &summary, (following, End::Received(port)), || summary.print())?;
         unwritten.judge(judge(&settings, &report, &summary))
     }
 
@@ -154,7 +151,7 @@ impl Recv {
             if let Some(every) = self.every {
                 let (sender, intervals) = mpsc::channel();
                 receiver = receiver.tell(every, sender);
-                telling = Some(scope.spawn(move || self.print_intervals(&intervals)));
+                telling = Some(scope.spawn(move || print_intervals(&intervals, self.allow_reverse, self.json)));
             }
             if let Some(table) = table {
                 let (sender, messages) = mpsc::sync_channel(WAITING);
@@ -163,19 +160,8 @@ impl Recv {
             }
             let report = receiver.run(exchange, stop);
             let told = telling.map(joined).unwrap_or_default();
-            (report, told, writing.map(joined).unwrap_or_default())
+            (report, told, writing.map(joined).map(Rows::finish).unwrap_or_default())
         })
-    }
-
-    fn print_intervals(&self, intervals: &mpsc::Receiver<Interval>) -> Vec<Told> {
-        let tell = |(number, interval): (usize, Interval)| {
-            let told = Told::new(&interval, self.allow_reverse);
-            if !self.json {
-                print_interval(&told, number == 0);
-            }
-            told
-        };
-        intervals.iter().enumerate().map(tell).collect()
     }
 
     fn warn_about_buffer(&self, report: &ReceiveReport) {
@@ -253,6 +239,7 @@ impl Recv {
         ReceiverSettings {
             transport: self.transport,
             session: self.session,
+            from: self.from.clone(),
             sessions: self.sessions,
             groups: self.groups(),
             receive_buffer: self.receive_buffer.map(buffer),
@@ -282,7 +269,7 @@ fn judge(settings: &ReceiverSettings, report: &ReceiveReport, summary: &Summary<
     if report.ended == Ended::Failed {
         bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
     }
-    if report.ended == Ended::Idle {
+    if matches!(report.ended, Ended::Idle | Ended::Closed) {
         bail!("{}", summary.what_did_not_end(settings));
     }
     if let Some(why) = what_did_not_part(report).or_else(|| summary.what_contradicts()) {
@@ -316,16 +303,28 @@ fn sessions(text: &str) -> Result<NonZeroUsize, String> {
     text.parse().map_err(|_| format!("`{text}`: write how many are told apart, 1 at least"))
 }
 
+/// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
+pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Told> {
+    let tell = |(number, interval): (usize, Interval)| {
+        let told = Told::new(&interval, both);
+        if !quietly {
+            told.print(number == 0);
+        }
+        told
+    };
+    intervals.iter().enumerate().map(tell).collect()
+}
+
 /// Writes messages to the end.
-fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Unwritten {
+pub(crate) fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Rows {
     for some in messages {
         let rows: Vec<Message> = some.iter().map(row).collect();
         table.write(&rows);
     }
-    table.finish()
+    table
 }
 
-pub(crate) fn row(delivery: &Delivery) -> Message {
+fn row(delivery: &Delivery) -> Message {
     let Delivery { peer, session, incarnation, number, intended, sent, received } = *delivery;
     Message { peer, session, incarnation, number, intended, sent: Some(sent), received: Some(received) }
 }

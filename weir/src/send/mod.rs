@@ -71,7 +71,7 @@ pub(super) struct Send {
     #[arg(long, short = 'P', value_name = "SENDERS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=128))]
     parallel: u16,
     /// UDP, TCP: have the receiver send, and receive: for ends behind address translation or a firewall. It must allow it
-    /// (`weir recv --allow-reverse`).
+    /// (`weir recv --allow-reverse`); it is asked over TCP, at the same port number.
     #[arg(long, short = 'R', conflicts_with = "bidir")]
     reverse: bool,
     /// UDP, TCP: send, and have the receiver send as much at the same time, on the same socket or connection.
@@ -149,7 +149,7 @@ impl Send {
             (running.into_iter().map(joined).collect(), telling.map(joined).unwrap_or_default())
         });
         let unwritten = table.map(|table| write_down(table, &all, &reports)).unwrap_or_default();
-        let summary = Summary::new(&all, &reports, told, unwritten.messages);
+        let summary = Summary::new(&all, &reports, told, unwritten.messages)?;
         print_with_account(self.json, &summary, (following, End::Sent), || summary.print())?;
         unwritten.judge(judge(&all, &reports))
     }

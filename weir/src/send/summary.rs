@@ -3,36 +3,36 @@
 use std::net::SocketAddr;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 use weir_program::output::say;
 use weir_traffic::{ErrorCount, SendReport, SenderSettings, Transport, in_words};
-use weir_units::format;
 
 use super::intervals::Interval;
+use crate::lines::{self, Line};
 
 /// What `--json` prints: of one sender, or the sum of several. Null: unknown.
 #[derive(Serialize)]
-pub(super) struct Summary<'a> {
+pub(super) struct Summary {
     transport: Transport,
     to: SocketAddr,
     payload_bytes: usize,
     #[serde(flatten)]
-    all: Stream,
+    all: Map<String, Value>,
     /// Messages that --messages could not write.
     not_written: u64,
-    errors: Vec<&'a ErrorCount>,
+    errors: Vec<ErrorCount>,
     /// Each sender, if there are several.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    streams: Vec<Stream>,
+    streams: Vec<Map<String, Value>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     intervals: Vec<Interval>,
+    /// Whether more could be sent with one call.
     #[serde(skip)]
-    reports: &'a [SendReport],
-    #[serde(skip)]
-    quantum: bool,
+    one_by_one: bool,
 }
 
 /// What a sender sent.
-#[derive(Clone, Serialize)]
+#[derive(Serialize)]
 struct Stream {
     from: Option<SocketAddr>,
     session: u16,
@@ -49,9 +49,11 @@ struct Stream {
     mbit_per_s: Option<f64>,
     lateness_mean_us: Option<f64>,
     lateness_max_us: Option<f64>,
+    lateness_n: u64,
     blocked_s: f64,
     connect_s: Option<f64>,
     retransmits: Option<u32>,
+    round_trip_us: Option<f64>,
     outstanding_bytes: Option<u64>,
     /// QUIC: whether all was acknowledged when the drain ended; of datagrams, something behind the last of them.
     acknowledged: Option<bool>,
@@ -65,111 +67,114 @@ struct Stream {
     stopped: bool,
 }
 
-impl<'a> Summary<'a> {
-    /// That of one sender or more; `told` is what was said of each interval, `not_written` what a disk did not take.
+impl Summary {
+    /// That of one sender or more; `told` is what was printed of each interval, `not_written` what a disk did not take.
     pub(super) fn new(
         all: &[SenderSettings],
-        reports: &'a [SendReport],
-        told: Vec<Interval>,
+        reports: &[SendReport],
+        intervals: Vec<Interval>,
         not_written: u64,
-    ) -> Self {
+    ) -> serde_json::Result<Self> {
         let settings = &all[0];
-        let streams: Vec<Stream> =
-            all.iter().zip(reports).map(|(settings, report)| Stream::new(settings, report)).collect();
-        let sum = Stream::sum(&streams, reports, settings.payload_bytes);
-        Self {
+        let stream = |(settings, report)| serde_json::to_value(Stream::new(settings, report));
+        let streams = all.iter().zip(reports).map(stream).collect::<Result<Vec<Value>, _>>()?;
+        let streams: Vec<Map<String, Value>> =
+            streams.into_iter().filter_map(|stream| stream.as_object().cloned()).collect();
+        let mut sum = streams.iter().skip(1).fold(streams[0].clone(), added);
+        if let [first, others @ ..] = reports {
+            let mut lateness = first.lateness.clone();
+            others.iter().for_each(|report| lateness.merge(&report.lateness));
+            sum.insert("lateness_mean_us".to_owned(), lateness.mean_us().into());
+        }
+        Ok(Self {
             transport: settings.transport,
             to: settings.to,
             payload_bytes: settings.payload_bytes,
             all: sum,
             not_written,
-            errors: reports.iter().flat_map(|report| &report.errors).collect(),
+            errors: reports.iter().flat_map(|report| &report.errors).cloned().collect(),
             streams: if streams.len() > 1 { streams } else { Vec::new() },
-            intervals: told,
-            reports,
-            quantum: !settings.quantum.is_zero() || settings.transport != Transport::Udp,
-        }
+            intervals,
+            one_by_one: settings.quantum.is_zero() && settings.transport == Transport::Udp,
+        })
     }
 
     pub(super) fn print(&self) {
-        let (all, payload) = (&self.all, self.payload_bytes);
-        match &self.streams[..] {
-            [] => {
-                let from = all.from.map(|local| format!(" from {local}")).unwrap_or_default();
-                say!("{} {}{from}, session {}", self.transport, self.to, all.session);
-            }
-            streams => say!("{} {}, {} senders", self.transport, self.to, streams.len()),
+        let object = serde_json::to_value(self).unwrap_or_default();
+        let heading = match self.streams.len() {
+            0 => lines::filled(&object, "{transport} {to}[ from {from}], session {session}"),
+            senders => lines::filled(&object, &format!("{{transport}} {{to}}, {senders} senders")),
+        };
+        say!("{}", heading.unwrap_or_default());
+        lines::print(&object, "  ", SENT);
+        let advice =
+            if self.one_by_one && self.errors.is_empty() { "; --quantum 1ms sends more with one call" } else { "" };
+        let shortfall =
+            format!("+{{shortfall}} of {{due}} messages that were due were not sent ({{shortfall%due}} %){advice}");
+        lines::print(&object, "  ", &[("shortfall", &shortfall)]);
+        lines::print(&object, "  ", LINES);
+        if self.all["acknowledged"] == false && self.all["outstanding_at_most_bytes"].is_null() {
+            let text = "nothing acknowledged after the last message when the drain ended: what came is unknown";
+            lines::print(&object, "  ", &[("", text)]);
         }
-        say!("  sent        {} messages of {payload}B in {}", all.sent, format::duration(all.duration_s * 1e6));
-        if let (Some(messages), Some(mbit)) = (all.msgs_per_s, all.mbit_per_s) {
-            say!("  throughput  {}/s, {} Mbit/s", format::short(messages), format::short(mbit));
-        }
-        if let Some(due) = all.due.filter(|_| all.shortfall > 0) {
-            let share = format::short(all.shortfall as f64 / due as f64 * 100.0);
-            let advice =
-                if self.quantum || !self.errors.is_empty() { "" } else { "; --quantum 1ms sends more with one call" };
-            say!("  shortfall   {} of {due} messages that were due were not sent ({share} %){advice}", all.shortfall);
-        }
-        if let (Some(mean), Some(max)) = (all.lateness_mean_us, all.lateness_max_us) {
-            let (mean, max) = (format::duration(mean), format::duration(max));
-            let n: u64 = self.reports.iter().map(|report| report.lateness.n()).sum();
-            say!("  late        mean {mean}, max {max} behind the intended send time (n {n})");
-        }
-        self.print_transport();
-        if all.blocked_s > 0.0 {
-            say!("  blocked     {} by a full send buffer", format::duration(all.blocked_s * 1e6));
-        }
+        lines::print(&object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
         if !self.errors.is_empty() {
-            let errors: Vec<ErrorCount> = self.errors.iter().copied().cloned().collect();
             let nobody = if self.is_refused() { format!(": nobody listens at {}", self.to) } else { String::new() };
-            say!("  errors      {}{nobody}", in_words(&errors));
+            say!("  errors      {}{nobody}", in_words(&self.errors));
         }
-        if self.not_written > 0 {
-            say!("  not written {} messages: the file of --messages could not be written", self.not_written);
-        }
-        if all.stopped {
+        lines::print(
+            &object,
+            "  ",
+            &[("not written", "+{not_written} messages: the file of --messages could not be written")],
+        );
+        if self.all["stopped"] == true {
             say!("  stopped early");
         }
         for stream in &self.streams {
-            let rate = stream.msgs_per_s.map(|rate| format!(", {}/s", format::short(rate))).unwrap_or_default();
-            let from = stream.from.map(|from| format!(" from {from}")).unwrap_or_default();
-            say!("  session {}{from}: sent {}{rate}", stream.session, stream.sent);
+            let line = "  session {session}[ from {from}]: sent {sent}[, {msgs_per_s}/s]";
+            say!("{}", lines::filled(&stream.clone().into(), line).unwrap_or_default());
         }
     }
 
     /// Whether the other end has answered that nobody wants the datagrams (ICMP).
     fn is_refused(&self) -> bool {
-        let errors = &self.errors;
-        self.transport == Transport::Udp
-            && errors.iter().any(|error| error.operation == "send" && error.error == "connection refused")
+        let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
+        self.transport == Transport::Udp && self.errors.iter().any(refused)
     }
+}
 
-    fn print_transport(&self) {
-        if let Some(retransmits) = self.all.retransmits {
-            let trip = self.reports.iter().filter_map(|report| report.tcp_after_drain).map(|tcp| tcp.rtt_us).max();
-            let trip =
-                trip.map(|trip| format!(", round trip {}", format::duration(f64::from(trip)))).unwrap_or_default();
-            say!("  tcp         {retransmits} segments sent again{trip}");
-        }
-        if let Some(lost) = self.all.lost_packets {
-            say!("  quic        {lost} packets declared lost");
-        }
-        if let Some(bytes) = self.all.outstanding_bytes.filter(|&bytes| bytes > 0) {
-            say!("              {bytes} bytes not acknowledged when the drain ended");
-        }
-        if let Some(messages) = self.all.never_left.filter(|&messages| messages > 0) {
-            say!("              {messages} messages had not left when the drain ended: they were never sent");
-        }
-        match self.all.outstanding_at_most_bytes.filter(|&bytes| bytes > 0) {
-            Some(bytes) => say!("              up to {bytes} bytes not acknowledged when the drain ended"),
-            None if self.all.acknowledged == Some(false) => {
-                say!(
-                    "              nothing acknowledged behind the last message when the drain ended: what came is unknown"
-                );
-            }
-            None => {}
-        }
+const SENT: &[Line<'_>] = &[
+    ("sent", "{sent} messages of {payload_bytes}B in {duration_s}"),
+    ("throughput", "{msgs_per_s}/s, {mbit_per_s} Mbit/s"),
+];
+
+const LINES: &[Line<'_>] = &[
+    ("late", "mean {lateness_mean_us}, max {lateness_max_us} after the intended send time (n {lateness_n})"),
+    ("tcp", "{retransmits} segments sent again[, round trip {round_trip_us}]"),
+    ("quic", "{lost_packets} packets declared lost"),
+    ("", "+{outstanding_bytes} bytes not acknowledged when the drain ended"),
+    ("", "+{never_left} messages had not left when the drain ended: they were never sent"),
+    ("", "+up to {outstanding_at_most_bytes} bytes not acknowledged when the drain ended"),
+];
+
+/// Two streams together: counts and rates are sums, times those of the longer, `from` and `session` of the first. What is
+/// unknown of one is left to the other.
+fn added(mut all: Map<String, Value>, more: &Map<String, Value>) -> Map<String, Value> {
+    for (key, sum) in &mut all {
+        let longest = matches!(&**key, "duration_s" | "connect_s" | "lateness_max_us" | "round_trip_us");
+        *sum = match (&*sum, &more[key]) {
+            (Value::Null, other) => other.clone(),
+            (Value::Bool(a), Value::Bool(b)) if key == "acknowledged" => (*a && *b).into(),
+            (Value::Bool(a), Value::Bool(b)) => (*a || *b).into(),
+            (a, b) if key != "session" => match (a.as_u64(), b.as_u64(), a.as_f64(), b.as_f64()) {
+                (Some(a), Some(b), ..) => (a + b).into(),
+                (.., Some(a), Some(b)) => if longest { a.max(b) } else { a + b }.into(),
+                _ => continue,
+            },
+            _ => continue,
+        };
     }
+    all
 }
 
 impl Stream {
@@ -201,9 +206,11 @@ impl Stream {
             mbit_per_s: msgs_per_s.map(|rate| rate * settings.payload_bytes as f64 * 8e-6),
             lateness_mean_us: report.lateness.mean_us(),
             lateness_max_us: report.lateness.max_us(),
+            lateness_n: report.lateness.n(),
             blocked_s: report.blocked.as_secs_f64(),
             connect_s: report.connect.map(|connect| connect.as_secs_f64()),
             retransmits: tcp.map(|tcp| tcp.retransmits),
+            round_trip_us: tcp.map(|tcp| tcp.rtt_us.into()),
             outstanding_bytes: tcp.map(|tcp| tcp.outstanding_bytes()).or((stream == Some(true)).then_some(0)),
             acknowledged: report.acknowledged,
             outstanding_at_most_bytes: (stream == Some(false)).then_some(at_most),
@@ -213,34 +220,23 @@ impl Stream {
             stopped: report.stopped,
         }
     }
+}
 
-    /// All of them together: counts and rates are sums, times those of the longest.
-    fn sum(streams: &[Stream], reports: &[SendReport], payload_bytes: usize) -> Self {
-        let (mut all, mut lateness) = (streams[0].clone(), reports[0].lateness.clone());
-        for (stream, report) in streams.iter().zip(reports).skip(1) {
-            let sum = |a: Option<u64>, b: Option<u64>| a.zip(b).map(|(a, b)| a + b);
-            all.sent += stream.sent;
-            all.sent_bytes += stream.sent_bytes;
-            all.announcements += stream.announcements;
-            all.due = sum(all.due, stream.due);
-            all.shortfall += stream.shortfall;
-            all.duration_s = all.duration_s.max(stream.duration_s);
-            all.msgs_per_s = all.msgs_per_s.zip(stream.msgs_per_s).map(|(a, b)| a + b);
-            all.blocked_s += stream.blocked_s;
-            all.connect_s = all.connect_s.zip(stream.connect_s).map(|(a, b)| a.max(b));
-            all.retransmits = all.retransmits.zip(stream.retransmits).map(|(a, b)| a + b);
-            all.outstanding_bytes = sum(all.outstanding_bytes, stream.outstanding_bytes);
-            all.acknowledged = all.acknowledged.zip(stream.acknowledged).map(|(a, b)| a && b);
-            let more = stream.outstanding_at_most_bytes;
-            all.outstanding_at_most_bytes = all.outstanding_at_most_bytes.map_or(more, |a| Some(a + more.unwrap_or(0)));
-            all.never_left = sum(all.never_left, stream.never_left);
-            all.partial_bytes += stream.partial_bytes;
-            all.lost_packets = sum(all.lost_packets, stream.lost_packets);
-            all.stopped |= stream.stopped;
-            lateness.merge(&report.lateness);
-        }
-        all.mbit_per_s = all.msgs_per_s.map(|rate| rate * payload_bytes as f64 * 8e-6);
-        (all.lateness_mean_us, all.lateness_max_us) = (lateness.mean_us(), lateness.max_us());
-        all
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn streams_add_up() {
+        let one = json!({"from": "a", "session": 7, "sent": 5, "due": null, "mbit_per_s": 1.5, "duration_s": 2.0,
+            "stopped": false, "acknowledged": true, "never_left": null});
+        let two = json!({"from": "b", "session": 8, "sent": 6, "due": null, "mbit_per_s": 2.0, "duration_s": 1.0,
+            "stopped": true, "acknowledged": false, "never_left": 3});
+        let sum = added(one.as_object().unwrap().clone(), two.as_object().unwrap());
+        let expected = json!({"from": "a", "session": 7, "sent": 11, "due": null, "mbit_per_s": 3.5, "duration_s": 2.0,
+            "stopped": true, "acknowledged": false, "never_left": 3});
+        assert_eq!(Value::from(sum), expected);
     }
 }

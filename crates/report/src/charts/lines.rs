@@ -1,14 +1,16 @@
 //! What a chart shows: its cells as points of lines, and the published points beside them.
 
-use crate::columns::Columns;
 use std::collections::HashMap;
 
 use indexmap::{IndexMap, IndexSet};
 use weir_units::format;
 
+use super::axis::Axis;
+use super::plot::{Curve, Mark, Panel, Plot, Point};
+use super::{COLOURS, known};
 use crate::cells::{self, Cell, Measured};
-use crate::columns;
-use crate::record::{Chart, Published, Value};
+use crate::columns::{self, Columns};
+use crate::record::{Chart, Published, Scale, Value};
 
 /// The lines of a chart.
 pub(crate) struct Arranged {
@@ -30,15 +32,6 @@ pub(crate) struct Line {
     pub(crate) published: Vec<(f64, f64)>,
 }
 
-/// A cell of a chart.
-pub(crate) struct Point {
-    pub(crate) x: f64,
-    pub(crate) y: f64,
-    pub(crate) interval: Option<(f64, f64)>,
-    pub(crate) valid: bool,
-    pub(crate) tooltip: String,
-}
-
 impl Line {
     /// Whether no two points lie above one another, so that a line through them means something.
     pub(super) fn has_own_places(&self) -> bool {
@@ -47,7 +40,7 @@ impl Line {
 
     /// Makes one point of those that lie above one another: their median, from the least to the most. Of those that are not
     /// valid nothing is taken where others are.
-    fn sum_up(&mut self, chart: &Chart) {
+    fn sum_up(&mut self, chart: &Chart, known: Columns<'_>) {
         let mut summed: Vec<Point> = Vec::new();
         let mut points = std::mem::take(&mut self.points).into_iter().peekable();
         while let Some(first) = points.next() {
@@ -62,9 +55,9 @@ impl Line {
             let (least, most) = (here[0].y, here[count - 1].y);
             let mut median = here.swap_remove(count / 2);
             if count > 1 {
-                let word = |value| Columns::default().words(&chart.y, value);
+                let word = |value| known.words(&chart.y, value);
                 let [at, y, least_word, most_word] =
-                    [Columns::default().words(&chart.x, median.x), word(median.y), word(least), word(most)];
+                    [known.words(&chart.x, median.x), word(median.y), word(least), word(most)];
                 let mark = if valid { "" } else { ", not valid" };
                 median.tooltip =
                     format!("{}, {at}: {y}, median of {count} cells ({least_word} to {most_word}){mark}", self.name);
@@ -76,9 +69,67 @@ impl Line {
     }
 }
 
+/// The chart of these cells.
+pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Plot {
+    let Arranged { lines, words, ordered, summed } = arrange(chart, cells, published);
+    let known = known(cells);
+    let shown = || lines.iter().flat_map(|line| &line.points);
+    let theirs = || lines.iter().flat_map(|line| &line.published);
+    let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
+    let tops = shown().filter(|p| p.valid).filter_map(|p| p.interval.map(|(_, high)| high));
+    let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
+    let [x_unit, y_unit] = [&chart.x, &chart.y].map(|column| known.unit(column));
+    let x = match (words.is_empty(), chart.x_scale) {
+        (true, Scale::Linear) => Axis::linear(&xs, false, x_unit),
+        (true, Scale::Log) => Axis::log(&xs, x_unit).tight(&xs).with_floor_for(&xs),
+        (false, _) => Axis::words(&words),
+    };
+    let y = match chart.scale {
+        Scale::Linear => Axis::linear(&ys, true, y_unit),
+        Scale::Log => Axis::log(&ys, y_unit).with_floor_for(&ys),
+    };
+    let mut notes = Vec::new();
+    if shown().any(|point| point.valid && point.interval.is_some()) {
+        let band = if summed { "least to most of the cells at a place, line: median" } else { "95 % interval" };
+        notes.push((Mark::Band, band.to_owned()));
+    }
+    if let Some(published) = published.filter(|_| theirs().next().is_some()) {
+        let source = Some(&published.source).filter(|source| source.chars().count() <= 40);
+        notes.push((Mark::Published, source.map_or("published".into(), |source| format!("published: {source}"))));
+    }
+    notes.extend(shown().any(|point| !point.valid).then(|| (Mark::Invalid, "not valid".into())));
+    notes.extend(shown().any(|point| y.is_on_floor(point.y)).then(|| (Mark::Zero, "0".into())));
+    let ordered = (ordered && lines.len() > COLOURS.len()).then(|| chart.series.clone());
+    let series = lines.iter().map(|line| line.name.clone()).collect();
+    let theirs = |line: &Line| {
+        let tooltip = |y| format!("{}, published: {}", line.name, known.words(&chart.y, y));
+        line.published.iter().map(|&(x, y)| (x, y, tooltip(y))).collect()
+    };
+    let curve = |(series, line): (usize, Line)| {
+        let (published, joined) = (theirs(&line), line.has_own_places());
+        Curve { series, published, joined, marked: true, parts: vec![line.points] }
+    };
+    let (about, height) =
+        (format!("{} over {}", chart.y_label, chart.x_label), if ordered.is_some() { 440.0 } else { 290.0 });
+    let curves = lines.into_iter().enumerate().map(curve).collect();
+    Plot {
+        title: chart.title.clone(),
+        about,
+        subtitle: chart.y_label.clone(),
+        series,
+        ordered,
+        notes,
+        x,
+        x_label: chart.x_label.clone(),
+        panels: vec![Panel { heading: String::new(), remark: String::new(), y, height, curves, bands: Vec::new() }],
+        nothing: "nothing was measured",
+    }
+}
+
 /// Makes a line for each value of the chart's series, and for each value of an axis that is neither that nor x; as many for
 /// each further column.
 pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> Arranged {
+    let known = known(cells);
     let numeric = cells.iter().all(|cell| columns::number(cell.first(), &chart.x).is_some());
     let words: Vec<String> = if numeric { Vec::new() } else { distinct(cells, &chart.x) };
     let all: Vec<&Cell<'_>> = cells.iter().collect();
@@ -97,14 +148,14 @@ pub(super) fn arrange(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publ
     }
     let summed = many && words.is_empty() && !lines.iter().all(Line::has_own_places);
     if summed {
-        lines.iter_mut().for_each(|line| line.sum_up(chart));
+        lines.iter_mut().for_each(|line| line.sum_up(chart, known));
     }
     for (key, x, y) in published_points(chart, published, &words) {
         match lines.iter_mut().find(|line| line.key == key) {
             Some(line) => line.published.push((x, y)),
             None => {
                 lines.push(Line {
-                    name: in_words(&chart.series, &key),
+                    name: in_words(known, &chart.series, &key),
                     key,
                     points: Vec::new(),
                     published: vec![(x, y)],
@@ -134,6 +185,7 @@ fn drawn(chart: &Chart, cells: &[Cell<'_>], words: &[String], split: &[String], 
             false => word.and_then(|word| places.get(word.as_str())).map(|place| *place as f64),
         };
         let Some(x) = x else { continue };
+        let known = cell.columns;
         let key = columns::text(first, &chart.series).unwrap_or_default();
         let beside = chart.beside.iter().map(|(column, called)| (column, Some(called.clone())));
         let own = std::iter::once((&chart.y, chart.beside.get(&chart.y).cloned()));
@@ -141,7 +193,7 @@ fn drawn(chart: &Chart, cells: &[Cell<'_>], words: &[String], split: &[String], 
             let Some(measured) = cell.measured(column) else { continue };
             let named = |axes: &[String]| {
                 let values = axes.iter().filter_map(|axis| Some(cells::heading(axis, columns::text(first, axis)?)));
-                let all = std::iter::once(in_words(&chart.series, &key)).chain(values).chain(called.clone());
+                let all = std::iter::once(in_words(known, &chart.series, &key)).chain(values).chain(called.clone());
                 all.collect::<Vec<_>>().join(" · ")
             };
             let name = named(split);
@@ -161,11 +213,8 @@ const MANY: usize = 500;
 const MOST_NAMED: usize = 28;
 
 /// A value of the series as a reader would write it: a number with its unit.
-fn in_words(series: &str, key: &str) -> String {
-    key.parse()
-        .ok()
-        .filter(|key: &f64| key.is_finite())
-        .map_or(key.to_owned(), |key| Columns::default().words(series, key))
+fn in_words(known: Columns<'_>, series: &str, key: &str) -> String {
+    key.parse().ok().filter(|key: &f64| key.is_finite()).map_or(key.to_owned(), |key| known.words(series, key))
 }
 
 fn point(chart: &Chart, column: &str, cell: &Cell<'_>, x: f64, name: &str, measured: &Measured) -> Point {
@@ -174,10 +223,10 @@ fn point(chart: &Chart, column: &str, cell: &Cell<'_>, x: f64, name: &str, measu
         Measured::Exact(_, low, high) => (low < high).then_some((*low, *high)),
         Measured::Bare(_) => None,
     };
-    let word = |value| Columns::default().words(column, value);
+    let word = |value| cell.columns.words(column, value);
     let ends = interval.map(|(low, high)| format!(" ({} to {})", word(low), word(high))).unwrap_or_default();
     let at = columns::text(cell.first(), &chart.x).unwrap_or_default();
-    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| Columns::default().words(&chart.x, x));
+    let at = columns::number(cell.first(), &chart.x).map_or(at, |x| cell.columns.words(&chart.x, x));
     let valid = cell.believes(column);
     let mark = if valid { "" } else { ", not valid" };
     let tooltip = format!("{name}, {at}: {}{ends}{mark}", word(measured.value()));
@@ -229,13 +278,13 @@ mod tests {
             record.row.loss_pct = (index / 4) as f64;
             record.axes.push(("receiver".into(), format!("v{index:02}")));
         }
-        let arranged = arrange(&chart, &cells::group(&records), None);
+        let arranged = arrange(&chart, &cells::group(Columns::default(), &records), None);
         let names: Vec<&str> = arranged.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["udp", "tcp"]);
         assert_eq!(arranged.lines[0].points.len(), 21);
         assert!(arranged.lines[0].points[0].tooltip.contains("v00"), "{}", arranged.lines[0].points[0].tooltip);
         // A few have names.
-        let few = arrange(&chart, &cells::group(&records[..8]), None);
+        let few = arrange(&chart, &cells::group(Columns::default(), &records[..8]), None);
         assert_eq!(few.lines.len(), 8);
     }
 
@@ -248,7 +297,7 @@ mod tests {
             record.row.valid = index != 19;
             record.estimates.remove("msgs_per_s");
         }
-        let arranged = arrange(&manifest.charts[0], &cells::group(&records), None);
+        let arranged = arrange(&manifest.charts[0], &cells::group(Columns::default(), &records), None);
         let names: Vec<&str> = arranged.lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!((names, arranged.lines[0].points.len(), arranged.summed), (vec!["udp", "tcp"], 21, true));
         let point = &arranged.lines[0].points[0];

@@ -1,41 +1,38 @@
 //! Charts of a run, as SVG.
 //!
 //! Each cell is a point: filled if measured, hollow and pale if the cell is not valid, a hollow diamond if published.
-//! The 95 % interval is a band along a line, and whiskers where there is no line. Colours are those of Okabe and Ito,
-//! which people with any colour vision tell apart; many lines in the order of a number go from light to dark instead.
-//! A 0 on a logarithmic axis lies on its floor, as a triangle. Beside these lines there are heat maps, charts over
-//! time, and distributions.
+//! The 95 % interval is a band along a line, and whiskers where there is no line. Many lines in the order of a number
+//! have colours in that order. A 0 on a logarithmic axis lies on its floor, as a triangle.
 
-use crate::cells::Cell;
-use crate::columns;
-use crate::record::{Chart, ChartKind, Published};
-use plot::Drawing;
-
-mod distribution;
-pub(super) mod heatmap;
+mod axis;
+mod heatmap;
 mod lines;
-pub(crate) use self::lines::{Arranged, Line, Point};
+mod palette;
 mod plot;
+mod svg;
 mod time;
 
-const WIDTH: f64 = 760.0;
-const LEFT: f64 = 78.0;
-const RIGHT: f64 = 28.0;
+use crate::cells::Cell;
+use crate::columns::{self, Columns};
+use crate::record::{Chart, ChartKind, Published};
 
-/// Blue, vermillion, green, purple, orange, sky, black.
-pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#333333"];
-const INK: &str = "fill=\"#1f2328\"";
-const FAINT: &str = "fill=\"#59636e\"";
+pub(crate) use self::lines::{Arranged, Line};
+pub(crate) use self::plot::Point;
+
+const WIDTH: f64 = 760.0;
+
+/// The colours of series on white ground: blue, vermillion, green, purple, orange, sky, grey.
+pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b37c00", "#3a9bd4", "#444c56"];
 
 /// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
 /// name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
     let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(chart, cell)).cloned().collect();
     match chart.kind {
-        ChartKind::Lines => Drawing::new(chart, &cells, published).render(),
+        ChartKind::Lines => lines::plot(chart, &cells, published).render(),
         ChartKind::Heatmap => heatmap::render(chart, &cells),
-        ChartKind::Time => time::render(chart, &cells),
-        ChartKind::Distribution => distribution::render(chart, &cells),
+        ChartKind::Time => time::over_time(chart, &cells).render(),
+        ChartKind::Distribution => time::distribution(chart, &cells).render(),
     }
 }
 
@@ -51,14 +48,8 @@ fn selects(chart: &Chart, cell: &Cell<'_>) -> bool {
         && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
 }
 
-fn colour(index: usize) -> &'static str {
-    COLOURS[index % COLOURS.len()]
-}
-
-/// Colours come round again with dashes.
-fn stroke(index: usize) -> String {
-    let dash = ["", " stroke-dasharray=\"6 3\"", " stroke-dasharray=\"2 3\""][index / COLOURS.len() % 3];
-    format!("stroke=\"{}\" stroke-width=\"2\"{dash}", colour(index))
+fn known<'a>(cells: &[Cell<'a>]) -> Columns<'a> {
+    cells.first().map(|cell| cell.columns).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -70,7 +61,7 @@ mod tests {
     use crate::{cells, fixture};
 
     fn draw(chart: &Chart, records: &[Record]) -> String {
-        render(chart, &cells::group(records), fixture::manifest().published.as_ref())
+        render(chart, &cells::group(Columns::default(), records), fixture::manifest().published.as_ref())
     }
 
     #[test]
@@ -112,7 +103,7 @@ mod tests {
         records.remove(3);
         let drawn = draw(&fixture::matrix_manifest().charts[0], &records);
         assert_eq!(drawn.matches("</title></rect>").count(), 265);
-        assert_eq!(drawn.matches("stroke-dasharray=\"2 2\"").count(), 1, "the missing one is an empty frame");
+        assert_eq!(drawn.matches("class=\"empty\"").count(), 1, "the missing one is an empty frame");
         assert!(drawn.contains("<title>50 %, 100 ms: 0 Mbit/s</title>"));
         assert!(drawn.contains("<title>10 %, 40 ms: ") && drawn.contains(", not valid</title>"));
         assert!(drawn.contains("nothing got through"));
@@ -200,7 +191,7 @@ mod tests {
             let scale = if log { Scale::Log } else { Scale::Linear };
             let chart = Chart { scale, ..manifest.charts[1].clone() };
             let theirs = manifest.published.as_ref().filter(|_| published);
-            let drawn = render(&chart, &cells::group(&records), theirs);
+            let drawn = render(&chart, &cells::group(Columns::default(), &records), theirs);
             prop_assert!(drawn.ends_with("</svg>\n"));
             prop_assert!(!drawn.contains("NaN") && !drawn.contains("=\"inf"));
         }

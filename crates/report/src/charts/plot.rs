@@ -1,339 +1,327 @@
-//! Lines and points over two axes.
+//! Lines and points over two axes, in one panel or several over the same x: what charts of lines, over time and of
+//! distributions share.
 
-use super::lines::{self, Arranged, Line, Point};
-use super::{COLOURS, FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
-use crate::axis::Axis;
-use crate::cells::Cell;
-use crate::columns::Columns;
-use crate::palette::Rgb;
-use crate::record::{Chart, Published, Scale};
-use crate::svg::{Anchor, Svg, width_of};
+use super::axis::Axis;
+use super::palette::Rgb;
+use super::svg::{Anchor, Svg, width_of};
+use super::{COLOURS, WIDTH};
 
-const HEIGHT: f64 = 440.0;
-/// Height of a chart of many lines.
-const TALL: f64 = 580.0;
-const BOTTOM: f64 = 58.0;
+const LEFT: f64 = 78.0;
+const RIGHT: f64 = 28.0;
 
-/// A chart's values, arranged.
-pub(super) struct Drawing<'a> {
-    chart: &'a Chart,
-    lines: Vec<Line>,
-    source: Option<&'a str>,
-    x: Axis,
-    y: Axis,
-    /// Whether the lines are too many for colours of their own, but have an order.
-    graded: bool,
-    /// Whether points are of several cells each.
-    summed: bool,
-    /// Whether points are too many for elements of their own.
-    crowded: bool,
-    height: f64,
-    /// Where the lines end, so that their names fit behind.
-    right: f64,
+/// More points than these are dots without tooltips: a browser takes seconds for thousands of elements.
+pub(super) const MOST_MARKED: usize = 1500;
+
+/// A chart.
+pub(super) struct Plot {
+    pub(super) title: String,
+    /// What the picture shows, for those who do not see it.
+    pub(super) about: String,
+    /// Under the title.
+    pub(super) subtitle: String,
+    /// Names of the series.
+    pub(super) series: Vec<String>,
+    /// Whether the series have an order instead of colours of their own; named, as `loss_pct`, in the legend.
+    pub(super) ordered: Option<String>,
+    /// Further entries of the legend.
+    pub(super) notes: Vec<(Mark, String)>,
+    pub(super) x: Axis,
+    pub(super) x_label: String,
+    pub(super) panels: Vec<Panel>,
+    /// What is said if there is nothing.
+    pub(super) nothing: &'static str,
 }
 
-impl<'a> Drawing<'a> {
-    /// Arranges the cells.
-    pub(super) fn new(chart: &'a Chart, cells: &[Cell<'_>], published: Option<&'a Published>) -> Self {
-        let Arranged { lines, words, ordered, summed } = lines::arrange(chart, cells, published);
-        let shown = || lines.iter().flat_map(|line| &line.points);
-        let theirs = || lines.iter().flat_map(|line| &line.published);
-        let xs: Vec<f64> = shown().map(|p| p.x).chain(theirs().map(|p| p.0)).collect();
-        let tops = shown().filter(|p| p.valid).filter_map(|p| p.interval.map(|(_, high)| high));
-        let ys: Vec<f64> = shown().map(|p| p.y).chain(theirs().map(|p| p.1)).chain(tops).collect();
-        let x = match (words.is_empty(), chart.x_scale) {
-            (true, Scale::Linear) => Axis::linear(&xs, false, &chart.x),
-            (true, Scale::Log) => log_axis(&xs, &chart.x, true),
-            (false, _) => Axis::words(&words),
-        };
-        let y = match chart.scale {
-            Scale::Linear => Axis::linear(&ys, true, &chart.y),
-            Scale::Log => log_axis(&ys, &chart.y, false),
-        };
-        let source = published.map(|p| p.source.as_str()).filter(|_| theirs().next().is_some());
-        let graded = ordered && lines.len() > COLOURS.len();
-        let height = if graded { TALL } else { HEIGHT };
-        let names = lines.iter().map(|line| width_of(&line.name, 11.0)).fold(0.0, f64::max);
-        let right = if graded { WIDTH - RIGHT - names - 18.0 } else { WIDTH - RIGHT };
-        let crowded = shown().count() > MOST_MARKED;
-        Self { chart, lines, source, x, y, graded, summed, crowded, height, right }
-    }
+/// A part of a chart with a y axis of its own.
+pub(super) struct Panel {
+    /// Above it at the left, and at the right.
+    pub(super) heading: String,
+    pub(super) remark: String,
+    pub(super) y: Axis,
+    pub(super) height: f64,
+    pub(super) curves: Vec<Curve>,
+    pub(super) bands: Vec<Band>,
+}
 
-    /// As a picture.
+/// What a panel has of a series.
+#[derive(Default)]
+pub(super) struct Curve {
+    pub(super) series: usize,
+    /// No line leads from one part to the next.
+    pub(super) parts: Vec<Vec<Point>>,
+    /// Whether a line leads through the points of a part.
+    pub(super) joined: bool,
+    /// Whether each point has a mark.
+    pub(super) marked: bool,
+    pub(super) published: Vec<(f64, f64, String)>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+    pub(crate) interval: Option<(f64, f64)>,
+    pub(crate) valid: bool,
+    pub(crate) tooltip: String,
+}
+
+/// A stretch of x behind the curves.
+pub(super) struct Band {
+    pub(super) from: f64,
+    pub(super) to: f64,
+    pub(super) class: &'static str,
+    /// Part of the panel's height, from its top.
+    pub(super) part: f64,
+    pub(super) tooltip: String,
+}
+
+/// How an entry of the legend looks.
+#[derive(Clone, Copy)]
+pub(super) enum Mark {
+    Series(usize),
+    Ordered,
+    Band,
+    Published,
+    Invalid,
+    Zero,
+}
+
+impl Plot {
     pub(super) fn render(&self) -> String {
-        let mut svg = Svg::new(WIDTH, self.height);
-        let border = "fill=\"#ffffff\" stroke=\"#d1d9e0\"";
-        svg.rect((0.5, 0.5), (WIDTH - 1.0, self.height - 1.0), 10.0, border);
-        svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &self.chart.title);
-        svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &self.chart.y_label);
-        let top = self.legend(&mut svg, 80.0) + 22.0;
-        let frame = Frame { top, bottom: self.height - BOTTOM, right: self.right };
-        self.axes(&mut svg, &frame);
-        if self.lines.iter().all(|line| line.points.is_empty() && line.published.is_empty()) {
-            let middle = ((LEFT + self.right) / 2.0, (frame.top + frame.bottom) / 2.0);
-            svg.text(middle, 14.0, Anchor::Middle, FAINT, "nothing was measured");
+        let (legend, below) = self.legend();
+        let top = 60.0 + below + 24.0;
+        let gap = |panel: &Panel| if panel.heading.is_empty() { 0.0 } else { 28.0 };
+        let inner: f64 = self.panels.iter().map(|panel| gap(panel) + panel.height + 18.0).sum();
+        let height = top + if self.panels.is_empty() { 120.0 } else { inner } + 42.0;
+        let mut svg = Svg::new(WIDTH, height);
+        svg.text((24.0, 34.0), 17.0, Anchor::Start, "class=\"ink bold\"", &self.title);
+        svg.text((24.0, 55.0), 13.0, Anchor::Start, "class=\"faint\"", &self.subtitle);
+        for (at, mark, name) in &legend {
+            self.mark(&mut svg, *at, *mark);
+            svg.text((at.0 + 26.0, at.1), 13.0, Anchor::Start, "class=\"ink\"", name);
         }
-        for (index, line) in self.lines.iter().enumerate() {
-            self.band(&mut svg, &frame, line, &self.colour(index));
+        if self.panels.iter().all(|panel| panel.curves.is_empty()) {
+            svg.text((WIDTH / 2.0, height / 2.0), 14.0, Anchor::Middle, "class=\"faint\"", self.nothing);
         }
-        for (index, line) in self.lines.iter().enumerate() {
-            self.line(&mut svg, &frame, line, index);
+        let names = self.series.iter().map(|name| width_of(name, 11.0)).fold(0.0, f64::max);
+        let right = WIDTH - RIGHT - if self.ordered.is_some() { names + 18.0 } else { 0.0 };
+        let mut top = top;
+        for panel in &self.panels {
+            top += gap(panel);
+            let frame = Frame { plot: self, panel, top, bottom: top + panel.height, right };
+            frame.draw(&mut svg);
+            top += panel.height + 18.0;
         }
-        for (index, line) in self.lines.iter().enumerate() {
-            self.published(&mut svg, &frame, line, &self.colour(index));
+        if let Some(panel) = self.panels.last() {
+            let frame = Frame { plot: self, panel, top, bottom: top - 18.0, right };
+            frame.x_axis(&mut svg, true);
         }
-        if self.graded {
-            self.names(&mut svg, &frame);
-        }
-        let description = format!("{} over {}", self.chart.y_label, self.chart.x_label);
-        svg.finish(&self.chart.title, &description)
+        svg.text(((LEFT + right) / 2.0, height - 14.0), 13.0, Anchor::Middle, "class=\"faint\"", &self.x_label);
+        svg.finish(&self.title, &self.about)
     }
 
-    /// Entries from left to right, in as many rows as they need; gives the lowest baseline.
-    fn legend(&self, svg: &mut Svg, mut y: f64) -> f64 {
-        let mut x = 24.0;
-        let mut entry = |svg: &mut Svg, name: &str, mark: &dyn Fn(&mut Svg, (f64, f64))| {
-            let width = 26.0 + width_of(name, 13.0) + 20.0;
+    /// The entries of the legend from left to right, in as many rows as they need, and the lowest baseline.
+    fn legend(&self) -> (Vec<((f64, f64), Mark, String)>, f64) {
+        let series = self.series.iter().enumerate().filter(|(_, name)| self.ordered.is_none() && !name.is_empty());
+        let series = series.map(|(index, name)| (Mark::Series(index), name.clone()));
+        let ordered = self.ordered.as_ref().map(|name| {
+            let [first, last] = [self.series.first(), self.series.last()].map(|name| name.cloned().unwrap_or_default());
+            (Mark::Ordered, format!("{name} from {first} to {last}"))
+        });
+        let (mut x, mut y, mut placed) = (24.0, 20.0, Vec::new());
+        for (mark, name) in series.chain(ordered).chain(self.notes.iter().cloned()) {
+            let width = 46.0 + width_of(&name, 13.0);
             if x > 24.0 && x + width > WIDTH - 24.0 {
                 (x, y) = (24.0, y + 20.0);
             }
-            mark(svg, (x, y - 4.5));
-            svg.text((x + 26.0, y), 13.0, Anchor::Start, INK, name);
+            placed.push(((x, 60.0 + y), mark, name));
             x += width;
-        };
-        let few = self.lines.iter().enumerate().filter(|_| !self.graded);
-        for (index, line) in few {
-            let name = if line.name.is_empty() { &self.chart.y } else { &line.name };
-            entry(svg, name, &|svg, (x, y)| {
-                svg.line((x, y), (x + 20.0, y), &self.stroke(index));
-                svg.circle((x + 10.0, y), 3.5, &format!("fill=\"{}\"", self.colour(index)), "");
-            });
         }
-        if let (true, [first, .., last]) = (self.graded, &self.lines[..]) {
-            let name = format!("{} from {} to {}", self.chart.series, first.name, last.name);
-            entry(svg, &name, &|svg, (x, y)| {
-                for step in 0..self.lines.len() {
-                    let width = 20.0 / self.lines.len() as f64;
-                    let style = format!("fill=\"{}\"", self.colour(step));
-                    svg.rect((x + step as f64 * width, y - 5.0), (width + 0.3, 10.0), 0.0, &style);
-                }
-            });
-        }
-        if self.lines.iter().flat_map(|line| &line.points).any(|p| p.valid && p.interval.is_some()) {
-            entry(svg, self.band_name(), &|svg, (x, y)| {
-                svg.rect((x, y - 5.0), (20.0, 10.0), 2.0, "fill=\"#59636e\" fill-opacity=\"0.22\"");
-            });
-        }
-        if let Some(source) = self.source {
-            let name = if source.chars().count() <= 40 { format!("published: {source}") } else { "published".into() };
-            entry(svg, &name, &|svg, at| {
-                svg.diamond((at.0 + 10.0, at.1), 5.5, &hollow("#59636e"), "");
-            });
-        }
-        if self.lines.iter().flat_map(|line| &line.points).any(|p| !p.valid) {
-            entry(svg, "not valid", &|svg, at| {
-                svg.circle((at.0 + 10.0, at.1), 3.5, INVALID, "");
-            });
-        }
-        if self.lines.iter().flat_map(|line| &line.points).any(|p| self.on_floor(p.y)) {
-            entry(svg, "0", &|svg, at| {
-                svg.path(&triangle((at.0 + 10.0, at.1), 4.0), true, "fill=\"#59636e\"");
-            });
-        }
-        y
+        let below = if placed.is_empty() { 0.0 } else { y };
+        (placed, below)
     }
 
-    /// What the band along a line is: a maximum has no interval, only a part that stalls could explain.
-    fn band_name(&self) -> &'static str {
-        match Columns::default().kind(&self.chart.y) {
-            _ if self.summed => "least to most of the cells at a place, line: median",
-            Some(crate::columns::Kind::Extreme) => "may be the machine's stalls",
-            _ => "95 % interval",
-        }
-    }
-
-    fn axes(&self, svg: &mut Svg, frame: &Frame) {
-        for (value, label) in &self.y.ticks {
-            let Some(y) = self.y.place(*value).map(|place| frame.y(place)) else {
-                continue;
-            };
-            svg.line((LEFT, y), (self.right, y), "stroke=\"#e6eaef\"");
-            svg.text((LEFT - 10.0, y + 4.0), 12.0, Anchor::End, FAINT, label);
-        }
-        svg.line((LEFT, frame.bottom), (self.right, frame.bottom), "stroke=\"#818b98\"");
-        // Leave out labels that would touch.
-        let mut free = f64::NEG_INFINITY;
-        for (value, label) in &self.x.ticks {
-            let Some(x) = self.x.place(*value).map(|place| frame.x(place)) else {
-                continue;
-            };
-            svg.line((x, frame.bottom), (x, frame.bottom + 5.0), "stroke=\"#818b98\"");
-            let half = width_of(label, 12.0) / 2.0;
-            if x - half > free {
-                svg.text((x, frame.bottom + 20.0), 12.0, Anchor::Middle, FAINT, label);
-                free = x + half + 6.0;
-            }
-        }
-        let middle = (LEFT + self.right) / 2.0;
-        svg.text((middle, self.height - 16.0), 13.0, Anchor::Middle, FAINT, &self.chart.x_label);
-    }
-
-    fn band(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
-        // A cell that is not valid breaks band and line.
-        for run in line.points.split(|p| !p.valid) {
-            let shown = run.iter().filter(|p| self.place(frame, p.x, p.y).is_some());
-            let ends = shown.filter_map(|p| Some((frame.x(self.x.clamped(p.x)), p.interval?)));
-            let at = |end| frame.y(self.y.clamped(end));
-            let edges: Vec<(f64, f64, f64)> = ends.map(|(x, (low, high))| (x, at(low), at(high))).collect();
-            if edges.len() > 1 && line.has_own_places() {
-                let there = edges.iter().map(|&(x, _, high)| (x, high));
-                let outline: Vec<(f64, f64)> = there.chain(edges.iter().rev().map(|&(x, low, _)| (x, low))).collect();
-                let opacity = if self.graded { "0.1" } else { "0.16" };
-                svg.path(&outline, true, &format!("fill=\"{colour}\" fill-opacity=\"{opacity}\""));
-                continue;
-            }
-            let style = format!("stroke=\"{colour}\" stroke-width=\"1.5\" stroke-opacity=\"0.6\"");
-            if self.crowded {
-                svg.strokes(&edges, &style);
-                continue;
-            }
-            for (x, low, high) in edges {
-                svg.line((x, low), (x, high), &style);
-                for y in [low, high] {
-                    svg.line((x - 4.0, y), (x + 4.0, y), &style);
+    fn mark(&self, svg: &mut Svg, (x, y): (f64, f64), mark: Mark) {
+        let middle = (x + 10.0, y - 4.5);
+        match mark {
+            Mark::Series(index) => {
+                svg.line((x, y - 4.5), (x + 20.0, y - 4.5), &self.style("l", index));
+                if self.panels.iter().flat_map(|panel| &panel.curves).any(|curve| curve.marked) {
+                    svg.circle(middle, 3.5, &self.style("f", index), "");
                 }
             }
-        }
-    }
-
-    fn line(&self, svg: &mut Svg, frame: &Frame, line: &Line, index: usize) {
-        if line.has_own_places() {
-            for run in line.points.split(|p| !p.valid) {
-                let through: Vec<(f64, f64)> = run.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
-                svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {}", self.stroke(index)));
+            Mark::Ordered => {
+                let width = 20.0 / self.series.len() as f64;
+                for step in 0..self.series.len() {
+                    // A third of a pixel of overlap, so that no seams show.
+                    svg.rect((x + step as f64 * width, y - 9.5), (width + 0.3, 10.0), &self.style("f", step), "");
+                }
             }
-        }
-        if self.crowded {
-            let (valid, not): (Vec<&Point>, Vec<&Point>) = line.points.iter().partition(|point| point.valid);
-            let own = self.colour(index);
-            for (points, colour) in [(valid, own.as_str()), (not, "#9aa2ab")] {
-                let places: Vec<_> = points.iter().filter_map(|p| self.place(frame, p.x, p.y)).collect();
-                svg.dots(&places, 4.0, &format!("stroke=\"{colour}\""));
-            }
-            return;
-        }
-        for point in &line.points {
-            let Some(at) = self.place(frame, point.x, point.y) else {
-                continue;
-            };
-            if self.on_floor(point.y) {
-                let ground = if point.valid { self.colour(index) } else { "#ffffff".into() };
-                let style = format!("fill=\"{ground}\" stroke=\"{}\"", self.colour(index));
-                svg.path(&triangle(at, 5.0), true, &style);
-                svg.circle(at, 5.0, "fill=\"#ffffff\" fill-opacity=\"0\"", &point.tooltip);
-            } else if point.valid {
-                let style = format!("fill=\"{}\" stroke=\"#ffffff\"", self.colour(index));
-                svg.circle(at, if self.graded { 3.0 } else { 4.0 }, &style, &point.tooltip);
-            } else {
-                let style = format!("fill=\"#ffffff\" stroke=\"{}\" stroke-opacity=\"0.5\"", self.colour(index));
-                svg.circle(at, 3.5, &style, &point.tooltip);
-            }
+            Mark::Band => svg.rect((x, y - 9.5), (20.0, 10.0), "class=\"b s6\" rx=\"2\"", ""),
+            Mark::Published => svg.path(&diamond(middle, 5.5), true, "class=\"h s6\"", ""),
+            Mark::Invalid => svg.circle(middle, 3.5, "class=\"h pale\"", ""),
+            Mark::Zero => svg.path(&triangle(middle, 4.0), true, "class=\"f s6\"", ""),
         }
     }
 
-    fn published(&self, svg: &mut Svg, frame: &Frame, line: &Line, colour: &str) {
-        for &(x, y) in &line.published {
-            let Some(at) = self.place(frame, x, y) else { continue };
-            let tooltip = format!("{}, published: {}", line.name, Columns::default().words(&self.chart.y, y));
-            svg.diamond(at, if self.graded { 5.0 } else { 6.5 }, &hollow(colour), &tooltip);
+    /// The class and colour of a series.
+    fn style(&self, class: &str, series: usize) -> String {
+        if self.ordered.is_some() {
+            let place = series as f64 / (self.series.len() - 1).max(1) as f64;
+            return format!("class=\"{class}\" style=\"color:{}\"", Rgb::ordered(place).hex());
         }
-    }
-
-    /// The lines' names behind their ends, moved apart where they would touch.
-    fn names(&self, svg: &mut Svg, frame: &Frame) {
-        const LEAST: f64 = 12.5;
-        const MOST: usize = 36;
-        // Of more names than have room those at equal steps.
-        let step = self.lines.len().div_ceil(MOST);
-        let end = |line: &Line| line.points.iter().rev().find_map(|p| self.place(frame, p.x, p.y));
-        let mut ends: Vec<(usize, (f64, f64), f64)> = self
-            .lines
-            .iter()
-            .enumerate()
-            .step_by(step)
-            .filter_map(|(index, line)| {
-                let at = end(line)?;
-                Some((index, at, at.1))
-            })
-            .collect();
-        // Of equal ends, the higher number is lower, as a surface that falls has it.
-        ends.sort_by(|a, b| a.2.total_cmp(&b.2).then(a.0.cmp(&b.0)));
-        let wanted: Vec<f64> = ends.iter().map(|(_, _, y)| *y).collect();
-        for (end, y) in ends.iter_mut().zip(parted(&wanted, LEAST, frame.bottom + 4.0)) {
-            end.2 = y;
-        }
-        for (index, at, y) in ends {
-            let colour = self.colour(index);
-            let style = format!("stroke=\"{colour}\" stroke-opacity=\"0.6\"");
-            svg.line((at.0 + 4.0, at.1), (self.right + 6.0, y), &style);
-            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, INK, &self.lines[index].name);
-        }
-    }
-
-    fn on_floor(&self, y: f64) -> bool {
-        self.chart.scale == Scale::Log && y == 0.0 && self.y.place(0.0).is_some()
-    }
-
-    fn colour(&self, index: usize) -> String {
-        if !self.graded {
-            return colour(index).to_owned();
-        }
-        // The lightest would hardly be seen as a line.
-        let place = index as f64 / (self.lines.len() - 1).max(1) as f64;
-        Rgb::sequential(0.16 + 0.84 * place).hex()
-    }
-
-    fn stroke(&self, index: usize) -> String {
-        if self.graded { format!("stroke=\"{}\" stroke-width=\"1.6\"", self.colour(index)) } else { stroke(index) }
-    }
-
-    fn place(&self, frame: &Frame, x: f64, y: f64) -> Option<(f64, f64)> {
-        Some((frame.x(self.x.place(x)?), frame.y(self.y.place(y)?)))
+        // Colours come round again with dashes.
+        let dash = ["", " d1", " d2"][series / COLOURS.len() % 3];
+        format!("class=\"{class} s{}{dash}\"", series % COLOURS.len())
     }
 }
 
-/// Where the axes' ends lie.
-struct Frame {
+/// Where a panel lies.
+struct Frame<'a> {
+    plot: &'a Plot,
+    panel: &'a Panel,
     top: f64,
     bottom: f64,
     right: f64,
 }
 
-impl Frame {
-    fn x(&self, place: f64) -> f64 {
-        LEFT + 12.0 + place * (self.right - 12.0 - LEFT - 12.0)
+impl Frame<'_> {
+    fn draw(&self, svg: &mut Svg) {
+        let Panel { heading, remark, y, curves, bands, .. } = self.panel;
+        svg.text((24.0, self.top - 12.0), 12.0, Anchor::Start, "class=\"faint bold\"", heading);
+        svg.text((self.right, self.top - 12.0), 11.0, Anchor::End, "class=\"faint\"", remark);
+        for band in bands {
+            let Some(from) = self.plot.x.place(band.from) else { continue };
+            let (from, to) = (self.across(from), self.across(self.plot.x.clamped(band.to)));
+            let (size, style) =
+                (((to - from).max(0.5), self.panel.height * band.part), format!("class=\"{}\"", band.class));
+            svg.rect((from, self.top), size, &style, &band.tooltip);
+        }
+        let spacing = if self.panel.height < 160.0 && y.ticks.len() > 5 { 2 } else { 1 };
+        for (value, label) in y.ticks.iter().step_by(spacing) {
+            let Some(at) = y.place(*value).map(|place| self.down(place)) else { continue };
+            svg.line((LEFT, at), (self.right, at), "class=\"grid\"");
+            svg.text((LEFT - 10.0, at + 4.0), 12.0, Anchor::End, "class=\"faint\"", label);
+        }
+        svg.line((LEFT, self.bottom), (self.right, self.bottom), "class=\"axis\"");
+        self.x_axis(svg, false);
+        let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MOST_MARKED;
+        curves.iter().for_each(|curve| self.intervals(svg, curve, crowded));
+        curves.iter().for_each(|curve| self.curve(svg, curve, crowded));
+        for curve in curves {
+            for (x, y, tooltip) in &curve.published {
+                let Some(at) = self.at(*x, *y) else { continue };
+                svg.path(&diamond(at, 6.0), true, &self.plot.style("h", curve.series), tooltip);
+            }
+        }
+        if self.plot.ordered.is_some() {
+            self.names(svg);
+        }
     }
 
-    fn y(&self, place: f64) -> f64 {
-        self.bottom - place * (self.bottom - self.top)
+    /// The marks below the panel; with their labels, as far as these do not touch.
+    fn x_axis(&self, svg: &mut Svg, labels: bool) {
+        let mut free = f64::NEG_INFINITY;
+        for (value, label) in &self.plot.x.ticks {
+            let Some(x) = self.plot.x.place(*value).map(|place| self.across(place)) else { continue };
+            let half = width_of(label, 12.0) / 2.0;
+            if !labels {
+                svg.line((x, self.bottom), (x, self.bottom + 4.0), "class=\"axis\"");
+            } else if x - half > free {
+                svg.text((x, self.bottom + 19.0), 12.0, Anchor::Middle, "class=\"faint\"", label);
+                free = x + half + 6.0;
+            }
+        }
     }
-}
 
-/// More points than these are dots without words of their own: a browser takes seconds for thousands of such.
-pub(super) const MOST_MARKED: usize = 1500;
+    fn intervals(&self, svg: &mut Svg, curve: &Curve, crowded: bool) {
+        // A cell that is not valid breaks band and line.
+        for run in curve.parts.iter().flat_map(|part| part.split(|point| !point.valid)) {
+            let ends = run.iter().filter_map(|point| {
+                let (x, _) = self.at(point.x, point.y)?;
+                let (low, high) = point.interval?;
+                let [low, high] = [low, high].map(|end| self.down(self.panel.y.clamped(end)));
+                Some((x, low, high))
+            });
+            let ends: Vec<(f64, f64, f64)> = ends.collect();
+            if curve.joined && ends.len() > 1 {
+                let there = ends.iter().map(|&(x, _, high)| (x, high));
+                let outline: Vec<_> = there.chain(ends.iter().rev().map(|&(x, low, _)| (x, low))).collect();
+                svg.path(&outline, true, &self.plot.style("b", curve.series), "");
+                continue;
+            }
+            for (x, low, high) in ends {
+                svg.line((x, low), (x, high), &self.plot.style("l thin", curve.series));
+                if !crowded {
+                    [low, high].iter().for_each(|&y| {
+                        svg.line((x - 4.0, y), (x + 4.0, y), &self.plot.style("l thin", curve.series));
+                    });
+                }
+            }
+        }
+    }
 
-const INVALID: &str = "fill=\"#ffffff\" stroke=\"#9aa2ab\" stroke-width=\"1.5\"";
+    fn curve(&self, svg: &mut Svg, curve: &Curve, crowded: bool) {
+        let points = || curve.parts.iter().flatten();
+        if curve.joined {
+            let class = if curve.marked { "l" } else { "l thin" };
+            for run in curve.parts.iter().flat_map(|part| part.split(|point| !point.valid)) {
+                let through: Vec<_> = run.iter().filter_map(|point| self.at(point.x, point.y)).collect();
+                svg.path(&through, false, &self.plot.style(class, curve.series), "");
+                if let ([only], false) = (&through[..], curve.marked) {
+                    svg.circle(*only, 2.0, &self.plot.style("f", curve.series), "");
+                }
+            }
+        }
+        if curve.marked && crowded {
+            let places: Vec<_> = points().filter_map(|point| self.at(point.x, point.y)).collect();
+            svg.scatter(&places, "h0", &self.plot.style("l", curve.series));
+        }
+        for point in points().filter(|_| curve.marked && !crowded) {
+            let Some(at) = self.at(point.x, point.y) else { continue };
+            let style = if point.valid { self.plot.style("m", curve.series) } else { "class=\"h pale\"".into() };
+            match self.panel.y.is_on_floor(point.y) {
+                true => svg.path(&triangle(at, 5.0), true, &style, &point.tooltip),
+                false => svg.circle(at, if self.plot.ordered.is_some() { 3.0 } else { 4.0 }, &style, &point.tooltip),
+            }
+        }
+    }
 
-/// A logarithmic axis, in whole decades or just as long as needed, with a floor if there is a 0 among the values.
-fn log_axis(values: &[f64], column: &str, tight: bool) -> Axis {
-    let axis = Axis::log(values, column);
-    let axis = if tight { axis.tight(values) } else { axis };
-    if values.contains(&0.0) && values.iter().any(|value| *value > 0.0) { axis.with_floor() } else { axis }
+    /// The names of the series at their ends, moved apart where they would touch.
+    fn names(&self, svg: &mut Svg) {
+        let most = (self.panel.height / 12.5) as usize;
+        // If there is no room for all names, those at equal steps.
+        let step = self.panel.curves.len().div_ceil(most.max(1)).max(1);
+        let ends = self.panel.curves.iter().step_by(step).filter_map(|curve| {
+            let end = curve.parts.iter().flatten().rev().find_map(|point| self.at(point.x, point.y))?;
+            Some((curve.series, end))
+        });
+        let mut ends: Vec<(usize, (f64, f64))> = ends.collect();
+        ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1).then(a.0.cmp(&b.0)));
+        let wanted: Vec<f64> = ends.iter().map(|(_, (_, y))| *y).collect();
+        for ((series, at), y) in ends.iter().zip(parted(&wanted, 12.5, self.bottom + 4.0)) {
+            svg.line((at.0 + 4.0, at.1), (self.right + 6.0, y), &self.plot.style("l thin", *series));
+            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, "class=\"ink\"", &self.plot.series[*series]);
+        }
+    }
+
+    fn at(&self, x: f64, y: f64) -> Option<(f64, f64)> {
+        Some((self.across(self.plot.x.place(x)?), self.down(self.panel.y.place(y)?)))
+    }
+
+    fn across(&self, place: f64) -> f64 {
+        LEFT + 12.0 + place * (self.right - LEFT - 24.0)
+    }
+
+    fn down(&self, place: f64) -> f64 {
+        self.bottom - place * self.panel.height
+    }
 }
 
 /// Ascending places moved as little as possible (in squares) so that they lie `least` apart and none beyond `most`.
-pub(crate) fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
-    // Without the distances that is a regression to ascending values: neighbours that are not become their mean.
+fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
+    // Without the distances that is a regression to ascending values: neighbours that do not ascend become their mean.
     let mut runs: Vec<(f64, usize)> = Vec::new();
     for (index, place) in places.iter().enumerate() {
         runs.push((place - index as f64 * least, 1));
@@ -353,8 +341,8 @@ fn triangle((x, y): (f64, f64), size: f64) -> [(f64, f64); 3] {
     [(x - size, y - size * 0.7), (x + size, y - size * 0.7), (x, y + size)]
 }
 
-fn hollow(colour: &str) -> String {
-    format!("fill=\"#ffffff\" fill-opacity=\"0.4\" stroke=\"{colour}\" stroke-width=\"2\"")
+fn diamond((x, y): (f64, f64), radius: f64) -> [(f64, f64); 4] {
+    [(x, y - radius), (x + radius, y), (x, y + radius), (x - radius, y)]
 }
 
 #[cfg(test)]

@@ -1,113 +1,114 @@
-//! Charts over time: one panel a quantity, one line a connection of each selected cell.
+//! Charts over time, one panel a quantity, and of the distribution of delays: lines of the records themselves.
 
-use crate::columns::Columns;
 use weir_units::format;
 
-use super::{FAINT, INK, LEFT, RIGHT, WIDTH, colour, stroke};
-use crate::axis::Axis;
+use super::axis::{Axis, nines};
+use super::known;
+use super::plot::{Band, Curve, Panel, Plot, Point};
 use crate::cells::Cell;
+use crate::columns::in_unit;
 use crate::record::{Chart, Record};
-use crate::svg::{Anchor, Svg, width_of};
 use crate::timelines;
 
-const PANEL: f64 = 118.0;
-const BETWEEN: f64 = 46.0;
 /// Points of a line: more than two a pixel are not seen.
 const MOST_POINTS: usize = 600;
-/// More lines than this are no chart.
+
+/// Lines of one panel: three rounds of the seven colours, each with its dashes.
 const MOST_LINES: usize = 21;
 
-/// Bands that are drawn of a record.
+/// Bands of a record.
 const MOST_BANDS: usize = 200;
-/// What was taken is read every so often, s.
+
+/// Steal and throttling are read every so often, s.
 const TAKEN_WITHIN: f64 = 0.1;
-const GREY: &str = "; grey: the machine stood still, orange: the host or a quota took processor time";
 
-/// A line of a panel.
-struct Line<'a> {
-    quantity: &'a str,
-    /// Which colour: lines of one connection share it.
-    index: usize,
-    /// No line leads from one part to the next.
-    parts: Vec<Vec<(f64, f64)>>,
-}
+/// The column that says whether a cell's delays are believed.
+const DELAYS: &str = "delay_p50_us";
 
-impl Line<'_> {
-    fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
-        self.parts.iter().flatten()
-    }
-}
-
-/// Draws a chart of kind `time`.
-pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
+/// A chart over time of these cells.
+pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
     let records: Vec<&Record> = cells.iter().flat_map(|cell| cell.records.iter().copied()).collect();
     let wanted = |name: &&str| chart.quantities.is_empty() || chart.quantities.iter().any(|own| own == name);
-    let panels: Vec<&str> = timelines::quantities(&records).into_iter().filter(wanted).collect();
-    let (names, lines, left_out) = arrange(&records, &panels);
-
-    let legend = legend_places(&names);
-    let top = 74.0 + legend.last().map_or(0.0, |(_, y)| y + 34.0);
-    let height = top + panels.len().max(1) as f64 * (PANEL + BETWEEN) + 34.0;
-    let mut svg = Svg::new(WIDTH, height);
-    svg.rect((0.5, 0.5), (WIDTH - 1.0, height - 1.0), 10.0, "fill=\"#ffffff\" stroke=\"#d1d9e0\"");
-    svg.text((24.0, 34.0), 17.0, Anchor::Start, &format!("font-weight=\"600\" {INK}"), &chart.title);
-    let more = if left_out > 0 { format!("; {left_out} more are not shown") } else { String::new() };
-    let label = if chart.y_label.is_empty() { "sampled while the cell ran" } else { &chart.y_label };
-    let grey = if records.iter().all(|record| record.standstills.list.is_empty()) { "" } else { GREY };
-    svg.text((24.0, 55.0), 13.0, Anchor::Start, FAINT, &format!("{label}{more}{grey}"));
-    for (index, (name, (x, y))) in names.iter().zip(&legend).enumerate() {
-        let (x, y) = (24.0 + x, 80.0 + y);
-        svg.line((x, y - 4.5), (x + 20.0, y - 4.5), &stroke(index));
-        svg.text((x + 26.0, y), 13.0, Anchor::Start, INK, name);
-    }
-    let times: Vec<f64> = lines.iter().flat_map(|line| line.points()).map(|(t, _)| *t).chain([0.0]).collect();
-    let x = Axis::linear(&times, false, "");
-    let bands = bands(&records, times.iter().copied().fold(0.0, f64::max));
-    if panels.is_empty() {
-        svg.text((WIDTH / 2.0, top + PANEL / 2.0), 14.0, Anchor::Middle, FAINT, "nothing was sampled");
-    }
-    for (index, panel) in panels.iter().enumerate() {
-        let own: Vec<&Line<'_>> = lines.iter().filter(|line| line.quantity == *panel).collect();
-        let top = top + index as f64 * (PANEL + BETWEEN) + 20.0;
-        bands.iter().for_each(|band| band.draw(&mut svg, &x, top));
-        draw(&mut svg, panel, &own, &x, top);
-    }
-    if !panels.is_empty() {
-        let bottom = top + panels.len() as f64 * (PANEL + BETWEEN) - BETWEEN + 20.0;
-        for (value, label) in &x.ticks {
-            if let Some(place) = x.place(*value) {
-                svg.text((across(place), bottom + 19.0), 12.0, Anchor::Middle, FAINT, label);
-            }
+    let quantities: Vec<&str> = timelines::quantities(&records).into_iter().filter(wanted).collect();
+    let several_cells = records.iter().any(|record| record.row.cell != records[0].row.cell);
+    let several_repeats = records.iter().any(|record| record.row.repeat != records[0].row.repeat);
+    let (mut series, mut left_out, mut end) = (Vec::<String>::new(), Vec::new(), 0.0_f64);
+    let mut curves: Vec<Vec<Curve>> = quantities.iter().map(|_| Vec::new()).collect();
+    for (record, timeline) in records.iter().flat_map(|record| record.timelines.iter().map(move |line| (record, line)))
+    {
+        let (quantity, which) = timelines::quantity(timeline);
+        let Some(panel) = quantities.iter().position(|known| *known == quantity) else { continue };
+        let mut parts = Vec::new();
+        if several_cells || (!several_repeats && which.is_empty()) {
+            parts.push(record.row.cell.clone());
         }
-        let name = if chart.x_label.is_empty() { "seconds since the start of sending" } else { &chart.x_label };
-        svg.text(((LEFT + WIDTH - RIGHT) / 2.0, bottom + 42.0), 13.0, Anchor::Middle, FAINT, name);
+        parts.extend(several_repeats.then(|| format!("repeat {}", record.row.repeat)));
+        parts.extend((!which.is_empty()).then(|| format!("connection {which}")));
+        let name = parts.join(", ");
+        let index = series.iter().position(|known| *known == name);
+        if index.is_none() && series.len() == MOST_LINES {
+            left_out.extend((!left_out.contains(&name)).then_some(name));
+            continue;
+        }
+        let series = index.unwrap_or_else(|| {
+            series.push(name);
+            series.len() - 1
+        });
+        let point = |(x, y)| Point { x, y, valid: true, ..Point::default() };
+        let parts = timelines::thinned_parts(timeline, MOST_POINTS);
+        end = parts.iter().flatten().map(|(x, _)| *x).fold(end, f64::max);
+        let parts = parts.into_iter().map(|part| part.into_iter().map(point).collect()).collect();
+        curves[panel].push(Curve { series, parts, joined: true, ..Curve::default() });
     }
-    svg.finish(&chart.title, "quantities of a connection over time")
+    let panel = |(quantity, curves): (&&str, Vec<Curve>)| {
+        let values = || curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.y);
+        let unit = known(cells).unit(quantity);
+        // The values in figures, if there is one line.
+        let remark = match (&curves[..], values().last()) {
+            ([_], Some(last)) => {
+                let [largest, last] = [values().fold(f64::NEG_INFINITY, f64::max), last].map(|v| in_unit(unit, v));
+                format!("largest {largest}, at the end {last}")
+            }
+            _ => String::new(),
+        };
+        let y = Axis::linear(&values().collect::<Vec<_>>(), true, unit);
+        let heading = timelines::heading(quantity);
+        Panel { heading, remark, y, height: 118.0, curves, bands: bands(&records, end) }
+    };
+    let mut subtitle = if chart.y_label.is_empty() { "sampled while the cell ran" } else { &chart.y_label }.to_owned();
+    if !left_out.is_empty() {
+        subtitle += &format!("; {} more are not shown", left_out.len());
+    }
+    if records.iter().any(|record| !record.standstills.list.is_empty()) {
+        subtitle += "; grey: the machine stood still, orange: the host or a quota took processor time";
+    }
+    let x_label = if chart.x_label.is_empty() { "seconds since the start of sending" } else { &chart.x_label };
+    Plot {
+        title: chart.title.clone(),
+        about: "quantities over time".into(),
+        subtitle,
+        series,
+        ordered: None,
+        notes: Vec::new(),
+        x: Axis::linear(&[0.0, end], false, ""),
+        x_label: x_label.to_owned(),
+        panels: quantities.iter().zip(curves).map(panel).collect(),
+        nothing: "nothing was sampled",
+    }
 }
 
-/// A time in which the machine stood still, or something was taken from it.
-struct Band {
-    from: f64,
-    to: f64,
-    colour: &'static str,
-    /// Part of the panel's height, from its top.
-    part: f64,
-    words: String,
-}
-
-/// Of all records: those that ran at once stood still together.
+/// The standstills of all records: those that ran at once stood still together.
 fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     let mut bands = Vec::new();
     for record in records {
         for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
-            let words = format!("{} stood still for {} ms", still.place, format::short(still.ms));
-            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, colour: "#d8dde3", part: 1.0, words });
+            let tooltip = format!("{} stood still for {} ms", still.place, format::short(still.ms));
+            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, class: "still", part: 1.0, tooltip });
         }
-        let taken = [(&record.standstills.stolen, "the host"), (&record.standstills.throttled, "a quota")];
-        for (list, who) in taken {
+        for (list, who) in [(&record.standstills.stolen, "the host"), (&record.standstills.throttled, "a quota")] {
             bands.extend(list.iter().take(MOST_BANDS).map(|&(at, ms)| {
-                let words = format!("{who} took {} ms", format::short(ms));
-                Band { from: at - TAKEN_WITHIN, to: at, colour: "#d55e00", part: 0.06, words }
+                let tooltip = format!("{who} took {} ms", format::short(ms));
+                Band { from: at - TAKEN_WITHIN, to: at, class: "f s1", part: 0.06, tooltip }
             }));
         }
     }
@@ -117,115 +118,117 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     bands
 }
 
-impl Band {
-    fn draw(&self, svg: &mut Svg, x: &Axis, top: f64) {
-        let (Some(from), to) = (x.place(self.from), x.place(self.to).unwrap_or(1.0)) else { return };
-        let width = (across(to) - across(from)).max(0.5);
-        let style = format!("fill=\"{}\"", self.colour);
-        svg.field((across(from), top), (width, PANEL * self.part), &style, &self.words);
+/// Delays by percentile: a line a cell, with a band from the least to the largest of its repeats.
+pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
+    let lines = cells.iter().map(|cell| (cell.name.to_owned(), quantiles(cell))).filter(|(_, line)| !line.is_empty());
+    let mut lines: Vec<(String, Vec<(f64, Point)>)> = lines.collect();
+    let left_out = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    let mut shares: Vec<f64> = lines.iter().flat_map(|(_, line)| line).map(|(q, _)| *q).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    let ends = |(_, point): &(f64, Point)| [point.y, point.interval.map_or(point.y, |(low, _)| low)];
+    let tops = |(_, point): &(f64, Point)| point.interval.map(|(_, high)| high);
+    let delays = lines.iter().flat_map(|(_, line)| line);
+    let delays: Vec<f64> = delays.clone().flat_map(ends).chain(delays.filter_map(tops)).collect();
+    let label = if chart.y_label.is_empty() { "delay; band: least to largest of the repeats" } else { &chart.y_label };
+    let more = if left_out > 0 { format!("; {left_out} more are not shown") } else { String::new() };
+    let (series, points): (Vec<_>, Vec<_>) = lines.into_iter().unzip();
+    let curve = |(series, line): (usize, Vec<(f64, Point)>)| {
+        let parts = vec![line.into_iter().map(|(_, point)| point).collect()];
+        Curve { series, parts, joined: true, marked: true, published: Vec::new() }
+    };
+    let curves = points.into_iter().enumerate().map(curve).collect();
+    let y = Axis::log(&delays, "us");
+    let x_label = if chart.x_label.is_empty() { "percentile of the messages" } else { &chart.x_label };
+    Plot {
+        title: chart.title.clone(),
+        about: "delays by percentile, a line for each cell".into(),
+        subtitle: format!("{label}{more}"),
+        series,
+        ordered: None,
+        notes: Vec::new(),
+        x: Axis::nines(&shares),
+        x_label: x_label.to_owned(),
+        panels: vec![Panel {
+            heading: String::new(),
+            remark: String::new(),
+            y,
+            height: 300.0,
+            curves,
+            bands: Vec::new(),
+        }],
+        nothing: "no delays were measured",
     }
 }
 
-/// Names of the lines by colour, the lines, and how many there was no room for.
-fn arrange<'a>(records: &[&'a Record], panels: &[&str]) -> (Vec<String>, Vec<Line<'a>>, usize) {
-    let several_cells = records.iter().any(|record| record.row.cell != records[0].row.cell);
-    let several_repeats = records.iter().any(|record| record.row.repeat != records[0].row.repeat);
-    let mut names: Vec<String> = Vec::new();
-    let mut lines = Vec::new();
-    let mut left_out = Vec::new();
-    for record in records {
-        // Quantities of a whole cell, like what was received, are drawn as those of its first connection.
-        for timeline in &record.timelines {
-            let (quantity, which) = timelines::quantity(timeline);
-            if !panels.contains(&quantity) {
-                continue;
-            }
-            let mut parts = Vec::new();
-            if several_cells || (!several_repeats && which.is_empty()) {
-                parts.push(record.row.cell.clone());
-            }
-            if several_repeats {
-                parts.push(format!("repeat {}", record.row.repeat));
-            }
-            if !which.is_empty() {
-                parts.push(format!("connection {which}"));
-            }
-            let name = parts.join(", ");
-            let index = names.iter().position(|known| *known == name);
-            if index.is_none() && names.len() >= MOST_LINES {
-                if !left_out.contains(&name) {
-                    left_out.push(name);
-                }
-                continue;
-            }
-            let index = index.unwrap_or_else(|| {
-                names.push(name);
-                names.len() - 1
-            });
-            lines.push(Line { quantity, index, parts: timelines::thinned_parts(timeline, MOST_POINTS) });
-        }
-    }
-    (names, lines, left_out.len())
-}
-
-fn draw(svg: &mut Svg, quantity: &str, lines: &[&Line<'_>], x: &Axis, top: f64) {
-    let bottom = top + PANEL;
-    let style = format!("font-weight=\"600\" {FAINT}");
-    svg.text((24.0, top - 14.0), 12.0, Anchor::Start, &style, &timelines::heading(quantity));
-    let values: Vec<f64> = lines.iter().flat_map(|line| line.points()).map(|(_, v)| *v).collect();
-    let y = Axis::linear(&values, true, quantity);
-    let down = |place: f64| bottom - place * PANEL;
-    for (value, label) in y.ticks.iter().step_by(if y.ticks.len() > 5 { 2 } else { 1 }) {
-        let Some(at) = y.place(*value).map(down) else { continue };
-        svg.line((LEFT, at), (WIDTH - RIGHT, at), "stroke=\"#e6eaef\"");
-        svg.text((LEFT - 10.0, at + 4.0), 11.0, Anchor::End, FAINT, label);
-    }
-    svg.line((LEFT, bottom), (WIDTH - RIGHT, bottom), "stroke=\"#818b98\"");
-    for value in x.ticks.iter().filter_map(|(value, _)| x.place(*value)) {
-        svg.line((across(value), bottom), (across(value), bottom + 4.0), "stroke=\"#818b98\"");
-    }
-    for line in lines {
-        let at = |(t, v): &(f64, f64)| Some((across(x.place(*t)?), down(y.place(*v)?)));
-        let width = if lines.len() > 3 { "1.2" } else { "1.6" };
-        let style = stroke(line.index).replace("stroke-width=\"2\"", &format!("stroke-width=\"{width}\""));
-        for part in &line.parts {
-            let through: Vec<(f64, f64)> = part.iter().filter_map(at).collect();
-            svg.path(&through, false, &format!("fill=\"none\" stroke-linejoin=\"round\" {style}"));
-            if let [only] = through[..] {
-                let radius = if line.parts.len() > 1 { 1.5 } else { 3.0 };
-                svg.circle(only, radius, &format!("fill=\"{}\"", colour(line.index)), "");
-            }
-        }
-    }
-    // The last values in figures, where there is one line.
-    if let [line] = lines
-        && let Some((_, last)) = line.points().last()
-    {
-        let largest = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-        let word = |v: f64| match Columns::default().unit(quantity) {
-            "us" | "ms" | "bytes" => Columns::default().words(quantity, v),
-            _ => format::short(v),
+/// The quantiles of a cell: over its repeats the median, the least and the largest.
+fn quantiles(cell: &Cell<'_>) -> Vec<(f64, Point)> {
+    let all = || cell.records.iter().flat_map(|record| record.delays.values.iter().copied());
+    let mut shares: Vec<f64> = all().map(|(q, _)| q).filter(|q| (0.0..1.0).contains(q)).collect();
+    shares.sort_by(f64::total_cmp);
+    shares.dedup();
+    let valid = cell.believes(DELAYS);
+    let point = |q: f64| {
+        let values = all().filter(|(own, us)| *own == q && us.is_finite() && *us > 0.0);
+        let mut values: Vec<f64> = values.map(|(_, us)| us).collect();
+        values.sort_by(f64::total_cmp);
+        let (low, high) = (*values.first()?, *values.last()?);
+        let y = values[values.len() / 2];
+        let ends = if low < high {
+            format!(" ({} to {})", format::duration(low), format::duration(high))
+        } else {
+            String::new()
         };
-        let text = format!("largest {}, at the end {}", word(largest), word(*last));
-        svg.text((WIDTH - RIGHT, top - 14.0), 11.0, Anchor::End, FAINT, &text);
-    }
+        // 0.999 * 100 is not quite 99.9.
+        let percentile = format::plain((q * 1e6).round() / 1e4);
+        let mark = if valid { "" } else { ", not valid" };
+        let tooltip = format!("{}, p{percentile}: {}{ends}{mark}", cell.name, format::duration(y));
+        Some((q, Point { x: nines(q), y, interval: (low < high).then_some((low, high)), valid, tooltip }))
+    };
+    shares.into_iter().filter_map(point).collect()
 }
 
-fn across(place: f64) -> f64 {
-    LEFT + place * (WIDTH - RIGHT - LEFT)
-}
+#[cfg(test)]
+mod tests {
+    use weir_stats::Quantiles;
 
-/// Where each entry of the legend begins, from its corner.
-pub(super) fn legend_places(names: &[String]) -> Vec<(f64, f64)> {
-    let (mut x, mut y) = (0.0, 0.0);
-    let mut places = Vec::new();
-    for name in names {
-        let width = 26.0 + width_of(name, 13.0) + 20.0;
-        if x > 0.0 && x + width > WIDTH - 48.0 {
-            (x, y) = (0.0, y + 20.0);
+    use super::*;
+    use crate::cells;
+    use crate::columns::Columns;
+    use crate::record::{ChartKind, Row};
+
+    fn record(cell: &str, repeat: u32, values: &[(f64, f64)]) -> Record {
+        Record {
+            row: Row { cell: cell.into(), repeat, valid: true, ..Row::default() },
+            delays: Quantiles { n: 1000, mean: None, max: None, values: values.to_vec() },
+            ..Record::default()
         }
-        places.push((x, y));
-        x += width;
     }
-    places
+
+    #[test]
+    fn each_cell_has_a_line_of_its_quantiles_and_a_band_of_its_repeats() {
+        let records = [
+            record("udp", 1, &[(0.5, 100.0), (0.99, 900.0)]),
+            record("udp", 2, &[(0.5, 120.0), (0.99, 1000.0), (0.999, 5000.0)]),
+            record("udp", 3, &[(0.5, 110.0), (0.99, 800.0)]),
+            record("a <b>", 1, &[(0.5, 10.0), (0.99, f64::NAN)]),
+            record("none", 1, &[]),
+        ];
+        let chart = Chart { kind: ChartKind::Distribution, title: "Delays".into(), ..Chart::default() };
+        let drawn = distribution(&chart, &cells::group(Columns::default(), &records)).render();
+        for words in [
+            "udp, p50: 110 µs (100 µs to 120 µs)</title>",
+            "udp, p99: 900 µs (800 µs to 1 ms)</title>",
+            "udp, p99.9: 5 ms</title>",
+            "a &lt;b&gt;, p50: 10 µs</title>",
+            ">p99.9</text>",
+        ] {
+            assert!(drawn.contains(words), "{words}: {drawn}");
+        }
+        assert_eq!(drawn.matches("</title></circle>").count(), 4);
+        assert!(!drawn.contains("NaN") && !drawn.contains(">none</text>"));
+        let none = distribution(&chart, &cells::group(Columns::default(), &records[4..])).render();
+        assert!(none.contains("no delays were measured"));
+    }
 }

@@ -122,14 +122,8 @@ struct ReceivedReport {
     listen: SocketAddr,
     sessions: Vec<Received>,
     foreign: u64,
-    unlisted: u64,
-    /// Of sessions that are not listed.
-    #[serde(default)]
-    unlisted_announcements: u64,
     #[serde(default)]
     evicted_messages: u64,
-    #[serde(default)]
-    not_allowed: u64,
 }
 
 #[derive(Deserialize)]
@@ -160,13 +154,7 @@ impl From<SentReport> for SentSession {
 impl From<ReceivedReport> for ReceivedSession {
     fn from(report: ReceivedReport) -> Self {
         let each = |s: &Received| [s.received, s.duplicated, s.stale, s.announcements, s.contradicted];
-        let datagrams = report.sessions.iter().flat_map(each).chain([
-            report.foreign,
-            report.unlisted,
-            report.unlisted_announcements,
-            report.evicted_messages,
-            report.not_allowed,
-        ]);
+        let datagrams = report.sessions.iter().flat_map(each).chain([report.foreign, report.evicted_messages]);
         ReceivedSession {
             received: datagrams.fold(0, u64::saturating_add),
             duplicated: report.sessions.iter().map(|session| session.duplicated).fold(0, u64::saturating_add),
@@ -189,12 +177,12 @@ mod tests {
             "errors":[{"operation":"send","error":"x","count":3},{"operation":"connect","error":"x","count":9}]}"#;
         let sent: SentSession = serde_json::from_str::<SentReport>(sent).unwrap().into();
         assert_eq!(sent, SentSession { sent: 105, failed: 3, session: 7, port: 5000 });
-        let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"unlisted":0,"sessions":[
+        let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"sessions":[
             {"sent":100,"received":90,"duplicated":2,"stale":0,"announcements":4}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
         assert_eq!(received, ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 });
-        let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":0,"unlisted":20,"unlisted_announcements":5,
-            "evicted_messages":300,"sessions":[{"sent":9,"received":9,"duplicated":0,"stale":0,"contradicted":1}]}"#;
+        let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":0,"evicted_messages":325,
+            "sessions":[{"sent":9,"received":9,"duplicated":0,"stale":0,"contradicted":1}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
         assert_eq!(received.received, 335);
     }
@@ -208,8 +196,7 @@ mod tests {
         fs::write(&file, "").unwrap();
         assert_eq!(before_the_session(&file, true).unwrap(), None);
         // The receiver's report instead of the sender's, a folder that is not there, a folder.
-        fs::write(&file, r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"unlisted":0,"sessions":[]}"#)
-            .unwrap();
+        fs::write(&file, r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"sessions":[]}"#).unwrap();
         assert!(before_the_session(&file, true).is_err() && before_the_session(&file, false).unwrap().is_none());
         let nowhere = before_the_session(&folder.path().join("none/sent.json"), true).unwrap_err().to_string();
         assert!(nowhere.contains("there is no folder "), "{nowhere}");

@@ -1,47 +1,47 @@
-//! The certificate of this process, and who trusts it.
+//! The key of this process, shown raw (RFC 7250), and who trusts it.
 
 use std::sync::{Arc, OnceLock};
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use ring::rand::SystemRandom;
+use ring::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, ring, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime};
-use rustls::server::NoServerSessionStorage;
+use rustls::crypto::ring::default_provider;
+use rustls::crypto::ring::sign::any_eddsa_type;
+use rustls::crypto::{CryptoProvider, WebPkiSupportedAlgorithms, verify_tls13_signature_with_raw_key};
+use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectPublicKeyInfoDer, UnixTime};
+use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
+use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
-use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig, SignatureScheme};
 
 use crate::TrafficError;
 
-/// A self-signed certificate and its key.
+/// A key pair.
 #[derive(Debug)]
-pub(super) struct Identity {
-    certificate: CertificateDer<'static>,
-    key: PrivatePkcs8KeyDer<'static>,
-}
+pub(super) struct Identity(Arc<CertifiedKey>);
 
 impl Identity {
     /// That of this process: made at the first call, never stored.
     pub(super) fn of_process() -> Result<&'static Self, TrafficError> {
         static IDENTITY: OnceLock<Result<Identity, String>> = OnceLock::new();
-        IDENTITY.get_or_init(|| Self::new().map_err(|error| error.to_string())).as_ref().map_err(refused)
+        IDENTITY.get_or_init(Self::new).as_ref().map_err(refused)
     }
 
     /// A new one.
-    pub(super) fn new() -> Result<Self, rcgen::Error> {
-        let made = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()])?;
-        Ok(Self { certificate: made.cert.into(), key: made.signing_key.serialize_der().into() })
+    pub(super) fn new() -> Result<Self, String> {
+        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|error| error.to_string())?;
+        let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_ref())).map_err(|error| error.to_string())?;
+        let public = key.public_key().ok_or("a key without a public one")?.to_vec();
+        Ok(Self(Arc::new(CertifiedKey::new(vec![public.into()], key))))
     }
 
-    /// For an end that shows this certificate.
+    /// For an end that shows this key.
     pub(super) fn server(&self) -> Result<quinn::ServerConfig, TrafficError> {
-        let key = PrivateKeyDer::Pkcs8(self.key.clone_key());
-        let mut config = ServerConfig::builder_with_provider(provider())
-            .with_protocol_versions(&[&TLS13])
-            .map_err(refused)?
-            .with_no_client_auth()
-            .with_single_cert(vec![self.certificate.clone()], key)
-            .map_err(refused)?;
+        let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&self.0)));
+        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+        let mut config = builder.map_err(refused)?.with_no_client_auth().with_cert_resolver(resolver);
         config.alpn_protocols = vec![PROTOCOL.to_vec()];
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
@@ -49,78 +49,86 @@ impl Identity {
         Ok(quinn::ServerConfig::with_crypto(Arc::new(config)))
     }
 
-    /// For an end that trusts this certificate only.
+    /// For an end that trusts this key only.
     pub(super) fn client(&self) -> Result<quinn::ClientConfig, TrafficError> {
-        let mut roots = RootCertStore::empty();
-        roots.add(self.certificate.clone()).map_err(refused)?;
-        let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-        client(builder.map_err(refused)?.with_root_certificates(roots).with_no_client_auth())
+        client(Some(self.0.cert[0].clone()))
     }
 }
 
-/// For an end that takes any certificate.
+/// For an end that takes any key: what is measured is not a secret.
 pub(super) fn client_of_any() -> Result<quinn::ClientConfig, TrafficError> {
-    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-    let any = Arc::new(AnyCertificate(provider().signature_verification_algorithms));
-    let builder = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(any);
-    client(builder.with_no_client_auth())
+    client(None)
 }
 
-fn client(mut config: ClientConfig) -> Result<quinn::ClientConfig, TrafficError> {
+fn client(trusted: Option<CertificateDer<'static>>) -> Result<quinn::ClientConfig, TrafficError> {
+    let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+    let key = Arc::new(RawKey { trusted, algorithms: provider().signature_verification_algorithms });
+    let mut config = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(key).with_no_client_auth();
     config.alpn_protocols = vec![PROTOCOL.to_vec()];
     config.resumption = Resumption::disabled();
     let config = QuicClientConfig::try_from(config).map_err(refused)?;
     Ok(quinn::ClientConfig::new(Arc::new(config)))
 }
 
-/// Takes any certificate: what is measured is no secret. That the peer has its key is looked at as ever, so that the
-/// handshake costs what it costs.
+/// Takes the trusted key, or any. That the peer has its key is verified in either case, so that the handshake costs what
+/// it costs.
 #[derive(Debug)]
-struct AnyCertificate(WebPkiSupportedAlgorithms);
+struct RawKey {
+    trusted: Option<CertificateDer<'static>>,
+    algorithms: WebPkiSupportedAlgorithms,
+}
 
-impl ServerCertVerifier for AnyCertificate {
+impl ServerCertVerifier for RawKey {
     fn verify_server_cert(
         &self,
-        _: &CertificateDer<'_>,
+        shown: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        Ok(ServerCertVerified::assertion())
+        match &self.trusted {
+            Some(trusted) if trusted != shown => Err(CertificateError::UnknownIssuer.into()),
+            _ => Ok(ServerCertVerified::assertion()),
+        }
     }
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.0)
+        Err(PeerIncompatible::Tls13RequiredForQuic.into())
     }
 
     fn verify_tls13_signature(
         &self,
         message: &[u8],
-        certificate: &CertificateDer<'_>,
+        key: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.0)
+        let key = SubjectPublicKeyInfoDer::from(key.as_ref());
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.0.supported_schemes()
+        self.algorithms.supported_schemes()
+    }
+
+    fn requires_raw_public_keys(&self) -> bool {
+        true
     }
 }
 
-/// The name in the certificate.
+/// The name that a client asks for.
 pub(super) const SERVER_NAME: &str = "weir.invalid";
 
 /// The application protocol (ALPN, RFC 7301).
 const PROTOCOL: &[u8] = b"weir-probe";
 
 fn provider() -> Arc<CryptoProvider> {
-    Arc::new(ring::default_provider())
+    Arc::new(default_provider())
 }
 
 fn refused(error: impl std::fmt::Display) -> TrafficError {

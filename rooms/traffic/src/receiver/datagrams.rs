@@ -2,52 +2,55 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::poll::{PollFd, PollFlags};
 use weir_dgram::{Inbox, Socket};
 use weir_program::clock::{self, Nanos, now};
-use weir_wire::control::{CONTROL_LEN, Control, Says};
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
 use super::sessions::Sessions;
 use super::stalls::Stalls;
-use super::talk::{Due, Origin, Talk};
+use crate::reverse::Desk;
+use crate::sender::channel::Way;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so, or whoever talks.
+/// Receives until the ending says so. `desk`: what answers those that ask for messages.
 pub(crate) fn receive(
-    socket: &Socket,
+    socket: &Arc<Socket>,
     reads: &AtomicU64,
     longest: usize,
     mut stalls: Option<Stalls>,
     mut sessions: Sessions<'_>,
     mut ending: Ending<'_>,
-    mut talk: Option<&mut dyn Talk>,
+    desk: Option<&Desk>,
 ) -> ReceiveReport {
     let mut errors = ErrorLog::default();
-    let mut inbox = Inbox::new(BATCH, longest.max(CONTROL_LEN));
+    let mut inbox = Inbox::new(BATCH, longest);
     let ended = loop {
         if let Some(stalls) = &mut stalls {
             stalls.stand_still(&ending);
         }
-        let read = take(socket, &mut inbox, &mut sessions, &mut talk, &mut errors);
+        let read = take(socket, &mut inbox, &mut sessions, desk, &mut errors);
         let at = now();
-        let due = talk.as_mut().map_or(Due::Free, |talk| talk.tick(&mut sessions, at));
+        if let Some(desk) = desk {
+            desk.tick(&mut sessions, at);
+        }
         match read {
             Read::Some => {
                 reads.fetch_add(1, Ordering::Relaxed);
                 // Under load only the clock can end it, also that of a stop: what waits in the socket has arrived. When
                 // sending has ended that is not without end.
-                match due.with(ending.check(&mut sessions, at)) {
+                match ending.check(&mut sessions, false, at) {
                     Err(Ended::Deadline) if !ending.awaits_exchange() => {}
                     Err(Ended::Stopped) if ending.has_time(at) => {}
                     Err(ended @ (Ended::Stopped | Ended::Deadline)) => break ended,
                     _ => {}
                 }
             }
-            Read::All => match due.with(ending.check(&mut sessions, at)) {
+            Read::All => match ending.check(&mut sessions, false, at) {
                 Ok(next) => wait(socket, &ending, next),
                 Err(ended) => break ended,
             },
@@ -55,13 +58,12 @@ pub(crate) fn receive(
         }
     };
     let socket_drops = drops(socket);
-    // Both ends of a talk have told each other by now what they received.
-    if talk.is_none() && ended != Ended::Failed {
+    if ended != Ended::Failed {
         take_the_rest(socket, &mut inbox, &mut sessions, &mut errors);
     }
     let late_drops = drops(socket).zip(socket_drops).map(|(all, before)| all.wrapping_sub(before));
     let buffer = socket.granted().receive_buffer;
-    let mut report = ReceiveReport {
+    ReceiveReport {
         ended,
         socket_drops: socket_drops.map(u64::from),
         late_drops: late_drops.map_or(0, u64::from),
@@ -69,19 +71,15 @@ pub(crate) fn receive(
         receive_buffer_limit: buffer.limit,
         errors: errors.into_counts(),
         ..sessions.into_report()
-    };
-    if let Some(talk) = talk {
-        talk.finish(&mut report);
     }
-    report
 }
 
 /// Takes what has come by now, and has the kernel drop what still comes, which it counts: whatever waited in the queue when
 /// the socket is closed would be in nobody's count.
-fn take_the_rest(socket: &Socket, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) {
+fn take_the_rest(socket: &Arc<Socket>, inbox: &mut Inbox, sessions: &mut Sessions<'_>, errors: &mut ErrorLog) {
     // Where the kernel does not tell when its deliveries are over, one may still be left.
     let _ = socket.close_intake_for_good();
-    while let Read::Some = take(socket, inbox, sessions, &mut None, errors) {}
+    while let Read::Some = take(socket, inbox, sessions, None, errors) {}
 }
 
 fn drops(socket: &Socket) -> Option<u32> {
@@ -96,20 +94,13 @@ enum Read {
 
 /// Takes what the socket has, up to a batch. All of it has arrived when the call returns.
 fn take(
-    socket: &Socket,
+    socket: &Arc<Socket>,
     inbox: &mut Inbox,
     sessions: &mut Sessions<'_>,
-    talk: &mut Option<&mut dyn Talk>,
+    desk: Option<&Desk>,
     errors: &mut ErrorLog,
 ) -> Read {
-    let reported = inbox.reported();
-    let received = inbox.receive(socket);
-    if let Some(talk) = talk
-        && inbox.reported() > reported
-    {
-        talk.refused(now());
-    }
-    match received {
+    match inbox.receive(socket) {
         Ok(_) => {}
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Read::All,
         Err(error) => {
@@ -120,17 +111,11 @@ fn take(
     let at = now();
     for message in inbox.messages() {
         for datagram in message.segments() {
+            let way = Way { to: message.source, from: message.local };
             match Probe::parse_datagram(datagram) {
                 Ok(probe) => sessions.count(&probe, datagram.len(), message.source, at),
-                Err(_) => match (Control::parse(datagram), &mut *talk) {
-                    (Some(control), Some(talk)) if !message.to_all => {
-                        talk.hear(&control, Origin { peer: message.source, local: message.local }, sessions, at);
-                    }
-                    (Some(Control { says: Says::Ask(_), session, .. }), None) if !sessions.are_foreign(session) => {
-                        sessions.count_not_allowed(message.source);
-                    }
-                    _ => sessions.count_foreign(),
-                },
+                Err(_) if desk.is_some_and(|desk| !message.to_all && desk.token(datagram, socket, way)) => {}
+                Err(_) => sessions.count_foreign(),
             }
         }
     }

@@ -6,6 +6,7 @@ use weir_program::clock::{Nanos, nanos};
 use weir_program::stop::Stop;
 
 use super::sessions::Sessions;
+use crate::reverse::LOOK;
 use crate::{Ended, Exchange, Until};
 
 /// The events that end a receiver.
@@ -29,47 +30,65 @@ impl<'a> Ending<'a> {
         Self { until, exchange, stop, started, deadline, awaits_exchange: true, complete_since: None, last: None }
     }
 
-    /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before.
-    pub(crate) fn check(&mut self, sessions: &mut Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
+    /// Whether to end now, and otherwise when to ask again at the latest, if nothing happens before. `hung_up`: all
+    /// connections that brought messages are closed.
+    ///
+    /// | event | ends |
+    /// |---|---|
+    /// | everything that a sender of this process sent has come | [`Until::settle`] later |
+    /// | its drain, or the duration, is over | at once |
+    /// | it has ended, and all connections are closed | at once |
+    /// | every known session announced its end, or its connection was closed | 1 s after the last message |
+    /// | nothing came for the idle time | at once |
+    /// | a stop | when what is under way has come |
+    pub(crate) fn check(
+        &mut self,
+        sessions: &mut Sessions<'_>,
+        hung_up: bool,
+        at: Nanos,
+    ) -> Result<Option<Nanos>, Ended> {
         let closed = self.exchange.ending();
         self.awaits_exchange = closed.is_none();
-        let settled = closed.and_then(|closed| self.settled(closed.sent, sessions, at));
+        if closed.is_some_and(|closed| sessions.delivered() >= closed.sent) {
+            self.complete_since.get_or_insert(at);
+        }
+        let settled = self.complete_since.map(|since| since.saturating_add(nanos(self.until.settle)));
         if self.stop.is_set() {
-            return self.stopped(settled, sessions, at);
+            return self.stopped(settled, sessions, hung_up, at);
         }
-        let mut next = self.deadline;
-        if let Some(closed) = closed {
-            next = earlier(next, closed.drained);
+        let over = sessions.over_since(self.until.senders, hung_up).filter(|_| self.until.announced);
+        let good = if sessions.all_announced() { Ended::Complete } else { Ended::Closed };
+        let heard = sessions.last_arrival().or(self.until.idle_from_start.then_some(self.started));
+        let ends = [
+            (settled, Ended::Complete),
+            (closed.map(|closed| closed.drained), Ended::Deadline),
+            (self.deadline, Ended::Deadline),
+            (closed.filter(|_| hung_up).map(|_| at), settled.map_or(Ended::Closed, |_| Ended::Complete)),
+            (over.map(|since| since.saturating_add(GRACE)), good),
+            (
+                self.until.idle.zip(heard).map(|(idle, heard)| heard.saturating_add(nanos(idle))),
+                over.map_or(Ended::Idle, |_| good),
+            ),
+        ];
+        // What goes the other way keeps it from all ends but that of the duration.
+        let (ends, look) = match sessions.other_way_is_open() {
+            true => (&ends[2..3], Some(at.saturating_add(nanos(LOOK)))),
+            false => (&ends[..], None),
+        };
+        if let Some((_, ended)) = ends.iter().find(|(end, _)| end.is_some_and(|end| at >= end)) {
+            return Err(*ended);
         }
-        if let Some(settled) = settled {
-            if at >= settled {
-                return Err(Ended::Complete);
-            }
-            next = earlier(next, settled);
-        }
-        if next.is_some_and(|next| at >= next) {
-            return Err(Ended::Deadline);
-        }
-        if let Some((end, ended)) = self.silence(sessions, at) {
-            if at >= end {
-                return Err(ended);
-            }
-            next = earlier(next, end);
-        }
-        if let Some(end) = sessions.tick(at) {
-            next = earlier(next, end);
-        }
-        Ok(next)
-    }
-
-    /// When copies of what was sent are no longer waited for; `None`: not all of it has arrived.
-    fn settled(&mut self, sent: u64, sessions: &Sessions<'_>, at: Nanos) -> Option<Nanos> {
-        let complete = sessions.delivered() >= sent;
-        complete.then(|| self.complete_since.get_or_insert(at).saturating_add(nanos(self.until.settle)))
+        Ok(ends.iter().filter_map(|(end, _)| *end).chain(sessions.tick(at)).chain(look).min())
     }
 
     /// Whether to end now that there was a stop: what was sent before is taken, so that the account closes.
-    fn stopped(&mut self, settled: Option<Nanos>, sessions: &Sessions<'_>, at: Nanos) -> Result<Option<Nanos>, Ended> {
+    fn stopped(
+        &mut self,
+        settled: Option<Nanos>,
+        sessions: &Sessions<'_>,
+        hung_up: bool,
+        at: Nanos,
+    ) -> Result<Option<Nanos>, Ended> {
         let Some(last) = self.last else {
             self.last = Some(at.saturating_add(nanos(self.until.under_way)));
             // What has come by now is taken in any case.
@@ -77,38 +96,13 @@ impl<'a> Ending<'a> {
         };
         // A sender that is here closes the exchange, now that it has to stop; of one elsewhere its announcement tells.
         let nobody_sends = self.awaits_exchange && self.exchange.window().is_none() && sessions.all_announced();
-        let end = if nobody_sends { at } else { settled.map_or(last, |settled| settled.min(last)) };
+        let end = if nobody_sends || hung_up { at } else { settled.map_or(last, |settled| settled.min(last)) };
         if at >= end { Err(Ended::Stopped) } else { Ok(Some(end)) }
     }
 
     /// Whether what waits in the socket may still be taken.
     pub(super) fn has_time(&self, at: Nanos) -> bool {
         self.last.is_none_or(|last| at < last)
-    }
-
-    /// When it will have ended if nothing comes any more, and how.
-    fn silence(&self, sessions: &mut Sessions<'_>, at: Nanos) -> Option<(Nanos, Ended)> {
-        let idle = self.until.idle.map(nanos);
-        let heard = sessions.last_arrival().or(self.until.idle_from_start.then_some(self.started));
-        let silent = idle.zip(heard).map(|(idle, heard)| heard.saturating_add(idle));
-        let all_known = self.until.announced && sessions.seen() >= self.until.senders;
-        let announced = if all_known { sessions.end(GRACE, idle, at) } else { None };
-        // Where all have told their end, silence that is over before their time to become complete leaves nothing open.
-        let is_complete = all_known && sessions.seen() > 0 && sessions.all_announced();
-        let ended = if is_complete { Ended::Complete } else { Ended::Idle };
-        silent.into_iter().chain(announced).min().map(|end| (end, ended))
-    }
-
-    /// TCP: the end that it means if all connections are closed; `None`: others may come. Without a sender in this
-    /// process they may: anybody can connect and go.
-    pub(super) fn without_connections(&self) -> Option<Ended> {
-        if self.last.is_some() {
-            return Some(Ended::Stopped);
-        }
-        if self.complete_since.is_some() {
-            return Some(Ended::Complete);
-        }
-        (!self.awaits_exchange()).then_some(Ended::Closed)
     }
 
     pub(super) fn is_stopped(&self) -> bool {
@@ -136,12 +130,8 @@ impl<'a> Ending<'a> {
     }
 }
 
-/// How long messages may lag behind the announcement of the end.
-pub(super) const GRACE: Nanos = 1_000_000_000;
-
-fn earlier(a: Option<Nanos>, b: Nanos) -> Option<Nanos> {
-    Some(a.map_or(b, |a| a.min(b)))
-}
+/// How long messages may come after the announcement of the end: a second is many round trips.
+pub(crate) const GRACE: Nanos = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -158,31 +148,46 @@ mod tests {
         let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
         let mut sessions = Sessions::new(&settings, &exchange);
         let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
-        assert_eq!(ending.check(&mut sessions, 1), Ok(None));
+        assert_eq!(ending.check(&mut sessions, false, 1), Ok(None));
         // Whoever waits now without end must watch the exchange, which is readable.
         exchange.close(7, 2);
         assert!(ending.awaits_exchange());
-        assert_eq!(ending.check(&mut sessions, 3), Err(Ended::Deadline));
+        assert_eq!(ending.check(&mut sessions, false, 3), Err(Ended::Deadline));
         assert!(!ending.awaits_exchange());
     }
 
-    /// An idle time that is shorter than the time that late messages have.
     #[test]
-    fn silence_behind_the_announced_ends_of_all_is_a_good_end() {
+    fn announced_ends_silence_and_closed_connections_end_it_as_the_table_says() {
         let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
         let peer = "127.0.0.1:5000".parse().unwrap();
-        for (senders, expected) in [(1, Ended::Complete), (2, Ended::Idle)] {
-            let until = Until { announced: true, senders, idle: Some(Duration::from_nanos(100)), ..Until::default() };
+        let (message, end, ns) = (Kind::Message, Kind::End, Duration::from_nanos);
+        // Senders waited for, idle time, what came and when, whether connections are closed; when it ends, and how.
+        for (senders, idle, came, hung_up, at, ended) in [
+            (1, GRACE * 10, &[(message, 0, 1), (end, 1, 2)][..], false, 2 + GRACE, Ended::Complete),
+            (1, GRACE * 10, &[(message, 0, 1), (end, 2, 2)], false, 2 + GRACE, Ended::Complete),
+            (1, GRACE * 10, &[(message, 0, 1), (end, 2, 2), (message, 1, 9)], false, 9 + GRACE, Ended::Complete),
+            // An idle time that is shorter than the time that late messages have.
+            (1, 100, &[(message, 0, 1), (end, 2, 2)], false, 102, Ended::Complete),
+            (2, 100, &[(message, 0, 1), (end, 2, 2)], false, 102, Ended::Idle),
+            (1, 100, &[(message, 0, 1)], false, 101, Ended::Idle),
+            // An end alone is no session, and starts no idle time.
+            (1, 100, &[(end, 5, 2)], false, Nanos::MAX, Ended::Complete),
+            (1, GRACE * 10, &[(message, 0, 1)], true, 1 + GRACE, Ended::Closed),
+            (1, GRACE * 10, &[(message, 0, 1), (end, 1, 2)], true, 2 + GRACE, Ended::Complete),
+        ] {
+            let until = Until { announced: true, senders, idle: Some(ns(idle)), ..Until::default() };
             let settings = ReceiverSettings { until, ..ReceiverSettings::new("127.0.0.1:0".parse().unwrap()) };
             let mut sessions = Sessions::new(&settings, &exchange);
-            // One of two is missing.
-            for (kind, sequence, sent) in [(Kind::Message, 0, 1), (Kind::End, 2, 2)] {
-                let extension = Some(Extension { intended: sent, clock: 1, incarnation: 1, length: 40 });
-                sessions.count(&Probe { kind, session: 7, sequence, sent, extension }, 40, peer, sent);
+            for &(kind, sequence, at) in came {
+                let extension = Some(Extension { intended: 1, clock: 1, incarnation: 1, length: 40 });
+                sessions.count(&Probe { kind, session: 7, sequence, sent: 1, extension }, 40, peer, at);
             }
             let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
-            assert_eq!(ending.check(&mut sessions, 101), Ok(Some(102)));
-            assert_eq!(ending.check(&mut sessions, 102), Err(expected));
+            let expected = (at, Some(at).filter(|&at| at < Nanos::MAX));
+            assert_eq!(ending.check(&mut sessions, hung_up, at - 1), Ok(expected.1), "{came:?}");
+            if expected.1.is_some() {
+                assert_eq!(ending.check(&mut sessions, hung_up, at), Err(ended), "{came:?}");
+            }
         }
     }
 
@@ -195,17 +200,17 @@ mod tests {
         stop.set();
         // Nobody sends, and what has come is taken.
         let mut ending = Ending::new(&until, &exchange, &stop, 0);
-        assert_eq!(ending.check(&mut sessions, 5), Ok(Some(5)));
-        assert_eq!(ending.check(&mut sessions, 5), Err(Ended::Stopped));
+        assert_eq!(ending.check(&mut sessions, false, 5), Ok(Some(5)));
+        assert_eq!(ending.check(&mut sessions, false, 5), Err(Ended::Stopped));
         exchange.open(crate::Window { start: 1, end: 50 });
         let mut ending = Ending::new(&until, &exchange, &stop, 0);
         assert!(ending.awaits_stop());
-        assert_eq!(ending.check(&mut sessions, 5), Ok(Some(5)));
-        assert_eq!(ending.check(&mut sessions, 6), Ok(Some(105)));
+        assert_eq!(ending.check(&mut sessions, false, 5), Ok(Some(5)));
+        assert_eq!(ending.check(&mut sessions, false, 6), Ok(Some(105)));
         assert!(!ending.awaits_stop() && ending.awaits_exchange() && ending.has_time(104));
         exchange.close(1, 6);
-        assert_eq!(ending.check(&mut sessions, 104), Ok(Some(105)));
-        assert_eq!(ending.check(&mut sessions, 105), Err(Ended::Stopped));
+        assert_eq!(ending.check(&mut sessions, false, 104), Ok(Some(105)));
+        assert_eq!(ending.check(&mut sessions, false, 105), Err(Ended::Stopped));
         assert!(!ending.has_time(105));
     }
 }

@@ -1,15 +1,6 @@
 //! Messages cut out of a stream of bytes, wherever the reads cut it.
 
-use weir_wire::control::{CONTROL_LEN, Control, is_control};
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Foreign, Kind, Probe};
-
-/// What a stream is made of.
-pub(crate) enum Frame<'a> {
-    /// A message, and its length.
-    Message(&'a Probe, usize),
-    /// What the ends tell each other besides.
-    Control(&'a Control),
-}
 
 /// The state of one stream.
 #[derive(Debug, Default)]
@@ -24,13 +15,12 @@ pub(crate) struct Frames {
     short: Option<usize>,
 }
 
-/// Room for the longest header, that of a control message, which is nothing else.
 #[derive(Debug)]
-struct Header([u8; CONTROL_LEN]);
+struct Header([u8; EXTENDED_LEN]);
 
 impl Default for Header {
     fn default() -> Self {
-        Self([0; CONTROL_LEN])
+        Self([0; EXTENDED_LEN])
     }
 }
 
@@ -38,12 +28,11 @@ impl Frames {
     /// Takes the next bytes of the stream and hands over each message that they complete, with its length.
     ///
     /// Fails where the stream is not ours; it cannot be read on then.
-    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut frame: impl FnMut(Frame<'_>)) -> Result<(), Foreign> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8], mut message: impl FnMut(&Probe, usize)) -> Result<(), Foreign> {
         while !bytes.is_empty() {
             let wanted = match self.current {
                 Some((_, length)) => length - self.come,
                 None if self.come < BASE_LEN => BASE_LEN - self.come,
-                None if is_control(&self.header.0) => CONTROL_LEN - self.come,
                 None => EXTENDED_LEN - self.come,
             };
             let (part, rest) = bytes.split_at(wanted.min(bytes.len()));
@@ -55,20 +44,13 @@ impl Frames {
             if part.len() < wanted {
                 return Ok(());
             }
-            if self.current.is_none() && is_control(&self.header.0) {
-                if self.come == CONTROL_LEN {
-                    frame(Frame::Control(&Control::parse(&self.header.0).ok_or(Foreign::Mark)?));
-                    self.come = 0;
-                }
-                continue;
-            }
             if self.current.is_none() {
                 self.current = self.parse()?;
             }
             if let Some((probe, length)) = self.current
                 && self.come == length
             {
-                frame(Frame::Message(&probe, length));
+                message(&probe, length);
                 (self.current, self.come) = (None, 0);
             }
         }
@@ -112,18 +94,9 @@ mod tests {
         bytes
     }
 
-    fn control(request: u32) -> Control {
-        Control { session: 3, request: request.into(), cookie: None, says: weir_wire::control::Says::Alive }
-    }
-
     fn feed(frames: &mut Frames, bytes: &[u8]) -> Result<Vec<(Kind, u32, usize)>, Foreign> {
         let mut messages = Vec::new();
-        frames
-            .feed(bytes, |frame| match frame {
-                Frame::Message(probe, length) => messages.push((probe.kind, probe.sequence, length)),
-                Frame::Control(control) => messages.push((Kind::Hello, control.request as u32, CONTROL_LEN)),
-            })
-            .map(|()| messages)
+        frames.feed(bytes, |probe, length| messages.push((probe.kind, probe.sequence, length))).map(|()| messages)
     }
 
     proptest! {
@@ -135,10 +108,6 @@ mod tests {
             let mut stream = message(Kind::Hello, 0, Some(20), 40);
             let mut expected = vec![(Kind::Hello, 0, 40)];
             for (number, &length) in (0..).zip(&lengths) {
-                if length % 5 == 0 {
-                    stream.extend(control(number).bytes());
-                    expected.push((Kind::Hello, number, CONTROL_LEN));
-                }
                 let (claimed, total) = if length < 40 { (None, 20) } else { (Some(length), length) };
                 stream.extend(message(Kind::Message, number, claimed, total));
                 expected.push((Kind::Message, number, total));

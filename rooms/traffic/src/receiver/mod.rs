@@ -7,8 +7,7 @@ mod gauge;
 mod quic;
 pub(crate) mod sessions;
 mod stalls;
-mod streams;
-pub(crate) mod talk;
+pub(crate) mod streams;
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::atomic::AtomicU64;
@@ -25,10 +24,9 @@ use weir_program::stop::Stop;
 
 use self::sessions::Sessions;
 use self::stalls::Stalls;
-use self::talk::Talk;
 use crate::error::cannot_bind;
 use crate::quic::Listener;
-use crate::reverse::{Front, Limits};
+use crate::reverse::Desk;
 use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
 /// A socket that is bound, and receives already.
@@ -36,6 +34,10 @@ use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, Traff
 pub struct Receiver {
     settings: ReceiverSettings,
     endpoint: Endpoint,
+    /// UDP: where clients ask for messages.
+    control: Option<TcpListener>,
+    /// What answers them.
+    desk: Option<Arc<Desk>>,
     intervals: Option<(Duration, mpsc::Sender<Interval>)>,
     deliveries: Option<mpsc::SyncSender<Vec<Delivery>>>,
 }
@@ -55,12 +57,31 @@ enum Endpoint {
 impl Receiver {
     /// Makes, binds and (TCP) listens on the socket in the calling thread's network namespace. UDP joins its groups.
     pub fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
+        let mut control = None;
         let endpoint = match settings.transport {
-            Transport::Udp => Endpoint::Datagrams(Arc::new(datagram_socket(settings)?), Arc::default()),
-            Transport::Tcp => listen(settings)?,
+            Transport::Udp => {
+                let socket = datagram_socket(settings)?;
+                if settings.reverse.is_some() {
+                    let at = SocketAddr::new(settings.listen.ip(), socket.local_addr().port());
+                    control = Some(listen(at, None)?.0);
+                }
+                Endpoint::Datagrams(Arc::new(socket), Arc::default())
+            }
+            Transport::Tcp => {
+                let (listener, address, receive_buffer) = listen(settings.listen, settings.receive_buffer)?;
+                Endpoint::Streams { listener, address, receive_buffer }
+            }
             Transport::Quic | Transport::QuicDatagram => Endpoint::Quic(Box::new(Listener::bind(settings)?)),
         };
-        Ok(Self { settings: settings.clone(), endpoint, intervals: None, deliveries: None })
+        let desk = match (settings.transport, settings.reverse) {
+            (Transport::Udp, Some(_)) | (Transport::Tcp, _) => {
+                let failed =
+                    |source| TrafficError::Socket { transport: settings.transport, address: settings.listen, source };
+                Some(Desk::new(settings.reverse, settings.transport).map_err(failed)?)
+            }
+            _ => None,
+        };
+        Ok(Self { settings: settings.clone(), endpoint, control, desk, intervals: None, deliveries: None })
     }
 
     /// Tells, while it runs, what came in each interval of this length, and at the end what came in the last part of one.
@@ -103,20 +124,28 @@ impl Receiver {
         if let Some(to) = self.deliveries {
             sessions.deliver(to);
         }
+        let desk = self.desk.as_deref();
+        if let Some(desk) = desk {
+            sessions = sessions.beside(desk.other_way());
+        }
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
-        let limits = self.settings.reverse.map(|allowed| Limits::new(allowed, self.settings.transport));
-        let report = match self.endpoint {
+        let mut report = match self.endpoint {
             Endpoint::Datagrams(socket, reads) => {
+                if let (Some(desk), Some(listener)) = (&self.desk, self.control) {
+                    desk.listen(listener);
+                }
                 let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
-                let mut front = limits.and_then(|limits| Front::new(Arc::clone(&socket), limits));
-                let talk = front.as_mut().map(|front| front as &mut dyn Talk);
-                datagrams::receive(&socket, &reads, self.settings.longest, stalls, sessions, ending, talk)
+                datagrams::receive(&socket, &reads, self.settings.longest, stalls, sessions, ending, desk)
             }
             Endpoint::Streams { listener, receive_buffer, .. } => {
-                ReceiveReport { receive_buffer, ..streams::receive(&listener, sessions, ending, limits) }
+                let report = streams::receive(Some(&listener), None, sessions, ending, self.desk.as_ref());
+                ReceiveReport { receive_buffer, ..report }
             }
             Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
         };
+        if let Some(desk) = desk {
+            desk.close(&mut report);
+        }
         ReceiveReport { started, finished: now(), ..report }
     }
 }
@@ -137,12 +166,15 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     Ok(socket)
 }
 
-fn listen(settings: &ReceiverSettings) -> Result<Endpoint, TrafficError> {
-    let address = settings.listen;
+/// A socket that listens, its address with the port the kernel chose, and its receive buffer as granted.
+fn listen(
+    address: SocketAddr,
+    receive_buffer: Option<usize>,
+) -> Result<(TcpListener, SocketAddr, Option<usize>), TrafficError> {
     let failed = |source| TrafficError::Socket { transport: Transport::Tcp, address, source };
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
-    if let Some(bytes) = settings.receive_buffer {
+    if let Some(bytes) = receive_buffer {
         let failed =
             |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
         socket.set_recv_buffer_size(bytes).map_err(failed)?;
@@ -154,7 +186,7 @@ fn listen(settings: &ReceiverSettings) -> Result<Endpoint, TrafficError> {
     socket.listen(BACKLOG).map_err(&bind)?;
     let bound = socket.local_addr().map_err(failed)?.as_socket().unwrap_or(address);
     let receive_buffer = socket.recv_buffer_size().ok();
-    Ok(Endpoint::Streams { listener: socket.into(), address: bound, receive_buffer })
+    Ok((socket.into(), bound, receive_buffer))
 }
 
 const BACKLOG: i32 = 128;

@@ -9,7 +9,7 @@ use weir_program::stop::Stop;
 use weir_wire::probe::Probe;
 
 use super::ending::Ending;
-use super::frames::{Frame, Frames};
+use super::frames::Frames;
 use super::sessions::Sessions;
 use crate::quic::{Event, Listener};
 use crate::{Ended, ErrorLog, ReceiveReport};
@@ -39,16 +39,11 @@ pub(super) fn receive(
     };
     let mut events = Vec::new();
     let ended = loop {
-        let next = match ending.check(&mut incoming.sessions, now()) {
+        let hung_up = incoming.accepted > 0 && incoming.open == 0;
+        let next = match ending.check(&mut incoming.sessions, hung_up, now()) {
             Ok(next) => next,
             Err(ended) => break ended,
         };
-        if incoming.accepted > 0
-            && incoming.open == 0
-            && let Some(ended) = ending.without_connections()
-        {
-            break ended;
-        }
         if !ending.awaits_stop() {
             arrivals.outlast_the_stop();
         }
@@ -94,12 +89,7 @@ impl Incoming<'_> {
         let place = self.streams.entry(stream).or_insert_with(|| Some(Frames::default()));
         let Some(frames) = place else { return };
         let sessions = &mut self.sessions;
-        let mut take = |frame: Frame<'_>| match frame {
-            Frame::Message(probe, length) => sessions.count(probe, length, peer, at),
-            // Nothing is sent in reverse over QUIC: whoever asks gets no answer.
-            Frame::Control(_) => sessions.count_foreign(),
-        };
-        if frames.feed(bytes, &mut take).is_err() {
+        if frames.feed(bytes, |probe, length| sessions.count(probe, length, peer, at)).is_err() {
             *place = None;
             self.sessions.count_foreign();
         }

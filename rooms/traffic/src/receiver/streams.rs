@@ -2,99 +2,99 @@
 
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_program::clock::{self, Nanos, now};
-use weir_wire::control::Says;
 
 use super::ending::Ending;
-use super::frames::{Frame, Frames};
-use super::sessions::{PROVEN, Sessions};
-use super::talk::Due;
-use crate::reverse::stream_flow::StreamFlow;
-use crate::reverse::{LOOK, Limits};
-use crate::{Ended, ErrorLog, Parted, ReceiveReport, Requests, ReverseReport};
+use super::frames::Frames;
+use super::sessions::Sessions;
+use crate::reverse::lines::{First, Request};
+use crate::reverse::{Desk, LONGEST_LINE};
+use crate::sender::channel::Channel;
+use crate::{Ended, ErrorLog, ReceiveReport};
 
-/// Receives until the ending says so.
-pub(super) fn receive(
-    listener: &TcpListener,
+/// Receives until the ending says so: from the connections that come, and from the one that is there. `desk`: what answers
+/// those that ask for messages.
+pub(crate) fn receive(
+    listener: Option<&TcpListener>,
+    connection: Option<(TcpStream, SocketAddr)>,
     sessions: Sessions<'_>,
     mut ending: Ending<'_>,
-    limits: Option<Limits>,
+    desk: Option<&Arc<Desk>>,
 ) -> ReceiveReport {
     let mut errors = ErrorLog::default();
-    let streams = Streams::new(listener, &ending, sessions, limits).map_err(|error| errors.count("epoll", &error));
+    let streams = Streams::new(listener, &ending, sessions, desk).map_err(|error| errors.count("epoll", &error));
     let Ok(mut streams) = streams else {
         return ReceiveReport { ended: Ended::Failed, errors: errors.into_counts(), ..ReceiveReport::default() };
     };
-    streams.errors = errors;
+    if let Some((socket, peer)) = connection {
+        streams.admit(socket, peer);
+    }
     let ended = streams.run(&mut ending);
-    streams.part();
     let left: usize = streams.open.iter().flatten().map(|stream| stream.frames.partial()).sum();
     ReceiveReport {
         ended,
         connections: streams.accepted,
         evicted_connections: streams.evicted,
         partial_bytes: streams.partial_bytes + left as u64,
-        reverse: streams.done,
-        requests: streams.requests,
         errors: streams.errors.into_counts(),
         ..streams.sessions.into_report()
     }
 }
 
 struct Streams<'a> {
-    listener: &'a TcpListener,
+    listener: Option<&'a TcpListener>,
     epoll: Epoll,
     sessions: Sessions<'a>,
     /// By token; closed ones leave a gap.
     open: Vec<Option<Stream>>,
     accepted: u64,
-    /// Those of senders that were closed since another one came.
     evicted: u64,
     partial_bytes: u64,
     buffer: Vec<u8>,
     errors: ErrorLog,
     watches_exchange: bool,
     watches_stop: bool,
-    /// Whether the listener is waited for.
     listens: bool,
-    /// What is sent to those that ask; `None`: nothing.
-    limits: Option<Limits>,
-    /// Flows of connections that are gone.
-    orphans: Vec<StreamFlow>,
-    done: Vec<ReverseReport>,
-    requests: Requests,
-    /// Messages of flows that have ended.
-    sent: u64,
+    desk: Option<&'a Arc<Desk>>,
 }
 
 struct Stream {
     socket: TcpStream,
     peer: SocketAddr,
     frames: Frames,
-    /// When it was accepted; of one that has brought a message, never mind.
-    silent_since: Option<Nanos>,
+    /// Its first line, as far as it has come, where it begins as one of a control connection does.
+    line: Vec<u8>,
+    /// Whether it has brought a message, or a token.
+    is_ours: bool,
     /// When it last brought anything.
     last_heard: Nanos,
-    /// Messages that it has brought.
-    messages: u64,
-    /// What the other end has asked for.
-    flow: Option<StreamFlow>,
-    /// Whether it has asked for more than the limits.
-    refused: bool,
+}
+
+/// What becomes of a stream that was read.
+enum Next {
+    Stays,
+    Closes,
+    /// It is not ours.
+    Foreign,
+    /// It asks for messages.
+    Asks(Request),
 }
 
 impl<'a> Streams<'a> {
     fn new(
-        listener: &'a TcpListener,
+        listener: Option<&'a TcpListener>,
         ending: &Ending<'_>,
         sessions: Sessions<'a>,
-        limits: Option<Limits>,
+        desk: Option<&'a Arc<Desk>>,
     ) -> io::Result<Self> {
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let readable = |token| EpollEvent::new(EpollFlags::EPOLLIN, token);
-        epoll.add(listener, readable(LISTENER))?;
+        if let Some(listener) = listener {
+            epoll.add(listener, readable(LISTENER))?;
+        }
         epoll.add(ending.stop_fd(), readable(STOP))?;
         epoll.add(ending.exchange_fd(), readable(EXCHANGE))?;
         Ok(Self {
@@ -110,87 +110,37 @@ impl<'a> Streams<'a> {
             watches_exchange: true,
             watches_stop: true,
             listens: true,
-            limits,
-            orphans: Vec::new(),
-            done: Vec::new(),
-            requests: Requests::default(),
-            sent: 0,
+            desk,
         })
     }
 
     fn run(&mut self, ending: &mut Ending<'_>) -> Ended {
         let mut events = [EpollEvent::empty(); 64];
+        // Whether a connection has been ours: others (a health check, a port scan) end nothing.
+        let mut was_there = false;
         loop {
             let at = now();
-            let due = self.talk(at);
-            let next = match due.with(ending.check(&mut self.sessions, at)) {
+            if let Some(desk) = self.desk {
+                desk.tick(&mut self.sessions, at);
+            }
+            let is_there = self.open.iter().flatten().any(|stream| stream.is_ours);
+            was_there |= is_there;
+            let next = match ending.check(&mut self.sessions, was_there && !is_there, at) {
                 Ok(next) => next,
                 Err(ended) => return ended,
             };
-            if self.accepted > 0
-                && self.open.iter().all(Option::is_none)
-                && let Some(ended) = ending.without_connections()
-            {
-                return ended;
-            }
             self.unwatch(ending);
             let ready = self.epoll.wait(&mut events, clock::epoll_timeout(next)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
                     LISTENER => self.accept(),
                     STOP | EXCHANGE => {}
-                    token => self.read((token - FIRST_STREAM) as usize),
+                    token => {
+                        let place = (token - FIRST_STREAM) as usize;
+                        was_there |= self.take(place);
+                    }
                 }
             }
-        }
-    }
-
-    /// Looks after the flows that were asked for.
-    fn talk(&mut self, at: Nanos) -> Due {
-        let Some(limits) = &mut self.limits else { return Due::Free };
-        let (mut open, mut going, mut ended) = (0, 0, false);
-        for stream in self.open.iter_mut().flatten() {
-            let Some(flow) = &mut stream.flow else { continue };
-            going += flow.sent();
-            open += 1;
-            if let Some(parted) = flow.tick(Some(&stream.socket), &self.sessions, limits, at)
-                && let Some(flow) = stream.flow.take()
-            {
-                (going, ended) = (going - flow.sent(), true);
-                self.sent += flow.sent();
-                list(&mut self.done, &mut self.requests, flow.into_report(parted, limits));
-            }
-        }
-        let mut place = 0;
-        while place < self.orphans.len() {
-            let flow = &mut self.orphans[place];
-            open += 1;
-            if let Some(parted) = flow.tick(None, &self.sessions, limits, at) {
-                let flow = self.orphans.swap_remove(place);
-                ended = true;
-                self.sent += flow.sent();
-                list(&mut self.done, &mut self.requests, flow.into_report(parted, limits));
-            } else {
-                going += flow.sent();
-                place += 1;
-            }
-        }
-        if open == 0 {
-            return Due::Free;
-        }
-        self.sessions.set_sent(self.sent + going);
-        if ended {
-            self.sessions.reverse_ended(at);
-        }
-        Due::At(at + LOOK)
-    }
-
-    /// Ends all flows.
-    fn part(&mut self) {
-        let Some(limits) = &mut self.limits else { return };
-        let open = self.open.iter_mut().flatten().filter_map(|stream| stream.flow.take());
-        for flow in open.chain(self.orphans.drain(..)) {
-            list(&mut self.done, &mut self.requests, flow.into_report(Parted::Stopped, limits));
         }
     }
 
@@ -207,151 +157,119 @@ impl<'a> Streams<'a> {
     }
 
     fn accept(&mut self) {
-        match self.listener.accept() {
-            Ok((socket, peer)) => {
-                if let Err(error) = self.admit(socket, peer) {
-                    self.errors.count("accept", &error);
-                }
-            }
+        let Some(listener) = self.listener else { return };
+        match listener.accept() {
+            Ok((socket, peer)) => self.admit(socket, peer),
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => {
                 self.errors.count("accept", &error);
                 if error.kind() != io::ErrorKind::ConnectionAborted && self.listens {
                     // No descriptors left: to ask again before one is closed would be a busy loop.
-                    self.listens = self.epoll.delete(self.listener).is_err();
+                    self.listens = self.epoll.delete(listener).is_err();
                 }
             }
         }
     }
 
-    fn admit(&mut self, socket: TcpStream, peer: SocketAddr) -> io::Result<()> {
-        socket.set_nonblocking(true)?;
+    fn admit(&mut self, socket: TcpStream, peer: SocketAddr) {
         if self.open.len() == MAX_STREAMS && self.open.iter().all(Option::is_some) {
-            self.hang_up()?;
+            self.hang_up();
         }
         let free = self.open.iter().position(Option::is_none);
         let place = free.unwrap_or(self.open.len());
-        self.epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64))?;
-        let at = now();
-        let stream = Some(Stream {
-            socket,
-            peer,
-            frames: Frames::default(),
-            silent_since: Some(at),
-            last_heard: at,
-            messages: 0,
-            flow: None,
-            refused: false,
-        });
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, FIRST_STREAM + place as u64);
+        let added = socket.set_nonblocking(true).and_then(|()| Ok(self.epoll.add(&socket, event)?));
+        if let Err(error) = added {
+            self.errors.count("accept", &error);
+            return;
+        }
+        let (frames, line) = (Frames::default(), Vec::new());
+        let stream = Some(Stream { socket, peer, frames, line, is_ours: false, last_heard: now() });
         match free {
             Some(place) => self.open[place] = stream,
             None => self.open.push(stream),
         }
         self.accepted += 1;
-        Ok(())
     }
 
-    /// Closes the oldest connection that has brought no message, so that another can be had; or else the sender that has
-    /// been silent longest.
-    fn hang_up(&mut self) -> io::Result<()> {
-        let silent =
-            self.open.iter().enumerate().filter_map(|(place, stream)| Some((stream.as_ref()?.silent_since?, place)));
-        if let Some((_, place)) = silent.min() {
+    /// Closes the connection heard least lately, so that another can be had: one that has brought no message before others.
+    fn hang_up(&mut self) {
+        let heard = |stream: &Stream| (stream.is_ours, stream.last_heard);
+        let open = self.open.iter().enumerate().filter_map(|(place, stream)| Some((heard(stream.as_ref()?), place)));
+        let Some(((is_ours, _), place)) = open.min() else { return };
+        if is_ours {
+            self.evicted += 1;
+        } else {
             self.sessions.count_foreign();
-            self.close(place);
-            return Ok(());
         }
-        for _ in 0..LOOKED_AT {
-            let heard = self.open.iter().enumerate().filter_map(|(place, stream)| {
-                // What asked for messages listens: its flow has an end of its own.
-                let stream = stream.as_ref().filter(|stream| stream.flow.is_none())?;
-                Some(Heard { place, last: stream.last_heard, messages: stream.messages })
-            });
-            let Some(Heard { place, last, .. }) = longest_silent(heard, now()) else { break };
-            // What waits to be read speaks for it: then it was this program that stood still.
-            self.read(place);
-            match self.open[place].as_ref().map(|stream| stream.last_heard) {
-                None => return Ok(()),
-                Some(since) if since > last => {}
-                Some(_) => {
-                    self.evicted += 1;
-                    self.close(place);
-                    return Ok(());
+        self.close(place);
+    }
+
+    /// Reads a stream, and does with it what follows from that. Whether it was ours.
+    fn take(&mut self, place: usize) -> bool {
+        let next = self.read(place);
+        let is_ours = self.open.get(place).and_then(Option::as_ref).is_some_and(|stream| stream.is_ours);
+        match next {
+            Next::Stays => {}
+            Next::Closes => self.close(place),
+            Next::Foreign => {
+                self.sessions.count_foreign();
+                self.forget(place);
+            }
+            Next::Asks(request) => {
+                if let (Some(desk), Some(Stream { socket, peer, .. })) = (self.desk, self.forget(place)) {
+                    desk.take(socket, request, peer);
                 }
             }
         }
-        Err(io::Error::other("too many connections at once"))
+        is_ours
     }
 
     /// Reads what a stream has, a few buffers at most so that others get their turn.
-    fn read(&mut self, place: usize) {
-        let Some(Some(stream)) = self.open.get_mut(place) else {
-            return;
-        };
+    fn read(&mut self, place: usize) -> Next {
+        let Some(Some(stream)) = self.open.get_mut(place) else { return Next::Stays };
         for _ in 0..READS {
-            match stream.socket.read(&mut self.buffer) {
-                Ok(0) => {
-                    self.close(place);
-                    return;
-                }
-                Ok(length) => {
-                    let (at, peer, sessions) = (now(), stream.peer, &mut self.sessions);
-                    stream.last_heard = at;
-                    let (silent_since, messages, flow, refused) =
-                        (&mut stream.silent_since, &mut stream.messages, &mut stream.flow, &mut stream.refused);
-                    let (limits, requests, socket) = (&mut self.limits, &mut self.requests, &stream.socket);
-                    let (mut ours, mut asked) = (true, false);
-                    let fed = stream.frames.feed(&self.buffer[..length], |frame| match frame {
-                        Frame::Message(probe, length) => {
-                            *silent_since = None;
-                            *messages += 1;
-                            sessions.count(probe, length, peer, at);
-                        }
-                        Frame::Control(control) => match (control.says, limits.as_mut()) {
-                            (Says::Ask(terms), Some(limits))
-                                if flow.is_none() && !sessions.are_foreign(control.session) =>
-                            {
-                                *silent_since = None;
-                                match StreamFlow::answer(socket, *control, terms, peer, limits) {
-                                    Ok(Some(granted)) => {
-                                        *flow = Some(granted);
-                                        sessions.expect_reverse();
-                                    }
-                                    Ok(None) => {
-                                        requests.refused += u64::from(!std::mem::replace(refused, true));
-                                        sessions.refuse_reverse(at);
-                                    }
-                                    Err(_) => ours = false,
-                                }
-                            }
-                            (Says::Ask(_), None) if !sessions.are_foreign(control.session) => {
-                                (ours, asked) = (false, true);
-                            }
-                            (Says::Account(account), _) if let Some(flow) = flow => flow.told(account),
-                            _ => ours = false,
-                        },
-                    });
-                    if fed.is_err() || !ours {
-                        match asked {
-                            true => self.sessions.count_not_allowed(peer),
-                            false => self.sessions.count_foreign(),
-                        }
-                        self.forget(place);
-                        return;
-                    }
-                    if length < self.buffer.len() {
-                        return;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            let length = match stream.socket.read(&mut self.buffer) {
+                Ok(0) => return Next::Closes,
+                Ok(length) => length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Stays,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
                     self.errors.count("receive", &error);
-                    self.close(place);
-                    return;
+                    return Next::Closes;
                 }
+            };
+            let (at, mut bytes) = (now(), &self.buffer[..length]);
+            if !stream.is_ours && (bytes.starts_with(b"{") || !stream.line.is_empty()) {
+                let end = bytes.iter().position(|&byte| byte == b'\n');
+                stream.line.extend_from_slice(&bytes[..end.unwrap_or(length)]);
+                if stream.line.len() > LONGEST_LINE {
+                    return Next::Foreign;
+                }
+                let Some(end) = end else { continue };
+                match (serde_json::from_slice(&stream.line), self.desk) {
+                    (Ok(First::Request(request)), Some(_)) => return Next::Asks(request),
+                    (Ok(First::Token { token }), Some(desk))
+                        if desk.arrive(&token, stream.peer, || stream.socket.try_clone().map(Channel::of_stream)) => {}
+                    _ => return Next::Foreign,
+                }
+                // Its client listens: it does not give way.
+                (stream.is_ours, stream.last_heard, bytes) = (true, Nanos::MAX, &bytes[end + 1..]);
+            }
+            stream.last_heard = stream.last_heard.max(at);
+            let (peer, sessions, is_ours) = (stream.peer, &mut self.sessions, &mut stream.is_ours);
+            let fed = stream.frames.feed(bytes, |probe, length| {
+                *is_ours = true;
+                sessions.count(probe, length, peer, at);
+            });
+            if fed.is_err() {
+                return Next::Foreign;
+            }
+            if length < self.buffer.len() {
+                return Next::Stays;
             }
         }
+        Next::Stays
     }
 
     fn close(&mut self, place: usize) {
@@ -360,55 +278,16 @@ impl<'a> Streams<'a> {
         }
     }
 
-    /// Dropping the socket takes it out of the epoll set, too. Its descriptor can be had by another connection.
     fn forget(&mut self, place: usize) -> Option<Stream> {
-        let mut stream = self.open[place].take();
-        if let Some(mut flow) = stream.as_mut().and_then(|stream| stream.flow.take()) {
-            flow.close();
-            self.orphans.push(flow);
+        let stream = self.open[place].take()?;
+        // A flow may have a copy, which would keep it in the set.
+        let _ = self.epoll.delete(&stream.socket);
+        if let Some(listener) = self.listener.filter(|_| !self.listens) {
+            self.listens = self.epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).is_ok();
         }
-        if !self.listens {
-            self.listens = self.epoll.add(self.listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).is_ok();
-        }
-        stream
+        Some(stream)
     }
 }
-
-/// What is known of a connection that has brought messages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Heard {
-    place: usize,
-    /// When it last brought anything.
-    last: Nanos,
-    messages: u64,
-}
-
-/// The one of these that has been silent longest, of few messages before others. `None`: all were heard just now.
-fn longest_silent(heard: impl Iterator<Item = Heard>, at: Nanos) -> Option<Heard> {
-    let is_proven = |one: &Heard| one.messages >= PROVEN;
-    let grace = |one: &Heard| if is_proven(one) { SILENT } else { SILENT_NEWCOMER };
-    heard.filter(|one| at.saturating_sub(one.last) >= grace(one)).min_by_key(|one| (is_proven(one), one.last))
-}
-
-fn list(done: &mut Vec<ReverseReport>, requests: &mut Requests, report: ReverseReport) {
-    if done.len() < MOST_LISTED {
-        done.push(report);
-    } else {
-        requests.unlisted += 1;
-    }
-}
-
-/// Flows listed in a report; further ones are counted.
-const MOST_LISTED: usize = 10_000;
-
-/// Silence after which a connection that has brought few messages may give way to another.
-const SILENT_NEWCOMER: Nanos = 1_000_000_000;
-
-/// Silence after which any may.
-const SILENT: Nanos = 10_000_000_000;
-
-/// Connections looked at for one that is new.
-const LOOKED_AT: usize = 32;
 
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
@@ -418,20 +297,3 @@ const FIRST_STREAM: u64 = 3;
 const MAX_STREAMS: usize = if cfg!(test) { 256 } else { 1024 };
 const READ: usize = 256 * 1024;
 const READS: usize = 8;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_is_silent_longest_gives_way_but_nobody_who_was_just_heard() {
-        const SECOND: Nanos = 1_000_000_000;
-        let at = 100 * SECOND;
-        let heard = |place, silent, messages| Heard { place, last: at - silent, messages };
-        let chosen = |all: &[Heard]| longest_silent(all.iter().copied(), at).map(|one| one.place);
-        assert_eq!(chosen(&[heard(0, SECOND - 1, 1), heard(1, 10 * SECOND - 1, PROVEN)]), None);
-        assert_eq!(chosen(&[heard(0, SECOND, 1), heard(1, 3 * SECOND, 1), heard(2, 2 * SECOND, 1)]), Some(1));
-        assert_eq!(chosen(&[heard(0, 60 * SECOND, PROVEN), heard(1, 2 * SECOND, PROVEN - 1)]), Some(1));
-        assert_eq!(chosen(&[heard(0, 10 * SECOND, PROVEN), heard(1, 11 * SECOND, PROVEN)]), Some(1));
-    }
-}

@@ -1,80 +1,105 @@
 //! What is granted.
 
 use std::net::SocketAddr;
-use std::num::NonZeroU64;
 use std::time::Duration;
 
-use weir_wire::control::{Refusal, Terms};
+use weir_program::clock::nanos;
+use weir_units::{BitRate, Span};
 use weir_wire::probe::BASE_LEN;
 
-use crate::{Pacing, ReverseSettings, SenderSettings, Transport};
+use super::lines::{Request, VERSION};
+use crate::{ReverseSettings, SenderSettings, Transport};
 
 /// What a receiver allows, and what of it is in use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    allowed: ReverseSettings,
+    /// `None`: nothing.
+    allowed: Option<ReverseSettings>,
     transport: Transport,
     rate: u64,
     flows: usize,
 }
 
 impl Limits {
-    pub(crate) fn new(allowed: ReverseSettings, transport: Transport) -> Self {
+    pub(crate) fn new(allowed: Option<ReverseSettings>, transport: Transport) -> Self {
         Self { allowed, transport, rate: 0, flows: 0 }
     }
 
-    /// Takes what these terms need, until it is [given back](Self::give_back), and tells what the sender has to do.
-    pub(crate) fn take(&mut self, terms: &Terms, session: u16, peer: SocketAddr) -> Result<SenderSettings, Refusal> {
+    /// Takes what this request needs, until it is [given back](Self::give_back), and returns what the sender has to do, or
+    /// why it is refused.
+    pub(crate) fn take(&mut self, asked: &Request, peer: SocketAddr) -> Result<SenderSettings, String> {
+        let Some(allowed) = self.allowed else {
+            return Err("it sends nothing to anybody: start it with `weir recv --allow-reverse`".to_owned());
+        };
+        if asked.version != VERSION {
+            return Err(format!(
+                "its protocol has version {VERSION}, not {}: use one weir at both ends",
+                asked.version
+            ));
+        }
+        if asked.transport != self.transport {
+            return Err(format!("it listens over {0}: choose --transport {0}", self.transport));
+        }
         let longest = longest(self.transport, peer);
-        if !(BASE_LEN as u64..=longest).contains(&terms.payload) {
-            return Err(Refusal::Payload(longest));
+        if !(BASE_LEN..=longest).contains(&asked.payload) {
+            return Err(format!("it sends messages of {BASE_LEN}B to {longest}B (--payload)"));
         }
-        let counted = if terms.count > 0 { terms.count.saturating_mul(terms.interval) } else { u64::MAX };
-        let most = u64::try_from(self.allowed.duration.as_nanos()).unwrap_or(u64::MAX);
-        if terms.duration.min(counted) > most {
-            return Err(Refusal::Duration(most));
+        let counted = asked.count.map_or(u64::MAX, |count| count.get().saturating_mul(asked.interval_ns));
+        let most = nanos(allowed.duration);
+        if asked.duration_ns.min(counted) > most {
+            return Err(format!(
+                "it sends for at most {}: ask for less (--duration, --count), or raise --reverse-duration there",
+                Span { nanos: most }
+            ));
         }
-        let rate = rate(terms, peer);
-        if self.rate.checked_add(rate).is_none_or(|all| all > self.allowed.rate) {
-            return Err(Refusal::Rate(self.allowed.rate));
+        let rate = rate(asked, peer);
+        if self.rate.checked_add(rate).is_none_or(|all| all > allowed.rate) {
+            return Err(format!(
+                "it sends at most {} of IP packets, headers and all clients included: ask for less (--rate, --interval), or \
+                 raise --reverse-rate there",
+                BitRate { bits_per_second: allowed.rate }
+            ));
         }
-        if self.flows >= self.allowed.flows {
-            return Err(Refusal::Flows(self.allowed.flows as u64));
+        if self.flows >= allowed.flows {
+            return Err(format!(
+                "it sends to at most {} at once: try again later, or raise --reverse-flows there",
+                allowed.flows
+            ));
         }
         self.rate += rate;
         self.flows += 1;
         // A sender by sleep may take a little longer for its count.
-        let duration = Duration::from_nanos(terms.duration.min(most));
+        let duration = Duration::from_nanos(asked.duration_ns.min(most));
         Ok(SenderSettings {
             transport: self.transport,
-            payload_bytes: terms.payload as usize,
-            interval: Duration::from_nanos(terms.interval),
-            pacing: if terms.scheduled { Pacing::Schedule } else { Pacing::Sleep },
+            payload_bytes: asked.payload,
+            interval: Duration::from_nanos(asked.interval_ns),
+            pacing: asked.pacing,
             duration,
-            count: NonZeroU64::new(terms.count),
+            count: asked.count,
             overtime: (duration / 100).min(Duration::from_millis(100)),
-            session,
+            session: asked.session,
             announce: true,
             ..SenderSettings::new(peer)
         })
     }
 
-    /// A flow of these terms has ended.
-    pub(crate) fn give_back(&mut self, terms: &Terms, peer: SocketAddr) {
-        self.rate = self.rate.saturating_sub(rate(terms, peer));
+    /// The flow of this request has ended.
+    pub(crate) fn give_back(&mut self, asked: &Request, peer: SocketAddr) {
+        self.rate = self.rate.saturating_sub(rate(asked, peer));
         self.flows = self.flows.saturating_sub(1);
     }
 }
 
-/// Bits of IP packets a second, headers included: small messages are dear. Without an interval without bound.
-fn rate(terms: &Terms, peer: SocketAddr) -> u64 {
+/// Bits of IP packets per second, headers included: small messages are expensive. Without an interval there is no bound.
+fn rate(asked: &Request, peer: SocketAddr) -> u64 {
     let headers = if peer.is_ipv4() { 28 } else { 48 };
-    let bits = u128::from(terms.payload.saturating_add(headers)) * 8 * 1_000_000_000;
-    bits.checked_div(terms.interval.into()).map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
+    let bits = (asked.payload as u128 + headers) * 8 * 1_000_000_000;
+    bits.checked_div(asked.interval_ns.into()).map_or(u64::MAX, |rate| u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 /// Payload bytes of the longest message: a sender keeps one in memory.
-fn longest(transport: Transport, peer: SocketAddr) -> u64 {
+fn longest(transport: Transport, peer: SocketAddr) -> usize {
     match (transport, peer) {
         (Transport::Udp, SocketAddr::V4(_)) => 65_507,
         (Transport::Udp, SocketAddr::V6(_)) => 65_527,
@@ -84,42 +109,57 @@ fn longest(transport: Transport, peer: SocketAddr) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroU64;
+
     use proptest::prelude::*;
 
+    use super::super::lines::Want;
     use super::*;
+    use crate::Pacing;
 
-    fn terms() -> impl Strategy<Value = Terms> {
-        let numbers = (0u64..70_000, 0u64..1 << 40, any::<u64>(), 0u64..1000, any::<bool>());
-        numbers.prop_map(|(payload, interval, duration, count, scheduled)| Terms {
+    const GOOD: Request = Request {
+        version: VERSION,
+        want: Want::Reverse,
+        transport: Transport::Udp,
+        session: 1,
+        payload: 1000,
+        interval_ns: 10_000_000,
+        duration_ns: 1_000_000_000,
+        count: None,
+        pacing: Pacing::Schedule,
+    };
+
+    fn requests() -> impl Strategy<Value = Request> {
+        let numbers = (0usize..70_000, 0u64..1 << 40, any::<u64>(), 0u64..1000);
+        numbers.prop_map(|(payload, interval_ns, duration_ns, count)| Request {
             payload,
-            interval,
-            duration,
-            count,
-            scheduled,
-            both: false,
+            interval_ns,
+            duration_ns,
+            count: NonZeroU64::new(count),
+            ..GOOD
         })
     }
 
     proptest! {
         #[test]
-        fn never_is_more_granted_than_allowed(asked in proptest::collection::vec((terms(), any::<bool>()), 1..40)) {
+        fn never_is_more_granted_than_allowed(asked in proptest::collection::vec((requests(), any::<bool>()), 1..40)) {
             let allowed = ReverseSettings { rate: 10_000_000, duration: Duration::from_secs(60), flows: 3 };
-            let mut limits = Limits::new(allowed, Transport::Udp);
+            let mut limits = Limits::new(Some(allowed), Transport::Udp);
             let peer = SocketAddr::from(([10, 0, 0, 1], 7));
             let mut open = Vec::new();
-            for (terms, ends) in asked {
-                if let Ok(settings) = limits.take(&terms, 1, peer) {
+            for (asked, ends) in asked {
+                if let Ok(settings) = limits.take(&asked, peer) {
                     prop_assert!(settings.duration <= allowed.duration && settings.validate().is_ok());
-                    open.push(terms);
+                    open.push(asked);
                 }
-                let bits = |terms: &Terms| (terms.payload + 28) as f64 * 8e9 / terms.interval as f64;
+                let bits = |asked: &Request| (asked.payload + 28) as f64 * 8e9 / asked.interval_ns as f64;
                 prop_assert!(open.iter().map(bits).sum::<f64>() <= allowed.rate as f64 + open.len() as f64);
                 prop_assert!(open.len() <= allowed.flows);
                 if ends && !open.is_empty() {
                     limits.give_back(&open.swap_remove(0), peer);
                 }
             }
-            open.iter().for_each(|terms| limits.give_back(terms, peer));
+            open.iter().for_each(|asked| limits.give_back(asked, peer));
             prop_assert_eq!((limits.rate, limits.flows), (0, 0));
         }
     }
@@ -127,27 +167,24 @@ mod tests {
     #[test]
     fn each_limit_says_what_it_is() {
         let allowed = ReverseSettings { rate: 1_000_000, duration: Duration::from_secs(60), flows: 1 };
-        let mut limits = Limits::new(allowed, Transport::Udp);
         let peer = SocketAddr::from(([10, 0, 0, 1], 7));
-        let good = Terms {
-            payload: 1000,
-            interval: 10_000_000,
-            duration: 1_000_000_000,
-            count: 0,
-            scheduled: true,
-            both: false,
-        };
-        let take = |limits: &mut Limits, terms: Terms| limits.take(&terms, 1, peer).map(drop);
-        assert_eq!(take(&mut limits, Terms { payload: 15, ..good }), Err(Refusal::Payload(65_507)));
-        assert_eq!(
-            take(&mut limits, Terms { duration: 61_000_000_000, ..good }),
-            Err(Refusal::Duration(60_000_000_000))
-        );
-        assert_eq!(take(&mut limits, Terms { interval: 0, ..good }), Err(Refusal::Rate(1_000_000)));
-        assert_eq!(take(&mut limits, Terms { interval: 8_000_000, ..good }), Err(Refusal::Rate(1_000_000)));
-        // Whoever counts may leave the duration open.
-        assert_eq!(take(&mut limits, Terms { duration: u64::MAX, count: 10, ..good }), Ok(()));
-        let second = Terms { interval: 1_000_000_000, ..good };
-        assert_eq!(take(&mut limits, second), Err(Refusal::Flows(1)));
+        let mut limits = Limits::new(Some(allowed), Transport::Udp);
+        let count = NonZeroU64::new(10);
+        for (asked, says) in [
+            (Request { version: 2, ..GOOD }, "its protocol has version 1, not 2"),
+            (Request { transport: Transport::Tcp, ..GOOD }, "it listens over udp: choose --transport udp"),
+            (Request { payload: 15, ..GOOD }, "it sends messages of 16B to 65507B"),
+            (Request { duration_ns: 61_000_000_000, ..GOOD }, "it sends for at most 1m"),
+            (Request { interval_ns: 0, ..GOOD }, "it sends at most 1mbit of IP packets"),
+            (Request { interval_ns: 8_000_000, ..GOOD }, "it sends at most 1mbit of IP packets"),
+            // Who counts may leave the duration open.
+            (Request { duration_ns: u64::MAX, count, ..GOOD }, ""),
+            (Request { interval_ns: 1_000_000_000, ..GOOD }, "it sends to at most 1 at once"),
+        ] {
+            let refused = limits.take(&asked, peer).map(drop).err().unwrap_or_default();
+            assert!(refused.starts_with(says) && refused.is_empty() == says.is_empty(), "{refused}");
+        }
+        let refused = Limits::new(None, Transport::Udp).take(&GOOD, peer).unwrap_err();
+        assert!(refused.contains("--allow-reverse"), "{refused}");
     }
 }

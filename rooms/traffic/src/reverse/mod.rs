@@ -1,54 +1,48 @@
 //! Messages the other way round: one end asks the other to send, so that a receiver behind address translation or a firewall
 //! can have messages, and both directions can go at once.
 //!
-//! ```text
-//! asking end                                   answering end (a Receiver that allows it)
-//!   ask ------------------------------------->   keeps nothing
-//!   <------------------- challenge with cookie   a code over address, port, request and time
-//!   ask with cookie ------------------------->   checks the code, its age, the limits; starts a flow
-//!   <----------------------- granted, messages
-//!   alive with the newest cookie ------------>   ... each 200 ms; a flow ends where none comes for 3 s
-//!   <---------------------- alive, next cookie
-//!   account of what came -------------------->   when the end was announced
-//!   <---------------- account of what came here
-//! ```
+//! The receiver listens on TCP at its own port number. Both ends speak [lines](lines) of JSON:
 //!
-//! Over UDP a source address proves nothing. Who forges one gets an answer sent to it that is as long as the request, and
-//! never the cookie that a flow takes; nor can it keep a flow going to somebody who has left, since each sign of life
-//! shows a cookie that the answering end has sent there within the last seconds. Over TCP the handshake has proved as much.
+//! | end | line | then |
+//! |---|---|---|
+//! | client | a request | |
+//! | server | `granted` with a token, or `refused` with the reason | refused: closed |
+//! | client | over UDP the token in a datagram each 100 ms until the first message comes, over TCP in a second connection | the server takes the token from the address of the control connection only |
+//! | both | messages | the flow lasts while the control connection is open |
+//! | both | `sent` when all is sent, then `account` of what came | closed |
+//!
+//! A forged source cannot complete the TCP handshake, so nothing is ever sent to an address that did not ask for it.
 
-mod caller;
+mod call;
 mod client;
-mod cookie;
 mod desk;
-mod front;
 mod limits;
-mod stream_client;
-pub(crate) mod stream_flow;
+pub(crate) mod lines;
 
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use weir_program::clock::{self, Nanos};
-use weir_wire::control::Account;
+use weir_program::clock::Nanos;
 
+pub(crate) use self::call::{LONGEST_LINE, LOOK};
 pub use self::client::{Client, ClientReport};
-pub(crate) use self::front::Front;
-pub(crate) use self::limits::Limits;
-use crate::{Machine, SendReport, SessionReport};
+pub(crate) use self::desk::Desk;
+use self::lines::Sent;
+use crate::{Account, SendReport};
 
 /// What became of messages that were asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parted {
-    /// They were sent to the end, and both ends have told what they received.
+    /// They were sent to the end, and both ends have said what they received.
     Told,
-    /// They were sent to the end; the other end has not told what it received.
+    /// They were sent to the end; the other end has not said what it received.
     Untold,
-    /// Nobody listens there (ICMP, or a connection refused).
+    /// No control connection could be made.
     Unreachable,
-    /// The ask was never answered.
+    /// The request was never answered.
     Unanswered,
-    /// It was refused.
-    Refused(weir_wire::control::Refusal),
+    /// It was refused, for this reason.
+    Refused(String),
     /// The other end has fallen silent in the middle.
     Silent,
     /// A stop ended it.
@@ -60,92 +54,81 @@ pub enum Parted {
 /// What a receiver sent to one that asked it to.
 #[derive(Debug)]
 pub struct ReverseReport {
-    /// Who asked.
+    /// Where it was sent.
     pub peer: SocketAddr,
     /// Number of the session, of either direction.
     pub session: u16,
-    /// Whether the other end sent, too.
+    /// Whether the other end was to send, too.
     pub both: bool,
     /// What was sent.
     pub sent: SendReport,
-    /// What the other end received; `None`: it never told.
+    /// What the other end received; `None`: it never said.
     pub account: Option<Account>,
+    /// What came of the other end's own messages; `None`: there were none, or they have not come to their end.
+    pub forward: Option<Account>,
     /// How it ended.
     pub parted: Parted,
 }
 
-/// What a receiver of requests did with those that it did not grant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
-    /// Askers that wanted more than the limits, each counted once.
-    pub refused: u64,
-    /// Of these, askers that were forgotten, since there were so many: one that asks again is counted again.
-    pub forgotten: u64,
-    /// Cookies shown that were not ours, not those of the sender's address, or too old.
-    pub forged: u64,
-    /// Requests that got no answer, since so many came within a second.
-    pub unanswered: u64,
-    /// Flows that have ended and are not in the report, since there are so many.
-    pub unlisted: u64,
+/// What goes the other way than what a receiver receives, for the thread that receives.
+#[derive(Debug, Default)]
+pub(crate) struct OtherWay {
+    sent: AtomicU64,
+    open: AtomicU64,
+    begun: AtomicU64,
+    last: AtomicU64,
 }
 
-/// What a session's receiver tells of it.
-pub(crate) fn account_of(session: &SessionReport) -> Account {
-    let same_machine = match session.machine {
-        Machine::Same => Some(true),
-        Machine::Other => Some(false),
-        Machine::Unknown => None,
-    };
-    let delays = (same_machine == Some(true)).then(|| session.delays.delays());
-    let ns = |us: f64| (us * 1e3).round() as u64;
-    let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| ns(estimate.value));
-    Account {
-        announced: session.announced.is_some(),
-        sent: session.sent_at_least(),
-        received: session.delivered,
-        received_bytes: session.delivered_bytes,
-        duplicated: session.duplicates,
-        reordered: session.reordered,
-        stale: session.stale,
-        span: session.last_arrival - session.first_arrival,
-        jitter: (session.delivered > 1).then_some(session.jitter_ns.round() as u64),
-        same_machine,
-        negative: session.negative,
-        delay_n: delays.map_or(0, |delays| delays.n()),
-        delay_mean: delays.and_then(|delays| delays.mean_us()).map(ns),
-        delay_p50: quantile(0.5),
-        delay_p99: quantile(0.99),
-        delay_max: delays.and_then(|delays| delays.max_us()).map(ns),
-        shortfall: None,
-        incarnation: session.incarnation.into(),
+impl OtherWay {
+    pub(crate) fn begin(&self) {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.open.fetch_add(1, Ordering::Release);
+    }
+
+    pub(crate) fn end(&self, at: Nanos) {
+        self.touch(at);
+        self.open.fetch_sub(1, Ordering::Release);
+    }
+
+    /// A flow ended, or a request was refused: its client may ask for less.
+    pub(crate) fn touch(&self, at: Nanos) {
+        self.last.fetch_max(at, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_sent(&self, messages: u64) {
+        self.sent.fetch_add(messages, Ordering::Relaxed);
+    }
+
+    /// Of the only flow.
+    pub(crate) fn set_sent(&self, messages: u64) {
+        self.sent.fetch_max(messages, Ordering::Relaxed);
+    }
+
+    /// Messages sent so far, by all flows.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent.load(Ordering::Relaxed)
+    }
+
+    /// Whether a flow goes on, which keeps the receiver from its end.
+    pub(crate) fn is_open(&self) -> bool {
+        self.open.load(Ordering::Acquire) > 0
+    }
+
+    /// Flows so far.
+    pub(crate) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    /// When the last flow ended or the last request was refused.
+    pub(crate) fn last(&self) -> Option<Nanos> {
+        Some(self.last.load(Ordering::Relaxed)).filter(|&last| last > 0)
     }
 }
 
-/// The end of what was sent, to be said once more.
-fn end_of(session: u16, sent: &SendReport) -> [u8; weir_wire::probe::EXTENDED_LEN] {
-    use weir_wire::probe::{EXTENDED_LEN, Extension, Kind, Probe};
-    let at = clock::now();
-    let extension = Extension {
-        intended: at,
-        clock: clock::id().map_or(0, std::num::NonZeroU32::get),
-        incarnation: sent.incarnation,
-        length: EXTENDED_LEN as u32,
-    };
-    let probe = Probe { kind: Kind::End, session, sequence: sent.sent as u32, sent: at, extension: Some(extension) };
-    let mut bytes = [0; EXTENDED_LEN];
-    // There is room by construction.
-    let _ = probe.write(&mut bytes);
-    bytes
+fn sent_of(report: &SendReport) -> Sent {
+    let shortfall = report.due.map(|_| report.shortfall());
+    Sent { messages: report.sent, shortfall, incarnation: report.incarnation }
 }
 
-/// From one sign of life to the next.
-const ALIVE: Nanos = 200_000_000;
-
-/// Without one for so long the other end has gone: 15 of them lost in a row, of which half the packets lost make one in 30,000.
-const SILENCE: Nanos = 3_000_000_000;
-
-/// From one try to the next of what is answered.
-const AGAIN: Nanos = 100_000_000;
-
-/// Looks at what goes on in other threads, while something does.
-pub(crate) const LOOK: Nanos = 20_000_000;
+#[cfg(test)]
+mod tests;

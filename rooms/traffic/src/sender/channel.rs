@@ -1,7 +1,7 @@
 //! A sending socket: whole messages or none, and never past the deadline.
 
 use std::io::{self, IoSlice};
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
@@ -98,8 +98,8 @@ impl Channel {
     }
 
     /// One on a connection that others use, too, and that stays when this has ended.
-    pub(crate) fn of_stream(socket: socket2::Socket) -> Self {
-        let outlet = Outlet::Stream { socket, connected: true, shared: true };
+    pub(crate) fn of_stream(socket: TcpStream) -> Self {
+        let outlet = Outlet::Stream { socket: socket.into(), connected: true, shared: true };
         Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: false, reports: false }
     }
 
@@ -112,10 +112,10 @@ impl Channel {
     }
 
     /// The socket of a connection, likewise.
-    pub(crate) fn stream(&self) -> Option<io::Result<socket2::Socket>> {
+    pub(crate) fn stream(&self) -> io::Result<TcpStream> {
         match &self.outlet {
-            Outlet::Stream { socket, .. } => Some(socket.try_clone()),
-            _ => None,
+            Outlet::Stream { socket, .. } => socket.try_clone().map(TcpStream::from),
+            _ => Err(io::Error::other("not a connection")),
         }
     }
 
@@ -205,8 +205,8 @@ impl Channel {
         }
     }
 
-    pub(crate) fn into_errors(self) -> Vec<ErrorCount> {
-        self.errors.into_counts()
+    pub(crate) fn take_errors(&mut self) -> Vec<ErrorCount> {
+        std::mem::take(&mut self.errors).into_counts()
     }
 
     /// Makes the connection. `false`: it was not made before the deadline or the stop; the reason is counted.

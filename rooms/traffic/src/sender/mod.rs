@@ -79,9 +79,9 @@ impl Sender {
             exchange.close(run.report.sent, now());
             run.finish();
         }
-        let Run { channel, mut report, .. } = run;
+        let Run { mut channel, mut report, .. } = run;
         report.local = channel.local_addr();
-        report.errors = channel.into_errors();
+        report.errors = channel.take_errors();
         report.stopped = stop.is_set();
         report
     }

@@ -25,6 +25,32 @@ fn receive(datagrams: &[Vec<u8>], session: Option<u16>) -> ReceiveReport {
     receiver.run(&exchange, &stop)
 }
 
+/// As by address translation that has forgotten a flow: 2,000 messages each from two sockets.
+#[test]
+fn a_flow_whose_socket_is_replaced_in_the_middle_loses_nothing() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let until = Until { announced: true, ..Until::default() };
+    let settings = ReceiverSettings { until, receive_buffer: Some(16 << 20), ..receiver(Transport::Udp) };
+    let receiver = Receiver::bind(&settings).unwrap();
+    let (to, clock) = (receiver.local_addr(), id().unwrap().get());
+    let received = thread::scope(|scope| {
+        let received = scope.spawn(|| receiver.run(&exchange, &stop));
+        for half in [0..2000, 2000..4000] {
+            let socket = UdpSocket::bind(ANY).unwrap();
+            for number in half {
+                socket.send_to(&datagram(Kind::Message, number, clock), to).unwrap();
+            }
+            while exchange.delivered() % 2000 != 0 {
+                thread::yield_now();
+            }
+        }
+        UdpSocket::bind(ANY).unwrap().send_to(&datagram(Kind::End, 4000, clock), to).unwrap();
+        received.join().unwrap()
+    });
+    let [session] = &received.sessions[..] else { panic!("{received:?}") };
+    assert_eq!((received.ended, session.delivered, session.announced), (Ended::Complete, 4000, Some(4000)));
+}
+
 #[test]
 fn tells_duplicates_reordering_and_foreign_datagrams_apart() {
     let boot = id().unwrap().get();
@@ -127,9 +153,11 @@ fn a_full_house_of_senders_that_fell_silent_has_room_for_another() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
     let receiver = Receiver::bind(&receiver(Transport::Tcp)).unwrap();
     let (address, boot) = (receiver.local_addr(), id().unwrap().get());
-    let say = || {
+    let say = |sender: u16| {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(&datagram(Kind::Message, 0, boot)).unwrap();
+        let mut message = datagram(Kind::Message, 0, boot);
+        message[28..30].copy_from_slice(&sender.to_be_bytes());
+        stream.write_all(&message).unwrap();
         stream
     };
     // Far more tries than anybody needs.
@@ -143,11 +171,9 @@ fn a_full_house_of_senders_that_fell_silent_has_room_for_another() {
     };
     let (all_heard, room, received) = thread::scope(|scope| {
         let received = scope.spawn(|| receiver.run(&exchange, &stop));
-        let _silent: Vec<TcpStream> = (0..256).map(|_| say()).collect();
+        let _silent: Vec<TcpStream> = (0..256).map(&say).collect();
         let all_heard = heard(256);
-        // The grace of those that have just been heard.
-        thread::sleep(Duration::from_millis(1_100));
-        let _another = say();
+        let _another = say(256);
         let room = heard(257);
         stop.set();
         (all_heard, room, received.join().unwrap())

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
@@ -10,7 +10,6 @@ use weir_testbed::await_that;
 
 use super::{FLOOD, HOST, Scene, configuration};
 use crate::sflow::serve::{File, Serve};
-use crate::weir;
 
 /// What the program reads as the time of day is as far off as a file says: the machine's own clock is everybody's.
 const CLOCK: &str = r#"
@@ -54,7 +53,9 @@ fn routes_live_as_long_as_they_were_to_whatever_the_clock_is_set_to() {
     let path = file.path();
     let start = || {
         let flags = ["sflow", "serve", "--json", "--http", "127.0.0.1:0", "-c", &path, "--workers", "1"];
-        let mut command = weir(&flags);
+        // Into a static binary nothing is preloaded.
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        command.args(flags).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LD_PRELOAD", &library).env("OFF_BY", &off_by);
         Serve::spawn(command)
     };

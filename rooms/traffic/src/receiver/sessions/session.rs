@@ -5,31 +5,21 @@ use std::time::Duration;
 use weir_program::clock::{self, Nanos};
 use weir_wire::probe::{Kind, Probe};
 
-use super::super::ending::GRACE;
-use super::eviction::PROVEN;
-use super::{Key, Progress};
+use super::Key;
 use crate::sequence::Arrival;
-use crate::{Flight, Machine, SequenceSet, SessionReport, Window};
+use crate::{Flight, Machine, SessionReport, Window};
 
 /// A session, and what is known of it besides its report.
 pub(super) struct Session {
     pub(super) report: SessionReport,
     pub(super) key: Key,
-    /// Tells it from those that had its place before.
+    /// The order in which they came.
     pub(super) serial: u64,
     /// When its last message came, a duplicate or an announcement, too.
     pub(super) last_heard: Nanos,
-    /// Whether its address proves nothing, so that anybody can send in its name.
-    unproven: bool,
-    /// Whether it came when the announced ends that are waited for had come.
-    late: bool,
-    /// Whether it was listed among those that have ended.
-    pub(super) listed_as_ended: bool,
     window: Option<Window>,
     /// The sender's time of its announcement.
     announced_sent: Nanos,
-    /// When the first one came.
-    announced_at: Nanos,
     /// Receive and send time of the last new message.
     last: Option<(Nanos, Nanos)>,
     /// Whether a new message came since this was last asked.
@@ -56,30 +46,8 @@ pub(super) enum Counted {
 impl Session {
     /// One of which nothing was counted yet.
     pub(super) fn new(key: Key, report: SessionReport, window: Option<Window>, serial: u64) -> Self {
-        Self {
-            last_heard: report.first_arrival,
-            report,
-            key,
-            serial,
-            unproven: false,
-            late: false,
-            listed_as_ended: false,
-            window,
-            announced_sent: 0,
-            announced_at: 0,
-            last: None,
-            heard: false,
-        }
-    }
-
-    /// The same, whose address may prove nothing, and which may have come when all that were waited for had ended.
-    pub(super) fn suspected(self, unproven: bool, late: bool) -> Self {
-        Self { unproven, late, ..self }
-    }
-
-    /// Everything that came of it.
-    pub(super) fn messages(&self) -> u64 {
-        self.received() + self.report.announcements + self.report.contradicted
+        let last_heard = report.first_arrival;
+        Self { report, key, serial, last_heard, window, announced_sent: 0, last: None, heard: false }
     }
 
     /// Messages that came of it.
@@ -88,56 +56,23 @@ impl Session {
         delivered + duplicates + stale
     }
 
-    /// Whether all that came of it is an announced end: of nothing, which anybody can send, or of messages of which none
-    /// came. That proves no sender.
-    pub(super) fn is_empty(&self) -> bool {
-        let claims = self.report.announced.is_some_and(|announced| self.unproven || announced > 0);
-        claims && self.report.numbers.end() == 0
+    /// Whether a message came of it. An announced end alone, which anybody can send, proves no sender.
+    pub(super) fn is_known(&self) -> bool {
+        self.report.delivered > 0
     }
 
-    /// Whether it may be an accident or a forgery, of which nobody waits for more.
-    pub(super) fn is_stranger(&self) -> bool {
-        self.late && self.messages() < PROVEN
+    /// Whether it is known and has not announced its end.
+    pub(super) fn is_open(&self) -> bool {
+        self.is_known() && self.report.announced.is_none()
     }
 
-    /// Until when it is waited for if it falls silent, when all others had ended at the time `ended`. Strangers' first
-    /// messages do not put that off, and a few more of each only for a while.
-    pub(super) fn waited_for(&self, idle: Nanos, ended: Option<Nanos>) -> Nanos {
-        let silent = self.last_heard.saturating_add(idle);
-        let after = |times: Nanos| ended.map_or(Nanos::MAX, |ended| ended.saturating_add(idle.saturating_mul(times)));
-        match self.messages() {
-            _ if !self.is_stranger() => silent,
-            0 | 1 => silent.min(after(1)),
-            _ => silent.min(after(PATIENCE)),
-        }
-    }
-
-    pub(super) fn progress(&self) -> Progress {
-        match self.report.announced {
-            None => Progress::Open,
-            Some(_) if self.is_empty() => Progress::Complete,
-            // Whoever knows the address can forge an end: it is one when nothing follows.
-            Some(_) if self.unproven && self.key.incarnation == 0 => Progress::Incomplete,
-            Some(announced) if self.report.delivered < announced => Progress::Incomplete,
-            Some(_) => Progress::Complete,
-        }
-    }
-
-    /// Whether nothing more is to be expected of it at the time `at`.
-    pub(super) fn is_settled(&self, at: Nanos) -> bool {
-        match self.progress() {
-            Progress::Open => false,
-            Progress::Incomplete => at.saturating_sub(self.announced_at) >= GRACE,
-            Progress::Complete => !self.is_empty() || at.saturating_sub(self.announced_at) >= GRACE,
-        }
-    }
-
-    /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender:
-    /// unless it is the next one, for then that was no end.
+    /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender: of
+    /// short messages, which carry no incarnation. The next one shows that it was not the end.
     pub(super) fn is_over_before(&self, probe: &Probe) -> bool {
         let numbers = &self.report.numbers;
         let goes_on = probe.kind == Kind::Message && numbers.expand(probe.sequence) >= numbers.end().max(1);
-        self.report.announced.is_some() && probe.kind != Kind::End && probe.sent > self.announced_sent && !goes_on
+        let ended = self.key.incarnation == 0 && self.report.announced.is_some();
+        ended && probe.kind != Kind::End && probe.sent > self.announced_sent && !goes_on
     }
 
     /// The jitter, if a message came since this was last asked.
@@ -156,14 +91,10 @@ impl Session {
             };
         }
         let number = self.report.numbers.expand(probe.sequence);
-        if probe.kind != Kind::Hello && self.is_beyond_reach(number, at) {
-            self.report.contradicted += 1;
-            return Counted::Other;
-        }
         match probe.kind {
             Kind::Hello => return Counted::Other,
             Kind::End => {
-                self.announce(number, probe.sent, at);
+                self.announce(number, probe.sent);
                 return Counted::Other;
             }
             Kind::Message => {}
@@ -197,17 +128,8 @@ impl Session {
         Counted::New { number, reordered, delay }
     }
 
-    /// Whether a number is so far ahead that no sender can have reached it since its first message came. Whoever knows
-    /// address and session can forge it where messages do not tell whose they are.
-    fn is_beyond_reach(&self, number: u64, at: Nanos) -> bool {
-        let report = &self.report;
-        let since = at.saturating_sub(report.first_arrival);
-        let reach = report.numbers.end().saturating_add(HEAD_START).saturating_add(since / FASTEST);
-        self.unproven && self.key.incarnation == 0 && report.delivered > 0 && number > reach
-    }
-
     /// Takes an announced end, if what has come does not contradict it.
-    fn announce(&mut self, total: u64, sent: Nanos, at: Nanos) {
+    fn announce(&mut self, total: u64, sent: Nanos) {
         let report = &mut self.report;
         let differs = report.announced.is_some_and(|announced| announced != total);
         // What has come as it was announced has ended, whatever is announced later.
@@ -218,9 +140,6 @@ impl Session {
         }
         if differs {
             self.withdraw();
-        }
-        if self.report.announced.is_none() {
-            self.announced_at = at;
         }
         self.report.announced = Some(total);
         self.report.announcements += 1;
@@ -261,12 +180,3 @@ impl Session {
         self.heard = true;
     }
 }
-
-/// From one message to the next of the fastest sender, ns: 100 million a second.
-const FASTEST: Nanos = 10;
-
-/// Messages that may be ahead besides, since the first one was held up.
-const HEAD_START: u64 = SequenceSet::SPAN;
-
-/// Idle times for which strangers are waited for, all together.
-const PATIENCE: Nanos = 6;

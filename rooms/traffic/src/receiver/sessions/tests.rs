@@ -9,7 +9,7 @@ use weir_program::clock;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use super::Sessions;
-use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings, Transport};
+use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -54,80 +54,6 @@ fn a_sender_that_was_started_again_is_another() {
         let late = u64::from(first > 0);
         assert_eq!(told, [(Some(250), 250, first, late), (Some(63), 63, second, 0)]);
     }
-}
-
-#[test]
-fn forged_senders_lock_nobody_out() {
-    let report = received(256, |sessions| {
-        // Two that send all the time, among ever new ones of a message each.
-        for tick in 0..20_000_u64 {
-            let at = SECOND + tick * 1_000_000;
-            for genuine in [1, 2] {
-                sessions.count(&probe(Kind::Message, genuine, tick as u32, at, 9), 40, peer(genuine.into()), at);
-            }
-            sessions.count(&probe(Kind::Message, 3, 77, at, 1 + tick as u32), 40, peer(1000 + tick as u32), at);
-        }
-        // One that comes when the list is full, and whose neighbours have fallen silent since.
-        let at = 23 * SECOND;
-        (0..100).for_each(|n| sessions.count(&probe(Kind::Message, 4, n, at, 5), 40, peer(4), at + u64::from(n)));
-        sessions.count(&probe(Kind::End, 4, 100, at, 5), 40, peer(4), at + 100);
-    });
-    let of = |session: u16| report.sessions.iter().find(|s| s.session == session && s.delivered > 1).unwrap();
-    assert_eq!((of(1).delivered, of(2).delivered, of(4).delivered), (20_000, 20_000, 100));
-    assert_eq!(report.sessions.len(), 256);
-    // Every message is in exactly one of the counts.
-    let listed: u64 = report.sessions.iter().map(|s| s.delivered + s.announcements).sum();
-    assert_eq!(listed + report.evicted_messages + report.unlisted, 60_101);
-    assert!(report.evicted > 4000 && report.evicted_open == report.evicted, "{}", report.evicted);
-}
-
-#[test]
-fn what_has_been_silent_for_long_gives_way_too() {
-    let report = received(4, |sessions| {
-        for sender in 0..4 {
-            for number in 0..100 {
-                let at = SECOND * u64::from(1 + sender);
-                sessions.count(&probe(Kind::Message, 1, number, at, 1), 40, peer(sender), at);
-            }
-        }
-        let mut another =
-            |sender: u32, at: u64| sessions.count(&probe(Kind::Message, 1, 0, at, 1), 40, peer(sender), at);
-        another(10, 60 * SECOND);
-        another(11, 62 * SECOND);
-    });
-    // At 60 s none had been silent for a minute, at 62 s the first had.
-    assert_eq!((report.unlisted, report.evicted, report.evicted_messages), (1, 1, 100));
-    assert!(report.sessions.iter().all(|session| session.peer != peer(0)));
-}
-
-#[test]
-fn ends_when_all_have_announced_and_nothing_comes_any_more() {
-    received(2, |sessions| {
-        let (grace, idle) = (SECOND, Some(10 * SECOND));
-        let count = |sessions: &mut Sessions<'_>, kind, session, sequence, at| {
-            sessions.count(&probe(kind, session, sequence, at, 1), 40, peer(1), at);
-        };
-        assert_eq!(sessions.end(grace, idle, 0), None);
-        count(sessions, Kind::Message, 1, 0, SECOND);
-        assert_eq!(sessions.end(grace, None, 2 * SECOND), None);
-        // Silent for the idle time, it holds nobody up.
-        assert_eq!(sessions.end(grace, idle, 2 * SECOND), Some(11 * SECOND));
-        count(sessions, Kind::End, 1, 1, 2 * SECOND);
-        assert_eq!(sessions.end(grace, idle, 2 * SECOND), Some(2 * SECOND));
-        assert!(sessions.all_announced());
-        let tenth = SECOND / 10;
-        count(sessions, Kind::Message, 2, 1, 22 * tenth);
-        assert!(!sessions.all_announced());
-        // It is looked at again when the first would have been silent for so long; it has said one thing, late.
-        assert_eq!(sessions.end(grace, idle, 22 * tenth), Some(110 * tenth));
-        assert_eq!(sessions.end(grace, idle, 110 * tenth), Some(120 * tenth));
-        count(sessions, Kind::End, 2, 2, 24 * tenth);
-        // One is missing, which may yet come.
-        assert_eq!(sessions.end(grace, idle, 24 * tenth), Some(34 * tenth));
-        // A third finds no room: it is not known when it will end, but it sends.
-        count(sessions, Kind::Message, 3, 0, 25 * tenth);
-        assert_eq!(sessions.end(grace, idle, 25 * tenth), Some(35 * tenth));
-    });
 }
 
 #[test]
@@ -195,77 +121,6 @@ fn what_comes_at_one_time_is_told_as_an_interval() {
 }
 
 #[test]
-fn a_forged_end_of_nothing_ends_nothing() {
-    let report = received(10, |sessions| {
-        let (grace, idle) = (SECOND, Some(10 * SECOND));
-        for forged in 0..5 {
-            sessions.count(&probe(Kind::End, 3, 0, SECOND, 77), 40, peer(50 + forged), SECOND);
-        }
-        assert_eq!((sessions.seen(), sessions.last_arrival()), (0, None));
-        assert_eq!(sessions.end(grace, idle, 2 * SECOND), None);
-        // Nor does it put off the end of a sender.
-        sessions.count(&probe(Kind::Message, 1, 0, 3 * SECOND, 1), 40, peer(1), 3 * SECOND);
-        sessions.count(&probe(Kind::End, 1, 1, 4 * SECOND, 1), 40, peer(1), 4 * SECOND);
-        sessions.count(&probe(Kind::End, 3, 0, 5 * SECOND, 77), 40, peer(60), 5 * SECOND);
-        assert_eq!((sessions.seen(), sessions.end(grace, idle, 5 * SECOND)), (1, Some(4 * SECOND)));
-    });
-    assert_eq!(report.total().delivered, 1);
-}
-
-/// Nor does one that claims messages of which none came, over any transport; with the first of them it is one.
-#[test]
-fn an_end_alone_ends_nothing() {
-    for transport in [Transport::Udp, Transport::Tcp] {
-        let exchange = Exchange::new(Duration::ZERO).unwrap();
-        let settings = ReceiverSettings { transport, ..ReceiverSettings::new(peer(0)) };
-        let mut sessions = Sessions::new(&settings, &exchange);
-        let (grace, idle) = (SECOND, Some(10 * SECOND));
-        for claimed in [1, 100] {
-            sessions.count(&probe(Kind::End, 3, claimed, SECOND, 77), 40, peer(50 + claimed), SECOND);
-        }
-        assert_eq!((sessions.seen(), sessions.last_arrival()), (0, None), "{transport}");
-        assert_eq!(sessions.end(grace, idle, 30 * SECOND), None);
-        // One that was overtaken by its end.
-        sessions.count(&probe(Kind::Message, 3, 0, SECOND - 1, 77), 40, peer(51), 2 * SECOND);
-        assert_eq!((sessions.seen(), sessions.end(grace, idle, 3 * SECOND)), (1, Some(2 * SECOND)));
-        assert!(sessions.all_announced());
-        let report = sessions.into_report();
-        let told: Vec<_> = report.sessions.iter().map(|s| (s.announced, s.delivered)).collect();
-        assert_eq!(told, [(Some(1), 1), (Some(100), 0)]);
-    }
-}
-
-#[test]
-fn strangers_do_not_put_the_end_off_for_ever() {
-    for (each, bound) in [(1, 10), (3, 60)] {
-        received(1000, |sessions| {
-            let (grace, idle) = (SECOND, Some(10 * SECOND));
-            (0..20).for_each(|n| sessions.count(&probe(Kind::Message, 1, n, SECOND, 1), 40, peer(1), SECOND));
-            sessions.count(&probe(Kind::End, 1, 20, 2 * SECOND, 1), 40, peer(1), 2 * SECOND);
-            let ended = (3_u64..200).find(|&second| {
-                let at = second * SECOND;
-                for number in (0..each).filter(|_| second % 3 == 0) {
-                    let stranger = peer(100 + second as u32);
-                    sessions.count(&probe(Kind::Message, 9, number, at, second as u32), 40, stranger, at);
-                }
-                sessions.end(grace, idle, at).is_some_and(|end| at >= end)
-            });
-            assert!(ended.is_some_and(|second| second >= 12 && second <= 2 + bound), "{each}: {ended:?}");
-        });
-    }
-    // Another sender is waited for as ever.
-    received(1000, |sessions| {
-        sessions.count(&probe(Kind::Message, 1, 0, SECOND, 1), 40, peer(1), SECOND);
-        sessions.count(&probe(Kind::End, 1, 1, 2 * SECOND, 1), 40, peer(1), 2 * SECOND);
-        for second in 3..200 {
-            let at = u64::from(second) * SECOND;
-            sessions.count(&probe(Kind::Message, 2, second - 3, at, 2), 40, peer(2), at);
-            assert!(sessions.end(SECOND, Some(10 * SECOND), at).is_some_and(|end| at < end), "{second}");
-        }
-    });
-}
-
-#[test]
 fn an_end_that_what_came_contradicts_is_none() {
     for (forged, incarnation) in [(50, 0), (129, 0), (130, 0), (100_000, 0), (50, 4)] {
         let report = received(10, |sessions| {
@@ -285,37 +140,6 @@ fn an_end_that_what_came_contradicts_is_none() {
     }
 }
 
-#[test]
-fn short_messages_are_over_when_nothing_follows_their_end() {
-    received(10, |sessions| {
-        sessions.count(&probe(Kind::Message, 7, 0, SECOND, 0), 32, peer(1), SECOND);
-        sessions.count(&probe(Kind::End, 7, 1, 2 * SECOND, 0), 40, peer(1), 2 * SECOND);
-        assert_eq!(sessions.end(SECOND, None, 2 * SECOND), Some(3 * SECOND));
-    });
-}
-
-#[test]
-fn what_has_ended_gives_way_and_stays_in_the_sum() {
-    let report = received(20, |sessions| {
-        // One behind the other, 20 messages and 5 announcements each, for 200 ms each.
-        for sender in 0..60_u32 {
-            let at = SECOND + u64::from(sender) * SECOND / 5;
-            for number in 0..20 {
-                sessions.count(&probe(Kind::Message, 1, number, at, 1 + sender), 40, peer(sender), at);
-            }
-            let ended = at + SECOND / 10;
-            for _ in 0..5 {
-                sessions.count(&probe(Kind::End, 1, 20, ended, 1 + sender), 40, peer(sender), ended);
-            }
-        }
-        assert!(sessions.all_announced());
-    });
-    let total = report.total();
-    assert_eq!((report.unlisted, report.unlisted_announcements, report.evicted_open), (0, 0, 0));
-    assert_eq!((report.sessions.len(), report.evicted, total.sessions), (20, 40, 60));
-    assert_eq!((total.sent_at_least, total.delivered, total.lost, total.open), (1200, 1200, 0, 0));
-}
-
 /// Whether it stays in the list or gives way.
 #[test]
 fn an_end_alone_is_in_no_sum() {
@@ -333,44 +157,97 @@ fn an_end_alone_is_in_no_sum() {
 }
 
 #[test]
-fn what_finds_no_place_is_counted_without_its_announcements() {
-    let report = received(1, |sessions| {
-        for sender in 0..2 {
-            (0..20).for_each(|n| sessions.count(&probe(Kind::Message, 1, n, SECOND, 1), 40, peer(sender), SECOND));
-            (0..5).for_each(|_| sessions.count(&probe(Kind::End, 1, 20, SECOND, 1), 40, peer(sender), SECOND));
-        }
-    });
-    assert_eq!((report.unlisted, report.unlisted_announcements, report.evicted), (20, 5, 0));
-}
-
-#[test]
-fn a_request_that_was_refused_starts_the_idle_time_until_one_is_granted() {
-    received(1, |sessions| {
-        sessions.refuse_reverse(5);
-        assert_eq!(sessions.last_arrival(), Some(5));
-        sessions.expect_reverse();
-        assert_eq!(sessions.last_arrival(), None);
-        // The idle time counts from the end of what was asked for.
-        sessions.reverse_ended(50);
-        assert_eq!(sessions.last_arrival(), Some(50));
-    });
-}
-
-#[test]
-fn numbers_that_no_sender_can_have_reached_count_as_contradicted() {
+fn a_source_port_that_changes_loses_nothing() {
     let report = received(10, |sessions| {
-        let mut count = |kind, sequence, at| {
-            sessions.count(&probe(kind, 7, sequence, at, 0), 32, peer(1), at);
-        };
-        (0..300).for_each(|number| count(Kind::Message, number, SECOND + u64::from(number)));
-        // 4 * 10^9 messages within 5 ms, an end of as many, and one behind that.
-        count(Kind::Message, 4_000_000_000, SECOND + 5_000_000);
-        count(Kind::End, 2_000_000_000, SECOND + 5_000_000);
-        (300..600).for_each(|number| count(Kind::Message, number, SECOND + 6_000_000 + u64::from(number)));
-        count(Kind::End, 600, 2 * SECOND);
-        count(Kind::Message, 2_000_000_000, 2 * SECOND + 1);
+        for number in 0..4000 {
+            let from = peer(if number < 2000 { 1 } else { 2 });
+            sessions.count(&probe(Kind::Message, 7, number, SECOND, 9), 40, from, SECOND);
+        }
+        sessions.count(&probe(Kind::End, 7, 4000, SECOND, 9), 40, peer(2), SECOND);
     });
     let [session] = &report.sessions[..] else { panic!("{:?}", report.sessions) };
-    assert_eq!((session.announced, session.delivered, session.sent_at_least()), (Some(600), 600, 600));
-    assert!(session.contradicted > 0);
+    assert_eq!((session.delivered, session.announced, session.peer), (4000, Some(4000), peer(2)));
+    // Short messages carry no incarnation: another address is another session.
+    let report = received(10, |sessions| {
+        (1..3).for_each(|from| sessions.count(&probe(Kind::Message, 7, from, SECOND, 0), 32, peer(from), SECOND));
+    });
+    assert_eq!(report.sessions.len(), 2);
+}
+
+#[test]
+fn who_was_heard_least_lately_gives_way_and_stays_in_the_sum() {
+    let report = received(3, |sessions| {
+        let mut count = |kind, sender: u32, number, second: u64| {
+            let at = second * SECOND;
+            sessions.count(&probe(kind, 1, number, at, sender), 40, peer(sender), at);
+        };
+        (1..4).for_each(|sender| count(Kind::Message, sender, 0, 1));
+        count(Kind::End, 2, 1, 2);
+        count(Kind::Message, 1, 1, 3);
+        count(Kind::Message, 3, 1, 4);
+        // 2 gives way to 4, then 1 to 5.
+        count(Kind::Message, 4, 0, 5);
+        count(Kind::Message, 5, 0, 6);
+        assert!(!sessions.all_announced());
+    });
+    let left: Vec<u32> = report.sessions.iter().map(|session| session.incarnation).collect();
+    assert_eq!((left, report.evicted, report.evicted_messages, report.evicted_open), (vec![3, 4, 5], 2, 3, 1));
+    let total = report.total();
+    assert_eq!((total.sessions, total.delivered, total.sent_at_least, total.open), (5, 7, 7, 4));
+}
+
+/// Each forged source takes a place, and none that is heard in between loses its own.
+#[test]
+fn whoever_is_heard_among_forged_sources_keeps_its_place() {
+    let report = received(256, |sessions| {
+        for tick in 0..20_000_u32 {
+            let at = SECOND + u64::from(tick);
+            sessions.count(&probe(Kind::Message, 1, tick, at, 1), 40, peer(1), at);
+            sessions.count(&probe(Kind::Message, 3, 77, at, 2 + tick), 40, peer(1000 + tick), at);
+        }
+    });
+    assert_eq!((report.sessions[0].delivered, report.sessions.len()), (20_000, 256));
+    assert_eq!((report.evicted, report.evicted_messages), (20_001 - 256, 20_001 - 256));
+}
+
+#[test]
+fn an_announced_end_alone_is_no_session() {
+    received(10, |sessions| {
+        for claimed in [0, 1, 100] {
+            sessions.count(&probe(Kind::End, 3, claimed, SECOND, 70 + claimed), 40, peer(50), SECOND);
+        }
+        assert_eq!((sessions.last_arrival(), sessions.over_since(1, false)), (None, None));
+        // One that was overtaken by its end.
+        sessions.count(&probe(Kind::Message, 3, 0, SECOND - 1, 71), 40, peer(51), 2 * SECOND);
+        assert!(sessions.all_announced());
+        assert_eq!((sessions.over_since(1, false), sessions.over_since(2, false)), (Some(2 * SECOND), None));
+        // Another one, whose end was not announced, is over only if its connection is closed.
+        sessions.count(&probe(Kind::Message, 4, 0, 3 * SECOND, 5), 40, peer(60), 3 * SECOND);
+        assert_eq!((sessions.over_since(1, false), sessions.over_since(2, true)), (None, Some(3 * SECOND)));
+    });
+}
+
+#[test]
+fn a_flow_the_other_way_counts_as_a_session_and_what_ends_it_as_a_message() {
+    let other = std::sync::Arc::new(crate::reverse::OtherWay::default());
+    let exchange = Exchange::new(Duration::ZERO).unwrap();
+    let sessions = Sessions::new(&ReceiverSettings::new(peer(0)), &exchange).beside(other.clone());
+    other.touch(5);
+    assert_eq!((sessions.last_arrival(), sessions.over_since(1, false)), (Some(5), None));
+    other.begin();
+    assert!(sessions.other_way_is_open());
+    other.end(50);
+    assert_eq!((sessions.other_way_is_open(), sessions.over_since(1, false)), (false, Some(50)));
+}
+
+#[test]
+fn only_the_networks_that_are_given_have_sessions() {
+    let exchange = Exchange::new(Duration::ZERO).unwrap();
+    let from = vec!["10.0.0.0/30".parse().unwrap()];
+    let mut sessions = Sessions::new(&ReceiverSettings { from, ..ReceiverSettings::new(peer(0)) }, &exchange);
+    for (number, from) in [(0, "[::ffff:10.0.0.2]:5"), (1, "10.0.0.4:5"), (2, "10.0.0.3:5")] {
+        sessions.count(&probe(Kind::Message, 1, 0, SECOND, 1 + number), 40, from.parse().unwrap(), SECOND);
+    }
+    let report = sessions.into_report();
+    assert_eq!((report.sessions.len(), report.foreign), (2, 1));
 }
