@@ -215,7 +215,7 @@ impl Lab {
             LabCommand::Compare(compare) => compare.run(),
             LabCommand::Keep(Keep { document }) => {
                 let sweep = usage(document.sweep(&[]))?;
-                shell::keep(&Scenario::find(&document.scenario)?.0, &document.set, sweep)?;
+                shell::keep(sweep)?;
                 Ok(Outcome::Done)
             }
         }

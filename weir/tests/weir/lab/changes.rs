@@ -80,6 +80,7 @@ fn a_queue_that_does_not_drain_ends_with_the_drain() {
     let run = lab.run("telemetry", "out", &set).good();
     let row = run.row("single");
     assert_eq!(row.text("unexplained"), "", "{row:?}");
+    let record = run.record("single");
     // Delays of a second meet standstills, and may not be believed for those alone.
     let doubts = record["disturbed"].as_object().cloned().unwrap_or_default();
     let is_valid = ["rate", "mean", "p99"].iter().all(|of| !doubts.contains_key(*of));

@@ -42,9 +42,9 @@ fn a_second_shell_joins_the_first() {
     assert_eq!(keepers.len(), 1, "{keepers:?}");
 
     let other = family.shell(&["--set", "path.loss=20%", &scenario, "sender", "true"]);
-    let expected = " as it was then), or leave the shells that use it first\n";
+    let expected = "(without --set), or leave the shells that use it first\n";
     assert!(
-        other.stderr.contains("its network is up with other settings: give the same (without --set, "),
+        other.stderr.contains("its network is up with other settings: give the same (without --set)"),
         "{}",
         other.stderr
     );
