@@ -45,7 +45,8 @@ impl Conduct {
         let Some((mean, largest)) = self.delays_s else { return doubts };
         // A standstill delays its share of the messages, each by half of its length on average.
         let added = |lengths: &Vec<f64>| {
-            let cost = |length: &f64| length + if self.is_tcp && *length >= LEAST_TIMEOUT { LEAST_TIMEOUT } else { 0.0 };
+            let cost =
+                |length: &f64| length + if self.is_tcp && *length >= LEAST_TIMEOUT { LEAST_TIMEOUT } else { 0.0 };
             lengths.iter().map(|length| cost(length).powi(2)).sum::<f64>() / (2.0 * self.window_s)
         };
         let added = self.standstills.values().map(added).fold(0.0, f64::max);
@@ -107,7 +108,10 @@ mod tests {
         let one = |length: f64| Conduct { delays_s: Some((1e-3, 1.0)), ..minute(&[("cpu 0", &[length])]) };
         assert_eq!((doubted(&one(0.109)), doubted(&one(0.110))), (vec![P999], vec![Mean, P999]));
         assert_eq!(one(0.110).doubts()[&Mean], "standstills added 101 us to a mean of 1000 us");
-        assert_eq!((doubted(&minute(&[("cpu 0", &[0.0049])])), doubted(&minute(&[("cpu 0", &[0.0051])]))), (vec![], vec![Max]));
+        assert_eq!(
+            (doubted(&minute(&[("cpu 0", &[0.0049])])), doubted(&minute(&[("cpu 0", &[0.0051])]))),
+            (vec![], vec![Max])
+        );
         // What TCP sends again it sends 200 ms later: 0.4^2 / 120 = 1.3 ms of 10 ms.
         let tcp = |length| Conduct { is_tcp: true, delays_s: Some((10e-3, 1.0)), ..minute(&[("cpu 0", &[length])]) };
         assert_eq!((doubted(&tcp(0.19)), doubted(&tcp(0.2))), (vec![P999], vec![Mean, P999]));

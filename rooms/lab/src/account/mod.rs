@@ -69,7 +69,13 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let lateness = account.lateness();
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
     row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
-    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let remarks = disturbed
+        .values()
+        .collect::<BTreeSet<_>>()
+        .into_iter()
+        .map(|why| format!("disturbed: {why}"))
+        .chain(account.remarks(&row))
+        .collect();
     Record {
         extra: account.extra(&row, &lateness),
         axes,

@@ -103,7 +103,10 @@ impl Stood {
         if scenario.traffic.mode == Mode::Bulk || measured.load.is_some() {
             if foreign > scenario.run.max_foreign.fraction() && measured.idle < LEFT_OVER {
                 let (foreign, most) = (percent(foreign), scenario.run.max_foreign);
-                doubt(&[Rate], format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})"));
+                doubt(
+                    &[Rate],
+                    format!("others took {foreign} of the processors, and none was left (run.max_foreign is {most})"),
+                );
             }
         } else if own > MOST_OWN {
             // Neither heartbeats nor the emulator are late then: they run before messages.

@@ -48,7 +48,12 @@ mod tests {
     #[test]
     fn delays_are_put_where_they_arrived() {
         const MS: Nanos = 1_000_000;
-        let flight = |sent: u64, received: u64| Flight { number: 0, intended: sent * MS - MS, sent: sent * MS, received: received * MS };
+        let flight = |sent: u64, received: u64| Flight {
+            number: 0,
+            intended: sent * MS - MS,
+            sent: sent * MS,
+            received: received * MS,
+        };
         let flights = [flight(1, 3), flight(2, 9), flight(500, 505), flight(990, 1007)].into_iter().collect();
         let times = Times::new(&flights, Window { start: 0, end: 1000 * MS });
         assert_eq!(times.in_window, Some(3));

@@ -112,8 +112,8 @@ impl Machine {
             format!("{:.2} processors ({} ms of {} ms)", quota.processors(), ms(quota.quota), ms(quota.period))
         });
         let bandwidth = contention::realtime_bandwidth();
-        let bandwidth = bandwidth
-            .map_or("without limit".into(), |(time, period)| format!("{} ms of {} ms", ms(time), ms(period)));
+        let bandwidth =
+            bandwidth.map_or("without limit".into(), |(time, period)| format!("{} ms of {} ms", ms(time), ms(period)));
         let facts = [("cpu quota of the control group", quota), ("real-time threads may run", bandwidth)];
         facts.map(|(name, value)| (name.to_owned(), value)).into()
     }

@@ -74,7 +74,8 @@ impl Job<'_> {
     /// About how long it takes, its network included.
     pub(super) fn time(&self) -> Duration {
         let scenario = &self.cell.scenario;
-        let warmups = cell::load(scenario).into_iter().chain([&scenario.traffic]).map(|traffic| traffic.warmup.duration());
+        let warmups =
+            cell::load(scenario).into_iter().chain([&scenario.traffic]).map(|traffic| traffic.warmup.duration());
         // What bulk transfers still have under way at their end nobody waits for.
         let drain = if scenario.traffic.mode == Mode::Bulk { Duration::ZERO } else { scenario.run.drain.duration() };
         warmups.sum::<Duration>() + scenario.run.duration.duration() + drain + NETWORK

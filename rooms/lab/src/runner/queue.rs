@@ -53,9 +53,10 @@ impl<J: Send> Queue<J> {
     /// Jobs to be run in this order, so many at once, each of which takes about as long as `time` says.
     pub(super) fn new(jobs: Vec<J>, workers: usize, time: impl Fn(&J) -> Duration) -> Self {
         let (total, workers) = (jobs.len(), workers.min(jobs.len()));
-        let (longest, sum) = jobs.iter().map(time).fold((Duration::ZERO, Duration::ZERO), |(longest, sum), time| {
-            (longest.max(time), sum + time)
-        });
+        let (longest, sum) = jobs
+            .iter()
+            .map(time)
+            .fold((Duration::ZERO, Duration::ZERO), |(longest, sum), time| (longest.max(time), sum + time));
         let expected = longest.max(sum / workers.max(1) as u32);
         Queue { waiting: Mutex::new(jobs.into()), done: AtomicUsize::new(0), total, workers, expected }
     }
@@ -148,17 +149,18 @@ mod tests {
     use super::*;
 
     /// Runs numbers with a closure in place of cells: what has ended, sorted, and the error.
-    fn run(
-        workers: usize,
-        cell: impl Fn(u32, &mut Meeting<'_>) -> Result<u32> + Sync,
-    ) -> (Vec<u32>, Option<String>) {
+    fn run(workers: usize, cell: impl Fn(u32, &mut Meeting<'_>) -> Result<u32> + Sync) -> (Vec<u32>, Option<String>) {
         let queue = Queue::new((0..6).collect(), workers, |_| Duration::from_secs(10));
         let mut ended = Vec::new();
         let cell = &cell;
-        let result = queue.run(&Stop::new().unwrap(), |_| |job, meeting: &mut Meeting<'_>| cell(job, meeting), |job| {
-            ended.push(job);
-            Ok(())
-        });
+        let result = queue.run(
+            &Stop::new().unwrap(),
+            |_| |job, meeting: &mut Meeting<'_>| cell(job, meeting),
+            |job| {
+                ended.push(job);
+                Ok(())
+            },
+        );
         ended.sort_unstable();
         (ended, result.err().map(|error| error.to_string()))
     }

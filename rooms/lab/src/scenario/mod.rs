@@ -131,8 +131,13 @@ pub struct ExtraCell {
 impl Scenario {
     /// Tells whether two cells measure the same: all that they are, but how they are told, and how many run at once.
     pub fn fingerprint(&self) -> String {
-        let run =
-            Run { repeat: NonZeroU32::MIN, jobs: Jobs::Auto, reruns: 0, control: Span::from_secs(0), ..self.run.clone() };
+        let run = Run {
+            repeat: NonZeroU32::MIN,
+            jobs: Jobs::Auto,
+            reruns: 0,
+            control: Span::from_secs(0),
+            ..self.run.clone()
+        };
         let measured = Scenario {
             title: String::new(),
             description: String::new(),

@@ -25,7 +25,11 @@ impl<'a> Layout<'a> {
         let mut axes = Vec::new();
         if let Some(written) = document.take("axes") {
             let DeValue::Table(table) = written.get_ref() else {
-                return Err(document.wrong_item(&written, "axes", "write a table of scenario keys and lists of values"));
+                return Err(document.wrong_item(
+                    &written,
+                    "axes",
+                    "write a table of scenario keys and lists of values",
+                ));
             };
             for (key, item) in dotted(table, &is_range) {
                 let wrong = |message: &str| document.wrong_item(&item, &format!("axes: {key}"), message);

@@ -117,7 +117,10 @@ impl Sweep {
         if !mistakes.is_empty() {
             return Err(Mistakes(mistakes).into());
         }
-        let axes = layout.axes.iter().map(|axis| Axis { key: axis.key.clone(), values: axis.values.iter().map(value_of).collect() });
+        let axes = layout
+            .axes
+            .iter()
+            .map(|axis| Axis { key: axis.key.clone(), values: axis.values.iter().map(value_of).collect() });
         let axes = axes.collect();
         let (origin, text, set) = (origin.to_owned(), text.to_owned(), set.to_vec());
         let mut sweep = Sweep { axes, cells, origin, text, set };
@@ -187,14 +190,17 @@ impl Sweep {
             CellPlace::Combination(number) => Ok(layout.combination(number)?.0),
             CellPlace::Extra(number) => layout.extra(number),
         });
-        let place = document.map_or_else(|_| self.origin.clone(), |document| {
-            let mut path = path_of(key);
-            // What a link does one way may be written for both.
-            if document.get(&path).is_none() && path.first() == Some(&Step::Key("links")) && path.len() > 2 {
-                path.remove(2);
-            }
-            document.place(&path)
-        });
+        let place = document.map_or_else(
+            |_| self.origin.clone(),
+            |document| {
+                let mut path = path_of(key);
+                // What a link does one way may be written for both.
+                if document.get(&path).is_none() && path.first() == Some(&Step::Key("links")) && path.len() > 2 {
+                    path.remove(2);
+                }
+                document.place(&path)
+            },
+        );
         anyhow!("{place}: {said}")
     }
 

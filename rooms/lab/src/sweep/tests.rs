@@ -154,16 +154,41 @@ name = "own"
         ("payload =", "paylod =", "paylod", "unknown key `paylod`, did you mean `payload`?"),
         ("port = 9", "port = 99999", "port", "traffic.port: invalid value: integer `99999`, expected a whole number"),
         ("\"100B\"", "\"100\"", "payload", "traffic.payload: `100`: a size needs a unit"),
-        ("[traffic]", "[run]\nmessages = true\n[traffic]", "messages", "run.messages: invalid type: boolean, expected a word"),
-        (ends, &link("variation = \"1ms\""), "variation", "links.l.variation: invalid type: string \"1ms\", expected a distribution, e.g. { uniform"),
+        (
+            "[traffic]",
+            "[run]\nmessages = true\n[traffic]",
+            "messages",
+            "run.messages: invalid type: boolean, expected a word",
+        ),
+        (
+            ends,
+            &link("variation = \"1ms\""),
+            "variation",
+            "links.l.variation: invalid type: string \"1ms\", expected a distribution, e.g. { uniform",
+        ),
         (ends, &link("loss = { mean = \"5\" }"), "loss", "links.l.loss: mean: `5`: a share needs a unit"),
-        (ends, &link("steps = [\n{ at = \"1s\" },\n{ at = \"2s\", lsos = \"5%\" }]"), "{ at = \"2s\"", "links.l.steps: unknown key `lsos`"),
-        ("\"1%\", step", "\"1ms\", step", "\"path.loss\"", "axes: path.loss: `from`, `to` and `step` need the same unit"),
+        (
+            ends,
+            &link("steps = [\n{ at = \"1s\" },\n{ at = \"2s\", lsos = \"5%\" }]"),
+            "{ at = \"2s\"",
+            "links.l.steps: unknown key `lsos`",
+        ),
+        (
+            "\"1%\", step",
+            "\"1ms\", step",
+            "\"path.loss\"",
+            "axes: path.loss: `from`, `to` and `step` need the same unit",
+        ),
         ("[\"udp\", \"tcp\"]", "[]", "\"traffic.transport\"", "axes: traffic.transport: it is empty"),
         ("[\"udp\", \"tcp\"]", "3", "\"traffic.transport\"", "axes: traffic.transport: write a list of values"),
         ("[\"udp\", \"tcp\"]", "[\"udp\", \"udp\"]", "\"path.loss\"", "axes: there are two cells `0%/udp`"),
         ("[\"udp\", \"tcp\"]", "[\"udp\", \"tpc\"]", "\"traffic.transport\"", "traffic.transport: "),
-        ("\"path.loss\" =", "\"links.k.loss\" =", "\"links.k.loss\"", "links.k.loss: there is no link `k` (there are l)"),
+        (
+            "\"path.loss\" =",
+            "\"links.k.loss\" =",
+            "\"links.k.loss\"",
+            "links.k.loss: there is no link `k` (there are l)",
+        ),
         ("[axes]", "[axes", "[axes", "unclosed table"),
         ("y = \"sent\"", "y = \"snt\"", "y =", "chart sent: y: no column `snt`, did you mean `sent`?"),
         ("transport = \"udp\"\n[[", "trnsport = \"udp\"\n[[", "trnsport", "where: no column `trnsport`"),
@@ -176,7 +201,12 @@ name = "own"
         // What a cell is checked for, once it is read.
         ("to = \"b\"", "to = \"c\"", "to = \"c\"", "traffic.to: there is no host"),
         (ends, "ends = [\"a\", \"a\"]", "[links.l]", "links.l: both ends are `a`"),
-        (ends, &link("[links.l.forward]\ndelay = \"1ms\"\nqueue = 3"), "[links.l.forward]", "links.l.forward: `queue` needs a `rate`"),
+        (
+            ends,
+            &link("[links.l.forward]\ndelay = \"1ms\"\nqueue = 3"),
+            "[links.l.forward]",
+            "links.l.forward: `queue` needs a `rate`",
+        ),
         (ends, &link("delay = \"1ms\"\nqueue = 3"), "[links.l]", "links.l.forward: `queue` needs a `rate`"),
         (ends, &link("forward.trace = \"none.trace\""), "forward.trace", "links.l.forward.trace: read trace"),
         (nodelay, "\"traffic.to\" = \"c\"", "\"traffic.to\"", "traffic.to: there is no host"),
@@ -192,7 +222,8 @@ name = "own"
 
 #[test]
 fn all_mistakes_of_a_file_are_found_at_once() {
-    let document = DOCUMENT.replace("port = 9", "port = -1").replace("\"0.5%\" }", "\"50%\" }").replace("\"1%\",", "\"150%\",");
+    let document =
+        DOCUMENT.replace("port = 9", "port = -1").replace("\"0.5%\" }", "\"50%\" }").replace("\"1%\",", "\"150%\",");
     let error = Sweep::of_test("two.toml", &document, &[("traffic.payload", "100")]).unwrap_err();
     let Mistakes(lines) = error.downcast().unwrap();
     assert_eq!(
@@ -304,10 +335,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("links.LINK.variation", "{ normal = [\"1ms\", \"100us\"], order = \"reorder\" }"),
     ("links.LINK.forward.variation", "{ exponential = \"1ms\" }"),
     ("links.LINK.reorder", "{ probability = \"1%\", by = \"5ms\" }"),
-    (
-        "links.LINK.forward.steps",
-        "[[{ at = \"5s\", loss = \"3%\" }, { at = \"6s\", rate = \"1mbit\", queue = 3 }]]",
-    ),
+    ("links.LINK.forward.steps", "[[{ at = \"5s\", loss = \"3%\" }, { at = \"6s\", rate = \"1mbit\", queue = 3 }]]"),
     ("links.LINK.forward.repeat", "10s"),
     ("cells", "[]"),
 ];
