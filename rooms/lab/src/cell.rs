@@ -1,8 +1,8 @@
 //! One cell: its network, traffic through it, and what the counters said.
 
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use weir_emulator::datapath::{self, Emulator};
@@ -16,9 +16,11 @@ use weir_report::store;
 use weir_traffic::Transport;
 
 use crate::capture::{Capture, CaptureReport};
-use crate::endpoints::{self, Endpoints, Outcome, Terms, joined};
+use crate::columns;
+use crate::endpoints::{self, Endpoints, Facts, Terms, joined};
 use crate::machine::{Machine, Observed};
 use crate::network::{LinkReading, Network};
+use crate::programs::{self, AllFacts, Programs};
 use crate::scenario::{Mode, Scenario, Traffic};
 use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Node, Topology};
@@ -43,6 +45,7 @@ pub struct Prepared<'a> {
     topology: Topology,
     traffic: Endpoints,
     load: Option<(Endpoints, Duration)>,
+    programs: Programs,
     captures: Vec<Capture>,
     /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
     /// others.
@@ -66,9 +69,11 @@ pub struct Measured<'a> {
     /// The network as configured.
     pub topology: Topology,
     /// What became of the traffic.
-    pub traffic: Outcome,
+    pub traffic: Facts,
     /// What became of the load beside it.
-    pub load: Option<Outcome>,
+    pub load: Option<Facts>,
+    /// What the programs told.
+    pub programs: AllFacts,
     /// The links' counters, by link.
     pub links: Vec<LinkReading>,
     /// The receiving hosts' protocol counters, in the order of the scenario.
@@ -79,6 +84,8 @@ pub struct Measured<'a> {
     pub machine: Observed,
     /// The start of sending, ns of CLOCK_MONOTONIC.
     pub begin: Nanos,
+    /// The same, s since 1970 UTC.
+    pub begin_unix_s: f64,
     /// Share of the processors that others took meanwhile.
     pub foreign: f64,
     /// Share of them that nobody wanted.
@@ -135,7 +142,7 @@ impl<'a> Prepared<'a> {
         let patience = patience(&topology);
         let settle = if duplicates { patience } else { Duration::ZERO };
         let processors = topology.nodes.iter().map(|node| node.processor).collect();
-        let terms = Terms { topology: &topology, processors, session, settle, patience, seed };
+        let terms = Terms { processors, session, settle, patience, seed };
         let open = |traffic, flow: &Flow| Endpoints::prepare(&network, scenario, traffic, flow, &terms);
         let load = topology.load.as_ref().zip(load(scenario)).map(|(flow, load)| {
             let endpoints = open(load, flow).context("load")?;
@@ -143,8 +150,12 @@ impl<'a> Prepared<'a> {
         });
         let load = load.transpose()?;
         let traffic = open(&scenario.traffic, &topology.traffic)?;
+        let programs = Programs::start(&network, scenario, &topology, &testbed.stop)?;
+        if scenario.traffic.mode == Mode::Programs && topology.traffic.destination.is_multicast() {
+            network.wait_for_members(topology.traffic.destination, &topology.traffic.receivers)?;
+        }
         let drain = scenario.run.drain.duration();
-        let realtime = testbed.realtime && scenario.traffic.mode != Mode::Bulk;
+        let realtime = testbed.realtime && scenario.traffic.mode == Mode::Messages;
         let burning = |node: &Node| {
             let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
             std::iter::repeat_n(node.processor, burners)
@@ -158,6 +169,7 @@ impl<'a> Prepared<'a> {
             topology,
             traffic,
             load,
+            programs,
             captures,
             realtime,
             tracer,
@@ -195,12 +207,16 @@ impl<'a> Prepared<'a> {
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let begin = load_begin + clock::nanos(head_start);
         self.network.start_clocks(begin)?;
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let begin_unix_s = wall + begin.saturating_sub(clock::now()) as f64 / 1e9;
         let mark = machine.mark();
         let before = Processors::read()?;
         let gauges = self.traffic.gauges();
         let window = self.topology.window;
         let burn = AtomicBool::new(true);
-        let (traffic, load, watched) = std::thread::scope(|scope| {
+        let over = AtomicBool::new(false);
+        let programs = self.programs;
+        let (traffic, load, watched, programs) = std::thread::scope(|scope| {
             let watch = (!self.watch.is_zero()).then(|| {
                 let wanted = Looks { every: self.watch, begin, window };
                 endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
@@ -210,9 +226,11 @@ impl<'a> Prepared<'a> {
             }
             let burning = watch::Burning(&burn);
             let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
+            let conducted = scope.spawn(|| programs.run(begin, window, &over, stop));
             let traffic = self.traffic.run(begin, realtime, stop);
             drop(burning);
-            (traffic, load.map(joined), watch.map(joined))
+            over.store(true, Ordering::Relaxed);
+            (traffic, load.map(joined), watch.map(joined), joined(conducted))
         });
         let (traffic, load, watched) = (traffic?, load.transpose()?, watched.transpose()?);
         let after = Processors::read()?;
@@ -236,11 +254,13 @@ impl<'a> Prepared<'a> {
             topology,
             traffic,
             load,
+            programs,
             links,
             receiver_hosts,
             kernels,
             machine,
             begin,
+            begin_unix_s,
             foreign,
             idle,
             watched,
@@ -277,6 +297,8 @@ pub fn check(cell: &Cell) -> Result<Topology> {
             scenario.name
         );
         endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
+        programs::check(scenario, &topology)?;
+        columns::check(scenario)?;
         if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
             endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
             let datagrams = |transport| transport != Transport::Tcp;

@@ -7,7 +7,6 @@ use std::time::Duration;
 use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
-use crate::iperf3::json::Output;
 use crate::iperf3::{self, Iperf3Settings, report};
 
 /// What the two ends of iperf3 printed, as a report of both; and text as its version.
@@ -30,6 +29,6 @@ pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[Bul
         data_port: None,
         connect_timeout: Duration::from_secs(1),
     };
-    let (client, server) = (Output::parse(client)?, Output::parse(server)?);
+    let (client, server) = (report::parse(client)?, report::parse(server)?);
     Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
 }

@@ -4,7 +4,7 @@
 //! hosts, routers, switches and links are checked and routed in [`topology`], become namespaces and veth pairs in
 //! [`network`], and carry traffic between [`endpoints`] in a [`cell`]: our own, or that of [`iperf3`]. The [`account`]
 //! of what went where turns into a record for `report`. The [`runner`] drives cells side by side and may [`capture`]
-//! one of them, [`sflow`] puts that analyser to the test and [`protect`] what it stops, [`monitor`] shows what screens make of loss, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
+//! one of them, [`programs`] runs what a scenario names on its hosts, [`watch`] looks at buffers and processors meanwhile, the [`machine`] is watched for standstills; [`shell`]
 //! brings one network up to be entered by hand. [`charts`] are drawn where a scenario asks for none.
 //!
 //! ```no_run
@@ -29,6 +29,7 @@ pub mod arrivals;
 pub mod capture;
 pub mod cell;
 pub mod charts;
+pub mod columns;
 pub mod endpoints;
 pub mod environment;
 #[doc(hidden)]
@@ -36,12 +37,10 @@ pub mod foreign;
 pub mod iperf3;
 pub mod machine;
 pub mod messages;
-pub mod monitor;
 pub mod network;
-pub mod protect;
+pub mod programs;
 pub mod runner;
 pub mod scenario;
-pub mod sflow;
 pub mod shell;
 pub mod sweep;
 pub mod topology;

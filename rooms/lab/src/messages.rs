@@ -11,7 +11,7 @@ use weir_report::store::{self, StoreError};
 use weir_traffic::{ReceiveReport, SendReport};
 
 use crate::cell::Measured;
-use crate::endpoints::Outcome;
+use crate::endpoints::Facts;
 use crate::scenario::Receivers;
 use crate::sweep::Cell;
 
@@ -21,7 +21,7 @@ use crate::sweep::Cell;
 /// # Errors
 /// A file cannot be written: it is not there then, so that what it took of a full disk is free. The others are.
 pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Result<(), StoreError> {
-    let Outcome::Messages(sent, received) = &measured.traffic else { return Ok(()) };
+    let Facts { sent: Some(sent), received, .. } = &measured.traffic else { return Ok(()) };
     store::folder(dir)?;
     let topology = &measured.topology;
     let mut written = Ok(());

@@ -15,7 +15,7 @@ use weir_monitor::view::{self, Look};
 use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_units::Span;
+use weir_units::{Size, Span};
 use weir_wire::signal::PORT;
 
 use super::replay::address;
@@ -39,9 +39,9 @@ pub(super) struct View {
     /// A group, or an address of this machine [default: 239.192.77.1:5110 and 239.192.77.2:5110]. May be given again.
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address)]
     listen: Vec<SocketAddr>,
-    /// Of groups: the interface to join them on [default: where a route leads].
+    /// Of groups: the interface to join them on, one for all or one for each --listen [default: where a route leads].
     #[arg(long, value_name = "NAME")]
-    interface: Option<String>,
+    interface: Vec<String>,
     /// How much time curves show; + and - change it.
     #[arg(long, value_name = "TIME", default_value = "10s")]
     span: Span,
@@ -51,6 +51,16 @@ pub(super) struct View {
     /// File of the public key of a sender; from others nothing is taken. May be given again.
     #[arg(long, value_name = "FILE")]
     sender: Vec<PathBuf>,
+    /// Count samples that are shown and missing in place of drawing them, until the end, and print one JSON object: what a
+    /// test of a network compares with the ledgers of stations.
+    #[arg(long, requires = "json")]
+    count: bool,
+    /// With --count: print one JSON object.
+    #[arg(long, requires = "count")]
+    json: bool,
+    /// Receive buffer of each socket, as far as the kernel permits [default: 8MiB].
+    #[arg(long, value_name = "SIZE")]
+    buffer: Option<Size>,
     /// End by itself after this time.
     #[arg(long, value_name = "TIME")]
     duration: Option<Span>,
@@ -64,11 +74,15 @@ impl View {
             self.listen
         };
         let source = listen.iter().map(ToString::to_string).collect::<Vec<_>>().join(" and ");
-        let of = |address: SocketAddr| Listen {
-            interface: self.interface.clone().filter(|_| address.ip().is_multicast()),
+        let interface = |index: usize| self.interface.get(index).or(self.interface.first()).cloned();
+        let of = |(index, address): (usize, SocketAddr)| Listen {
+            interface: interface(index).filter(|_| address.ip().is_multicast()),
             ..Listen::new(address)
         };
-        let settings = Settings { listen: listen.into_iter().map(of).collect(), ..Settings::default() };
+        let mut settings = Settings { listen: listen.into_iter().enumerate().map(of).collect(), ..Settings::default() };
+        if let Some(buffer) = self.buffer {
+            settings.receive_buffer = usize::try_from(buffer.bytes).unwrap_or(usize::MAX);
+        }
         let mut receiver = Receiver::open(&settings)?;
         let keys = Keys { group: self.key, senders: self.sender, sign: None };
         receiver.set_keys(opener(&keys)?, asker(&keys)?);
@@ -82,6 +96,10 @@ impl View {
                 stop.wait(std::time::Instant::now() + duration.duration());
                 stop.set();
             });
+        }
+        if self.count {
+            println!("{}", serde_json::to_string(&view::count(receiver, &stop))?);
+            return Ok(Outcome::Done);
         }
         let span_s = self.span.duration().as_secs_f64().clamp(0.01, 600.0);
         let history = Bounds { span: Duration::from_secs_f64(span_s * 4.0).max(KEPT), ..Bounds::default() };

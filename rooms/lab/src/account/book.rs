@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use weir_emulator::model::{FlowIdentity, Way};
 use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
-use weir_wire::signal::Cause;
 
 use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
@@ -33,10 +32,6 @@ impl PathAccount<'_> {
                 }
             }
             _ => {}
-        }
-        if let Some((report, _)) = self.seen() {
-            ledger.add("stations", "had", "samples", report.sent, "ledgers of the stations");
-            ledger.add("stations", "sent", "datagrams", report.datagrams, "ledgers of the stations");
         }
         for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
@@ -83,15 +78,6 @@ impl PathAccount<'_> {
             ledger.add("receiver", "received in the window", "bytes", report.received_bytes, &report.engine);
             if let Some(datagrams) = report.datagrams {
                 ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
-            }
-        }
-        if let Some((_, seen)) = self.seen() {
-            ledger.add("viewer", "joined behind", "samples", seen.before, "viewer");
-            ledger.add("viewer", "behind the last word", "samples", seen.unheard, "viewer");
-            ledger.add("viewer", "shown", "samples", seen.shown, "viewer");
-            for cause in Cause::ALL.into_iter().filter(|&cause| seen.missing[cause as usize] > 0) {
-                let name = format!("missing: {}", cause.name());
-                ledger.add("viewer", &name, "samples", seen.missing[cause as usize], "viewer");
             }
         }
         for drop in self.traced_drops().into_iter().flatten() {

@@ -1,19 +1,16 @@
 //! The columns behind the fixed ones, and the estimates with their intervals.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use weir_emulator::model::Alteration;
 use weir_report::columns;
 use weir_report::record::{Extra, Row};
-use weir_stats::tcp_models::{self, Expected};
 use weir_stats::{Distribution, Estimate, Method, binomial};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
 use super::times::Times;
-use super::{PathAccount, bulk, monitor, protect, rounded, sflow, window_of};
+use super::{PathAccount, bulk, rounded, window_of};
 use crate::cell::Measured;
-use crate::endpoints::Outcome;
+use crate::endpoints::Facts;
 
 impl PathAccount<'_> {
     pub(super) fn extra(&self, row: &Row, lateness: &Distribution) -> Extra {
@@ -22,7 +19,6 @@ impl PathAccount<'_> {
         let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
         let session = self.session();
         let backward = self.totals(&self.path.backward);
-        let forward = self.totals(&self.path.forward);
         let delays = self.delays();
         let intended = self.times.as_ref().map(|times| times.intended.delays());
         let censored = delays.zip(session).zip(sent.zip(self.received()));
@@ -30,7 +26,6 @@ impl PathAccount<'_> {
             censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
         let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
         let connect = sent.map_or_else(|| self.bulk().and_then(|report| report.connect), |sent| sent.connect);
-        let model = self.model();
         let quantile = |delays: Option<&Distribution>, q| delays.and_then(|delays| Some(delays.quantile_us(q)?.value));
         let count = |n: u64| Some(n as f64);
         let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
@@ -49,42 +44,23 @@ impl PathAccount<'_> {
             ("delay_p999_us", quantile(delays, 0.999)),
             ("delay_max_at_s", session.and_then(|session| session.delays.worst_at()).map(|at| at.as_secs_f64())),
             ("intended_delay_mean_us", intended.and_then(Distribution::mean_us)),
-            ("intended_delay_p50_us", quantile(intended, 0.5)),
             ("intended_delay_p99_us", quantile(intended, 0.99)),
-            ("intended_delay_max_us", intended.and_then(Distribution::max_us)),
             ("censored_delay_mean_us", censored.as_ref().and_then(Distribution::mean_us)),
             ("censored_delay_p99_us", quantile(censored.as_ref(), 0.99)),
-            ("censored_delay_max_us", censored.as_ref().and_then(Distribution::max_us)),
             ("return_loss_pct", Some(rounded(topology.loss(&self.path.backward) * 100.0))),
             ("return_latency_ms", Some(rounded(topology.latency_ms(&self.path.backward)))),
             ("return_planned_drops", count(backward.planned)),
             ("return_queue_drops", count(backward.queue)),
-            ("return_emulator_drops", count(backward.emulator)),
-            ("control_packets", count(forward.control + backward.control)),
         ];
-        let altered =
-            Alteration::ALL.map(|kind| (kind.counter(), count(forward.altered[kind] + backward.altered[kind])));
         let more = [
             ("connect_ms", connect.map(|connect| connect.as_secs_f64() * 1e3)),
-            ("lateness_p99_us", quantile(Some(lateness), 0.99)),
             ("lateness_max_us", lateness.max_us()),
             ("stall_max_us", self.measured.machine.lateness.max_us()),
             ("standstill_pct", Some(self.conduct.share().0 * 100.0)),
             ("foreign_share", Some(self.measured.foreign)),
             ("load_mbit_per_s", self.load_mbit_per_s()),
-            ("model_mbit", model.map(|model| model.value / 1e6)),
-            ("model_low_mbit", model.map(|model| model.low / 1e6)),
-            ("model_high_mbit", model.map(|model| model.high / 1e6)),
         ];
-        let all = columns
-            .into_iter()
-            .chain(altered)
-            .chain(more)
-            .chain(bulk::columns(self.bulk()))
-            .chain(self.load_columns(row))
-            .chain(sflow::columns(self.judgement(), row))
-            .chain(monitor::columns(self.seen()))
-            .chain(protect::columns(self.floods()));
+        let all = columns.into_iter().chain(more).chain(bulk::columns(self.bulk())).chain(self.load_columns(row));
         let values: BTreeMap<&str, Option<f64>> = all.collect();
         let value = |name: &str| values.get(name).copied().flatten();
         columns::ADDED.iter().map(|column| (column.name.to_owned(), value(column.name))).collect()
@@ -101,7 +77,7 @@ impl PathAccount<'_> {
         if let Some(session) = self.session() {
             let recorder = &session.delays;
             // The batches divide the planned window.
-            if !self.measured.traffic.stopped() {
+            if !self.measured.traffic.stopped {
                 let per_second = recorder.per_second();
                 insert("msgs_per_s", per_second);
                 insert("mbit_per_s", per_second.map(|rate| rate.times(self.message_bits() / 1e6)));
@@ -112,17 +88,7 @@ impl PathAccount<'_> {
         }
         if let Some(Times { intended, .. }) = &self.times {
             insert("intended_delay_mean_us", intended.mean_us());
-            insert("intended_delay_p50_us", intended.delays().quantile_us(0.5));
             insert("intended_delay_p99_us", intended.delays().quantile_us(0.99));
-        }
-        for (name, estimate) in self.judgement().into_iter().flat_map(sflow::estimates) {
-            insert(name, estimate);
-        }
-        for (name, estimate) in self.seen().into_iter().flat_map(|(_, seen)| monitor::estimates(seen)) {
-            insert(name, estimate);
-        }
-        for (name, estimate) in self.floods().into_iter().flat_map(protect::estimates) {
-            insert(name, estimate);
         }
         if let Some(report) = self.bulk() {
             let throughput = bulk::throughput(report);
@@ -151,46 +117,19 @@ impl PathAccount<'_> {
         estimates
     }
 
-    /// What the literature expects of a TCP connection over this path.
-    fn model(&self) -> Option<Expected> {
-        let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
-        self.bulk().filter(|_| scenario.traffic.transport == Transport::Tcp)?;
-        if !tcp_models::is_loss_driven(&scenario.tcp.congestion) {
-            return None;
-        }
-        let rtt = topology.latency_ms(&self.path.forward) + topology.latency_ms(&self.path.backward);
-        let rtt = Duration::from_secs_f64(rtt / 1e3);
-        let headers = if topology.traffic.destination.is_ipv4() { 20 } else { 40 } + TCP_HEADER;
-        let mtu = topology.mtu(&self.path.forward);
-        let mss = mtu.saturating_sub(headers);
-        let limit = topology.rate_mbit(&self.path.forward).map(|rate| rate * 1e6 * f64::from(mss) / f64::from(mtu));
-        let one = tcp_models::expected(topology.loss(&self.path.forward), rtt, rtt + LEAST_TIMEOUT, mss, limit)?;
-        Some(one.of_streams(scenario.traffic.streams, limit))
-    }
-
     fn load_mbit_per_s(&self) -> Option<f64> {
-        match self.measured.load.as_ref()? {
-            Outcome::Bulk(report) => throughput_of(report.received_bytes, report.used.as_secs_f64()),
-            Outcome::Messages(sent, received)
-            | Outcome::Export(sent, received, _)
-            | Outcome::Floods(sent, received, _) => {
-                let session = received.first()?.main_session()?;
-                throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), window_of(sent).as_secs_f64())
-            }
-            Outcome::Signals(_) => None,
+        let Facts { sent, received, bulk, .. } = self.measured.load.as_ref()?;
+        if let Some(report) = bulk {
+            return throughput_of(report.received_bytes, report.used.as_secs_f64());
         }
+        let (sent, session) = (sent.as_ref()?, received.first()?.main_session()?);
+        throughput_of(session.in_window * sent.sent_bytes / sent.sent.max(1), window_of(sent).as_secs_f64())
     }
 }
 
 fn throughput_of(bytes: u64, seconds: f64) -> Option<f64> {
     (seconds > 0.0).then(|| bytes as f64 * 8.0 / 1e6 / seconds)
 }
-
-/// The kernel's least retransmission timeout comes on top of the round trip (TCP_RTO_MIN, include/net/tcp.h).
-const LEAST_TIMEOUT: Duration = Duration::from_millis(200);
-
-/// With timestamps, as Linux sends them.
-const TCP_HEADER: u32 = 32;
 
 /// Messages in a row that are missing, at most; `None`: the receiver could not keep track of all.
 fn longest_gap(session: &SessionReport, sent: u64) -> Option<f64> {

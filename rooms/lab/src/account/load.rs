@@ -15,7 +15,7 @@ use crate::watch::{self, Look};
 
 impl PathAccount<'_> {
     /// The columns about it, in order.
-    pub(super) fn load_columns(&self, row: &Row) -> [(&'static str, Option<f64>); 19] {
+    pub(super) fn load_columns(&self, row: &Row) -> [(&'static str, Option<f64>); 18] {
         let sent = self.messages().map(|(sent, _)| sent);
         let datagrams = sent.is_some() && self.cell.scenario.traffic.transport == Transport::Udp;
         let share = binomial::share(row.delivered, row.sent).filter(|_| datagrams);
@@ -58,7 +58,6 @@ impl PathAccount<'_> {
             ("traced_drops", traced(&|_| true)),
             ("traced_receive_buffer_drops", traced(&is_full_buffer)),
             ("traced_backlog_drops", traced(&is_full_backlog)),
-            ("traced_other_drops", traced(&|drop| !is_full_buffer(drop) && !is_full_backlog(drop))),
         ]
     }
 

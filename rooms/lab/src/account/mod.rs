@@ -7,10 +7,7 @@ mod hosts;
 mod kernels;
 mod load;
 mod missing;
-mod monitor;
 mod own_flow;
-mod protect;
-mod sflow;
 mod standstills;
 mod times;
 mod traced;
@@ -23,7 +20,7 @@ use weir_emulator::model::{Alterations, Way};
 use weir_kernel::counters::Snmp;
 use weir_program::clock::nanos;
 use weir_report::columns::{RECEIVER, Statistic};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED};
+use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
 use weir_stats::{Distribution, Quantiles};
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
@@ -37,11 +34,10 @@ use self::times::Times;
 use crate::arrivals;
 use crate::capture::CaptureReport;
 use crate::cell::Measured;
-use crate::endpoints::{Outcome, interval};
+use crate::columns::{Own, of_row};
+use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
-use crate::protect::Judgement as FloodJudgement;
 use crate::scenario::{MessageFiles, Mode, Receivers};
-use crate::sflow::Judgement;
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
 use crate::validity::Conduct;
@@ -67,17 +63,23 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         axes.push((RECEIVER.to_owned(), name.clone()));
     }
     let lateness = account.lateness();
+    let host = &topology.nodes[topology.traffic.receivers[receiver]].name;
+    let (mut extra, mut timelines) = (account.extra(&row, &lateness), account.timelines());
+    for (name, own) in of_row(&cell.scenario, measured, host) {
+        let (value, course) = match own {
+            Own::Value(value) => (value, None),
+            Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
+        };
+        extra.insert(name, value);
+        timelines.extend(course);
+    }
+    row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
     row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
-    let remarks = disturbed
-        .values()
-        .collect::<BTreeSet<_>>()
-        .into_iter()
-        .map(|why| format!("disturbed: {why}"))
-        .chain(account.remarks(&row))
-        .collect();
+    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
+    let remarks = remarks.chain(account.remarks(&row)).collect();
     Record {
-        extra: account.extra(&row, &lateness),
+        extra,
         axes,
         elsewhere: Vec::new(),
         settings: cell.scenario.fingerprint(),
@@ -85,13 +87,13 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         ledger: account.ledger(),
         drops: account.drops(),
         delays: account.quantiles(),
-        timelines: account.bulk().map_or_else(|| account.of_messages(), bulk::timelines),
+        timelines,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: stood.record(),
         disturbed,
         reruns: 0,
-        stopped: measured.traffic.stopped(),
+        stopped: measured.traffic.stopped,
         changed: false,
         remarks,
         row,
@@ -157,10 +159,10 @@ impl PathAccount<'_> {
         match (self.messages(), self.bulk()) {
             (Some((sent, _)), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
-            _ => match self.seen() {
-                Some((report, seen)) => self.row_of_signals(row, report, seen),
-                None => row,
-            },
+            // What programs send is not known, nor what nodes take in or copy: the links alone close.
+            _ => {
+                Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_on_links()), ..row }
+            }
         }
     }
 
@@ -204,9 +206,7 @@ impl PathAccount<'_> {
 
     /// All that the receiver's socket has counted as dropped; `None`: it did not, or is iperf3's.
     fn counted_at_socket(&self) -> Option<u64> {
-        let own = || self.seen().map(|(_, seen)| seen.socket_drops);
-        let counted = self.received().map_or_else(own, |received| received.socket_drops);
-        counted.filter(|_| !self.is_iperf3_datagrams())
+        self.received()?.socket_drops.filter(|_| !self.is_iperf3_datagrams())
     }
 
     /// Of these, datagrams with a wrong checksum.
@@ -222,11 +222,16 @@ impl PathAccount<'_> {
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
     /// the emulator's own ledgers leave over.
     fn unexplained_frames(&self) -> i64 {
-        let Measured { topology, links, .. } = self.measured;
+        let Measured { topology, links, kernels, .. } = self.measured;
+        self.unexplained_on_links() + unexplained_by_nodes(topology, links, kernels)
+    }
+
+    fn unexplained_on_links(&self) -> i64 {
+        let links = &self.measured.links;
         let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
         let ledgers: i64 =
             links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
-        joints + ledgers + unexplained_by_nodes(topology, links, &self.measured.kernels)
+        joints + ledgers
     }
 
     fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
@@ -270,9 +275,7 @@ impl PathAccount<'_> {
 
     /// Of the delays.
     fn quantiles(&self) -> Quantiles {
-        let of_signals = || self.seen().map(|(_, seen)| seen.delays.quantiles_us());
-        let of_messages = self.delays().map(Distribution::quantiles_us);
-        of_messages.or_else(of_signals).unwrap_or_default()
+        self.delays().map(Distribution::quantiles_us).unwrap_or_default()
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -302,12 +305,9 @@ impl PathAccount<'_> {
         if let Some(report) = self.bulk() {
             say(&report.engine, &report.errors);
         }
-        match &self.measured.load {
-            Some(Outcome::Bulk(load)) => say("load", &load.errors),
-            Some(Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..)) => {
-                say("load", &sent.errors);
-            }
-            Some(Outcome::Signals(_)) | None => {}
+        if let Some(load) = &self.measured.load {
+            load.sent.iter().for_each(|sent| say("load", &sent.errors));
+            load.bulk.iter().for_each(|bulk| say("load", &bulk.errors));
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let (file, all) = (file.display(), packets + dropped);
@@ -341,7 +341,7 @@ impl PathAccount<'_> {
         if wrong > 0 {
             remarks.push(format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
         }
-        if self.measured.traffic.stopped() {
+        if self.measured.traffic.stopped {
             remarks.push("stopped before its window was over: its values are of the time before".into());
         }
         if row.unexplained.is_none() && self.messages().is_some() {
@@ -355,7 +355,7 @@ impl PathAccount<'_> {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }
-        remarks.extend(self.seen().into_iter().flat_map(|(report, _)| report.remarks.iter().cloned()));
+        remarks.extend(self.measured.programs.values().flatten().filter_map(|program| program.remark.clone()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
         remarks.extend(self.trace_remarks());
@@ -403,36 +403,17 @@ impl PathAccount<'_> {
         })
     }
 
+    fn timelines(&self) -> Vec<Timeline> {
+        self.bulk().map_or_else(|| self.of_messages(), bulk::timelines)
+    }
+
     fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
-        match &self.measured.traffic {
-            Outcome::Messages(sent, received)
-            | Outcome::Export(sent, received, _)
-            | Outcome::Floods(sent, received, _) => Some((sent, received)),
-            Outcome::Bulk(_) | Outcome::Signals(_) => None,
-        }
+        let Facts { sent, received, .. } = &self.measured.traffic;
+        sent.as_deref().map(|sent| (sent, &received[..]))
     }
 
     fn bulk(&self) -> Option<&BulkReport> {
-        match &self.measured.traffic {
-            Outcome::Bulk(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Export(..) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// What the analyser of sFlow agents made of their datagrams.
-    fn judgement(&self) -> Option<&Judgement> {
-        match &self.measured.traffic {
-            Outcome::Export(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Floods(..) | Outcome::Signals(_) => None,
-        }
-    }
-
-    /// How floods were met.
-    fn floods(&self) -> Option<&FloodJudgement> {
-        match &self.measured.traffic {
-            Outcome::Floods(_, _, judgement) => Some(judgement),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Signals(_) => None,
-        }
+        self.measured.traffic.bulk.as_deref()
     }
 
     /// Bits of a message that arrived, on average.
@@ -469,11 +450,10 @@ fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
 
 /// The time in which was sent.
 fn window(measured: &Measured<'_>) -> Window {
-    let (window, used) = match &measured.traffic {
-        Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => (sent.window, sent.used),
-        Outcome::Bulk(report) => (report.window, report.used),
-        Outcome::Signals(report) => (Some(report.window), report.used()),
-    };
+    let Facts { sent, bulk, .. } = &measured.traffic;
+    let of_bulk = || bulk.as_ref().map(|bulk| (bulk.window, bulk.used));
+    let sent = sent.as_ref().map(|sent| (sent.window, sent.used)).or_else(of_bulk);
+    let (window, used) = sent.unwrap_or((None, measured.topology.window));
     let start = window.map_or(measured.begin, |window| window.start);
     Window { start, end: start + nanos(used).max(1) }
 }
@@ -491,7 +471,7 @@ fn window_of(sent: &SendReport) -> Duration {
 const BEHIND: u64 = 100_000_000;
 
 /// The emulator's account of one way; `None`: a direct link.
-fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
+pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
         Way::Forward => &emulated.report.forward,

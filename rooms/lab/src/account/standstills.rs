@@ -95,7 +95,7 @@ impl Stood {
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let planned = scenario.run.duration.duration().as_secs_f64();
-        if measured.traffic.stopped() && conduct.window_s < LEAST_USED * planned {
+        if measured.traffic.stopped && conduct.window_s < LEAST_USED * planned {
             let why = format!("stopped after {:.1} s of {planned} s: too short to tell", conduct.window_s);
             doubt(&[Rate, Mean, P50, P99, P999, Max], why);
         }

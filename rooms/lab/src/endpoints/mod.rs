@@ -8,7 +8,6 @@ use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use ipnet::IpNet;
 use nix::poll::{PollFd, PollFlags};
 use weir_kernel::scheduling;
 use weir_program::clock::{self, Nanos};
@@ -23,11 +22,8 @@ pub(crate) use self::settings::interval;
 use self::settings::{MOST_FLIGHTS, bulk_settings, iperf3_settings, receiver_settings, sender_settings};
 use crate::arrivals::{self, Due, Planned};
 use crate::iperf3;
-use crate::monitor::{self, Feed};
 use crate::network::Network;
-use crate::protect::{self, Defence};
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
-use crate::sflow::{self, Analyser, Collector, Export, Judgement};
 use crate::topology::{Flow, Topology};
 
 /// Sockets and programs on the hosts, ready to start.
@@ -56,36 +52,12 @@ pub enum Endpoints {
     },
     /// A bulk transfer by iperf3.
     Iperf3(Box<iperf3::Transfer>),
-    /// Datagrams of sFlow agents.
-    Export {
-        /// The sending end.
-        sender: Box<Sender>,
-        /// The receiving end, with the analyser.
-        collector: Box<Collector<Analyser>>,
-        /// What the agents do.
-        export: Box<Export>,
-        /// What both ends tell each other beside the network.
-        exchange: Exchange,
-    },
-    /// Datagrams of sFlow agents that see floods.
-    Floods {
-        /// The sending end.
-        sender: Box<Sender>,
-        /// The receiving end, with what stops floods.
-        collector: Box<Collector<Defence>>,
-        /// What happens.
-        export: Box<protect::Export>,
-        /// What both ends tell each other beside the network.
-        exchange: Exchange,
-    },
-    /// Signals of stations.
-    Signals(Box<Feed>),
+    /// `[[programs]]` alone: nothing until the drain is over.
+    Programs(Duration),
 }
 
 /// What ends are given besides what the scenario says.
-pub struct Terms<'a> {
-    /// The network as configured.
-    pub topology: &'a Topology,
+pub struct Terms {
     /// The processors of the hosts, by node; `None`: any.
     pub processors: Vec<Option<usize>>,
     /// Tells the messages of cells apart.
@@ -98,19 +70,17 @@ pub struct Terms<'a> {
     pub seed: u64,
 }
 
-/// What became of it.
-#[derive(Debug)]
-pub enum Outcome {
-    /// Of messages: the sender's view, and that of each receiver.
-    Messages(Box<SendReport>, Vec<ReceiveReport>),
+/// What became of it, as both ends report it.
+#[derive(Debug, Default)]
+pub struct Facts {
+    /// Of messages.
+    pub sent: Option<Box<SendReport>>,
+    /// Of messages: of each receiver, in the order of the scenario.
+    pub received: Vec<ReceiveReport>,
     /// Of a bulk transfer.
-    Bulk(Box<BulkReport>),
-    /// Of datagrams of sFlow agents: of them as messages, and what the analyser made of them.
-    Export(Box<SendReport>, Vec<ReceiveReport>, Box<Judgement>),
-    /// Of floods: of datagrams as messages, and how they were met.
-    Floods(Box<SendReport>, Vec<ReceiveReport>, Box<protect::Judgement>),
-    /// Of signals.
-    Signals(Box<monitor::Report>),
+    pub bulk: Option<Box<BulkReport>>,
+    /// Whether it was ended early.
+    pub stopped: bool,
 }
 
 /// Refuses traffic that nothing could send over its path. `key` names it: `traffic` or `load`.
@@ -148,22 +118,10 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     arrivals::check(key, scenario, traffic)?;
     let plain = traffic.mode == Mode::Messages && traffic.transport == Transport::Udp;
     ensure!(!batched || plain, "{key}.batch: only messages over udp leave in batches");
-    let stalls = plain || traffic.mode == Mode::Monitor;
-    ensure!(scenario.receive.stall.is_none() || stalls, "receive.stall: only readers of messages over udp stall");
+    ensure!(scenario.receive.stall.is_none() || plain, "receive.stall: only readers of messages over udp stall");
     if let Some(stall) = scenario.receive.stall {
         let (every, length) = (stall.every.duration(), stall.length.duration());
         ensure!(length < every, "receive.stall: {} every {} leaves no time to read", stall.length, stall.every);
-    }
-    if traffic.mode == Mode::Sflow {
-        sflow::check(scenario)?;
-        ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
-    }
-    if traffic.mode == Mode::Protect {
-        protect::check(scenario)?;
-        ensure!(traffic.to.names().len() == 1, "{key}.to: agents export to one receiver");
-    }
-    if traffic.mode == Mode::Monitor {
-        monitor::check(scenario)?;
     }
     if let Some(link) = topology.links.iter().find(|link| link.direct) {
         let counted = traffic.transport == Transport::Udp && traffic.engine == Engine::Weir;
@@ -211,9 +169,9 @@ impl Endpoints {
         scenario: &Scenario,
         traffic: &Traffic,
         flow: &Flow,
-        terms: &Terms<'_>,
+        terms: &Terms,
     ) -> Result<Endpoints> {
-        let Terms { topology, processors, session, settle, patience, seed } = terms;
+        let Terms { processors, session, settle, patience, seed } = terms;
         let (session, settle, under_way, seed) = (*session, *settle, *patience, *seed);
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
@@ -229,28 +187,8 @@ impl Endpoints {
                 let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
                 Ok(Endpoints::Bulk { sender, receiver })
             }
-            (Mode::Monitor, ..) => {
-                Ok(Endpoints::Signals(Box::new(Feed::prepare(network, scenario, topology, processors)?)))
-            }
-            (Mode::Sflow, ..) => {
-                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
-                let export = Box::new(Export::new(scenario, seed));
-                let buffer = receiver_settings(scenario, traffic, to, session, "").receive_buffer;
-                let collector = Box::new(receiver.run(|| export.collector(to, buffer))??);
-                let settings = sender_settings(scenario, traffic, to, session, "");
-                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
-                Ok(Endpoints::Export { sender, collector, export, exchange })
-            }
-            (Mode::Protect, ..) => {
-                let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
-                let export = Box::new(protect::Export::new(scenario, seed));
-                let buffer = receiver_settings(scenario, traffic, to, session, "").receive_buffer;
-                let mut own = topology.nodes[flow.sender].addresses().map(IpNet::addr);
-                let from = own.find(|own| own.is_ipv4() == to.is_ipv4()).context("the exporter has an address")?;
-                let collector = Box::new(receiver.run(|| export.collector(to, from, buffer))??);
-                let settings = sender_settings(scenario, traffic, to, session, "");
-                let sender = Box::new(sender.run(|| Sender::open(&settings))??);
-                Ok(Endpoints::Floods { sender, collector, export, exchange })
+            (Mode::Programs, ..) => {
+                Ok(Endpoints::Programs(scenario.run.duration.duration() + scenario.run.drain.duration()))
             }
             _ => {
                 let exchange = Exchange::new(scenario.run.drain.duration()).context("open an event descriptor")?;
@@ -291,7 +229,7 @@ impl Endpoints {
     }
 
     /// Starts at `begin` and goes on to the end of the window and the drain.
-    pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Outcome> {
+    pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Facts> {
         match self {
             Endpoints::Messages { sender, receivers, affinity, exchange, plan, keeps_departures } => {
                 let exchange = &exchange;
@@ -321,42 +259,27 @@ impl Endpoints {
                         }
                     });
                     let sent = Box::new(joined(sending));
-                    Ok(Outcome::Messages(sent, receiving.into_iter().map(joined).collect()))
+                    let received = receiving.into_iter().map(joined).collect();
+                    Ok(Facts { stopped: sent.stopped, sent: Some(sent), received, bulk: None })
                 })
             }
-            Endpoints::Bulk { sender, receiver } => {
-                Ok(Outcome::Bulk(Box::new(bulk::run(*sender, *receiver, begin, stop))))
+            Endpoints::Bulk { sender, receiver } => Ok(Facts::of(bulk::run(*sender, *receiver, begin, stop))),
+            Endpoints::Iperf3(transfer) => Ok(Facts::of(transfer.run(begin, stop)?)),
+            Endpoints::Programs(time) => {
+                let end = begin + clock::nanos(time);
+                while clock::now() < end && !stop.is_set() {
+                    clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(end));
+                }
+                Ok(Facts { stopped: stop.is_set(), ..Facts::default() })
             }
-            Endpoints::Export { sender, collector, export, exchange } => {
-                let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
-                Ok(Outcome::Export(Box::new(sent), vec![received], Box::new(judgement)))
-            }
-            Endpoints::Floods { sender, collector, export, exchange } => {
-                let (sent, received, judgement) = export.run(*sender, *collector, &exchange, begin, realtime, stop);
-                Ok(Outcome::Floods(Box::new(sent), vec![received], Box::new(judgement)))
-            }
-            Endpoints::Signals(feed) => Ok(Outcome::Signals(Box::new(feed.run(begin, realtime, stop)?))),
-            Endpoints::Iperf3(transfer) => Ok(Outcome::Bulk(Box::new(transfer.run(begin, stop)?))),
         }
     }
 }
 
-impl Outcome {
-    /// Whether a stop ended it early.
-    pub fn stopped(&self) -> bool {
-        match self {
-            Outcome::Messages(sent, _) | Outcome::Export(sent, ..) | Outcome::Floods(sent, ..) => sent.stopped,
-            Outcome::Bulk(report) => report.stopped,
-            Outcome::Signals(report) => report.stopped,
-        }
-    }
-
-    /// Of signals.
-    pub fn signals(&self) -> Option<&monitor::Report> {
-        match self {
-            Outcome::Signals(report) => Some(report),
-            Outcome::Messages(..) | Outcome::Bulk(_) | Outcome::Export(..) | Outcome::Floods(..) => None,
-        }
+impl Facts {
+    /// Of a bulk transfer.
+    fn of(report: BulkReport) -> Facts {
+        Facts { stopped: report.stopped, bulk: Some(Box::new(report)), ..Facts::default() }
     }
 }
 

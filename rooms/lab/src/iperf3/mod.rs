@@ -6,11 +6,9 @@
 //! [`Iperf3Settings::data_port`] and the ports behind it (`--cport`; iperf_create_streams in src/iperf_client_api.c of
 //! github.com/esnet/iperf), so that a routing rule by source port can tell them apart.
 
-pub(crate) mod json;
 pub(crate) mod report;
 mod transfer;
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::process::{Command, Stdio};
@@ -49,22 +47,11 @@ pub struct Iperf3Settings {
     pub connect_timeout: Duration,
 }
 
-/// The installed version.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Version(String);
-
-impl fmt::Display for Version {
-    /// `3.12`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
 /// Looks for the program.
 ///
 /// # Errors
 /// It is not installed (the error says which package has it), or something else answers to its name.
-pub fn find() -> Result<Version> {
+pub fn find() -> Result<String> {
     let output = Command::new(PROGRAM).arg("--version").stdin(Stdio::null()).output();
     let output = match output {
         Err(error) if error.kind() == io::ErrorKind::NotFound => bail!(MISSING),
@@ -75,9 +62,9 @@ pub fn find() -> Result<Version> {
 }
 
 /// From the first line: `iperf 3.12 (cJSON 1.7.15)`.
-pub(crate) fn parse_version(text: &str) -> Option<Version> {
+pub(crate) fn parse_version(text: &str) -> Option<String> {
     let number = text.lines().next()?.strip_prefix("iperf ")?.split_whitespace().next()?;
-    number.starts_with("3.").then(|| Version(number.to_owned()))
+    number.starts_with("3.").then(|| number.to_owned())
 }
 
 impl Iperf3Settings {
@@ -269,7 +256,7 @@ mod tests {
 
     #[test]
     fn reads_the_version() {
-        let version = |text| parse_version(text).map(|version| version.to_string());
+        let version = |text| parse_version(text);
         assert_eq!(version("iperf 3.12 (cJSON 1.7.15)\nLinux h1 6.1\n"), Some("3.12".into()));
         assert_eq!(version("iperf 3.17.1+ (cJSON 1.7.15)"), Some("3.17.1+".into()));
         assert_eq!(version("iperf version 2.1.9 (14 March 2023) pthreads"), None);

@@ -1,99 +1,116 @@
-//! From what both ends of iperf3 have printed to what a bulk transfer reports.
+//! From what both ends of iperf3 have printed (`-J`; versions 3.9 to 3.20 were read) to what a bulk transfer reports.
 
 use std::time::Duration;
 
+use serde_json::Value;
 use weir_traffic::Transport;
 use weir_traffic::bulk::{BulkReport, Datagrams, Sample};
 
 use super::Iperf3Settings;
-use super::json::{Interval, Output, Sum};
 
-/// Puts the two ends together. An end that printed nothing is empty. `complete`: the transfer ran to its planned end.
+/// The first document that an end has printed; some versions print a second one, or words, behind it.
+pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
+    match serde_json::Deserializer::from_slice(bytes).into_iter().next() {
+        Some(document) => document.map_err(|error| format!("its JSON cannot be read: {error}")),
+        None => Err("it printed nothing".into()),
+    }
+}
+
+/// Puts the two ends together. An end that printed nothing is null. `complete`: the transfer ran to its planned end.
 ///
 /// Received bytes are those of the server's looks. These come every `-i` seconds, but for some milliseconds, so between
-/// two of them the bytes are taken as received evenly; what came behind the window's end does not count. Bytes sent and
-/// the connections' states are the client's.
-pub(crate) fn report(settings: &Iperf3Settings, client: &Output, server: &Output, complete: bool) -> BulkReport {
-    let course = Progress::of(&server.intervals);
-    let used = if complete { settings.duration } else { course.end().min(settings.duration) };
+/// two of them the bytes are taken as received evenly; what came after the window does not count. Bytes sent and the
+/// connections' states are the client's.
+pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, complete: bool) -> BulkReport {
+    let course = course(server);
+    let last = course.last().map_or(0.0, |&(end, _)| end);
+    let planned = settings.duration.as_secs_f64();
+    let used = if complete { planned } else { last.min(planned) };
     let (batch, count) = settings.batches();
-    let whole = (used.as_nanos() * u128::from(count) / settings.duration.as_nanos().max(1)).min(count.into()) as u32;
-    let edge = |number: u32| course.bytes_at(settings.duration.as_secs_f64() * f64::from(number) / f64::from(count));
+    let whole = (used * f64::from(count) / planned + 1e-9) as u32;
+    let edge = |number: u32| bytes_at(&course, planned * f64::from(number) / f64::from(count));
     // The server may have accepted what the client gave up at once; it is asked where the client has told nothing.
-    let teller = if client.start.version.is_some() { client } else { server };
-    let connected = teller.start.connected.len();
-    let samples = samples(&client.intervals, settings.warmup);
+    let teller = if client["start"]["version"].is_string() { client } else { server };
+    let connected = teller["start"]["connected"].as_array().map_or(0, Vec::len);
+    let up = connected > 0;
     BulkReport {
         streams: settings.streams,
         connected: u32::try_from(connected).unwrap_or(u32::MAX),
-        used: if connected > 0 { used } else { Duration::ZERO },
-        sent_bytes: client.intervals.iter().map(|look| count_of(look.bytes())).sum(),
-        received_bytes: course.bytes_at(used.as_secs_f64()),
-        batches: if connected > 0 { (0..whole).map(|n| edge(n + 1) - edge(n)).collect() } else { Vec::new() },
+        used: Duration::from_secs_f64(if up { used } else { 0.0 }),
+        sent_bytes: looks(client).map(bytes).sum(),
+        received_bytes: bytes_at(&course, used),
+        batches: (0..if up { whole } else { 0 }).map(|n| edge(n + 1) - edge(n)).collect(),
         batch,
-        retransmits: retransmits(client, settings.transport),
-        samples,
-        datagrams: (settings.transport == Transport::Udp && connected > 0).then(|| datagrams(client, server)),
+        retransmits: retransmits(client).filter(|_| settings.transport == Transport::Tcp),
+        samples: samples(client, settings.warmup.as_secs_f64()),
+        datagrams: (settings.transport == Transport::Udp && up).then(|| datagrams(client, server)),
         ..BulkReport::default()
     }
 }
 
-/// Bytes received since the window began, over time.
-struct Progress(Vec<(f64, f64)>);
-
-impl Progress {
-    /// The warm-up is left out. Stopped, iperf3 prints its last look twice: a look that does not go on is left out,
-    /// too.
-    fn of(looks: &[Interval]) -> Self {
-        let mut points = vec![(0.0, 0.0)];
-        let (mut last, mut total) = (0.0, 0.0);
-        for look in looks.iter().filter(|look| !look.omitted()) {
-            if let Some(end) = look.end().filter(|&end| end > last && end.is_finite()) {
-                last = end;
-                total += count_of(look.bytes()) as f64;
-                points.push((last, total));
-            }
-        }
-        Self(points)
-    }
-
-    fn end(&self) -> Duration {
-        self.0.last().map_or(Duration::ZERO, |&(end, _)| Duration::try_from_secs_f64(end).unwrap_or_default())
-    }
-
-    fn bytes_at(&self, time: f64) -> u64 {
-        let next = self.0.partition_point(|&(end, _)| end <= time);
-        let Some(&(from, before)) = next.checked_sub(1).and_then(|last| self.0.get(last)) else { return 0 };
-        let bytes = match self.0.get(next) {
-            Some(&(to, after)) => before + (after - before) * (time - from) / (to - from),
-            None => before,
-        };
-        count_of(bytes.round())
-    }
+/// The looks of an end at all of its streams.
+fn looks(end: &Value) -> impl Iterator<Item = &Value> {
+    list(&end["intervals"])
 }
 
-/// The connections' states at each look.
-fn samples(looks: &[Interval], warmup: Duration) -> Vec<Sample> {
-    let mut samples = Vec::new();
-    let mut resent: Vec<u64> = Vec::new();
-    let mut last = Duration::ZERO;
-    for look in looks {
-        let begun = if look.omitted() { Duration::ZERO } else { warmup };
-        let end = look.end().and_then(|end| Duration::try_from_secs_f64(end).ok());
-        let Some(at) = end.map(|end| begun + end).filter(|&at| at > last) else { continue };
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+/// Of a look: what it says of all streams, or where there is no sum of them, of the first.
+fn of_all<'a>(look: &'a Value, key: &str) -> &'a Value {
+    if look["sum"].is_object() { &look["sum"][key] } else { &look["streams"][0][key] }
+}
+
+fn bytes(look: &Value) -> u64 {
+    let each = || list(&look["streams"]).map(|stream| count(&stream["bytes"])).sum();
+    if look["sum"].is_object() { count(&look["sum"]["bytes"]) } else { each() }
+}
+
+fn omitted(look: &Value) -> bool {
+    of_all(look, "omitted").as_bool().unwrap_or(false)
+}
+
+/// Bytes received since the window began, over time, without the warm-up. Stopped, iperf3 prints its last look twice: one that
+/// does not go on is left out.
+fn course(server: &Value) -> Vec<(f64, f64)> {
+    let mut points = vec![(0.0, 0.0)];
+    let (mut last, mut total) = (0.0, 0.0);
+    for look in looks(server).filter(|look| !omitted(look)) {
+        if let Some(end) = of_all(look, "end").as_f64().filter(|&end| end > last) {
+            (last, total) = (end, total + bytes(look) as f64);
+            points.push((last, total));
+        }
+    }
+    points
+}
+
+fn bytes_at(course: &[(f64, f64)], time: f64) -> u64 {
+    let next = course.partition_point(|&(end, _)| end <= time);
+    let (from, before) = course[next.saturating_sub(1)];
+    let more = course.get(next).map_or(0.0, |&(to, after)| (after - before) * (time - from) / (to - from));
+    (before + more).round() as u64
+}
+
+/// The connections' states at each look; segments sent again are those so far.
+fn samples(client: &Value, warmup: f64) -> Vec<Sample> {
+    let (mut samples, mut resent, mut last) = (Vec::new(), Vec::new(), 0.0);
+    for look in looks(client) {
+        let begun = if omitted(look) { 0.0 } else { warmup };
+        let end = of_all(look, "end").as_f64().map(|end| begun + end);
+        let Some(at) = end.filter(|&at| at > last && at < 1e9) else { continue };
         last = at;
-        resent.resize(resent.len().max(look.streams.len()), 0);
-        for ((number, stream), resent) in (0..).zip(&look.streams).zip(&mut resent) {
-            *resent += stream.retransmits.map_or(0, count_of);
-            if let Some(window) = stream.snd_cwnd {
+        for (number, stream) in list(&look["streams"]).enumerate() {
+            resent.resize(resent.len().max(number + 1), 0);
+            resent[number] += count(&stream["retransmits"]);
+            if stream["snd_cwnd"].is_number() {
                 samples.push(Sample {
-                    at,
-                    stream: number,
-                    congestion_window: count_of(window),
-                    rtt: Duration::from_micros(stream.rtt.map_or(0, count_of)),
-                    retransmits: *resent,
-                    delivery_rate: None,
-                    in_flight: None,
+                    at: Duration::from_secs_f64(at),
+                    stream: number as u32,
+                    congestion_window: count(&stream["snd_cwnd"]),
+                    rtt: Duration::from_micros(count(&stream["rtt"])),
+                    retransmits: resent[number],
+                    ..Sample::default()
                 });
             }
         }
@@ -102,42 +119,35 @@ fn samples(looks: &[Interval], warmup: Duration) -> Vec<Sample> {
 }
 
 /// As iperf3 sums them up; of a transfer that did not come to its end, those of its looks.
-fn retransmits(client: &Output, transport: Transport) -> Option<u64> {
-    if transport != Transport::Tcp {
-        return None;
-    }
-    let summed = client.end.sum_sent.as_ref().and_then(|sum| sum.retransmits);
-    let streams = client.intervals.iter().flat_map(|look| &look.streams);
-    let told = streams.filter_map(|stream| stream.retransmits).reduce(|a, b| a + b);
-    summed.or(told).map(count_of)
+fn retransmits(client: &Value) -> Option<u64> {
+    let summed = client["end"]["sum_sent"]["retransmits"].as_f64();
+    let streams = looks(client).flat_map(|look| list(&look["streams"]));
+    let told = streams.filter_map(|stream| stream["retransmits"].as_f64()).reduce(|a, b| a + b);
+    summed.or(told).map(|number| number as u64)
 }
 
-fn datagrams(client: &Output, server: &Output) -> Datagrams {
-    let sum = |of: fn(&Sum) -> Option<f64>, sums: [&Option<Sum>; 2]| {
-        sums.into_iter().flatten().find_map(of).map_or(0, count_of)
-    };
-    let sent = sum(|sum| sum.packets, [&client.end.sum_sent, &client.end.sum]);
-    let received = [&server.end.sum, &server.end.sum_received];
-    let expected = sum(|sum| sum.packets, received);
-    let lost = sum(|sum| sum.lost_packets, received);
-    let streams = server.end.streams.iter().filter_map(|stream| stream.udp.as_ref());
+fn datagrams(client: &Value, server: &Value) -> Datagrams {
+    let first =
+        |end: &Value, sums: [&str; 2], key: &str| sums.into_iter().find_map(|sum| end["end"][sum][key].as_f64());
+    let received = |key| first(server, ["sum", "sum_received"], key);
+    let number = |number: Option<f64>| number.unwrap_or(0.0) as u64;
     Datagrams {
-        sent,
-        received: expected.saturating_sub(lost),
-        out_of_order: streams.filter_map(|udp| udp.out_of_order).map(count_of).sum(),
-        jitter_us: received.into_iter().flatten().find_map(|sum| sum.jitter_ms).map(|ms| ms * 1e3),
+        sent: number(first(client, ["sum_sent", "sum"], "packets")),
+        received: number(received("packets")).saturating_sub(number(received("lost_packets"))),
+        out_of_order: list(&server["end"]["streams"]).map(|stream| count(&stream["udp"]["out_of_order"])).sum(),
+        jitter_us: received("jitter_ms").map(|ms| ms * 1e3),
     }
 }
 
-/// A count as JSON has it. Negative ones (iperf3 counts some late datagrams twice) and what is no number are 0.
-fn count_of(number: f64) -> u64 {
-    number as u64
+/// A count as JSON has it. Negative ones (iperf3 counts some late datagrams twice) and what is not there are 0.
+fn count(number: &Value) -> u64 {
+    number.as_f64().unwrap_or(0.0) as u64
 }
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::super::tests::settings;
     use super::*;
@@ -151,10 +161,6 @@ mod tests {
             streams: 2,
             ..settings()
         }
-    }
-
-    fn output(value: &Value) -> Output {
-        Output::parse(value.to_string().as_bytes()).unwrap()
     }
 
     fn received(end: f64, bytes: u64, omitted: bool) -> Value {
@@ -192,7 +198,7 @@ mod tests {
                 received(2.0, 2000, false), received(2.4, 999, false),
             ],
         });
-        let report = report(&of_two_seconds(), &output(&client()), &output(&server), true);
+        let report = report(&of_two_seconds(), &client(), &server, true);
         // The second look is 0.75 s long, of which 0.5 s belong to the second batch.
         assert_eq!(report.batches, [4000, 2000, 2000, 2000]);
         assert_eq!((report.received_bytes, report.batch), (10_000, Duration::from_millis(500)));
@@ -202,7 +208,7 @@ mod tests {
 
     #[test]
     fn samples_are_the_clients_from_the_start_of_sending() {
-        let report = report(&of_two_seconds(), &output(&client()), &Output::default(), true);
+        let report = report(&of_two_seconds(), &client(), &Value::Null, true);
         let times: Vec<u128> = report.samples.iter().map(|sample| sample.at.as_millis()).collect();
         assert_eq!(times, [1000, 1000, 1500, 1500, 2000, 2000, 2500, 2500, 3000, 3000]);
         let second: Vec<_> =
@@ -219,7 +225,7 @@ mod tests {
             "intervals": [received(0.5, 4000, false), received(1.2, 700, false), received(1.2, 700, false)],
             "error": "the client has terminated",
         });
-        let report = report(&of_two_seconds(), &Output::default(), &output(&server), false);
+        let report = report(&of_two_seconds(), &Value::Null, &server, false);
         assert_eq!((report.used, report.received_bytes), (Duration::from_millis(1200), 4700));
         assert_eq!(report.batches, [4000, 500]);
         assert_eq!(report.retransmits, None);
@@ -228,7 +234,7 @@ mod tests {
     #[test]
     fn what_never_connected_is_zero() {
         let refused = json!({"start": {"connected": []}, "intervals": [], "end": {}, "error": "unable to connect"});
-        let report = report(&of_two_seconds(), &output(&refused), &Output::default(), false);
+        let report = report(&of_two_seconds(), &refused, &Value::Null, false);
         assert_eq!((report.connected, report.received_bytes, report.used), (0, 0, Duration::ZERO));
         assert!(report.batches.is_empty() && report.samples.is_empty() && report.connect.is_none());
     }
@@ -249,10 +255,17 @@ mod tests {
                 "sum": {"packets": 98, "lost_packets": 8, "jitter_ms": 0.25},
             },
         });
-        let report = report(&settings, &output(&client), &output(&server), true);
+        let report = report(&settings, &client, &server, true);
         let expected = Datagrams { sent: 100, received: 90, out_of_order: 3, jitter_us: Some(250.0) };
         assert_eq!((report.datagrams, report.retransmits), (Some(expected), None));
         assert_eq!(report.batches, [22_500; 4]);
+    }
+
+    #[test]
+    fn only_the_first_document_counts() {
+        assert_eq!((parse(b""), parse(b" \n")), (Err("it printed nothing".into()), Err("it printed nothing".into())));
+        assert!(parse(b"iperf3: parameter error").unwrap_err().starts_with("its JSON cannot be read: "));
+        assert!(parse(br#"{"error": "busy"} trailing"#).is_ok_and(|output| output["error"] == "busy"));
     }
 
     proptest! {
@@ -263,7 +276,7 @@ mod tests {
             let mut end = 0.0;
             let looks: Vec<Value> = looks.iter().map(|&(length, bytes)| { end += length; received(end, bytes, false) }).collect();
             let server = json!({"start": {"connected": [{}]}, "intervals": looks});
-            let report = report(&of_two_seconds(), &Output::default(), &output(&server), complete);
+            let report = report(&of_two_seconds(), &Value::Null, &server, complete);
             let within: u64 = report.batches.iter().sum();
             prop_assert!(within <= report.received_bytes);
             if complete {

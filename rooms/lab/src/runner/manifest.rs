@@ -38,7 +38,7 @@ pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Mani
         charts: charts::of(&plan.sweep),
         published: scenario.published.clone(),
         claims: scenario.claims.iter().cloned().chain(asserts).collect(),
-        columns: Vec::new(),
+        columns: scenario.own_columns(),
         own_cost: None,
     })
 }

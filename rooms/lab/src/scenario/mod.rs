@@ -4,14 +4,12 @@
 //! [`LinkDirection`]s, [`Traffic`]. What they say is checked by [`super::topology`] and [`super::cell::check`].
 
 mod impairments;
-#[cfg(test)]
-mod keys;
 mod links;
-pub(crate) mod monitor;
 mod nodes;
-mod protect;
+mod programs;
 mod run;
-mod sflow;
+#[cfg(test)]
+mod tests;
 mod traffic;
 
 use std::collections::BTreeMap;
@@ -24,16 +22,14 @@ use serde::{Deserialize, Serialize};
 
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
-pub use self::monitor::{Follow, Monitor};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::protect::{Attack, Protect};
+pub use self::programs::{Column, Ordered, Poll, Program, Ready, When};
 pub use self::run::{Jobs, MessageFiles, Run, Tracing};
-pub use self::sflow::Sflow;
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };
 use weir_program::config::did_you_mean;
-use weir_report::record::{Chart, Claim, Published};
+use weir_report::record::{Chart, Claim, OwnColumn, Published};
 use weir_traffic::Transport;
 use weir_units::Span;
 
@@ -71,15 +67,15 @@ pub struct Scenario {
     pub path: PathImpairments,
     /// What is sent and measured.
     pub traffic: Traffic,
-    /// Of traffic of the mode `sflow`: the agents, and their analyser. Absent: as [`Sflow::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub sflow: Option<Sflow>,
-    /// Of traffic of the mode `protect`: the agents, floods, and what is too much. Absent: as [`Protect::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<Protect>,
-    /// Of traffic of the mode `monitor`: stations, servers, and whom viewers follow. Absent: as [`Monitor::default`] has them.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub monitor: Option<Monitor>,
+    /// Programs that run on hosts, and by what their columns know them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<Program>,
+    /// Values for programs: `{NAME}` in what they run, and an axis as `parameters.NAME`.
+    #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
+    pub parameters: toml::Table,
+    /// Added columns of its own.
+    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
+    pub columns: Ordered<Column>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,
@@ -157,6 +153,11 @@ impl Scenario {
             .bytes()
             .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         format!("{mixed:016x}")
+    }
+
+    /// Its columns, as the report knows them.
+    pub fn own_columns(&self) -> Vec<OwnColumn> {
+        self.columns.0.iter().map(|(name, column)| column.own(name)).collect()
     }
 
     /// Whether a key of TCP or QUIC means anything to what is sent; any other key does.

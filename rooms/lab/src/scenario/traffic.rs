@@ -23,15 +23,13 @@ pub struct Traffic {
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
     pub transport: Transport,
     /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`),
-    /// `sflow` (what the agents of [`super::Sflow`] export), `protect` (what those of [`super::Protect`] do) or `monitor` (signals of the stations of [`super::Monitor`]: a
-    /// message is a sample).
+    /// or `programs` (the scenario's `[[programs]]` send and receive; `from` and `to` name the path that rows are about).
     #[serde(default)]
     pub mode: Mode,
     /// Who sends and receives in bulk: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once; sflow, protect, monitor: of a datagram, at
-    /// most.
+    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
     pub payload: Size,
     /// Messages: from one to the next.
     #[serde(default = "Traffic::default_interval")]
@@ -108,19 +106,15 @@ pub enum Receivers {
 
 /// What kind of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(try_from = "String", rename_all = "lowercase")]
 pub enum Mode {
     /// Numbered, timestamped messages at an interval.
     #[default]
     Messages,
     /// As many bytes as the path takes.
     Bulk,
-    /// Datagrams of sFlow agents, to their analyser.
-    Sflow,
-    /// Datagrams of sFlow agents that see floods, to whoever stops them.
-    Protect,
-    /// Signals of stations, to viewers.
-    Monitor,
+    /// What `[[programs]]` do; the lab itself sends nothing.
+    Programs,
 }
 
 /// Who makes bulk traffic.
@@ -202,6 +196,22 @@ impl Receivers {
         match self {
             Receivers::One(name) => std::slice::from_ref(name),
             Receivers::Several(names) => names,
+        }
+    }
+}
+
+impl TryFrom<String> for Mode {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Mode, String> {
+        match text.as_str() {
+            "messages" => Ok(Mode::Messages),
+            "bulk" => Ok(Mode::Bulk),
+            "programs" => Ok(Mode::Programs),
+            "sflow" | "protect" | "monitor" => {
+                Err(format!("`{text}` is not a mode: run programs by [[programs]], as in `weir lab show {text}`"))
+            }
+            _ => Err(format!("`{text}`: write messages, bulk or programs")),
         }
     }
 }

@@ -223,7 +223,8 @@ impl Sweep {
     fn check_asked(&self) -> Result<()> {
         let axes: Vec<&str> = self.axes.iter().map(|axis| axis.key.as_str()).chain([columns::RECEIVER]).collect();
         let Scenario { charts, published, claims, asserts, .. } = self.scenario();
-        let asked = Asked { charts, published: published.as_ref(), claims, asserts, columns: &[], axes: &axes };
+        let columns = &self.scenario().own_columns();
+        let asked = Asked { charts, published: published.as_ref(), claims, asserts, columns, axes: &axes };
         asked.check().map_err(|mistake| {
             let step = |place| match place {
                 &Place::Index(index) => Step::Index(index),

@@ -1,6 +1,6 @@
 //! Who sends to whom, and which way it goes.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
 use anyhow::{Context, Result, bail, ensure};
 use ipnet::IpNet;
@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use super::check::index_of;
 use super::routes::Map;
 use super::{Kind, Link, Node, Path};
-use crate::scenario::{self, Follow, Monitor, Receivers, Traffic};
+use crate::scenario::{self, Traffic};
 
 /// The ends of traffic, and its paths.
 #[derive(Clone, Debug)]
@@ -81,42 +81,7 @@ impl Flow {
         );
         Ok(Flow { sender, receivers, destination, paths })
     }
-
-    /// What stations send to servers and viewers, and servers to viewers: a flow a sender and a group. The second group goes by
-    /// another link than the first.
-    pub(super) fn groups(traffic: &Traffic, monitor: &Monitor, map: &Map<'_>) -> Result<Vec<Flow>> {
-        let of = |from: &str, to: Vec<String>, group: IpAddr, map: &Map<'_>| {
-            let (from, to) = (from.to_owned(), Receivers::Several(to));
-            Flow::new("monitor", &Traffic { from, to, address: Some(group), ..traffic.clone() }, map)
-        };
-        let viewers = traffic.to.names();
-        let listeners = match monitor.follow {
-            Follow::Stations => [&monitor.servers[..], viewers].concat(),
-            Follow::Servers => monitor.servers.clone(),
-        };
-        let mut flows = Vec::new();
-        for station in monitor.stations(traffic) {
-            let first = of(station, listeners.clone(), traffic.address.unwrap_or(VIEWERS), map)?;
-            if monitor.groups > 1 {
-                let taken = first.paths.first().and_then(|path| path.forward.first()).map(|&(link, _)| link);
-                flows.push(of(station, listeners.clone(), SECOND, &Map { aside: taken, ..*map })?);
-            }
-            flows.push(first);
-        }
-        if monitor.follow == Follow::Servers {
-            for server in &monitor.servers {
-                flows.push(of(server, viewers.to_vec(), VIEWERS, map)?);
-            }
-        }
-        Ok(flows)
-    }
 }
-
-/// The group that servers send on to.
-pub const VIEWERS: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 77, 2));
-
-/// The second group of stations (A/B).
-pub const SECOND: IpAddr = IpAddr::V4(Ipv4Addr::new(239, 192, 77, 11));
 
 /// Index of `traffic.control`.
 pub(super) fn control_link(traffic: &Traffic, nodes: &[Node], links: &[Link]) -> Result<Option<usize>> {

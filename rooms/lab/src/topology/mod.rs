@@ -18,10 +18,10 @@ use ipnet::IpNet;
 use weir_emulator::model::{Plan, Way};
 
 use self::check::index_of;
-pub use self::flow::{Control, Flow, SECOND, VIEWERS};
+pub use self::flow::{Control, Flow};
 use self::routes::Map;
 pub use self::routes::Route;
-use crate::scenario::{self, Mode, Scenario};
+use crate::scenario::{self, Scenario};
 use crate::traces::Traces;
 
 /// Nodes joined by emulated links, without a loop of switches, routed so that the traffic arrives.
@@ -35,8 +35,6 @@ pub struct Topology {
     pub traffic: Flow,
     /// Ends and paths of the load, if there is one.
     pub load: Option<Flow>,
-    /// Of the mode `monitor`: every group of every station, then those of servers.
-    pub groups: Vec<Flow>,
     /// The link that iperf3's control connection has for itself.
     pub control: Option<Control>,
     /// Largest buffer of a TCP socket of a host, bytes; `None`: the kernel's default.
@@ -137,14 +135,10 @@ impl Topology {
         let map = Map { nodes: &nodes, links: &links, aside };
         let traffic = Flow::new("traffic", &scenario.traffic, &map)?;
         let load = scenario.load.as_ref().map(|load| Flow::new("load", load, &map)).transpose()?;
-        let groups = match (scenario.traffic.mode, &scenario.monitor) {
-            (Mode::Monitor, monitor) => Flow::groups(&scenario.traffic, &monitor.clone().unwrap_or_default(), &map)?,
-            _ => Vec::new(),
-        };
         let control = aside.map(|link| Control::new(&scenario.traffic, &map, &traffic, link)).transpose()?;
         let tcp_buffer = scenario.tcp.buffer.map(|size| size.bytes);
         let window = scenario.run.duration.duration();
-        let mut topology = Topology { nodes, links, traffic, load, groups, control, tcp_buffer, window };
+        let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
         let routers = topology.most_routers();
         ensure!(
             routers < usize::from(Topology::LONGEST_TTL),
@@ -168,9 +162,9 @@ impl Topology {
         Ok(topology)
     }
 
-    /// Whatever goes through the network: the measured traffic, the load if there is one, groups of signals.
+    /// Whatever goes through the network: the measured traffic, and the load if there is one.
     pub fn flows(&self) -> impl Iterator<Item = &Flow> {
-        std::iter::once(&self.traffic).chain(&self.load).chain(&self.groups)
+        std::iter::once(&self.traffic).chain(&self.load)
     }
 
     /// Index of the host, router or switch of this name.

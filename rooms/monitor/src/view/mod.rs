@@ -5,6 +5,7 @@
 //!         -> picture: a table of all signals, curves of those chosen, gaps shaded
 //! ```
 
+mod count;
 mod curve;
 mod picture;
 #[cfg(test)]
@@ -19,6 +20,7 @@ use weir_program::stop::Stop;
 use weir_service::screen::{self, Ended};
 
 use crate::api::Shown;
+pub use count::{Counted, count};
 pub use picture::Look;
 use picture::Signals;
 

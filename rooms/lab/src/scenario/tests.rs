@@ -8,7 +8,7 @@ use std::{env, fs};
 use toml::{Table, Value};
 use weir_report::record::{Chart, Claim, Published};
 
-use super::{Monitor, Protect, Scenario, Sflow};
+use super::{Program, Scenario};
 
 /// What a scenario cannot do without.
 const LEAST: &str = r#"
@@ -28,6 +28,12 @@ to = "b"
 port = 9
 transport = "udp"
 payload = "100B"
+[columns.NAME]
+value = "run.duration_s"
+[[programs]]
+name = "own"
+host = "NAME"
+run = ["true"]
 [[cells]]
 name = "own"
 "#;
@@ -45,9 +51,9 @@ const TABLES: [(&str, &str, &str); 19] = [
     ("receive", include_str!("traffic.rs"), "Receive"),
     ("tcp", include_str!("traffic.rs"), "Tcp"),
     ("quic", include_str!("traffic.rs"), "Quic"),
-    ("sflow", include_str!("sflow.rs"), "Sflow"),
-    ("protect", include_str!("protect.rs"), "Protect"),
-    ("monitor", include_str!("monitor.rs"), "Monitor"),
+    ("programs", include_str!("programs.rs"), "Program"),
+    ("programs.poll", include_str!("programs.rs"), "Poll"),
+    ("columns.NAME", include_str!("programs.rs"), "Column"),
     ("cells", include_str!("mod.rs"), "ExtraCell"),
     ("charts", RECORD, "Chart"),
     ("published", RECORD, "Published"),
@@ -96,16 +102,16 @@ fn defaults() -> Table {
     let scenario: Scenario = toml::from_str(LEAST).unwrap();
     let mut defaults = Table::try_from(scenario).unwrap();
     let mut insert = |key: &str, table: Table| defaults.insert(key.to_owned(), Value::Table(table));
-    insert("sflow", Table::try_from(Sflow::default()).unwrap());
-    insert("protect", Table::try_from(Protect::default()).unwrap());
-    insert("monitor", Table::try_from(Monitor::default()).unwrap());
     insert("cells", Table::new());
+    insert("programs", Table::try_from(toml::from_str::<Program>(PROGRAM).unwrap()).unwrap());
     insert("charts", Table::try_from(toml::from_str::<Chart>(CHART).unwrap()).unwrap());
     insert("claims", Table::try_from(toml::from_str::<Claim>(CLAIM).unwrap()).unwrap());
     insert("published", Table::try_from(toml::from_str::<Published>(PUBLISHED).unwrap()).unwrap());
     defaults
 }
 
+const PROGRAM: &str =
+    "name = \"a\"\nhost = \"a\"\nrun = [\"true\"]\npoll = { every = \"1s\", get = \"http://10.0.0.1/\" }";
 const CHART: &str = "name = \"a\"\ntitle = \"A\"";
 const CLAIM: &str = "column = \"sent\"";
 const PUBLISHED: &str = "source = \"A\"\npoints = []";
@@ -113,7 +119,7 @@ const PUBLISHED: &str = "source = \"A\"\npoints = []";
 /// Keys that have to be there, where their table is.
 fn needed() -> Table {
     let mut needed: Table = LEAST.parse().unwrap();
-    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("published", PUBLISHED)] {
+    for (key, text) in [("charts", CHART), ("claims", CLAIM), ("published", PUBLISHED), ("programs", PROGRAM)] {
         needed.insert(key.to_owned(), Value::Table(text.parse().unwrap()));
     }
     needed.insert("cells".into(), Value::Table("name = \"own\"".parse().unwrap()));
@@ -170,7 +176,7 @@ fn every_key_is_in_the_manual_with_its_default() {
     // Whoever forgets a table forgets its rows: all that a scenario prints has one.
     for (key, value) in defaults() {
         let keys = match &value {
-            Value::Table(table) if !["hosts", "links", "routers"].contains(&key.as_str()) => {
+            Value::Table(table) if !["columns", "hosts", "links", "routers"].contains(&key.as_str()) => {
                 table.keys().map(|name| format!("| `{key}.{name}` |")).collect()
             }
             Value::Table(_) => vec![format!("| `{key}.NAME.")],
@@ -187,5 +193,5 @@ fn comments_become_words() {
     let source = "pub struct A {\n    /// One [`super::B`]\n    /// or c|d.\n    #[serde(rename = \"where\", default)]\n    pub b: u8,\n    \
                   /// No.\n    #[serde(skip)]\n    pub c: u8,\n}\n";
     assert_eq!(fields(source, "A"), [("where".to_owned(), "One `B` or c\\|d.".to_owned())]);
-    assert_eq!(in_words("As [`Host::setup`] of [`super::Sflow`]"), "As `hosts.NAME.setup` of `[sflow]`");
+    assert_eq!(in_words("As [`Host::setup`] of [`super::Run`]"), "As `hosts.NAME.setup` of `[run]`");
 }

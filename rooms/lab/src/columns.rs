@@ -1,0 +1,368 @@
+//! The columns of a scenario's own: expressions over what was measured.
+//!
+//! `PROGRAM.path`: the object that a program printed last, `PROGRAM.lines.path`: all of them, `PROGRAM.poll.path`: what it
+//! answered; `link.NAME.forward.FIELD`: the emulator's ledger; `host.NAME.udp.InErrors`: the kernel's counters; `run.FIELD`.
+
+use std::slice;
+
+use anyhow::{Result, anyhow, ensure};
+use serde_json::Value;
+use weir_emulator::model::Way;
+use weir_program::config::did_you_mean;
+use weir_report::columns;
+use weir_units::expression::Expression;
+
+use crate::cell::Measured;
+use crate::network::LinkReading;
+use crate::programs::ProgramFacts;
+use crate::scenario::Scenario;
+
+/// Values by seconds from the start of the window; of what has no time it is 0.
+type Series = Vec<(f64, f64)>;
+
+/// What a name stands for; `None`: it was not measured.
+type Look<'a> = dyn Fn(&str) -> Result<Option<Series>, String> + 'a;
+
+/// The value of a column, or its course.
+pub enum Own {
+    /// Empty where it was not measured, or is no number.
+    Value(Option<f64>),
+    /// A timeline.
+    Course(Series),
+}
+
+/// The scenario's columns for the row about a host, in their order.
+pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(String, Own)> {
+    let look = |name: &str| {
+        check_name(scenario, name)?;
+        Ok(value(measured, scenario, host, name))
+    };
+    let column = |(name, column): &(String, crate::scenario::Column)| {
+        let own = match evaluate(&column.value, &look).ok().flatten().as_deref() {
+            None | Some([]) => Own::Value(None),
+            Some([(_, value)]) => Own::Value(Some(*value).filter(|value| value.is_finite())),
+            Some(course) => Own::Course(course.to_vec()),
+        };
+        (name.clone(), own)
+    };
+    scenario.columns.0.iter().map(column).collect()
+}
+
+/// Refuses columns that cannot be, or that name what is not there.
+pub fn check(scenario: &Scenario) -> Result<()> {
+    for (name, column) in &scenario.columns.0 {
+        let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
+        ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
+        let look = |name: &str| check_name(scenario, name).map(|()| None);
+        evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
+    }
+    Ok(())
+}
+
+/// Whether a name can be measured: links, hosts, programs and fields that there are.
+fn check_name(scenario: &Scenario, name: &str) -> Result<(), String> {
+    let known = |what: &str, word: &str, all: Vec<&str>| {
+        let near = || did_you_mean(word, all.iter().copied());
+        if all.contains(&word) { Ok(()) } else { Err(format!("{name}: there is no {what} `{word}`{}", near())) }
+    };
+    let parts: Vec<&str> = name.split('.').collect();
+    match parts[..] {
+        ["run", field] => known("field", field, RUN.to_vec()),
+        ["link", link, way, field] => {
+            known("link", link, scenario.links.keys().map(String::as_str).collect())?;
+            known("way", way, vec!["forward", "backward"])?;
+            known("field", field, LINK.iter().map(|(field, _)| *field).collect())
+        }
+        ["host", host, protocol, _] => {
+            known("host", host, scenario.hosts.keys().map(String::as_str).collect())?;
+            known("protocol", protocol, PROTOCOLS.iter().map(|(name, _)| *name).collect())
+        }
+        [program, _, ..] if !["run", "link", "host"].contains(&program) => {
+            known("program", program, scenario.programs.iter().map(|program| &*program.name).collect())
+        }
+        _ => {
+            Err(format!("{name}: write run.FIELD, link.NAME.forward.FIELD, host.NAME.PROTOCOL.COUNTER, or PROGRAM.KEY"))
+        }
+    }
+}
+
+fn value(measured: &Measured<'_>, scenario: &Scenario, host: &str, name: &str) -> Option<Series> {
+    let parts: Vec<&str> = name.split('.').collect();
+    let one = |value: f64| Some(vec![(0.0, value)]);
+    match parts[..] {
+        ["run", "duration_s"] => one(scenario.run.duration.duration().as_secs_f64()),
+        ["run", "drain_s"] => one(scenario.run.drain.duration().as_secs_f64()),
+        ["run", _] => one(measured.begin_unix_s),
+        ["link", link, way, field] => {
+            let index = measured.topology.links.iter().position(|known| known.name == link)?;
+            let way = if way == "forward" { Way::Forward } else { Way::Backward };
+            let (_, of) = LINK.iter().find(|(known, _)| *known == field)?;
+            one(of(&measured.links[index], way)? as f64)
+        }
+        ["host", host, protocol, counter] => {
+            let kernel = measured.kernels[measured.topology.node(host).ok()?].as_ref()?;
+            let (_, protocol) = PROTOCOLS.iter().find(|(known, _)| *known == protocol)?;
+            one(kernel.get(protocol, counter)? as f64)
+        }
+        [program, ref path @ ..] => {
+            let all = measured.programs.get(program)?;
+            // Of several instances the one on the host that the row is about, where there is one.
+            let own = all.iter().find(|facts| facts.host == host).map_or(&all[..], slice::from_ref);
+            let mut series: Option<Series> = None;
+            for more in own.iter().filter_map(|facts| told(facts, path)) {
+                series.get_or_insert_default().extend(more);
+            }
+            series
+        }
+        [] => None,
+    }
+}
+
+/// What a program told at a path; `None`: nothing that has the path.
+fn told(facts: &ProgramFacts, path: &[&str]) -> Option<Series> {
+    let mut series = Series::new();
+    let (told, path) = match path {
+        ["lines", path @ ..] => (&facts.lines, path),
+        ["poll", path @ ..] => (&facts.polled, path),
+        path => {
+            numbers(facts.printed.as_ref()?, path, 0.0, &mut series);
+            return Some(series).filter(|series| !series.is_empty());
+        }
+    };
+    told.iter().for_each(|(at, value)| numbers(value, path, *at, &mut series));
+    // Nothing was printed: that is no number of nothing, but a series without one.
+    let absent = facts.remark.is_some() && told.is_empty();
+    (!absent && (!series.is_empty() || told.is_empty())).then_some(series)
+}
+
+/// The numbers at a path, those of every element of a list.
+fn numbers(value: &Value, path: &[&str], at: f64, to: &mut Series) {
+    match (value, path) {
+        (Value::Array(list), _) => list.iter().for_each(|value| numbers(value, path, at, to)),
+        (Value::Object(object), [key, rest @ ..]) => {
+            object.get(*key).into_iter().for_each(|value| numbers(value, rest, at, to));
+        }
+        (Value::Number(number), []) => to.extend(number.as_f64().map(|number| (at, number))),
+        (Value::Bool(flag), []) => to.push((at, f64::from(u8::from(*flag)))),
+        _ => {}
+    }
+}
+
+/// Evaluates an expression, element by element; what functions of a series make of their arguments stands in it by number.
+fn evaluate(text: &str, look: &Look<'_>) -> Result<Option<Series>, String> {
+    let (mut plain, mut made, mut rest) = (String::new(), Vec::new(), text);
+    while let Some(Call { before, function, arguments, after }) = next_call(rest)? {
+        let arguments = arguments.into_iter().map(|argument| evaluate(argument, look));
+        let arguments: Option<Vec<Series>> = arguments.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
+        plain += &format!("{before}{{#{}}}", made.len());
+        made.push(arguments.and_then(|arguments| apply(function, &arguments)));
+        rest = after;
+    }
+    plain += rest;
+    let number = |name: &str| name.strip_prefix('#').and_then(|number| number.parse::<usize>().ok());
+    let check = |name: &str| if number(name).is_some() { Ok(()) } else { look(name).map(drop) };
+    let expression = Expression::parse(&plain, check).map_err(|error| error.message)?;
+    let value = |name: &String| number(name).map_or_else(|| look(name), |number| Ok(made[number].clone()));
+    let values = expression.names().iter().map(value).collect::<Result<Vec<_>, _>>()?;
+    let values: Option<Vec<Series>> = values.into_iter().collect();
+    let mut stack = Vec::new();
+    Ok(values.and_then(|values| each(&values, |values| expression.evaluate(values, &mut stack))))
+}
+
+/// One value for each element of series that are as long; a single value goes with each.
+fn each(series: &[Series], mut of: impl FnMut(&[f64]) -> f64) -> Option<Series> {
+    let length = series.iter().map(Vec::len).find(|length| *length != 1).unwrap_or(1);
+    if series.iter().any(|series| series.len() != 1 && series.len() != length) {
+        return None;
+    }
+    let element = |index: usize| {
+        let at = |series: &Series| series[if series.len() == 1 { 0 } else { index }];
+        let time = series.iter().find(|series| series.len() == length).map_or(0.0, |series| series[index].0);
+        (time, of(&series.iter().map(|series| at(series).1).collect::<Vec<_>>()))
+    };
+    Some((0..length).map(element).collect())
+}
+
+fn apply(function: &str, arguments: &[Series]) -> Option<Series> {
+    let series = &arguments[0];
+    let mut sorted: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
+    sorted.sort_by(f64::total_cmp);
+    let sum: f64 = sorted.iter().sum();
+    let count = sorted.len() as f64;
+    // The nearest rank.
+    let quantile = |q: f64| sorted.get(((q * count).ceil() as usize).saturating_sub(1)).copied();
+    let value = match function {
+        "over" => {
+            return each(arguments, |v| v[0])
+                .map(|s| (0..).zip(s).map(|(i, (_, value))| (arguments[1][i].1, value)).collect());
+        }
+        "within" => return each(arguments, |v| f64::from(u8::from(v[0] <= v[2] && v[2] <= v[1]))),
+        "sum" => Some(sum),
+        "count" => Some(count),
+        "mean" => (count > 0.0).then_some(sum / count),
+        "min" => sorted.first().copied(),
+        "max" => sorted.last().copied(),
+        "p50" => quantile(0.5),
+        "p99" => quantile(0.99),
+        // How fast a counter grows, by the second.
+        _ => series.first().zip(series.last()).map(|((begin, first), (end, last))| (last - first) / (end - begin)),
+    };
+    value.filter(|value| value.is_finite()).map(|value| vec![(0.0, value)])
+}
+
+struct Call<'a> {
+    before: &'a str,
+    function: &'a str,
+    arguments: Vec<&'a str>,
+    after: &'a str,
+}
+
+/// The first call of a function of a series; `min` and `max` of two values are none.
+fn next_call(text: &str) -> Result<Option<Call<'_>>, String> {
+    let mut at = 0;
+    while let Some(c) = text[at..].chars().next() {
+        let word = &text[at..][..text[at..].find(|c: char| !is_name(c)).unwrap_or(text.len() - at)];
+        let behind = &text[at + word.len()..];
+        if c == '{' {
+            at += text[at..].find('}').map_or(text.len() - at, |end| end + 1);
+        } else if word.is_empty() {
+            at += c.len_utf8();
+        } else {
+            if FUNCTIONS.contains(&word)
+                && let Some(inside) = behind.trim_start().strip_prefix('(')
+                && let Some((arguments, after)) = split_arguments(inside)
+            {
+                let (count, takes) = match word {
+                    "within" => (3, "three values: low, high, value"),
+                    "over" => (2, "two series: values, times in seconds"),
+                    _ => (1, "one series"),
+                };
+                if arguments.len() == count {
+                    return Ok(Some(Call { before: &text[..at], function: word, arguments, after }));
+                }
+                if !matches!(word, "min" | "max") {
+                    return Err(format!("`{word}` takes {takes}"));
+                }
+            }
+            at += word.len();
+        }
+    }
+    Ok(None)
+}
+
+/// What stands between commas up to the parenthesis that closes, and what follows.
+fn split_arguments(inside: &str) -> Option<(Vec<&str>, &str)> {
+    let (mut depth, mut begin, mut arguments) = (0, 0, Vec::new());
+    for (at, c) in inside.char_indices() {
+        match c {
+            '(' | '{' => depth += 1,
+            ')' if depth == 0 => {
+                arguments.push(&inside[begin..at]);
+                return Some((arguments, &inside[at + 1..]));
+            }
+            ')' | '}' => depth -= 1,
+            ',' if depth == 0 => {
+                arguments.push(&inside[begin..at]);
+                begin = at + 1;
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+fn is_name(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || c == '.'
+}
+
+const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
+
+/// `begin_s`: the start of the sending window, s since 1970 UTC.
+const RUN: [&str; 3] = ["duration_s", "drain_s", "begin_s"];
+
+type LinkField = fn(&LinkReading, Way) -> Option<u64>;
+
+/// Fields of a link: of one without emulator frames alone are counted.
+const LINK: [(&str, LinkField); 7] = [
+    ("frames", |link, way| Some(link.nodes[way as usize].sent)),
+    ("frames_delivered", |link, way| Some(link.nodes[1 - way as usize].received)),
+    ("packets", |link, way| crate::account::report(link, way).map(|report| report.ledger.received)),
+    ("delivered", |link, way| crate::account::report(link, way).map(|report| report.ledger.delivered)),
+    ("lost", |link, way| crate::account::report(link, way).map(|report| report.ledger.lost)),
+    ("queue_dropped", |link, way| crate::account::report(link, way).map(|report| report.ledger.queue_dropped)),
+    ("duplicated", |link, way| crate::account::report(link, way).map(|report| report.ledger.duplicated)),
+];
+
+/// By the names that /proc/net/snmp, snmp6 and netstat have.
+const PROTOCOLS: [(&str, &str); 10] = [
+    ("ip", "Ip"),
+    ("icmp", "Icmp"),
+    ("tcp", "Tcp"),
+    ("udp", "Udp"),
+    ("udplite", "UdpLite"),
+    ("ip6", "Ip6"),
+    ("icmp6", "Icmp6"),
+    ("udp6", "Udp6"),
+    ("ipext", "IpExt"),
+    ("tcpext", "TcpExt"),
+];
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The value of an expression over what a program told.
+    fn value(text: &str) -> Result<Option<Vec<f64>>, String> {
+        let line = |at: f64| (at, json!({ "low": at - 1.0, "high": at + 1.0, "n": 10.0 * at }));
+        let facts = ProgramFacts {
+            printed: Some(json!({ "streams": [{ "due": 3 }, { "due": 4, "late": true }], "shown": 6 })),
+            polled: vec![line(1.0), line(2.0), line(4.0)],
+            ..ProgramFacts::default()
+        };
+        let look = |name: &str| match name.split_once('.') {
+            Some(("p", path)) => Ok(told(&facts, &path.split('.').collect::<Vec<_>>())),
+            Some(("absent", _)) => Ok(None),
+            _ => Err(format!("there is no program `{name}`")),
+        };
+        evaluate(text, &look).map(|series| series.map(|series| series.into_iter().map(|(_, value)| value).collect()))
+    }
+
+    #[test]
+    fn functions_make_one_number_of_a_series() {
+        for (text, expected) in [
+            ("sum(p.streams.due) - p.shown", 1.0),
+            ("100 * mean(within(p.poll.low, p.poll.high, 2.5))", 100.0 / 3.0),
+            ("mean(p.poll.n / 10)", 7.0 / 3.0),
+            ("min(p.poll.n) + max(p.poll.n)", 50.0),
+            ("max(min(p.poll.n), 11)", 11.0),
+            ("count(p.poll.n)", 3.0),
+            ("p50(p.poll.n) + p99(p.poll.n)", 60.0),
+            ("rate(p.poll.n)", 10.0),
+            ("sum({p.streams.late})", 1.0),
+            ("count(p.lines.any)", 0.0),
+            ("sum(p.lines.any)", 0.0),
+            ("2 * 3", 6.0),
+            ("rate(over(p.poll.n, 2 * p.poll.high))", 5.0),
+        ] {
+            assert_eq!(value(text), Ok(Some(vec![expected])), "{text}");
+        }
+        assert_eq!(value("p.poll.n / 10"), Ok(Some(vec![1.0, 2.0, 4.0])), "a course");
+    }
+
+    #[test]
+    fn what_was_not_measured_is_empty_and_what_is_misspelt_is_an_error() {
+        for text in ["absent.x + 1", "sum(absent.x)", "p.shonw", "sum(p.poll.x)", "mean(p.lines.any)"] {
+            assert_eq!(value(text), Ok(None), "{text}");
+        }
+        let error = |text: &str| value(text).unwrap_err();
+        assert_eq!(error("q.x"), "there is no program `q.x`");
+        assert_eq!(error("sum(q.x)"), "there is no program `q.x`");
+        assert_eq!(error("sum(p.x, 2)"), "`sum` takes one series");
+        assert_eq!(error("within(1, 2)"), "`within` takes three values: low, high, value");
+        assert_eq!(error("sum(1"), "there is no function `sum`");
+        assert_eq!(error("1 +"), "a value is missing at the end");
+        assert_eq!(value("p.streams.due + p.poll.n"), Ok(None), "not as long");
+    }
+}

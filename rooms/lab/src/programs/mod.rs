@@ -1,0 +1,397 @@
+//! The programs of a scenario: started on their hosts, asked meanwhile, ended whatever happens, and what they print.
+//!
+//! ```text
+//! [[programs]] -> Instance: a host, a Life -> Running, below the lab's init (weir_kernel::namespaces::process)
+//!                 stdout -> Lines, stderr -> its last line, poll -> answers    -> ProgramFacts, for `columns`
+//! ```
+
+mod life;
+mod output;
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+use std::{env, fs};
+
+use anyhow::{Context, Result, bail, ensure};
+use nix::errno::Errno;
+use nix::sys::signal::Signal;
+use serde_json::Value;
+use weir_kernel::namespaces::NetNs;
+use weir_kernel::namespaces::process::{self, Running};
+use weir_kernel::scheduling;
+use weir_program::clock::{self, Nanos, nanos};
+use weir_program::stop::Stop;
+
+use self::life::{Action, Event, Life, Plan, State};
+use self::output::{Lines, since};
+use crate::endpoints::joined;
+use crate::network::Network;
+use crate::scenario::{Mode, Program, Ready, Scenario, When};
+use crate::topology::{Kind, Topology};
+
+/// What each program has told, by name: one entry an instance.
+pub type AllFacts = BTreeMap<String, Vec<ProgramFacts>>;
+
+/// What one instance of a program has told.
+#[derive(Debug, Default)]
+pub struct ProgramFacts {
+    /// Its host.
+    pub host: String,
+    /// The object that it printed last.
+    pub printed: Option<Value>,
+    /// Every object that it printed on a line, by seconds from the start of the sending window.
+    pub lines: Vec<(f64, Value)>,
+    /// What it answered, likewise.
+    pub polled: Vec<(f64, Value)>,
+    /// What a reader must know of it.
+    pub remark: Option<String>,
+    /// Whether that is a reason not to believe the row.
+    pub failed: bool,
+}
+
+/// The programs of a cell; those that start before the window are ready.
+pub struct Programs(Vec<Instance>);
+
+struct Instance {
+    program: Program,
+    host: String,
+    ns: NetNs,
+    processor: Option<usize>,
+    life: Life,
+    running: Option<Running>,
+    /// Where it says that it is ready.
+    notify: Option<UnixDatagram>,
+    stdout: Option<JoinHandle<Lines>>,
+    stderr: Option<JoinHandle<String>>,
+}
+
+impl Programs {
+    /// Starts those that have to be there before the window, each when the one before is ready.
+    ///
+    /// # Errors
+    /// A host cannot be entered. A program that fails is told of at the end.
+    pub fn start(network: &Network<'_>, scenario: &Scenario, topology: &Topology, stop: &Stop) -> Result<Programs> {
+        let mut instances = Vec::new();
+        for program in &scenario.programs {
+            for host in program.host.names() {
+                let node = topology.node(host)?;
+                instances.push(Instance {
+                    program: filled(program, scenario, host)?,
+                    host: host.clone(),
+                    ns: network.namespace(node).try_clone()?,
+                    processor: topology.nodes[node].processor,
+                    life: Life {
+                        plan: Plan { start: Nanos::MAX, stop: Nanos::MAX, kill: Nanos::MAX },
+                        state: State::Planned,
+                    },
+                    running: None,
+                    notify: None,
+                    stdout: None,
+                    stderr: None,
+                });
+            }
+        }
+        for instance in instances.iter_mut().filter(|instance| instance.program.start == When::Before) {
+            instance.life.plan.start = 0;
+            while matches!(instance.life.state, State::Planned | State::Starting { .. }) && !stop.is_set() {
+                instance.look();
+                thread::sleep(LOOK);
+            }
+        }
+        Ok(Programs(instances))
+    }
+
+    /// Conducts them from `begin`, the start of the sending window of this length, until the traffic is over and all have ended.
+    pub fn run(self, begin: Nanos, window: Duration, over: &AtomicBool, stop: &Stop) -> AllFacts {
+        let Programs(mut instances) = self;
+        let end = begin + nanos(window);
+        for Instance { program, life, .. } in &mut instances {
+            let at = |when: &When| match when {
+                When::Before => 0,
+                When::At(offset) => begin + nanos(offset.duration()),
+                When::Window => end,
+                When::End | When::Never | When::Parameter(_) => Nanos::MAX,
+            };
+            life.plan = Plan { start: at(&program.start), stop: at(&program.stop), kill: at(&program.kill) };
+        }
+        let polled = thread::scope(|scope| {
+            let poll = |Instance { program, ns, .. }: &Instance| {
+                let (poll, ns) = (program.poll.clone()?, ns.try_clone().ok()?);
+                let (server, path) = output::parts(&poll.get).map(|(server, path)| (server, path.to_owned()))?;
+                let ask = move || {
+                    let ask = || answers(server, &path, begin, poll.from.duration(), poll.every.duration(), end, stop);
+                    ns.run(ask).unwrap_or_default()
+                };
+                Some(scope.spawn(ask))
+            };
+            let polling: Vec<_> = instances.iter().map(poll).collect();
+            conduct(&mut instances, over, stop);
+            polling.into_iter().map(|thread| thread.map(joined).unwrap_or_default()).collect::<Vec<_>>()
+        });
+        let mut facts = AllFacts::new();
+        for (instance, polled) in instances.into_iter().zip(polled) {
+            let name = instance.program.name.clone();
+            facts.entry(name).or_default().push(instance.told(begin, polled));
+        }
+        facts
+    }
+}
+
+/// Until all have ended. When the traffic is over those that start behind the window have their say, then the others end.
+fn conduct(instances: &mut [Instance], over: &AtomicBool, stop: &Stop) {
+    let mut over_since = None;
+    loop {
+        instances.iter_mut().for_each(Instance::look);
+        if instances.iter().all(|instance| instance.life.is_over()) && over.load(Ordering::Relaxed) {
+            return;
+        }
+        if over.load(Ordering::Relaxed) || stop.is_set() {
+            let since = *over_since.get_or_insert_with(clock::now);
+            let last_words = |i: &Instance| i.program.start == When::Window && !i.life.is_over();
+            let wait = instances.iter().any(last_words) && clock::now() < since + nanos(LAST_WORDS) && !stop.is_set();
+            if !wait {
+                instances.iter_mut().for_each(|instance| instance.life.plan.stop = since);
+            }
+        }
+        thread::sleep(LOOK);
+    }
+}
+
+impl Instance {
+    fn look(&mut self) {
+        let exited = self.running.as_mut().and_then(|running| running.wait_timeout(Duration::ZERO).ok().flatten());
+        let ready = (matches!(self.life.state, State::Starting { .. }) && self.is_ready()).then_some(Event::Ready);
+        for event in [ready, exited.map(Event::Exited), Some(Event::Clock)].into_iter().flatten() {
+            match self.life.step(event, clock::now()) {
+                None => {}
+                Some(Action::Start) => {
+                    let event = self.start().map_or_else(Event::NotStarted, |()| Event::Started);
+                    self.life.step(event, clock::now());
+                }
+                // One that has ended already needs neither.
+                Some(Action::Terminate) => drop(self.running.as_ref().map(|running| running.signal(Signal::SIGTERM))),
+                Some(Action::Kill) => drop(self.running.as_mut().map(Running::kill)),
+            }
+        }
+    }
+
+    fn start(&mut self) -> Result<(), State> {
+        let failed = |error: &dyn std::fmt::Display| State::Failed(error.to_string());
+        let Program { name, run, stdin, ready, .. } = &self.program;
+        let (reader, mut writer) = io::pipe().map_err(|error| failed(&error))?;
+        // It is not longer than what a pipe holds, see `check`.
+        writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
+        drop(writer);
+        let mut program = process::Program::new(&self.ns, &self.host, &run[0]).args(&run[1..]);
+        if *ready == Ready::Notify {
+            let socket = self.ns.run(|| UnixDatagram::bind_addr(&UnixAddr::from_abstract_name(name)?));
+            let socket = socket.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
+            socket.set_nonblocking(true).map_err(|error| failed(&error))?;
+            self.notify = Some(socket);
+            program = program.env("NOTIFY_SOCKET", format!("@{name}"));
+        }
+        let program = program.stdin(reader).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let spawn = || {
+            // It keeps to the processor of the thread that starts it, which was among those that may be used.
+            let _ = self.processor.map(scheduling::run_on);
+            program.spawn()
+        };
+        let mut running = thread::scope(|scope| joined(scope.spawn(spawn))).map_err(|error| match error.errno() {
+            Some(Errno::ENOENT) => State::Absent,
+            _ => failed(&error),
+        })?;
+        self.stdout = running.take_stdout().map(|stdout| thread::spawn(|| Lines::read(stdout)));
+        self.stderr = running.take_stderr().map(|stderr| thread::spawn(|| output::last_line(stderr)));
+        self.running = Some(running);
+        Ok(())
+    }
+
+    fn is_ready(&self) -> bool {
+        match self.program.ready {
+            Ready::AtOnce => true,
+            Ready::Port(port) => self.ns.run(|| listens(port)).unwrap_or(false),
+            Ready::Notify => self.notify.as_ref().is_some_and(|socket| {
+                let mut said = [0; 4096];
+                let mut messages = std::iter::from_fn(|| {
+                    let length = socket.recv(&mut said).ok()?;
+                    Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
+                });
+                messages.any(|ready| ready)
+            }),
+        }
+    }
+
+    fn told(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
+        // Whatever holds its pipes ends with it.
+        drop(self.running);
+        let lines = self.stdout.and_then(|lines| lines.join().ok()).unwrap_or_default();
+        let said = self.stderr.and_then(|said| said.join().ok()).unwrap_or_default();
+        let name = &self.program.name;
+        let remark = match &self.life.state {
+            State::Absent => Some(format!("{name}: {} is not installed: its columns are empty", self.program.run[0])),
+            State::Failed(why) if said.is_empty() => Some(format!("{name} on {}: {why}", self.host)),
+            State::Failed(why) => Some(format!("{name} on {}: {why}: {said}", self.host)),
+            _ if lines.dropped > 0 => Some(format!(
+                "{name} on {}: {} lines that it printed first are left out: there are more than are kept",
+                self.host, lines.dropped
+            )),
+            _ => None,
+        };
+        ProgramFacts {
+            failed: matches!(self.life.state, State::Failed(_)),
+            host: self.host,
+            printed: lines.last_object(),
+            lines: lines.objects(begin),
+            polled,
+            remark,
+        }
+    }
+}
+
+/// What a program answers from one time to another. What does not answer is asked again.
+fn answers(
+    server: SocketAddr,
+    path: &str,
+    begin: Nanos,
+    from: Duration,
+    every: Duration,
+    end: Nanos,
+    stop: &Stop,
+) -> Vec<(f64, Value)> {
+    let (mut answers, mut next) = (Vec::new(), begin + nanos(from));
+    while next < end && !stop.is_set() {
+        stop.wait(Instant::now() + Duration::from_nanos(next.saturating_sub(clock::now())));
+        let asked = clock::now();
+        if let Ok(answer) = output::get(server, path, every.max(LEAST_PATIENCE)) {
+            answers.push((since(begin, asked), answer));
+        }
+        next += nanos(every);
+    }
+    answers
+}
+
+/// Whether anything listens on a port in the namespace of this thread.
+fn listens(port: u16) -> bool {
+    let wanted = format!(":{port:04X}");
+    [("tcp", "0A"), ("tcp6", "0A"), ("udp", "07"), ("udp6", "07")].into_iter().any(|(table, listening)| {
+        let table = fs::read_to_string(format!("/proc/thread-self/net/{table}")).unwrap_or_default();
+        table.lines().any(|line| {
+            let mut words = line.split_whitespace().skip(1);
+            words.next().is_some_and(|own| own.ends_with(&wanted)) && words.nth(1) == Some(listening)
+        })
+    })
+}
+
+/// A program as it runs on a host: the words in braces are replaced.
+fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program> {
+    let weir = env::current_exe().context("find this executable")?.display().to_string();
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let own = scenario.parameters.iter().map(|(name, value)| (name.clone(), text(value)));
+    let words: Vec<(String, String)> = own.chain([("weir".into(), weir), ("host".into(), host.to_owned())]).collect();
+    let fill = |text: &str| {
+        words.iter().fold(text.to_owned(), |text, (name, value)| text.replace(&format!("{{{name}}}"), value))
+    };
+    let mut program = program.clone();
+    program.run.iter_mut().for_each(|word| *word = fill(word));
+    program.stdin = fill(&program.stdin);
+    for when in [&mut program.start, &mut program.stop, &mut program.kill] {
+        if let When::Parameter(text) = when {
+            *when = When::try_from(fill(text)).map_err(anyhow::Error::msg)?;
+        }
+    }
+    if let Some(poll) = &mut program.poll {
+        poll.get = fill(&poll.get);
+    }
+    Ok(program)
+}
+
+/// Refuses programs that cannot run.
+pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
+    ensure!(
+        scenario.traffic.mode != Mode::Programs || !scenario.programs.is_empty(),
+        "traffic.mode: \"programs\" needs [[programs]]"
+    );
+    for (index, program) in scenario.programs.iter().enumerate() {
+        let Program { name, host, run, stdin, poll, .. } = program;
+        let key = format!("programs[{index}]");
+        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        ensure!(
+            !name.is_empty() && name.chars().all(plain) && !["link", "host", "run"].contains(&&**name),
+            "{key}.name: {name:?}: letters, digits and _, and not link, host or run, so that columns can name it"
+        );
+        let before = &scenario.programs[..index];
+        ensure!(before.iter().all(|other| other.name != *name), "{key}.name: there is a program `{name}` already");
+        ensure!(!host.names().is_empty(), "{key}.host: names no host");
+        for host in host.names() {
+            let kind = topology.nodes[topology.node(host).with_context(|| format!("{key}.host"))?].kind;
+            ensure!(kind == Kind::Host, "{key}.host: `{host}` is a {kind}, not a host");
+        }
+        ensure!(!run.is_empty(), "{key}.run: names no program");
+        ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
+        let times = [&program.start, &program.stop, &program.kill].map(ToString::to_string);
+        let asked = poll.iter().map(|poll| &poll.get);
+        for word in run.iter().chain([stdin]).chain(asked).chain(&times).flat_map(|text| words_in_braces(text)) {
+            if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {
+                let known = scenario.parameters.keys().map(String::as_str);
+                let near = weir_program::config::did_you_mean(word, known.chain(["weir", "host"]));
+                bail!("{key}: there is no {{{word}}} in [parameters]{near}");
+            }
+        }
+        let filled = filled(program, scenario, &host.names()[0]).with_context(|| key.clone())?;
+        let is_address = |get: &str| output::parts(get).is_some();
+        ensure!(
+            filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
+            "{key}.poll: every: longer than 0; get: an address such as http://10.0.0.1:8008/agents/json"
+        );
+    }
+    Ok(())
+}
+
+/// Names in braces, but those of a shell's variables: `${x}`.
+fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
+    let name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let word = move |(at, _): (usize, &str)| {
+        let (word, _) = text[at + 1..].split_once('}')?;
+        let is_name = !word.is_empty() && word.chars().all(name) && !text[..at].ends_with('$');
+        is_name.then_some(word)
+    };
+    text.match_indices('{').filter_map(word)
+}
+
+/// Between two looks at the programs: as exact as their times are.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// For programs that start when the window has ended: as long as one may take to become ready.
+const LAST_WORDS: Duration = Duration::from_secs(30);
+
+/// An answer may take this time, and as long as it is to the next one.
+const LEAST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Bytes that a pipe holds (pipe(7)).
+const PIPE: usize = 65_536;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_in_braces_are_names() {
+        let words = |text: &'static str| words_in_braces(text).collect::<Vec<_>>();
+        assert_eq!(words("{weir} --delay {delay} ${HOME} { a = 1 } {\"a\":{}} {x.y}"), ["weir", "delay"]);
+    }
+
+    #[test]
+    fn a_socket_that_listens_is_seen() {
+        let tcp = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()];
+        assert!(ports.into_iter().all(listens) && !listens(1));
+    }
+}

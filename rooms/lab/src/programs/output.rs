@@ -1,0 +1,120 @@
+//! What a program prints and answers, as JSON.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use serde_json::Value;
+use weir_program::clock::{self, Nanos};
+
+/// The lines of a standard output, the last ones where there are too many.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    lines: VecDeque<(Nanos, String)>,
+    bytes: usize,
+    /// Lines that were dropped for the bound.
+    pub(super) dropped: u64,
+}
+
+impl Lines {
+    /// Reads to the end.
+    pub(super) fn read(stdout: impl Read) -> Lines {
+        let (mut reader, mut all) = (BufReader::new(stdout), Lines::default());
+        let mut line = Vec::new();
+        // What was read before an error counts.
+        while reader.by_ref().take(MAX_BYTES as u64).read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            all.add(clock::now(), String::from_utf8_lossy(&line).trim_end().to_owned());
+            line.clear();
+        }
+        all
+    }
+
+    fn add(&mut self, at: Nanos, line: String) {
+        self.bytes += line.len();
+        self.lines.push_back((at, line));
+        while self.bytes > MAX_BYTES && self.lines.len() > 1 {
+            self.bytes -= self.lines.pop_front().map_or(0, |(_, line)| line.len());
+            self.dropped += 1;
+        }
+    }
+
+    /// The object that was printed last, on one line or on several.
+    pub(super) fn last_object(&self) -> Option<Value> {
+        let begins = |&index: &usize| self.lines[index].1.starts_with('{');
+        let from = |index: usize| self.lines.range(index..).map(|(_, line)| &**line).collect::<Vec<_>>().join("\n");
+        (0..self.lines.len()).rev().filter(begins).take(1).find_map(|index| serde_json::from_str(&from(index)).ok())
+    }
+
+    /// Every line that is an object, with the seconds from `begin` to when it came.
+    pub(super) fn objects(&self, begin: Nanos) -> Vec<(f64, Value)> {
+        let object = |(at, line): &(Nanos, String)| {
+            let value: Value = serde_json::from_str(line).ok().filter(Value::is_object)?;
+            Some((since(begin, *at), value))
+        };
+        self.lines.iter().filter_map(object).collect()
+    }
+}
+
+/// Seconds from one time to another, which may be earlier.
+pub(super) fn since(begin: Nanos, at: Nanos) -> f64 {
+    (at as f64 - begin as f64) / 1e9
+}
+
+/// The last line of a standard error that says something.
+pub(super) fn last_line(stderr: impl Read) -> String {
+    let lines = Lines::read(stderr).lines;
+    lines.into_iter().rev().map(|(_, line)| line).find(|line| !line.trim().is_empty()).unwrap_or_default()
+}
+
+/// Host and port, and path, of an address `http://10.0.0.1:8008/path`.
+pub(crate) fn parts(address: &str) -> Option<(SocketAddr, &str)> {
+    let rest = address.strip_prefix("http://")?;
+    let (server, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    Some((server.parse().ok()?, if path.is_empty() { "/" } else { path }))
+}
+
+/// The JSON at an address.
+pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Result<Value> {
+    let mut stream = TcpStream::connect_timeout(&server, patience)?;
+    stream.set_read_timeout(Some(patience))?;
+    // By version 1.0 an answer ends with its connection, and comes in one piece.
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(MAX_BYTES as u64).read_to_end(&mut answer)?;
+    let body = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    serde_json::from_slice(&answer[body..]).map_err(io::Error::other)
+}
+
+/// Kept of what a program prints: 100,000 samples as sfacctd prints them.
+const MAX_BYTES: usize = 32 << 20;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_object_may_have_several_lines() {
+        let read = |text: &str| Lines::read(text.as_bytes()).last_object().map(|value| value.to_string());
+        assert_eq!(read("{\"a\":1}\n{\"a\":2}\n").as_deref(), Some("{\"a\":2}"));
+        assert_eq!(read("ready\n{\n  \"a\": {\n    \"b\": 3\n  }\n}\n").as_deref(), Some("{\"a\":{\"b\":3}}"));
+        assert_eq!((read("ready\n"), read("")), (None, None));
+    }
+
+    #[test]
+    fn lines_are_bounded_and_what_is_above_the_bound_is_counted() {
+        let mut lines = Lines::default();
+        for number in 0..5 {
+            lines.add(number, format!("{{\"n\":{number}}}{}", " ".repeat(MAX_BYTES / 2 - 6)));
+        }
+        assert_eq!((lines.dropped, lines.objects(0).len()), (3, 2));
+    }
+
+    #[test]
+    fn an_address_has_parts() {
+        let server = "10.0.0.1:8008".parse().unwrap();
+        assert_eq!(parts("http://10.0.0.1:8008/a/b?c=1"), Some((server, "/a/b?c=1")));
+        assert_eq!(parts("http://10.0.0.1:8008"), Some((server, "/")));
+        assert_eq!((parts("https://10.0.0.1:8008"), parts("http://host/")), (None, None));
+    }
+}

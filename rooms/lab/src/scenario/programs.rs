@@ -1,0 +1,229 @@
+//! Programs that a scenario runs on its hosts, and columns of its own.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use toml::Value;
+use weir_report::columns::{Better, Statistic};
+use weir_report::record::OwnColumn;
+use weir_units::Span;
+
+use super::Receivers;
+
+/// A program that runs on a host while a cell does.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Program {
+    /// By which `[columns]` name what it prints.
+    pub name: String,
+    /// The host, or a list of hosts: one instance on each.
+    pub host: Receivers,
+    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}` the
+    /// host's name.
+    pub run: Vec<String>,
+    /// Standard input, e.g. a configuration for `-c /dev/stdin`; the same words in braces are replaced.
+    #[serde(default)]
+    pub stdin: String,
+    /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
+    #[serde(default)]
+    pub ready: Ready,
+    /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
+    /// start (`8s`), or `window`: when it has ended.
+    #[serde(default)]
+    pub start: When,
+    /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
+    #[serde(default = "When::end")]
+    pub stop: When,
+    /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
+    #[serde(default = "When::never")]
+    pub kill: When,
+    /// What is asked of it meanwhile.
+    pub poll: Option<Poll>,
+}
+
+/// JSON that a program is asked for over HTTP, from its host: `{ every = "1s", get = "http://127.0.0.1:8008/agents/json" }`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(
+    deny_unknown_fields,
+    expecting = "a table, e.g. { every = \"1s\", get = \"http://127.0.0.1:8008/agents/json\" }"
+)]
+pub struct Poll {
+    /// From one request to the next.
+    pub every: Span,
+    /// The address.
+    pub get: String,
+    /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
+    #[serde(default)]
+    pub from: Span,
+}
+
+/// A time in the life of a cell.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum When {
+    /// Before the sending window.
+    #[default]
+    Before,
+    /// So long after its start.
+    At(Span),
+    /// When it has ended.
+    Window,
+    /// When the drain has ended.
+    End,
+    /// Not at all.
+    Never,
+    /// As the key of `[parameters]` says.
+    Parameter(String),
+}
+
+/// How the lab knows that a program is ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Ready {
+    /// It says so by sd_notify.
+    Notify,
+    /// It listens on this port, TCP or UDP.
+    Port(u16),
+    /// It is as soon as it runs.
+    #[default]
+    AtOnce,
+}
+
+/// A column of the scenario's own.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Column {
+    /// An expression: names of what was measured, `+ - * / ^ ( )`, functions of a value as in docs/monitor.md, and of a series
+    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` (of a counter, by the second), `within(low, high, value)`
+    /// (1 or 0) and `over(values, seconds)`. A series that is left is a timeline.
+    pub value: String,
+    /// Its unit, e.g. `us`, `%`, `bytes`.
+    #[serde(default)]
+    pub unit: String,
+    /// Whether `higher` or `lower` is better; absent: neither.
+    pub better: Option<Better>,
+    /// What it rests on, and so what a standstill of the machine may change: `rate`, `mean`, `p50`, `p99`, `p999`, `max`,
+    /// `counter` or `setting`.
+    #[serde(default = "Column::counter")]
+    pub statistic: Statistic,
+}
+
+/// A table of the document, in its order.
+#[derive(Clone, Debug)]
+pub struct Ordered<T>(pub Vec<(String, T)>);
+
+impl<T> Default for Ordered<T> {
+    fn default() -> Self {
+        Ordered(Vec::new())
+    }
+}
+
+impl<T> Ordered<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl When {
+    fn end() -> When {
+        When::End
+    }
+
+    fn never() -> When {
+        When::Never
+    }
+}
+
+impl Column {
+    /// As the report knows it.
+    pub fn own(&self, name: &str) -> OwnColumn {
+        let Column { unit, better, statistic, .. } = self.clone();
+        OwnColumn { name: name.to_owned(), unit, better, statistic }
+    }
+
+    fn counter() -> Statistic {
+        Statistic::Counter
+    }
+}
+
+impl TryFrom<String> for When {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<When, String> {
+        match text.as_str() {
+            "before" => Ok(When::Before),
+            "window" => Ok(When::Window),
+            "end" => Ok(When::End),
+            "never" => Ok(When::Never),
+            _ if text.starts_with('{') && text.ends_with('}') => Ok(When::Parameter(text)),
+            _ => text
+                .parse()
+                .map(When::At)
+                .map_err(|_| format!("`{text}`: write before, window, end, never, or a time after the start, e.g. 8s")),
+        }
+    }
+}
+
+impl fmt::Display for When {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            When::Before => f.write_str("before"),
+            When::At(offset) => offset.fmt(f),
+            When::Window => f.write_str("window"),
+            When::End => f.write_str("end"),
+            When::Never => f.write_str("never"),
+            When::Parameter(text) => f.write_str(text),
+        }
+    }
+}
+
+impl TryFrom<String> for Ready {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Ready, String> {
+        let port = || text.strip_prefix("port ")?.parse().ok().map(Ready::Port);
+        match text.as_str() {
+            "READY" => Ok(Ready::Notify),
+            "none" => Ok(Ready::AtOnce),
+            _ => port().ok_or_else(|| format!("`{text}`: write READY, none, or a port, e.g. \"port 6343\"")),
+        }
+    }
+}
+
+impl fmt::Display for Ready {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Ready::Notify => f.write_str("READY"),
+            Ready::Port(port) => write!(f, "port {port}"),
+            Ready::AtOnce => f.write_str("none"),
+        }
+    }
+}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl Serialize for Ready {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de, T: de::DeserializeOwned> Deserialize<'de> for Ordered<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let entry = |(name, value): (String, Value)| match value.try_into() {
+            Ok(value) => Ok((name, value)),
+            Err(error) => Err(de::Error::custom(format!("{name}: {}", weir_program::config::one_line(&error)))),
+        };
+        toml::Table::deserialize(deserializer)?.into_iter().map(entry).collect::<Result<_, _>>().map(Ordered)
+    }
+}
+
+impl<T: Serialize> Serialize for Ordered<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
+    }
+}
