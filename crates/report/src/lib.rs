@@ -32,7 +32,6 @@ pub mod junit;
 pub mod messages;
 pub mod mistakes;
 pub mod opening;
-pub mod pivot;
 pub mod record;
 #[cfg(feature = "spreadsheet")]
 pub mod spreadsheet;
