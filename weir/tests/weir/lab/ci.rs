@@ -33,7 +33,11 @@ fn an_assertion_that_fails_is_status_3_and_a_failure_in_junit_xml() {
     assert_eq!((bad.status, &*bad.stderr), (Some(3), ""), "{}", bad.stdout);
     let drops = bad.row("20%").count("planned_drops");
     assert!(drops > 0);
-    assert!(bad.stdout.contains(&format!("fail        nothing is lost\n            {drops}: 20% lies outside")), "{}", bad.stdout);
+    assert!(
+        bad.stdout.contains(&format!("fail        nothing is lost\n            {drops}: 20% lies outside")),
+        "{}",
+        bad.stdout
+    );
     let junit = fs::read_to_string(bad.dir.join("junit.xml")).unwrap();
     assert!(junit.contains("<testsuites name=\"weir lab bad\" tests=\"4\" skipped=\"0\" failures=\"1\""), "{junit}");
     assert!(junit.contains(&format!("message=\"{drops}: 20% lies outside")), "{junit}");
@@ -53,7 +57,10 @@ fn an_assertion_that_fails_is_status_3_and_a_failure_in_junit_xml() {
 fn a_mistaken_assertion_is_a_line_and_status_2() {
     let lab = Lab::new();
     let cases = [
-        ("column = \"mbit_per_sec\"\nat_least = 1", "assert 1: column: no column `mbit_per_sec`, did you mean `mbit_per_s`?"),
+        (
+            "column = \"mbit_per_sec\"\nat_least = 1",
+            "assert 1: column: no column `mbit_per_sec`, did you mean `mbit_per_s`?",
+        ),
         ("column = \"sent\"", "assert 1: needs a bound: `at_least`, `at_most` or both"),
         (
             "column = \"sent\"\nat_least = 1\nwhere = { transprot = \"udp\" }",
@@ -79,7 +86,9 @@ fn every_column_that_the_lab_writes_is_known() {
         let said = compared.stderr.trim_end();
         match compared.status {
             // A single run says too little: no all-clear.
-            Some(1) => assert!(said.starts_with("weir: nothing could be compared: 1 repeats"), "{column}: {compared:?}"),
+            Some(1) => {
+                assert!(said.starts_with("weir: nothing could be compared: 1 repeats"), "{column}: {compared:?}")
+            }
             status => {
                 assert_eq!(status, Some(2), "{column}: {compared:?}");
                 assert!(said.ends_with(&format!("column `{column}` is not a measured number")), "{compared:?}");
