@@ -2,7 +2,7 @@
 
 mod asked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -221,7 +221,7 @@ impl Record {
 
     /// Why the row is not valid, in words; empty if it is.
     pub fn doubts(&self) -> Vec<&str> {
-        self.disturbed.values().map(String::as_str).collect()
+        self.disturbed.values().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize, Serializer};
 use weir_kernel::trace::Detail;
+use toml::Value;
 use weir_units::{Share, Span};
 
 /// How a scenario is run.
@@ -49,7 +50,7 @@ pub struct Run {
 
 /// Cells at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "JobsValue")]
+#[serde(try_from = "Value")]
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
@@ -108,22 +109,11 @@ impl Default for Run {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum JobsValue {
-    Count(usize),
-    Word(String),
-}
-
-impl TryFrom<JobsValue> for Jobs {
+impl TryFrom<Value> for Jobs {
     type Error = String;
 
-    fn try_from(value: JobsValue) -> Result<Jobs, String> {
-        match value {
-            JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
-            JobsValue::Count(count) => Ok(Jobs::Count(count)),
-            JobsValue::Word(word) => word.parse(),
-        }
+    fn try_from(value: Value) -> Result<Jobs, String> {
+        value.as_str().map_or_else(|| value.to_string().parse(), str::parse)
     }
 }
 
@@ -131,17 +121,8 @@ impl Serialize for Jobs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Jobs::Count(count) => count.serialize(serializer),
-            word => serializer.collect_str(word),
-        }
-    }
-}
-
-impl std::fmt::Display for Jobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Jobs::All => f.write_str("all"),
-            Jobs::Auto => f.write_str("auto"),
-            Jobs::Count(count) => count.fmt(f),
+            Jobs::All => serializer.serialize_str("all"),
+            Jobs::Auto => serializer.serialize_str("auto"),
         }
     }
 }
