@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
-use weir_lab::scenario::{Jobs, Scenario};
+use weir_lab::scenario::Scenario;
 use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_program::output::{complain, say};
@@ -119,7 +119,7 @@ struct Run {
     seed: Option<u64>,
     /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
     #[arg(long)]
-    jobs: Option<Jobs>,
+    jobs: Option<String>,
     /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
     #[arg(long)]
     messages: bool,
@@ -229,7 +229,7 @@ impl Run {
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.messages.then(|| ("run.messages".to_owned(), "true".to_owned())));
-        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
+        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs)));
         let sweep = self.document.sweep(&set);
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
         let plan = match self.pcap {
