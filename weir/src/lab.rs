@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
-use weir_lab::scenario::Scenario;
+use weir_lab::scenario::{Jobs, Scenario};
 use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_program::output::{complain, say};
@@ -118,7 +118,7 @@ struct Run {
     #[arg(long)]
     seed: Option<u64>,
     /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
-    #[arg(long)]
+    #[arg(long, value_parser = jobs)]
     jobs: Option<String>,
     /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
     #[arg(long)]
@@ -220,6 +220,11 @@ impl Lab {
             }
         }
     }
+}
+
+/// `--jobs`, as it is written.
+fn jobs(text: &str) -> Result<String, String> {
+    text.parse::<Jobs>().map(|_| text.to_owned())
 }
 
 impl Run {
