@@ -6,7 +6,7 @@ use weir_units::format;
 
 use crate::columns;
 use crate::record::{
-    CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, SENDER_FAILED, STANDSTILLS,
+    CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS,
 };
 
 /// How much was run, on what, and whether it adds up, a sentence each.
@@ -72,8 +72,7 @@ pub fn own_cost(cost: &OwnCost) -> String {
 pub fn machine(manifest: &Manifest) -> Option<String> {
     let fact =
         |wanted: &str| manifest.environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-    let (processors, standstills) = (fact(PROCESSORS)?, fact(STANDSTILLS)?);
-    Some(format!("The machine: processors {processors}; {STANDSTILLS}: {standstills}."))
+    Some(format!("The machine: {STANDSTILLS}: {}.", fact(STANDSTILLS)?))
 }
 
 /// What a reader must know before believing the numbers; empty if there is nothing.

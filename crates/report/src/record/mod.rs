@@ -66,9 +66,6 @@ impl Manifest {
     }
 }
 
-/// The fact of the environment that says whether processors are kept from sleeping.
-pub const PROCESSORS: &str = "processors";
-
 /// The fact that says when they stood still, known when a run has ended.
 pub const STANDSTILLS: &str = "standstills of 1 ms or more";
 

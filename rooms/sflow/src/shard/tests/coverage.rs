@@ -12,7 +12,7 @@ use super::fabric::{Fabric, Loss};
 use crate::config::Config;
 use crate::events::Log;
 use crate::flows::{Definition, Moments};
-use crate::model::{CLASSES, Class, Fleet, Plan, Pool, Selection, Smoothed};
+use super::model::{CLASSES, Class, Fleet, Plan, Pool, Selection, Smoothed};
 use crate::names::Lookups;
 use crate::shard::{Now, Shard};
 
