@@ -118,8 +118,8 @@ struct Run {
     #[arg(long)]
     seed: Option<u64>,
     /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
-    #[arg(long)]
-    jobs: Option<Jobs>,
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<String>,
     /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
     #[arg(long)]
     messages: bool,
@@ -222,6 +222,11 @@ impl Lab {
     }
 }
 
+/// `--jobs`, as it is written.
+fn jobs(text: &str) -> Result<String, String> {
+    text.parse::<Jobs>().map(|_| text.to_owned())
+}
+
 impl Run {
     fn run(self) -> Result<Outcome> {
         let mut set = Vec::new();
@@ -229,7 +234,7 @@ impl Run {
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
         set.extend(self.messages.then(|| ("run.messages".to_owned(), "true".to_owned())));
-        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
+        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs)));
         let sweep = self.document.sweep(&set);
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
         let plan = match self.pcap {
