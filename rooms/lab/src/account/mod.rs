@@ -75,7 +75,10 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
-    row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
+    // Where no delay was measured none is wrong.
+    let headline = [Statistic::Rate, Statistic::Mean, Statistic::P99];
+    let headline = if account.delays().is_some() { &headline[..] } else { &headline[..1] };
+    row.valid &= headline.iter().all(|of| !disturbed.contains_key(of));
     let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
     let remarks = remarks.chain(account.remarks(&row)).collect();
     Record {
