@@ -32,8 +32,8 @@ pub mod junit;
 pub mod messages;
 pub mod mistakes;
 pub mod opening;
-pub mod pivot;
 pub mod record;
+#[cfg(feature = "spreadsheet")]
 pub mod spreadsheet;
 pub mod store;
 pub mod summary;
@@ -49,8 +49,8 @@ mod fixture;
 pub struct Rendered {
     /// `results.csv`.
     pub results: PathBuf,
-    /// `summary.xlsx`.
-    pub spreadsheet: PathBuf,
+    /// `summary.xlsx`; `None`: built without the feature `spreadsheet`.
+    pub spreadsheet: Option<PathBuf>,
     /// `report.html`.
     pub page: PathBuf,
     /// `junit.xml`; `None`: the run has no assertions.
@@ -79,8 +79,11 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
     }
     let page = dir.join("report.html");
     html::write(&page, manifest, records)?;
-    let spreadsheet = dir.join("summary.xlsx");
-    spreadsheet::write(&spreadsheet, manifest, records)?;
+    let spreadsheet = cfg!(feature = "spreadsheet").then(|| dir.join("summary.xlsx"));
+    #[cfg(feature = "spreadsheet")]
+    if let Some(path) = &spreadsheet {
+        spreadsheet::write(path, manifest, records)?;
+    }
     let junit = manifest.claims.iter().any(|claim| claim.required).then(|| dir.join("junit.xml"));
     if let Some(path) = &junit {
         junit::write(path, manifest, records, &judge::judge(manifest, records))?;
@@ -178,7 +181,7 @@ mod tests {
         records.iter().for_each(|record| store.append(record).unwrap());
 
         let read = |paths: &Rendered| -> Vec<Vec<u8>> {
-            let files = [&paths.results, &paths.spreadsheet, &paths.page].into_iter().chain(&paths.charts);
+            let files = [&paths.results, &paths.page].into_iter().chain(&paths.spreadsheet).chain(&paths.charts);
             files.map(|path| std::fs::read(path).unwrap()).collect()
         };
         let first = write_all(dir, manifest, records).unwrap();

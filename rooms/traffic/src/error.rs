@@ -1,6 +1,7 @@
 //! What can go wrong before traffic runs, and the count of what goes wrong while it runs.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::io;
 use std::net::SocketAddr;
 
@@ -73,9 +74,6 @@ pub enum TrafficError {
         /// Most that one transfer may have.
         most: u32,
     },
-    /// No such transport.
-    #[error("transport `{0}`: use udp, tcp, quic or quic-datagram")]
-    Transport(String),
     /// quinn has no such congestion control.
     #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
     QuicCongestion {
@@ -117,6 +115,28 @@ impl ErrorLog {
     pub fn into_counts(self) -> Vec<ErrorCount> {
         self.0.into_iter().map(|(_, _, entry)| entry).collect()
     }
+}
+
+/// That a socket option could not be set to a value, with what to do about it.
+pub(super) fn cannot_set(option: &'static str, value: &dyn Display) -> impl FnOnce(io::Error) -> TrafficError + use<> {
+    let hint = match option {
+        "SO_BINDTODEVICE" => " (the interface's name, and before Linux 5.7 CAP_NET_RAW)",
+        _ => "",
+    };
+    let value = value.to_string();
+    move |source| TrafficError::Option { option, value, hint: hint.into(), source }
+}
+
+/// These counts, those of one kind together.
+pub(super) fn merged(counts: impl IntoIterator<Item = ErrorCount>) -> Vec<ErrorCount> {
+    let mut all: Vec<ErrorCount> = Vec::new();
+    for one in counts {
+        match all.iter_mut().find(|other| (other.operation, &other.error) == (one.operation, &one.error)) {
+            Some(other) => other.count += one.count,
+            None => all.push(one),
+        }
+    }
+    all
 }
 
 /// That a socket of any kind could not be bound to `address`.

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU64, NonZeroUsize};
-use std::str::FromStr;
 use std::time::Duration;
 
+use clap::ValueEnum;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_dgram::Membership;
@@ -296,25 +296,7 @@ pub struct Until {
 
 impl fmt::Display for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Quic => "quic",
-            Self::QuicDatagram => "quic-datagram",
-        })
-    }
-}
-
-impl FromStr for Transport {
-    type Err = TrafficError;
-
-    fn from_str(text: &str) -> Result<Self, TrafficError> {
-        match text {
-            "udp" => Ok(Self::Udp),
-            "tcp" => Ok(Self::Tcp),
-            "quic" => Ok(Self::Quic),
-            "quic-datagram" => Ok(Self::QuicDatagram),
-            _ => Err(TrafficError::Transport(text.to_owned())),
-        }
+        let value = self.to_possible_value();
+        f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
 }

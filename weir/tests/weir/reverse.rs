@@ -221,7 +221,7 @@ fn a_receiver_that_allows_nothing_says_so_in_a_line() {
         for (transport, says, refused) in [
             (
                 "udp",
-                "connection refused); start `weir recv --allow-reverse` there; --reverse and --bidir need its TCP port too",
+                "connection refused): start `weir recv --allow-reverse` there; --reverse and --bidir need its TCP port too",
                 0,
             ),
             ("tcp", "it sends nothing to anybody: start it with `weir recv --allow-reverse`", 1),

@@ -2,7 +2,7 @@
 
 mod asked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +65,6 @@ impl Manifest {
         Columns(&self.columns)
     }
 }
-
-/// The fact of the environment that says whether processors are kept from sleeping.
-pub const PROCESSORS: &str = "processors";
 
 /// The fact that says when they stood still, known when a run has ended.
 pub const STANDSTILLS: &str = "standstills of 1 ms or more";
@@ -224,7 +221,7 @@ impl Record {
 
     /// Why the row is not valid, in words; empty if it is.
     pub fn doubts(&self) -> Vec<&str> {
-        self.disturbed.values().map(String::as_str).collect()
+        self.disturbed.values().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

@@ -159,6 +159,9 @@ fn more_cells_need_wider_intervals() {
 }
 
 proptest! {
+    // Each case judges a whole run.
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
     #[test]
     fn wider_bounds_never_do_harm(low in 0.0f64..120.0, width in 0.0f64..60.0, more in 0.0f64..60.0, cells in 0usize..3) {
         let selection = [vec![udp()], vec![tcp(), loss(12.0)], vec![]][cells].clone();

@@ -37,7 +37,7 @@ use crate::cell::Measured;
 use crate::columns::{Own, of_row};
 use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
-use crate::scenario::{MessageFiles, Mode, Receivers};
+use crate::scenario::{Mode, Receivers};
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
 use crate::validity::Conduct;
@@ -323,7 +323,7 @@ impl PathAccount<'_> {
         remarks.extend(self.what_was_not_put_together());
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
-            if self.cell.scenario.run.messages != MessageFiles::Off {
+            if self.cell.scenario.run.messages {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }

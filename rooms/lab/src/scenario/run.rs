@@ -40,8 +40,8 @@ pub struct Run {
     /// How much of what the kernel does with the traffic's datagrams is traced, where the user may: `off`, `drops`, `queues`
     /// or `everything`.
     pub trace: Tracing,
-    /// Whether the times of every message are written to a file of each cell, and as what.
-    pub messages: MessageFiles,
+    /// Whether the times of every message are written to a file of each cell, as CSV.
+    pub messages: bool,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
@@ -58,36 +58,6 @@ pub enum Jobs {
     Auto,
     /// This many.
     Count(usize),
-}
-
-/// What files the times of messages are written to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageFiles {
-    /// None.
-    #[default]
-    Off,
-    /// Text, a line a message.
-    Csv,
-}
-
-impl MessageFiles {
-    /// Its name in a scenario, and the end of such a file's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Csv => "csv",
-        }
-    }
-}
-
-impl std::str::FromStr for MessageFiles {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<MessageFiles, String> {
-        let all = [Self::Off, Self::Csv];
-        all.into_iter().find(|files| files.name() == text).ok_or_else(|| format!("`{text}`: write csv or off"))
-    }
 }
 
 /// How much is traced; each includes the ones before it.
@@ -132,7 +102,7 @@ impl Default for Run {
             sample: Span::from_millis(100),
             watch: Span::from_millis(0),
             trace: Tracing::default(),
-            messages: MessageFiles::default(),
+            messages: false,
             impaired: true,
             control: Span::from_secs(1),
         }

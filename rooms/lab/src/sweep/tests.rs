@@ -154,12 +154,7 @@ name = "own"
         ("payload =", "paylod =", "paylod", "unknown key `paylod`, did you mean `payload`?"),
         ("port = 9", "port = 99999", "port", "traffic.port: invalid value: integer `99999`, expected a whole number"),
         ("\"100B\"", "\"100\"", "payload", "traffic.payload: `100`: a size needs a unit"),
-        (
-            "[traffic]",
-            "[run]\nmessages = true\n[traffic]",
-            "messages",
-            "run.messages: invalid type: boolean, expected a word",
-        ),
+        ("[traffic]", "[run]\ntrace = true\n[traffic]", "trace", "run.trace: invalid type: boolean, expected a word"),
         (
             ends,
             &link("variation = \"1ms\""),
@@ -191,7 +186,7 @@ name = "own"
         ),
         ("[axes]", "[axes", "[axes", "unclosed table"),
         ("y = \"sent\"", "y = \"snt\"", "y =", "chart sent: y: no column `snt`, did you mean `sent`?"),
-        ("transport = \"udp\"\n[[", "trnsport = \"udp\"\n[[", "trnsport", "where: no column `trnsport`"),
+        ("transport = \"udp\"\n[[", "trnsport = \"udp\"\n[[", "[claims.where]", "where: no column `trnsport`"),
         ("text = \"All\"", "text = \"All\"\nconfidence = 1.5", "confidence", "confidence 1.5: a number"),
         ("name = \"own\"", "name = \" \"", "name = \" \"", "cells.name: \" \": a name of its own"),
         ("name = \"own\"", "name = \"1%/udp\"", "name = \"1%/udp\"", "cells.name: \"1%/udp\": a name of its own"),

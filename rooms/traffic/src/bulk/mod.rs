@@ -6,52 +6,46 @@
 
 mod batches;
 mod report;
+mod sender;
 mod settings;
 mod tcp;
 
+use std::any::Any;
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::thread::{self, ScopedJoinHandle};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
 
 pub(super) use self::batches::Batches;
 pub use self::report::{BulkReport, Datagrams, Sample};
+pub use self::sender::Sender;
 pub use self::settings::BulkSettings;
-use weir_program::clock::Nanos;
+use weir_program::clock::{self, Nanos};
 use weir_program::stop::Stop;
 
-use crate::{TrafficError, Transport, quic};
-
-/// The sending end, before it runs.
-#[derive(Debug)]
-pub struct Sender(SendingEnd);
-
-#[derive(Debug)]
-enum SendingEnd {
-    Tcp(tcp::Sender),
-    Quic(Box<quic::bulk::Sender>),
-}
+use crate::{ErrorCount, Exchange, TrafficError, Transport, quic};
 
 /// The receiving end, which already listens.
 #[derive(Debug)]
-pub struct Receiver(ReceivingEnd);
+pub struct Receiver {
+    end: ReceivingEnd,
+    exchange: Exchange,
+    batches: Batches,
+}
 
 #[derive(Debug)]
 enum ReceivingEnd {
     Tcp(tcp::Receiver),
-    Quic(Box<quic::bulk::Receiver>),
+    Quic(Box<quic::Listener>),
 }
 
-impl Sender {
-    /// Makes the sockets in the calling thread's network namespace. They connect later, in [`run`].
-    ///
-    /// # Errors
-    /// The settings make no sense; no such congestion control (the error names those that there are); no socket.
-    pub fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
-        settings.validate()?;
-        match settings.transport {
-            Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
-            Transport::Quic => Ok(Self(SendingEnd::Quic(Box::new(quic::bulk::Sender::open(settings)?)))),
-            Transport::Tcp => Ok(Self(SendingEnd::Tcp(tcp::Sender::open(settings)?))),
-        }
-    }
+/// What a receiving end has to tell, and what it keeps open until the sender has looked at its connections.
+pub(super) struct Received {
+    pub(super) batches: Batches,
+    pub(super) errors: Vec<ErrorCount>,
+    pub(super) kept: Box<dyn Any>,
 }
 
 impl Receiver {
@@ -61,18 +55,21 @@ impl Receiver {
     /// The settings make no sense; the address cannot be bound; no socket.
     pub fn bind(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
-        match settings.transport {
-            Transport::Udp | Transport::QuicDatagram => Err(TrafficError::NoBulk(settings.transport)),
-            Transport::Quic => Ok(Self(ReceivingEnd::Quic(Box::new(quic::bulk::Receiver::bind(settings)?)))),
-            Transport::Tcp => Ok(Self(ReceivingEnd::Tcp(tcp::Receiver::bind(settings)?))),
-        }
+        let (transport, address) = (settings.transport, settings.to);
+        let end = match transport {
+            Transport::Quic => ReceivingEnd::Quic(Box::new(quic::listen_for_bulk(settings)?)),
+            _ => ReceivingEnd::Tcp(tcp::Receiver::bind(settings)?),
+        };
+        let failed = |source| TrafficError::Socket { transport, address, source };
+        let exchange = Exchange::new(Duration::ZERO).map_err(failed)?;
+        Ok(Self { end, exchange, batches: Batches::new(settings.duration, settings.batch) })
     }
 
     /// The address it listens on, with the port the kernel chose.
     pub fn local_addr(&self) -> SocketAddr {
-        match &self.0 {
+        match &self.end {
             ReceivingEnd::Tcp(receiver) => receiver.local_addr(),
-            ReceivingEnd::Quic(receiver) => receiver.local_addr(),
+            ReceivingEnd::Quic(listener) => listener.local_addr(),
         }
     }
 }
@@ -87,11 +84,34 @@ impl Receiver {
 ///
 /// What goes wrong is counted in the report. A transfer that never connects is one of 0 bytes without a window.
 pub fn run(sender: Sender, receiver: Receiver, begin: Nanos, stop: &Stop) -> BulkReport {
-    match (sender.0, receiver.0) {
-        (SendingEnd::Tcp(sender), ReceivingEnd::Tcp(receiver)) => tcp::run(sender, receiver, begin, stop),
-        (SendingEnd::Quic(sender), ReceivingEnd::Quic(receiver)) => quic::bulk::run(*sender, *receiver, begin, stop),
-        (sender, receiver) => unreachable!("{sender:?} and {receiver:?} are of different transports"),
-    }
+    let Receiver { end, exchange, batches } = receiver;
+    let receive = || {
+        let Received { batches, errors, kept } = match end {
+            ReceivingEnd::Tcp(receiver) => receiver.receive(batches, &exchange, stop),
+            ReceivingEnd::Quic(listener) => quic::receive_bulk(*listener, batches, &exchange, stop),
+        };
+        // They stay open up to here, so that the sender does not see their end.
+        while exchange.ending().is_none() {
+            clock::wait(&mut [PollFd::new(exchange.as_fd(), PollFlags::POLLIN)], None);
+        }
+        drop(kept);
+        (batches, errors)
+    };
+    let ((mut report, channels), (batches, mut errors)) = thread::scope(|scope| {
+        let receiving = scope.spawn(receive);
+        (sender.send(&exchange, begin, stop), joined(receiving))
+    });
+    drop(channels);
+    report.received_bytes = batches.total();
+    report.batch = batches.length();
+    report.batches = batches.whole_within(report.used);
+    report.errors.append(&mut errors);
+    report.stopped = stop.is_set();
+    report
+}
+
+fn joined<T>(thread: ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
 #[cfg(test)]

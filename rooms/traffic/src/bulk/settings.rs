@@ -54,7 +54,7 @@ impl BulkSettings {
 
     /// Refuses what no transfer could be.
     pub fn validate(&self) -> Result<(), TrafficError> {
-        if self.transport == Transport::Udp {
+        if matches!(self.transport, Transport::Udp | Transport::QuicDatagram) {
             return Err(TrafficError::NoBulk(self.transport));
         }
         if !(1..=Self::MAX_STREAMS).contains(&self.streams) {

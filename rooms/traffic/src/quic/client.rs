@@ -9,15 +9,15 @@ use std::task::Poll;
 use std::time::Duration;
 
 use nix::libc::ETIMEDOUT;
-use quinn::{
-    Connection, ConnectionStats, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt,
-};
+use quinn::{Connection, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt};
 use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
 use super::reactor::{Reactor, Waited};
 use super::{DONE, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};
-use crate::error::cannot_bind;
+use crate::error::{cannot_bind, cannot_set};
+use crate::sender::channel::Outcome;
+use crate::sender::sockets::set_way;
 use crate::{Exchange, TrafficError, Transport};
 
 /// A socket that connections can be made from.
@@ -39,12 +39,23 @@ pub(crate) struct Client {
     any_peer: bool,
     connected: Option<Connected>,
     blocked: Nanos,
+    known: Known,
+}
+
+/// What is known of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    /// Packets declared lost so far; `None`: never connected.
+    pub(crate) lost_packets: Option<u64>,
     /// Datagrams that quinn took.
-    taken: u64,
-    /// Bytes that quinn kept for datagrams that had not left when the connection was closed.
-    left_behind: usize,
-    /// Whether the drain ended since the peer had acknowledged everything; `None`: not drained, or nobody asked.
-    acknowledged: Option<bool>,
+    pub(crate) taken: u64,
+    /// Datagrams that have left.
+    pub(crate) have_left: u64,
+    /// Bytes that quinn kept for datagrams that had not left when the drain was over.
+    pub(crate) left_behind: u64,
+    /// Whether the peer had acknowledged all when the drain was over. Of datagrams: something after the last of them, so
+    /// that what was lost of them is declared lost. `None`: not drained, or the receiver of this process was asked instead.
+    pub(crate) acknowledged: Option<bool>,
 }
 
 #[derive(Debug)]
@@ -59,19 +70,8 @@ struct Connected {
     reactor: Reactor,
 }
 
-/// What became of bytes to send.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Written {
-    /// quinn has them.
-    All,
-    /// The deadline or a stop came before it had taken all of them; it has this many.
-    Late(usize),
-    /// The connection is gone, or was never there.
-    Broken(String),
-}
-
 impl Origin {
-    /// Makes the socket in the calling thread's network namespace. The client trusts the certificate of `peer`.
+    /// Makes the socket in the calling thread's network namespace. The client trusts the key of `peer`.
     pub(super) fn open(settings: &SenderSettings, peer: &tls::Identity) -> Result<Self, TrafficError> {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
@@ -84,45 +84,12 @@ impl Origin {
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
-        let option = |option, value, hint: &'static str| {
-            move |source| TrafficError::Option { option, value, hint: hint.into(), source }
-        };
         // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        let failed = option("SO_SNDBUF", SOCKET_BUFFER.to_string(), "");
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(failed)?;
-        if let Some(name) = &settings.interface {
-            let hint = " (the interface's name, and before Linux 5.7 CAP_NET_RAW)";
-            socket.bind_device(Some(name.as_bytes())).map_err(option("SO_BINDTODEVICE", name.clone(), hint))?;
-        }
-        if let Some(ttl) = settings.ttl {
-            let result = match to {
-                SocketAddr::V4(_) => socket.set_ttl_v4(ttl.into()),
-                SocketAddr::V6(_) => socket.set_unicast_hops_v6(ttl.into()),
-            };
-            result.map_err(option("IP_TTL", ttl.to_string(), ""))?;
-        }
+        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(cannot_set("SO_SNDBUF", &SOCKET_BUFFER))?;
+        set_way(&socket, settings)?;
         let address = settings.from.unwrap_or_else(|| any_like(to));
         socket.bind(&address.into()).map_err(cannot_bind(address))?;
         Ok(Self { socket: socket.into(), source: route.source, config })
-    }
-
-    /// Hands the socket to quinn.
-    pub(super) fn endpoint(&self, reactor: &Reactor) -> io::Result<Endpoint> {
-        let socket = self.socket.try_clone()?;
-        reactor.with(|| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)))
-    }
-
-    /// Makes a connection from this socket's endpoint.
-    pub(super) fn connect(
-        &self,
-        endpoint: &Endpoint,
-        to: SocketAddr,
-    ) -> impl Future<Output = io::Result<Connection>> + Send + use<> {
-        let (endpoint, config) = (endpoint.clone(), self.config.clone());
-        async move {
-            let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
-            connecting.await.map_err(|error| io::Error::other(error.to_string()))
-        }
     }
 
     fn local_addr(&self) -> Option<SocketAddr> {
@@ -140,17 +107,8 @@ impl Client {
         let datagrams = settings.transport == Transport::QuicDatagram;
         let origin = Origin::open(settings, tls::Identity::of_process()?)?;
         let (send_buffer, any_peer) = (send_buffer(settings), settings.quic.any_peer);
-        Ok(Self {
-            origin,
-            datagrams,
-            send_buffer,
-            any_peer,
-            connected: None,
-            blocked: 0,
-            taken: 0,
-            left_behind: 0,
-            acknowledged: None,
-        })
+        let known = Known::default();
+        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0, known })
     }
 
     /// Its own address; unspecified if no route leads to the peer.
@@ -163,25 +121,19 @@ impl Client {
         self.send_buffer
     }
 
-    /// quinn's counters; `None`: never connected.
-    pub(crate) fn stats(&self) -> Option<ConnectionStats> {
-        self.connected.as_ref().map(|connected| connected.connection.stats())
+    /// The connection; `None`: never made.
+    pub(crate) fn connection(&self) -> Option<Connection> {
+        self.connected.as_ref().map(|connected| connected.connection.clone())
     }
 
-    /// Bytes that quinn still kept for datagrams when the drain was over.
-    pub(crate) fn left_behind(&self) -> u64 {
-        self.left_behind as u64
-    }
-
-    /// Datagrams that quinn has taken.
-    pub(crate) fn taken(&self) -> u64 {
-        self.taken
-    }
-
-    /// Whether the peer had acknowledged all when the drain was over. Of datagrams: something after the last of them, so
-    /// that what was lost of them is declared lost. `None`: not drained, or the receiver of this process was asked instead.
-    pub(crate) fn acknowledged(&self) -> Option<bool> {
-        self.acknowledged
+    /// What is known of the connection.
+    pub(crate) fn known(&self) -> Known {
+        let stats = self.connected.as_ref().map(|connected| connected.connection.stats());
+        Known {
+            lost_packets: stats.map(|stats| stats.path.lost_packets),
+            have_left: stats.map_or(0, |stats| stats.frame_tx.datagram),
+            ..self.known
+        }
     }
 
     /// Time spent waiting for quinn to take what was to be sent.
@@ -192,10 +144,13 @@ impl Client {
     /// Makes the connection, for messages of `longest` bytes.
     pub(crate) fn connect(&mut self, to: SocketAddr, longest: usize, deadline: Nanos, stop: &Stop) -> io::Result<()> {
         let reactor = Reactor::new(stop)?;
-        let endpoint = self.origin.endpoint(&reactor)?;
-        let (connecting, datagrams) = (self.origin.connect(&endpoint, to), self.datagrams);
+        let (socket, datagrams) = (self.origin.socket.try_clone()?, self.datagrams);
+        let endpoint =
+            reactor.with(|| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)))?;
         let shaking_hands = async {
-            let connection = connecting.await?;
+            let config = self.origin.config.clone();
+            let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
+            let connection = connecting.await.map_err(|error| io::Error::other(error.to_string()))?;
             let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
             io::Result::Ok((connection, stream))
         };
@@ -212,35 +167,34 @@ impl Client {
         Ok(())
     }
 
-    /// Hands over bytes: the next ones of the stream, or one datagram. Waits while quinn's buffer is full.
-    pub(crate) fn write(&mut self, bytes: &[u8], deadline: Nanos) -> Written {
+    /// Hands over bytes: the next ones of the stream, or one datagram. Waits while quinn's buffer is full. The error is why
+    /// the connection is gone.
+    pub(crate) fn write(&mut self, bytes: &[u8], deadline: Nanos) -> Result<Outcome, String> {
         let Some(Connected { connection, stream, reactor, .. }) = &mut self.connected else {
-            return Written::Broken("not connected".into());
+            return Err("not connected".to_owned());
         };
         let Some(stream) = stream else {
             let sending = connection.send_datagram_wait(bytes.to_vec().into());
-            let sent = wait(reactor, &mut self.blocked, deadline, sending);
-            return match sent {
+            return match wait(reactor, &mut self.blocked, deadline, sending) {
                 Waited::Come(Ok(())) => {
-                    self.taken += 1;
-                    Written::All
+                    self.known.taken += 1;
+                    Ok(Outcome::Sent)
                 }
                 Waited::Come(Err(SendDatagramError::TooLarge)) => {
-                    Written::Broken(fits(bytes.len(), connection.max_datagram_size()).err().unwrap_or_default())
+                    Err(fits(bytes.len(), connection.max_datagram_size()).err().unwrap_or_default())
                 }
-                Waited::Come(Err(error)) => Written::Broken(error.to_string()),
-                Waited::Not => Written::Late(0),
+                Waited::Come(Err(error)) => Err(error.to_string()),
+                Waited::Not => Ok(Outcome::Late { handed_over: 0 }),
             };
         };
         let mut handed_over = 0;
         while handed_over < bytes.len() {
             match wait(reactor, &mut self.blocked, deadline, stream.write(&bytes[handed_over..])) {
-                Waited::Come(Ok(taken)) => handed_over += taken,
-                Waited::Come(Err(error)) => return Written::Broken(error.to_string()),
-                Waited::Not => return Written::Late(handed_over),
+                Waited::Come(taken) => handed_over += taken.map_err(|error| error.to_string())?,
+                Waited::Not => return Ok(Outcome::Late { handed_over: handed_over as u64 }),
             }
         }
-        Written::All
+        Ok(Outcome::Sent)
     }
 
     /// Lets the connection work until the time `until` or the stop.
@@ -296,9 +250,10 @@ impl Client {
                 Waited::Not => {}
             }
         };
-        self.acknowledged = (any_peer || !self.datagrams).then_some(acknowledged);
-        self.left_behind =
-            if self.datagrams { room.saturating_sub(connection.datagram_send_buffer_space()) } else { 0 };
+        self.known.acknowledged = (any_peer || !self.datagrams).then_some(acknowledged);
+        if self.datagrams {
+            self.known.left_behind = room.saturating_sub(connection.datagram_send_buffer_space()) as u64;
+        }
         connection.close(DONE, b"");
         endpoint.close(DONE, b"");
         for _ in 0..LAST_TURNS {

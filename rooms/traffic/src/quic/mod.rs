@@ -1,14 +1,14 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Where both ends live in one process the client trusts the one certificate that this process has made for itself, and
-//! nothing else; between processes it takes any ([`QuicSettings::any_peer`]): nothing has to be distributed. Each end drives quinn on the thread
-//! that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
+//! Receivers show a raw public key (RFC 7250). Where both ends live in one process the client trusts the one key that this
+//! process has made, and nothing else; between processes it takes any ([`QuicSettings::any_peer`]): nothing has to be
+//! distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
 //! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
 //!
 //! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
 //! "sent" means handed to quinn, as it means handed to the kernel for TCP.
 
-pub(super) mod bulk;
+mod bulk;
 mod client;
 mod reactor;
 mod server;
@@ -25,7 +25,8 @@ use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig
 use quinn::{ConnectionError, IdleTimeout, TransportConfig, VarInt};
 use socket2::{Domain, Type};
 
-pub(super) use self::client::{Client, Written};
+pub(super) use self::bulk::{listen_for_bulk, receive_bulk};
+pub(super) use self::client::{Client, Known};
 pub(super) use self::server::{Event, Listener};
 use crate::{SenderSettings, TrafficError, Transport};
 
@@ -34,7 +35,7 @@ use crate::{SenderSettings, TrafficError, Transport};
 pub struct QuicSettings {
     /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
     pub congestion: String,
-    /// Whether any certificate will do: the receiver lives in another process. Messages are encrypted then, but whoever
+    /// Whether any key will do: the receiver lives in another process. Messages are encrypted then, but whoever
     /// is on the way can pretend to be it. `false`: only that of this process.
     pub any_peer: bool,
 }
@@ -92,7 +93,7 @@ fn transport_config() -> TransportConfig {
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes under way on a stream, at most. As much as 1 Gbit/s over 250 ms: flow control must not cap the path.
-const RECEIVE_WINDOW: u32 = 32 << 20;
+pub(super) const RECEIVE_WINDOW: u32 = 32 << 20;
 
 /// A UDP socket in the calling thread's network namespace.
 fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Socket, TrafficError> {

@@ -14,10 +14,12 @@ use tokio::task::JoinSet;
 use weir_dgram::Memory;
 use weir_program::clock::{Nanos, now};
 use weir_program::stop::Stop;
+use weir_wire::probe::Probe;
 
 use super::reactor::{Flag, Reactor};
 use super::{DONE, ended_by, tls, transport_config, udp_socket};
-use crate::error::cannot_bind;
+use crate::error::{cannot_bind, cannot_set};
+use crate::receiver::frames::Frames;
 use crate::{ReceiverSettings, TrafficError, Transport};
 
 /// A bound socket. What comes before [`Self::start`] waits in it.
@@ -33,10 +35,12 @@ pub(crate) struct Listener {
 /// What is done with what comes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
+    /// Messages in datagrams.
     Datagrams,
+    /// Messages in streams.
     Streams,
     /// Streams of which only the length counts.
-    Discard,
+    Bulk,
 }
 
 /// Something that has come.
@@ -44,47 +48,18 @@ enum Purpose {
 pub(crate) enum Event {
     /// A connection.
     Connected,
-    /// The next bytes of a stream.
-    Bytes {
-        /// Tells the streams of all connections apart.
-        stream: (u64, u64),
-        /// Its sender.
-        peer: SocketAddr,
-        /// Never empty.
-        bytes: Bytes,
-        /// When they were read.
-        at: Nanos,
-    },
-    /// A stream has come to its end, or was broken off.
-    Finished {
-        /// Which.
-        stream: (u64, u64),
-    },
-    /// Bytes of a stream that were thrown away.
-    Discarded {
-        /// How many.
-        bytes: u64,
-        /// When they were read.
-        at: Nanos,
-    },
-    /// A datagram.
-    Datagram {
-        /// Its sender.
-        peer: SocketAddr,
-        /// Its payload.
-        bytes: Bytes,
-        /// When it was read.
-        at: Nanos,
-    },
+    /// A message of so many bytes.
+    Message { probe: Probe, length: usize, peer: SocketAddr, at: Nanos },
+    /// A datagram or a stream that is not ours; nothing more of the stream is read.
+    Foreign,
+    /// The end of a stream that was not a whole message.
+    CutOff { bytes: u64 },
+    /// Bytes of a bulk transfer.
+    Bytes { bytes: u64, at: Nanos },
     /// A connection is closed.
     Closed,
-    /// Something went wrong.
-    Failed {
-        /// What was tried.
-        operation: &'static str,
-        /// Why, in words.
-        reason: String,
-    },
+    /// Something went wrong: what was tried, and why, in words.
+    Failed { operation: &'static str, reason: String },
 }
 
 /// The connections of a listener, at work.
@@ -104,18 +79,16 @@ impl Listener {
         Self::bind_as(settings, tls::Identity::of_process()?)
     }
 
-    /// The same, showing the given certificate.
+    /// The same, showing the given key.
     pub(super) fn bind_as(settings: &ReceiverSettings, identity: &tls::Identity) -> Result<Self, TrafficError> {
         let ReceiverSettings { transport, listen: address, .. } = *settings;
         let mut config = identity.server()?;
         config.transport_config(Arc::new(transport_config()));
         let socket = udp_socket(transport, address)?;
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
-        let option =
-            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
         // Past rmem_max, where the process may.
         if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
-            socket.set_recv_buffer_size(bytes).map_err(option)?;
+            socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", &bytes))?;
         }
         let bind = cannot_bind(address);
         socket.bind(&address.into()).map_err(&bind)?;
@@ -126,9 +99,9 @@ impl Listener {
         Ok(Self { socket, address, config, purpose, receive_buffer })
     }
 
-    /// The same, for streams of which only the length counts.
-    pub(super) fn discarding(self) -> Self {
-        Self { purpose: Purpose::Discard, ..self }
+    /// The same, of a bulk transfer.
+    pub(super) fn of_bulk(self) -> Self {
+        Self { purpose: Purpose::Bulk, ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -194,18 +167,17 @@ impl Drop for Arrivals {
 }
 
 async fn accept(endpoint: Endpoint, purpose: Purpose, events: mpsc::Sender<Event>) {
-    for number in 0.. {
-        let Some(incoming) = endpoint.accept().await else { return };
+    while let Some(incoming) = endpoint.accept().await {
         if endpoint.open_connections() > MOST_CONNECTIONS {
             incoming.refuse();
             continue;
         }
-        tokio::spawn(serve(number, incoming, purpose, events.clone()));
+        tokio::spawn(serve(incoming, purpose, events.clone()));
     }
 }
 
 /// Serves a connection to its end. Nobody listens to its events any more once the receiver has ended.
-async fn serve(number: u64, incoming: Incoming, purpose: Purpose, events: mpsc::Sender<Event>) {
+async fn serve(incoming: Incoming, purpose: Purpose, events: mpsc::Sender<Event>) {
     let connection = match incoming.await {
         Ok(connection) => connection,
         Err(error) => {
@@ -218,7 +190,7 @@ async fn serve(number: u64, incoming: Incoming, purpose: Purpose, events: mpsc::
     let _ = events.send(Event::Connected).await;
     let error = match purpose {
         Purpose::Datagrams => read_datagrams(&connection, &events).await,
-        Purpose::Streams | Purpose::Discard => read_streams(number, &connection, purpose, &events).await,
+        Purpose::Streams | Purpose::Bulk => read_streams(&connection, purpose, &events).await,
     };
     if let Some(reason) = ended_by(&error) {
         let _ = events.send(Event::Failed { operation: "receive", reason }).await;
@@ -229,17 +201,18 @@ async fn serve(number: u64, incoming: Incoming, purpose: Purpose, events: mpsc::
 async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -> quinn::ConnectionError {
     let peer = connection.remote_address();
     loop {
-        match connection.read_datagram().await {
-            Ok(bytes) => {
-                let _ = events.send(Event::Datagram { peer, bytes, at: now() }).await;
-            }
+        let event = match connection.read_datagram().await {
+            Ok(bytes) => match Probe::parse_datagram(&bytes) {
+                Ok(probe) => Event::Message { probe, length: bytes.len(), peer, at: now() },
+                Err(_) => Event::Foreign,
+            },
             Err(error) => return error,
-        }
+        };
+        let _ = events.send(event).await;
     }
 }
 
 async fn read_streams(
-    number: u64,
     connection: &Connection,
     purpose: Purpose,
     events: &mpsc::Sender<Event>,
@@ -247,61 +220,43 @@ async fn read_streams(
     let mut readers = JoinSet::new();
     let error = loop {
         match connection.accept_uni().await {
-            Ok(stream) => {
-                let id = (number, stream.id().index());
-                match purpose {
-                    Purpose::Discard => readers.spawn(discard(stream, events.clone())),
-                    _ => readers.spawn(read(stream, id, connection.remote_address(), events.clone())),
-                };
-            }
+            Ok(stream) => readers.spawn(read(stream, purpose, connection.remote_address(), events.clone())),
             Err(error) => break error,
-        }
+        };
     };
     // What came before the end is read to the end.
     readers.join_all().await;
     error
 }
 
-async fn read(stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: mpsc::Sender<Event>) {
-    read_all(stream, id, peer, &events).await;
-    let _ = events.send(Event::Finished { stream: id }).await;
-}
-
-async fn read_all(mut stream: RecvStream, id: (u64, u64), peer: SocketAddr, events: &mpsc::Sender<Event>) {
-    loop {
-        match stream.read_chunk(READ, true).await {
-            Ok(Some(chunk)) => {
-                let event = Event::Bytes { stream: id, peer, bytes: chunk.bytes, at: now() };
-                if events.send(event).await.is_err() {
-                    return;
-                }
-            }
-            Ok(None) => return,
-            Err(error) => return fail(error, events).await,
-        }
-    }
-}
-
-async fn discard(mut stream: RecvStream, events: mpsc::Sender<Event>) {
-    let mut chunks = [const { Bytes::new() }; CHUNKS];
-    loop {
+async fn read(mut stream: RecvStream, purpose: Purpose, peer: SocketAddr, events: mpsc::Sender<Event>) {
+    let (mut chunks, mut frames, mut come) = ([const { Bytes::new() }; CHUNKS], Frames::default(), Vec::new());
+    let end = loop {
         match stream.read_chunks(&mut chunks).await {
-            Ok(Some(count)) => {
+            Ok(Some(count)) if purpose == Purpose::Bulk => {
                 let bytes = chunks[..count].iter().map(|chunk| chunk.len() as u64).sum();
-                if events.send(Event::Discarded { bytes, at: now() }).await.is_err() {
-                    return;
+                come.push(Event::Bytes { bytes, at: now() });
+            }
+            Ok(Some(count)) => {
+                let at = now();
+                let mut message = |probe: &Probe, length| come.push(Event::Message { probe: *probe, length, peer, at });
+                if chunks[..count].iter().any(|chunk| frames.feed(chunk, &mut message).is_err()) {
+                    break Event::Foreign;
                 }
             }
-            Ok(None) => return,
-            Err(error) => return fail(error, &events).await,
+            // What ended the connection its own task tells.
+            Ok(None) | Err(ReadError::ConnectionLost(_)) => break Event::CutOff { bytes: frames.partial() as u64 },
+            Err(error) => break Event::Failed { operation: "receive", reason: error.to_string() },
         }
-    }
-}
-
-async fn fail(error: ReadError, events: &mpsc::Sender<Event>) {
-    // What ended the connection its own task tells.
-    if !matches!(error, ReadError::ConnectionLost(_)) {
-        let _ = events.send(Event::Failed { operation: "receive", reason: error.to_string() }).await;
+        for event in come.drain(..) {
+            if events.send(event).await.is_err() {
+                return;
+            }
+        }
+    };
+    come.push(end);
+    for event in come {
+        let _ = events.send(event).await;
     }
 }
 
@@ -314,11 +269,8 @@ const EVENTS: usize = 1024;
 /// Events taken at once.
 const BATCH: usize = 256;
 
-/// Pieces of a stream discarded at once: each is what one packet held.
+/// Pieces of a stream taken at once: each is what one packet held.
 const CHUNKS: usize = 64;
-
-/// Bytes read at once.
-const READ: usize = 256 * 1024;
 
 /// The UDP socket's receive buffer unless told otherwise: user space reads in bursts, and what a burst drops would be
 /// taken for the path's loss. The kernel caps it.

@@ -130,7 +130,7 @@ fn the_engine_adds_little_delay() {
 }
 
 #[test]
-fn another_certificate_is_refused_by_the_client() {
+fn another_key_is_refused_by_the_client() {
     let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
     let listener = Listener::bind_as(&receiving(Transport::Quic), &Identity::new().unwrap()).unwrap();
     let to = listener.local_addr();
@@ -186,7 +186,7 @@ fn a_peer_that_goes_away_ends_the_run_and_is_counted() {
         scope.spawn(|| {
             let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
             let mut events = Vec::new();
-            while !events.iter().any(|event| matches!(event, Event::Bytes { .. })) {
+            while !events.iter().any(|event| matches!(event, Event::Message { .. })) {
                 arrivals.next(&mut events, None, false);
             }
         });

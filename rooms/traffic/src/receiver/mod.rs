@@ -24,7 +24,7 @@ use weir_program::stop::Stop;
 
 use self::sessions::Sessions;
 use self::stalls::Stalls;
-use crate::error::cannot_bind;
+use crate::error::{cannot_bind, cannot_set};
 use crate::quic::Listener;
 use crate::reverse::Desk;
 use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
@@ -77,7 +77,7 @@ impl Receiver {
             (Transport::Udp, Some(_)) | (Transport::Tcp, _) => {
                 let failed =
                     |source| TrafficError::Socket { transport: settings.transport, address: settings.listen, source };
-                Some(Desk::new(settings.reverse, settings.transport).map_err(failed)?)
+                Some(Desk::new(settings).map_err(failed)?)
             }
             _ => None,
         };
@@ -167,7 +167,7 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
 }
 
 /// A socket that listens, its address with the port the kernel chose, and its receive buffer as granted.
-fn listen(
+pub(crate) fn listen(
     address: SocketAddr,
     receive_buffer: Option<usize>,
 ) -> Result<(TcpListener, SocketAddr, Option<usize>), TrafficError> {
@@ -175,9 +175,7 @@ fn listen(
     let socket = socket2::Socket::new(Domain::for_address(address), Type::STREAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
     if let Some(bytes) = receive_buffer {
-        let failed =
-            |source| TrafficError::Option { option: "SO_RCVBUF", value: bytes.to_string(), hint: "".into(), source };
-        socket.set_recv_buffer_size(bytes).map_err(failed)?;
+        socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", &bytes))?;
     }
     // Connections of an earlier receiver may still be in TIME_WAIT.
     socket.set_reuse_address(true).map_err(failed)?;
@@ -189,4 +187,5 @@ fn listen(
     Ok((socket.into(), bound, receive_buffer))
 }
 
-const BACKLOG: i32 = 128;
+/// As many as a bulk transfer may make at once.
+const BACKLOG: i32 = 1024;

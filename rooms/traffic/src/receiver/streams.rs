@@ -55,8 +55,6 @@ struct Streams<'a> {
     partial_bytes: u64,
     buffer: Vec<u8>,
     errors: ErrorLog,
-    watches_exchange: bool,
-    watches_stop: bool,
     listens: bool,
     desk: Option<&'a Arc<Desk>>,
 }
@@ -95,8 +93,10 @@ impl<'a> Streams<'a> {
         if let Some(listener) = listener {
             epoll.add(listener, readable(LISTENER))?;
         }
-        epoll.add(ending.stop_fd(), readable(STOP))?;
-        epoll.add(ending.exchange_fd(), readable(EXCHANGE))?;
+        // They stay readable, and wake it up once.
+        let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
+        epoll.add(ending.stop_fd(), EpollEvent::new(once, WAKE))?;
+        epoll.add(ending.exchange_fd(), EpollEvent::new(once, WAKE))?;
         Ok(Self {
             listener,
             epoll,
@@ -107,8 +107,6 @@ impl<'a> Streams<'a> {
             partial_bytes: 0,
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
-            watches_exchange: true,
-            watches_stop: true,
             listens: true,
             desk,
         })
@@ -129,30 +127,17 @@ impl<'a> Streams<'a> {
                 Ok(next) => next,
                 Err(ended) => return ended,
             };
-            self.unwatch(ending);
             let ready = self.epoll.wait(&mut events, clock::epoll_timeout(next)).unwrap_or(0);
             for event in &events[..ready] {
                 match event.data() {
                     LISTENER => self.accept(),
-                    STOP | EXCHANGE => {}
+                    WAKE => {}
                     token => {
                         let place = (token - FIRST_STREAM) as usize;
                         was_there |= self.take(place);
                     }
                 }
             }
-        }
-    }
-
-    /// The exchange stays readable once closed, and so does a stop: forget them then.
-    fn unwatch(&mut self, ending: &Ending<'_>) {
-        if self.watches_stop && !ending.awaits_stop() {
-            let _ = self.epoll.delete(ending.stop_fd());
-            self.watches_stop = false;
-        }
-        if self.watches_exchange && !ending.awaits_exchange() {
-            let _ = self.epoll.delete(ending.exchange_fd());
-            self.watches_exchange = false;
         }
     }
 
@@ -290,9 +275,8 @@ impl<'a> Streams<'a> {
 }
 
 const LISTENER: u64 = 0;
-const STOP: u64 = 1;
-const EXCHANGE: u64 = 2;
-const FIRST_STREAM: u64 = 3;
+const WAKE: u64 = 1;
+const FIRST_STREAM: u64 = 2;
 
 const MAX_STREAMS: usize = if cfg!(test) { 256 } else { 1024 };
 const READ: usize = 256 * 1024;

@@ -37,7 +37,7 @@ pub struct Client {
 }
 
 /// What came of it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ClientReport {
     /// What was received: at most one session.
     pub received: ReceiveReport,
@@ -87,7 +87,7 @@ impl Client {
             Ok(granted) => granted,
             Err((parted, failure)) => {
                 let received = ReceiveReport { started, finished: now(), ..ReceiveReport::default() };
-                return Ok(ClientReport { received, sent: None, told: None, shortfall: None, parted, failure });
+                return Ok(ClientReport { received, parted, failure, ..ClientReport::default() });
             }
         };
         let report = self.converse(&mut call, token, started, stop)?;
@@ -138,8 +138,7 @@ impl Client {
             if failed {
                 let errors = self.channel.take_errors();
                 let received = ReceiveReport { errors, ..ReceiveReport::default() };
-                let (parted, failure) = (Parted::Failed, None);
-                return Ok(ClientReport { received, sent: None, told: None, shortfall: None, parted, failure });
+                return Ok(ClientReport { received, ..ClientReport::default() });
             }
         }
         let (way, channel) = match self.channel.datagrams() {

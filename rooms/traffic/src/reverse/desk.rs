@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::poll::{PollFd, PollFlags};
 use ring::rand::{SecureRandom, SystemRandom};
@@ -22,7 +22,7 @@ use super::lines::{First, Line, Request, Sent, Want};
 use super::{LOOK, OtherWay, Parted, ReverseReport, sent_of};
 use crate::receiver::sessions::Sessions;
 use crate::sender::channel::{Channel, Way};
-use crate::{Account, Exchange, ReceiveReport, ReverseSettings, Sender, SenderSettings, Transport};
+use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, Sender, SenderSettings};
 
 /// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
 #[derive(Debug)]
@@ -60,9 +60,9 @@ struct Wanted {
 
 impl Desk {
     /// Fails where the process has no file descriptor left.
-    pub(crate) fn new(allowed: Option<ReverseSettings>, transport: Transport) -> io::Result<Arc<Self>> {
+    pub(crate) fn new(settings: &ReceiverSettings) -> io::Result<Arc<Self>> {
         Ok(Arc::new(Self {
-            limits: Mutex::new(Limits::new(allowed, transport)),
+            limits: Mutex::new(Limits::new(settings)),
             other: Arc::default(),
             expected: Mutex::default(),
             wanted: Mutex::default(),
@@ -87,7 +87,11 @@ impl Desk {
                     &mut [PollFd::new(listener.as_fd(), readable), PollFd::new(desk.stop.as_fd(), readable)],
                     None,
                 );
-                let Ok((socket, peer)) = listener.accept() else { continue };
+                let Ok((socket, peer)) = listener.accept() else {
+                    // Without a descriptor to be had it would be a busy loop.
+                    desk.stop.wait(Instant::now() + LOOK);
+                    continue;
+                };
                 let heard = Arc::clone(&desk);
                 desk.start(move || {
                     let Ok(mut call) = Call::new(socket) else { return };
@@ -146,19 +150,15 @@ impl Desk {
         }
         locked(&self.wanted).retain(|wanted| {
             let Wanted { peer, session, sent, .. } = *wanted;
-            let Some(report) = sessions.find(peer, session, sent.incarnation) else {
-                return at < wanted.until || wanted.to.send(None).is_err();
-            };
-            if report.delivered < sent.messages && at < wanted.until {
+            let found = sessions.find(peer, session, sent.incarnation);
+            if at < wanted.until && found.is_none_or(|report| report.delivered < sent.messages) {
                 return true;
             }
-            let peer = report.peer;
-            if report.announced.is_none() {
+            if let Some(report) = found.filter(|report| report.announced.is_none()) {
                 // All announcements were lost.
-                let extension =
-                    Extension { intended: at, clock: 0, incarnation: sent.incarnation, length: EXTENDED_LEN as u32 };
-                let extension = Some(extension);
-                let sequence = sent.messages as u32;
+                let (length, peer) = (EXTENDED_LEN as u32, report.peer);
+                let extension = Extension { intended: at, clock: 0, incarnation: sent.incarnation, length };
+                let (sequence, extension) = (sent.messages as u32, Some(extension));
                 let end = Probe { kind: Kind::End, session, sequence, sent: at, extension };
                 sessions.count(&end, EXTENDED_LEN, peer, at);
             }
@@ -229,7 +229,8 @@ impl Desk {
             let mut sending = Some(scope.spawn(|| Sender::over(channel, settings).run(&exchange, &stop)));
             let mut sent = None;
             let parted = loop {
-                self.other.add_sent(exchange.sent() - std::mem::replace(&mut counted, exchange.sent()));
+                let so_far = exchange.sent();
+                self.other.add_sent(so_far - std::mem::replace(&mut counted, so_far));
                 if let Some(thread) = sending.take_if(|thread| thread.is_finished()) {
                     let report = thread.join().unwrap_or_default();
                     // A client that has gone shows below.

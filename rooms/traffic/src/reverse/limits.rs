@@ -3,16 +3,19 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use weir_program::clock::nanos;
 use weir_units::{BitRate, Span};
 use weir_wire::probe::BASE_LEN;
 
 use super::lines::{Request, VERSION};
-use crate::{ReverseSettings, SenderSettings, Transport};
+use crate::{ReceiverSettings, ReverseSettings, SenderSettings, Transport};
 
 /// What a receiver allows, and what of it is in use.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Limits {
+    /// Networks that may ask; empty: any.
+    from: Vec<IpNet>,
     /// `None`: nothing.
     allowed: Option<ReverseSettings>,
     transport: Transport,
@@ -21,8 +24,9 @@ pub(crate) struct Limits {
 }
 
 impl Limits {
-    pub(crate) fn new(allowed: Option<ReverseSettings>, transport: Transport) -> Self {
-        Self { allowed, transport, rate: 0, flows: 0 }
+    pub(crate) fn new(settings: &ReceiverSettings) -> Self {
+        let ReceiverSettings { from, reverse: allowed, transport, .. } = settings;
+        Self { from: from.clone(), allowed: *allowed, transport: *transport, rate: 0, flows: 0 }
     }
 
     /// Takes what this request needs, until it is [given back](Self::give_back), and returns what the sender has to do, or
@@ -31,6 +35,9 @@ impl Limits {
         let Some(allowed) = self.allowed else {
             return Err("it sends nothing to anybody: start it with `weir recv --allow-reverse`".to_owned());
         };
+        if !self.from.is_empty() && !self.from.iter().any(|network| network.contains(&peer.ip().to_canonical())) {
+            return Err(format!("it serves other networks than that of {}: see --from there", peer.ip()));
+        }
         if asked.version != VERSION {
             return Err(format!(
                 "its protocol has version {VERSION}, not {}: use one weir at both ends",
@@ -129,6 +136,11 @@ mod tests {
         pacing: Pacing::Schedule,
     };
 
+    fn limits_of(reverse: Option<ReverseSettings>) -> Limits {
+        let from = vec!["10.0.0.0/8".parse().unwrap()];
+        Limits::new(&ReceiverSettings { reverse, from, ..ReceiverSettings::new("10.0.0.1:9".parse().unwrap()) })
+    }
+
     fn requests() -> impl Strategy<Value = Request> {
         let numbers = (0usize..70_000, 0u64..1 << 40, any::<u64>(), 0u64..1000);
         numbers.prop_map(|(payload, interval_ns, duration_ns, count)| Request {
@@ -144,7 +156,7 @@ mod tests {
         #[test]
         fn never_is_more_granted_than_allowed(asked in proptest::collection::vec((requests(), any::<bool>()), 1..40)) {
             let allowed = ReverseSettings { rate: 10_000_000, duration: Duration::from_secs(60), flows: 3 };
-            let mut limits = Limits::new(Some(allowed), Transport::Udp);
+            let mut limits = limits_of(Some(allowed));
             let peer = SocketAddr::from(([10, 0, 0, 1], 7));
             let mut open = Vec::new();
             for (asked, ends) in asked {
@@ -168,7 +180,7 @@ mod tests {
     fn each_limit_says_what_it_is() {
         let allowed = ReverseSettings { rate: 1_000_000, duration: Duration::from_secs(60), flows: 1 };
         let peer = SocketAddr::from(([10, 0, 0, 1], 7));
-        let mut limits = Limits::new(Some(allowed), Transport::Udp);
+        let mut limits = limits_of(Some(allowed));
         let count = NonZeroU64::new(10);
         for (asked, says) in [
             (Request { version: 2, ..GOOD }, "its protocol has version 1, not 2"),
@@ -184,7 +196,9 @@ mod tests {
             let refused = limits.take(&asked, peer).map(drop).err().unwrap_or_default();
             assert!(refused.starts_with(says) && refused.is_empty() == says.is_empty(), "{refused}");
         }
-        let refused = Limits::new(None, Transport::Udp).take(&GOOD, peer).unwrap_err();
+        let refused = limits_of(Some(allowed)).take(&GOOD, "11.0.0.1:7".parse().unwrap()).unwrap_err();
+        assert!(refused.contains("--from"), "{refused}");
+        let refused = limits_of(None).take(&GOOD, peer).unwrap_err();
         assert!(refused.contains("--allow-reverse"), "{refused}");
     }
 }

@@ -31,7 +31,7 @@ use self::lines::Sent;
 use crate::{Account, SendReport};
 
 /// What became of messages that were asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Parted {
     /// They were sent to the end, and both ends have said what they received.
     Told,
@@ -48,6 +48,7 @@ pub enum Parted {
     /// A stop ended it.
     Stopped,
     /// The socket or the connection failed.
+    #[default]
     Failed,
 }
 

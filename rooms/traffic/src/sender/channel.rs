@@ -16,7 +16,7 @@ use weir_program::stop::Stop;
 
 use super::message::Batch;
 use super::sockets::{datagram_socket, stream_socket};
-use crate::quic::{Client, Written};
+use crate::quic::{Client, Known};
 use crate::{ErrorCount, ErrorLog, Exchange, SenderSettings, TrafficError, Transport};
 
 /// A non-blocking socket and what went wrong with it.
@@ -62,7 +62,7 @@ pub(crate) struct Way {
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub(crate) enum Outcome {
     /// The kernel has it.
     Sent,
     /// The kernel did not take this one (UDP); the next one may do better.
@@ -119,6 +119,11 @@ impl Channel {
         }
     }
 
+    /// The QUIC connection; `None`: never made, or another transport.
+    pub(crate) fn connection(&self) -> Option<quinn::Connection> {
+        if let Outlet::Quic { client, .. } = &self.outlet { client.connection() } else { None }
+    }
+
     /// Whether a connection was made.
     pub(super) fn is_connected(&self) -> bool {
         matches!(self.outlet, Outlet::Stream { connected: true, .. })
@@ -158,35 +163,9 @@ impl Channel {
         }
     }
 
-    /// QUIC: packets declared lost so far; `None`: another transport, or never connected.
-    pub(super) fn lost_packets(&self) -> Option<u64> {
-        match &self.outlet {
-            Outlet::Quic { client, .. } => client.stats().map(|stats| stats.path.lost_packets),
-            _ => None,
-        }
-    }
-
-    /// QUIC: bytes that it kept for datagrams that had not left when the drain was over.
-    pub(super) fn left_behind(&self) -> u64 {
-        if let Outlet::Quic { client, .. } = &self.outlet { client.left_behind() } else { 0 }
-    }
-
-    /// QUIC datagrams that quinn has taken; 0: another transport.
-    pub(super) fn taken(&self) -> u64 {
-        if let Outlet::Quic { client, .. } = &self.outlet { client.taken() } else { 0 }
-    }
-
-    /// QUIC datagrams that have left; 0: another transport, or never connected.
-    pub(super) fn have_left(&self) -> u64 {
-        match &self.outlet {
-            Outlet::Quic { client, .. } => client.stats().map_or(0, |stats| stats.frame_tx.datagram),
-            _ => 0,
-        }
-    }
-
-    /// QUIC: whether the peer had acknowledged all when the drain was over; `None`: nobody knows, or another transport.
-    pub(super) fn acknowledged(&self) -> Option<bool> {
-        if let Outlet::Quic { client, .. } = &self.outlet { client.acknowledged() } else { None }
+    /// What is known of a QUIC connection; `None`: another transport.
+    pub(super) fn quic(&self) -> Option<Known> {
+        if let Outlet::Quic { client, .. } = &self.outlet { Some(client.known()) } else { None }
     }
 
     /// Time spent waiting for the send buffer.
@@ -231,7 +210,7 @@ impl Channel {
     }
 
     /// Hands over a message; waits while the send buffer is full, as a blocking `send` would.
-    pub(super) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
+    pub(crate) fn send(&mut self, message: &[u8], deadline: Nanos, stop: &Stop) -> Outcome {
         let mut handed_over = 0;
         loop {
             let (socket, result) = match &mut self.outlet {
@@ -243,7 +222,12 @@ impl Channel {
                     let result = send_rest(socket, message, &mut handed_over);
                     (AsFd::as_fd(&*socket), result)
                 }
-                Outlet::Quic { client, .. } => return write(client, message, deadline, &mut self.errors),
+                Outlet::Quic { client, .. } => {
+                    return client.write(message, deadline).unwrap_or_else(|reason| {
+                        self.errors.count("send", &io::Error::other(reason));
+                        Outcome::Broken
+                    });
+                }
             };
             match result {
                 Ok(()) => return Outcome::Sent,
@@ -301,7 +285,7 @@ impl Channel {
             Outlet::Quic { client, .. } if self.lossy => {
                 for _ in 0..ANNOUNCEMENTS {
                     // Who has hung up has heard it.
-                    if client.write(end, deadline) != Written::All || stop.is_set() {
+                    if client.write(end, deadline) != Ok(Outcome::Sent) || stop.is_set() {
                         break;
                     }
                     client.sleep(now() + nanos(ANNOUNCEMENT_INTERVAL));
@@ -356,18 +340,6 @@ impl Channel {
             && socket.shutdown(Shutdown::Write).is_ok()
         {
             while !wait(socket.as_fd(), PollFlags::empty(), deadline, stop) && now() < deadline && !stop.is_set() {}
-        }
-    }
-}
-
-/// Sends bytes over QUIC.
-fn write(client: &mut Client, message: &[u8], deadline: Nanos, errors: &mut ErrorLog) -> Outcome {
-    match client.write(message, deadline) {
-        Written::All => Outcome::Sent,
-        Written::Late(handed_over) => Outcome::Late { handed_over: handed_over as u64 },
-        Written::Broken(reason) => {
-            errors.count("send", &io::Error::other(reason));
-            Outcome::Broken
         }
     }
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod channel;
 mod message;
-mod sockets;
+pub(crate) mod sockets;
 
 use std::net::SocketAddr;
 
@@ -128,8 +128,6 @@ impl Run<'_> {
         let ours = source.is_none();
         if let Some(source) = source {
             self.others(source, window);
-        } else if self.settings.in_batches() && self.settings.interval.is_zero() {
-            self.flood(window);
         } else if self.settings.in_batches() {
             self.batches(window);
         } else {
@@ -209,11 +207,12 @@ impl Run<'_> {
     }
 
     /// Sends the messages of a schedule, all that are due at once, and then none for a quantum. Every one is sent, late
-    /// ones too, as one by one.
+    /// ones too, as one by one. Without an interval batch follows batch: as much as the machine takes.
     fn batches(&mut self, window: Window) {
         let (interval, quantum) = (nanos(self.settings.interval), nanos(self.settings.quantum));
-        let count = (window.end - window.start).div_ceil(interval).min(self.left());
-        let intended = |number: u64| window.start + number * interval;
+        let scheduled = (window.end - window.start).div_ceil(interval.max(1));
+        let count = self.left().min(if interval > 0 { scheduled } else { u64::MAX });
+        let intended = |number: u64| window.start.saturating_add(number.saturating_mul(interval));
         let mut next = 0;
         let mut wake = window.start;
         while next < count && !self.stop.is_set() {
@@ -222,14 +221,11 @@ impl Run<'_> {
                 self.channel.sleep(wake, self.stop);
                 continue;
             }
-            if at >= self.latest(window) {
-                break;
-            }
-            let due = ((at - window.start) / interval + 1).min(count);
+            let due = (at - window.start).checked_div(interval).map_or(count, |due| (due + 1).min(count));
             if !self.send_due(&mut next, due, window) {
                 break;
             }
-            // Who waited longer for the last ones would send them behind the window.
+            // Who waited longer for the last ones would send them after the window.
             wake = intended(next).max(at.saturating_add(quantum).min(intended(count - 1)));
         }
     }
@@ -241,16 +237,17 @@ impl Run<'_> {
         let patience = if self.settings.batch.is_some() { window.end } else { drained };
         while *next < due {
             let (at, first) = (now(), self.report.sent);
-            if at >= self.latest(window) {
+            if at >= self.latest(window) || self.stop.is_set() {
                 return false;
             }
+            let intended = |number: u64| if interval > 0 { window.start + number * interval } else { at };
             let count = (due - *next).min(self.messages.room() as u64) as usize;
             for (place, number) in (0..count).zip(*next..) {
-                self.messages.stamp(place, first + place as u64, window.start + number * interval, at);
+                self.messages.stamp(place, first + place as u64, intended(number), at);
             }
             let (taken, outcome) = self.channel.send_batch(self.messages.batch(count), patience, self.stop);
             for number in (*next..).take(taken) {
-                self.count(window.start + number * interval, at, self.messages.length());
+                self.count(intended(number), at, self.messages.length());
             }
             self.exchange.set_sent(self.report.sent);
             *next += taken as u64;
@@ -261,24 +258,6 @@ impl Run<'_> {
             }
         }
         true
-    }
-
-    /// Sends batch behind batch to the end of the window: as much as the machine takes.
-    fn flood(&mut self, window: Window) {
-        while !self.stop.is_set() && self.left() > 0 {
-            let (at, first) = (now(), self.report.sent);
-            if at >= window.end {
-                break;
-            }
-            let room = usize::try_from(self.left()).unwrap_or(usize::MAX).min(self.messages.room());
-            (0..room).for_each(|place| self.messages.stamp(place, first + place as u64, at, at));
-            let (taken, outcome) = self.channel.send_batch(self.messages.batch(room), window.end, self.stop);
-            (0..taken).for_each(|_| self.count(at, at, self.messages.length()));
-            self.exchange.set_sent(self.report.sent);
-            if matches!(outcome, Outcome::Late { .. } | Outcome::Broken) {
-                break;
-            }
-        }
     }
 
     /// When a sender that is behind its schedule gives the rest up.
@@ -321,18 +300,19 @@ impl Run<'_> {
     /// Announces the end if asked to, and waits until the peer has taken everything.
     fn finish(&mut self) {
         let deadline = now().saturating_add(nanos(self.settings.drain));
-        let taken = self.channel.taken();
+        let taken = self.channel.quic().map_or(0, |quic| quic.taken);
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
             self.report.announcements = self.channel.announce(&end, deadline, self.stop);
         }
         self.channel.drain(self.exchange, deadline, self.stop);
         self.report.tcp_after_drain = self.channel.tcp_info();
-        self.report.lost_packets = self.channel.lost_packets();
-        self.report.left_behind = self.channel.left_behind();
-        // They leave in their order: a greeting before them, announcements behind them.
-        self.report.never_left = taken.saturating_sub(self.channel.have_left());
-        self.report.acknowledged = self.channel.acknowledged();
+        if let Some(quic) = self.channel.quic() {
+            (self.report.lost_packets, self.report.left_behind) = (quic.lost_packets, quic.left_behind);
+            self.report.acknowledged = quic.acknowledged;
+            // They leave in their order: a greeting before them, announcements after them.
+            self.report.never_left = taken.saturating_sub(quic.have_left);
+        }
     }
 
     /// Makes room for the send times, so that none is allocated while sending.

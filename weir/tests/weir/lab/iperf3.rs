@@ -54,7 +54,7 @@ fn errors_are_in_iperf3s_words() {
     let Some(_) = program("iperf3") else { return };
     let ns = loopback();
     let held = ns.run(|| TcpListener::bind("0.0.0.0:5201").unwrap()).unwrap();
-    let taken = prepare(&ns, &settings()).unwrap_err().to_string();
+    let taken = prepare(&ns, &settings()).err().unwrap().to_string();
     assert_eq!(taken, "start iperf3 -s: another program of its host listens on port 5201");
     drop(held);
 
@@ -67,7 +67,7 @@ fn errors_are_in_iperf3s_words() {
     let unreachable = transfer(&ns, &nowhere);
     assert!(unreachable.errors[0].error.contains("unable to connect to server"), "{:?}", unreachable.errors);
     let half = Iperf3Settings { duration: Duration::from_millis(500), ..settings() };
-    assert_eq!(prepare(&ns, &half).unwrap_err().to_string(), "a window of 500ms: iperf3 counts whole seconds");
+    assert_eq!(prepare(&ns, &half).err().unwrap().to_string(), "a window of 500ms: iperf3 counts whole seconds");
 }
 
 /// Two wires between a client and a server: over `data` go the data connections, and nothing arrives.
