@@ -111,6 +111,9 @@ impl Programs {
     /// Conducts them from `begin`, the start of the sending window of this length, until the traffic is over and all have ended.
     pub fn run(self, begin: Nanos, window: Duration, over: &AtomicBool, stop: &Stop) -> AllFacts {
         let Programs(mut instances) = self;
+        if instances.is_empty() {
+            return AllFacts::new();
+        }
         let end = begin + nanos(window);
         for Instance { program, life, .. } in &mut instances {
             let at = |when: &When| match when {
