@@ -23,6 +23,7 @@ ovsdb-server:openvswitch-common:usr/sbin/ovsdb-server
 ovs-vsctl:openvswitch-switch:usr/bin/ovs-vsctl
 ovs-vswitchd:openvswitch-switch:usr/lib/openvswitch-switch/ovs-vswitchd
 pmacctd:pmacct:usr/sbin/pmacctd
+sfacctd:pmacct:usr/sbin/sfacctd
 influxd:influxdb:usr/bin/influxd
 iperf:iperf:usr/bin/iperf
 gobgpd:gobgpd:usr/bin/gobgpd

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use weir_lab::runner::{self, Plan};
-use weir_lab::scenario::{Jobs, MessageFiles, Scenario};
+use weir_lab::scenario::{Jobs, Scenario};
 use weir_lab::shell::{self, Refusal};
 use weir_lab::sweep::Sweep;
 use weir_program::output::{complain, say};
@@ -118,11 +118,11 @@ struct Run {
     #[arg(long)]
     seed: Option<u64>,
     /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
-    #[arg(long)]
-    jobs: Option<Jobs>,
+    #[arg(long, value_parser = jobs)]
+    jobs: Option<String>,
     /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
-    #[arg(long, value_name = "FORMAT", num_args = 0..=1, default_missing_value = "csv", require_equals = true)]
-    messages: Option<MessageFiles>,
+    #[arg(long)]
+    messages: bool,
     /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
     #[arg(long, value_name = "CELL")]
     pcap: Option<String>,
@@ -215,11 +215,16 @@ impl Lab {
             LabCommand::Compare(compare) => compare.run(),
             LabCommand::Keep(Keep { document }) => {
                 let sweep = usage(document.sweep(&[]))?;
-                shell::keep(&Scenario::find(&document.scenario)?.0, &document.set, sweep)?;
+                shell::keep(sweep)?;
                 Ok(Outcome::Done)
             }
         }
     }
+}
+
+/// `--jobs`, as it is written.
+fn jobs(text: &str) -> Result<String, String> {
+    text.parse::<Jobs>().map(|_| text.to_owned())
 }
 
 impl Run {
@@ -228,8 +233,8 @@ impl Run {
         set.extend(self.duration.map(|duration| ("run.duration".to_owned(), duration.to_string())));
         set.extend(self.repeat.map(|repeat| ("run.repeat".to_owned(), repeat.to_string())));
         set.extend(self.seed.map(|seed| ("run.seed".to_owned(), seed.to_string())));
-        set.extend(self.messages.map(|format| ("run.messages".to_owned(), format.name().to_owned())));
-        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs.to_string())));
+        set.extend(self.messages.then(|| ("run.messages".to_owned(), "true".to_owned())));
+        set.extend(self.jobs.map(|jobs| ("run.jobs".to_owned(), jobs)));
         let sweep = self.document.sweep(&set);
         let plan = sweep.and_then(|sweep| Plan::new(sweep, self.out, std::env::args().collect()));
         let plan = match self.pcap {

@@ -84,7 +84,7 @@ fn beside(weir: &Weir) -> Result<()> {
         let delay = "links.access.forward.delay=1ms,5ms,20ms";
         weir.run("matrix", &["cells=[]", "run.duration=2s", loss, delay, &repeat, jobs])
     };
-    let (alone, beside) = (run("run.jobs=1")?, run("run.jobs=auto")?);
+    let (alone, beside) = (run("run.jobs=1")?, run("run.jobs=4")?);
     println!("{:<14}{:>10}{:>10}{:>9}  95 % intervals of the ratio, jointly", "cell", "beside", "alone", "ratio");
     let mut logs = Vec::new();
     let cells = alone.cells_ending("");

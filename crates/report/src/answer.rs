@@ -97,7 +97,7 @@ fn courses(columns: Columns<'_>, chart: &Chart, cells: &[Cell<'_>]) -> Vec<Strin
         let beyond = between("at most", top) + &between("at least", bottom);
         let (from, to) = (word(first.y), word(last.y));
         // A unit that both have is said once.
-        let unit = to.rsplit_once(' ').map(|(_, unit)| format!(" {unit}")).unwrap_or_default();
+        let unit = to.trim_start_matches(|c: char| c.is_ascii_digit() || ".-e".contains(c)).to_owned();
         let from = from.strip_suffix(&unit).filter(|_| !unit.is_empty()).unwrap_or(&from);
         Some(format!("{name}{from} → {to} from {} to {}{beyond}", place(first.x), place(last.x)))
     };

@@ -214,6 +214,9 @@ pub fn check_columns(names: &[String], manifest: &Manifest, records: &[Record]) 
                 return Err(format!("column `{name}` is not a measured number"));
             }
             Some(_) if has.contains(&name.as_str()) => {}
+            None if has.contains(&name.as_str()) => {
+                return Err(format!("column `{name}` is of another version of weir: compare with that"));
+            }
             _ => return Err(columns::unknown(name, has)),
         }
     }

@@ -6,11 +6,8 @@ use std::path::Path;
 use weir_units::format::plain;
 
 use crate::columns::{self, COLUMNS, Field};
-use crate::record::{Record, Row};
+use crate::record::Record;
 use crate::store::{self, StoreError};
-
-/// The added columns of a row: name and value.
-pub type Added = Vec<(String, Option<f64>)>;
 
 /// Writes the table: the fixed columns in their order, then the added ones. An existing file is replaced at once, when
 /// the new one is complete.
@@ -19,24 +16,6 @@ pub type Added = Vec<(String, Option<f64>)>;
 /// The file cannot be written.
 pub fn write(path: &Path, records: &[Record]) -> Result<(), StoreError> {
     store::replace(path, |file| render(file, records))
-}
-
-/// Reads a table back: each row with its added columns.
-///
-/// # Errors
-/// The file cannot be read, or a column is missing or has a value that it cannot have.
-pub fn read(path: &Path) -> Result<Vec<(Row, Added)>, StoreError> {
-    let fail = |error: csv::Error| StoreError::new("read", path, io::Error::other(error));
-    let mut reader = csv::Reader::from_path(path).map_err(fail)?;
-    let names = reader.headers().map_err(fail)?.clone();
-    let mut rows = Vec::new();
-    for line in reader.records() {
-        let line = line.map_err(fail)?;
-        let row = line.deserialize(Some(&names)).map_err(fail)?;
-        let added = names.iter().zip(&line).skip(COLUMNS.len());
-        rows.push((row, added.map(|(name, value)| (name.to_owned(), value.parse().ok())).collect()));
-    }
-    Ok(rows)
 }
 
 fn render(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
@@ -63,6 +42,21 @@ fn render(out: &mut dyn Write, records: &[Record]) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::fixture;
+    use crate::record::Row;
+
+    /// Each row with its added columns.
+    fn read(path: &Path) -> Result<Vec<(Row, Vec<(String, Option<f64>)>)>, csv::Error> {
+        let mut reader = csv::Reader::from_path(path)?;
+        let names = reader.headers()?.clone();
+        let mut rows = Vec::new();
+        for line in reader.records() {
+            let line = line?;
+            let row = line.deserialize(Some(&names))?;
+            let added = names.iter().zip(&line).skip(COLUMNS.len());
+            rows.push((row, added.map(|(name, value)| (name.to_owned(), value.parse().ok())).collect()));
+        }
+        Ok(rows)
+    }
 
     #[test]
     fn header_is_the_agreed_one() {

@@ -10,10 +10,8 @@ use crate::columns;
 /// Cells by the values of two columns. Further axes make further grids.
 #[derive(Debug)]
 pub struct Grid<'a> {
-    /// The values of the further axes, joined by ` · `, numbers behind the names of their axes; empty if there are none.
+    /// The values of the further axes, joined by ` · `, numbers after the names of their axes; empty if there are none.
     pub name: String,
-    /// The values alone, joined by `-`.
-    pub values: String,
     /// What goes down, in order.
     pub rows: Vec<Place>,
     /// What goes across, in order.
@@ -44,18 +42,17 @@ impl<'a> Grid<'a> {
         };
         let swept: Vec<&Cell<'a>> = cells.iter().filter(|cell| !cell.beside).collect();
         let further = cells::further_axes(&swept, &[down, across]);
-        let mut found: IndexMap<(String, String), Vec<Member<'a>>> = IndexMap::new();
+        let mut found: IndexMap<String, Vec<Member<'a>>> = IndexMap::new();
         for cell in swept {
             let (Some(row), Some(column)) = (place(cell, down), place(cell, across)) else {
                 continue;
             };
-            let words = further.iter().filter_map(|axis| Some((axis, columns::text(cell.first(), axis)?)));
-            let (headings, values): (Vec<_>, Vec<_>) =
-                words.map(|(axis, value)| (cells::heading(axis, value.clone()), value)).unzip();
-            let name = (headings.join(" · "), values.join("-"));
+            let words =
+                further.iter().filter_map(|axis| Some(cells::heading(axis, columns::text(cell.first(), axis)?)));
+            let name = words.collect::<Vec<_>>().join(" · ");
             found.entry(name).or_default().push(Member { row, column, cell });
         }
-        found.into_iter().map(|((name, values), members)| Grid::new(name, values, members)).collect()
+        found.into_iter().map(|(name, members)| Grid::new(name, members)).collect()
     }
 
     /// The grids of throughput over loss and latency; empty unless a run varies the two independently of each other.
@@ -73,7 +70,7 @@ impl<'a> Grid<'a> {
         grids
     }
 
-    fn new(name: String, values: String, members: Vec<Member<'a>>) -> Self {
+    fn new(name: String, members: Vec<Member<'a>>) -> Self {
         let rows = places(members.iter().map(|member| &member.row));
         let columns = places(members.iter().map(|member| &member.column));
         let mut cells = vec![vec![None; columns.len()]; rows.len()];
@@ -84,7 +81,7 @@ impl<'a> Grid<'a> {
         for Member { row, column, cell } in members {
             cells[row_of[&row.text]][column_of[&column.text]].get_or_insert(cell);
         }
-        Self { name, values, rows, columns, cells }
+        Self { name, rows, columns, cells }
     }
 
     /// Every cell with its row and column.
@@ -161,8 +158,8 @@ mod tests {
         }
         let cells = cells::group(columns::Columns::default(), &records);
         let grids = Grid::matrix(&cells);
-        let names = grids.iter().map(|grid| (grid.name.as_str(), grid.values.as_str())).collect::<Vec<_>>();
-        assert_eq!(names, [("traffic.streams 1", "1"), ("traffic.streams 2", "2")]);
+        let names = grids.iter().map(|grid| grid.name.as_str()).collect::<Vec<_>>();
+        assert_eq!(names, ["traffic.streams 1", "traffic.streams 2"]);
         let together: Vec<Record> = (0..5).map(|i| record(f64::from(i), f64::from(i), "cubic")).collect();
         assert!(Grid::matrix(&cells::group(columns::Columns::default(), &together)).is_empty());
         assert!(Grid::matrix(&cells::group(columns::Columns::default(), &fixture::records())).is_empty());

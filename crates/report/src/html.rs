@@ -89,6 +89,10 @@ impl<'a> Page<'a> {
     fn new(manifest: &'a Manifest, records: &'a [Record], cells: &[Cell<'_>]) -> io::Result<Self> {
         let known = manifest.columns();
         let judged = judge::judge(manifest, records);
+        let mut answers = answer::answers(manifest, cells, &judged);
+        let lines = answers.iter_mut().flat_map(|answer| &mut answer.lines);
+        // A number stays with its unit.
+        lines.for_each(|line| *line = line.replace(" %", "\u{a0}%"));
         let published = manifest.published.as_ref();
         let compared = published.map(|published| comparison::compare(known, published, cells)).unwrap_or_default();
         let shown = &records[..records.len().min(MOST_ROWS)];
@@ -97,7 +101,7 @@ impl<'a> Page<'a> {
             css: include_str!("../templates/report.css"),
             script: include_str!("../templates/report.js"),
             manifest,
-            answers: answer::answers(manifest, cells, &judged),
+            answers,
             sentences: summary::sentences(manifest, records),
             warnings: summary::warnings(manifest, records),
             judged,

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Write};
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::store::{self, StoreError};
 
@@ -26,25 +26,17 @@ pub struct Message {
     pub received: Option<u64>,
 }
 
-/// A file that takes messages.
+/// A file that takes messages, in whole lines.
 pub struct MessageTable {
-    lines: Lines,
-    /// It cannot be written any more.
-    is_broken: bool,
-    path: std::path::PathBuf,
-    /// Messages that it was given.
-    given: u64,
-}
-
-/// A file of whole lines: one that is written in part is taken back.
-struct Lines {
     file: File,
+    path: PathBuf,
     waiting: Vec<u8>,
-    /// Messages that wait.
-    rows: u64,
-    /// Messages, and all bytes, in the file.
+    /// Messages that it was given, and those in the file.
+    given: u64,
     written: u64,
+    /// Bytes in the file.
     bytes: u64,
+    is_broken: bool,
 }
 
 impl MessageTable {
@@ -54,8 +46,8 @@ impl MessageTable {
     /// It could not be made.
     pub fn create(path: &Path, file: io::Result<File>) -> Result<Self, StoreError> {
         let file = file.map_err(|error| StoreError::new("create", path, error))?;
-        let lines = Lines { file, waiting: HEAD.as_bytes().to_vec(), rows: 0, written: 0, bytes: 0 };
-        Ok(Self { lines, is_broken: false, path: path.to_owned(), given: 0 })
+        let waiting = HEAD.as_bytes().to_vec();
+        Ok(Self { file, path: path.to_owned(), waiting, given: 0, written: 0, bytes: 0, is_broken: false })
     }
 
     /// The same in the directory of a result, in place of an earlier one: a link of that name is not followed.
@@ -71,81 +63,50 @@ impl MessageTable {
     /// # Errors
     /// They cannot be written: said once.
     pub fn write(&mut self, messages: &[Message]) -> Result<(), StoreError> {
-        self.given += messages.len() as u64;
-        self.unless_broken(|lines| messages.iter().try_for_each(|message| lines.add(message)))
+        let mut written = Ok(());
+        for message in messages {
+            self.given += 1;
+            if !self.is_broken {
+                row(&mut self.waiting, message);
+            }
+            if self.waiting.len() >= BUFFER {
+                written = written.and(self.finish());
+            }
+        }
+        written
     }
 
-    /// Ends the file.
+    /// Writes what waits, all of it or nothing.
     ///
     /// # Errors
-    /// The rest cannot be written.
+    /// It cannot be written.
     pub fn finish(&mut self) -> Result<(), StoreError> {
-        self.unless_broken(Lines::flush)
+        let waiting = std::mem::take(&mut self.waiting);
+        if self.is_broken {
+            return Ok(());
+        }
+        let written = self.file.write_all(&waiting);
+        self.is_broken = written.is_err();
+        match written {
+            Ok(()) => (self.written, self.bytes) = (self.given, self.bytes + waiting.len() as u64),
+            // A pipe cannot be cut; its reader has had the rest.
+            Err(_) => drop(self.file.set_len(self.bytes)),
+        }
+        written.map_err(|error| StoreError::new("write", &self.path, error))
     }
 
     /// Messages that it was given and that are not in the file, once it has [ended](Self::finish).
     pub fn not_written(&self) -> u64 {
-        self.given - self.lines.written
-    }
-
-    fn unless_broken(&mut self, write: impl FnOnce(&mut Lines) -> io::Result<()>) -> Result<(), StoreError> {
-        if self.is_broken {
-            return Ok(());
-        }
-        let written = write(&mut self.lines);
-        self.is_broken = written.is_err();
-        written.map_err(|error| StoreError::new("write", &self.path, error))
+        self.given - self.written
     }
 }
 
-impl Lines {
-    fn add(&mut self, message: &Message) -> io::Result<()> {
-        row(&mut self.waiting, message)?;
-        self.rows += 1;
-        if self.waiting.len() >= BUFFER { self.flush() } else { Ok(()) }
-    }
-
-    /// Writes what waits, or as many whole lines of it as there is room for.
-    fn flush(&mut self) -> io::Result<()> {
-        let mut done = 0;
-        while done < self.waiting.len() {
-            match self.file.write(&self.waiting[done..]) {
-                Ok(0) => return self.take_back(done, io::ErrorKind::WriteZero.into()),
-                Ok(more) => done += more,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return self.take_back(done, error),
-            }
-        }
-        self.bytes += done as u64;
-        self.written += self.rows;
-        self.rows = 0;
-        self.waiting.clear();
-        Ok(())
-    }
-
-    /// So many bytes of what waits could be written.
-    fn take_back(&mut self, done: usize, error: io::Error) -> io::Result<()> {
-        let ends = |bytes: &[u8]| bytes.iter().filter(|&&byte| byte == b'\n').count() as u64;
-        let whole = self.waiting[..done].iter().rposition(|&byte| byte == b'\n').map_or(0, |last| last + 1);
-        // The head, if it waits, is a line, too.
-        let heads = ends(&self.waiting) - self.rows;
-        self.written += ends(&self.waiting[..whole]).saturating_sub(heads);
-        // What is no plain file cannot be cut; its reader has had the rest.
-        let _ = self.file.set_len(self.bytes + whole as u64);
-        Err(error)
-    }
-}
-
-fn row(file: &mut impl Write, message: &Message) -> io::Result<()> {
+fn row(into: &mut Vec<u8>, message: &Message) {
     let Message { peer, session, incarnation, number, .. } = message;
-    write!(file, "{peer},{session},{incarnation},{number}")?;
-    for time in [message.intended, message.sent, message.received] {
-        match time {
-            Some(time) => write!(file, ",{time}")?,
-            None => file.write_all(b",")?,
-        }
-    }
-    file.write_all(b"\n")
+    let [intended, sent, received] = [message.intended, message.sent, message.received]
+        .map(|time| time.map(|time| time.to_string()).unwrap_or_default());
+    // A vector takes all.
+    let _ = writeln!(into, "{peer},{session},{incarnation},{number},{intended},{sent},{received}");
 }
 
 const HEAD: &str = "peer,session,incarnation,number,intended_ns,sent_ns,received_ns\n";
@@ -182,23 +143,6 @@ mod tests {
         let ended = table.finish();
         assert_eq!(failures + usize::from(ended.is_err()), 1);
         assert_eq!(table.not_written(), 300_000);
-    }
-
-    #[test]
-    fn a_line_that_was_written_in_part_is_taken_back() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("m.csv");
-        let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
-        table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
-        let lines = &mut table.lines;
-        // As if the disk had taken all but the last ten bytes.
-        let done = lines.waiting.len() - 10;
-        let waiting = lines.waiting.clone();
-        lines.file.write_all(&waiting[..done]).unwrap();
-        assert!(lines.take_back(done, io::ErrorKind::StorageFull.into()).is_err());
-        assert_eq!(table.not_written(), 1);
-        let told = std::fs::read_to_string(&path).unwrap();
-        assert_eq!(told, format!("{HEAD}[::1]:7,9,4294967295,0,,0,15\n"));
     }
 
     #[test]

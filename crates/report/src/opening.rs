@@ -23,7 +23,7 @@ impl Seat {
         Self { display: given("DISPLAY").or_else(|| given("WAYLAND_DISPLAY")).is_some(), ssh }
     }
 
-    /// A line that names the page for a terminal; elsewhere (`terminal` is false) the path alone, for scripts.
+    /// Names the page for a terminal, and what is not there; elsewhere (`terminal` is false) the path alone, for scripts.
     pub fn line(&self, page: &Path, terminal: bool) -> String {
         let path = page.display().to_string();
         if !terminal {
@@ -40,7 +40,9 @@ impl Seat {
             None if self.display => format!("open it in a browser: xdg-open {}", quoted(&path)),
             None => "one file, needs no network: copy it to where a browser is".to_owned(),
         };
-        format!("report: {path} ({how})")
+        let without = "\nnot written: summary.xlsx (this weir was built without the feature `spreadsheet`)";
+        let without = if cfg!(feature = "spreadsheet") { "" } else { without };
+        format!("report: {path} ({how}){without}")
     }
 }
 
@@ -56,7 +58,8 @@ mod tests {
 
     fn line(variables: &[(&str, &str)], page: &str) -> String {
         let find = |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
-        Seat::new(find).line(Path::new(page), true)
+        let line = Seat::new(find).line(Path::new(page), true);
+        line.lines().next().unwrap_or_default().to_owned()
     }
 
     #[test]

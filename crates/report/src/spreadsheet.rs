@@ -6,9 +6,9 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use rust_xlsxwriter::{
-    Chart, ChartEmptyCells, ChartFormat, ChartLine, ChartMarker, ChartMarkerType, ChartType, Color,
-    ConditionalFormat2ColorScale, ConditionalFormatFormula, DocProperties, ExcelDateTime, Format, FormatBorder, Note,
-    Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
+    Chart, ChartAxisCrossing, ChartEmptyCells, ChartFormat, ChartLine, ChartMarker, ChartMarkerType, ChartType, Color,
+    ConditionalFormat3ColorScale, ConditionalFormatFormula, ConditionalFormatType, DocProperties, ExcelDateTime,
+    Format, FormatBorder, Note, Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
 };
 
 use crate::cells::{self, Cell};
@@ -178,11 +178,13 @@ fn matrix_sheet(
             grid.cells.iter().map(|row| row.iter().map(|cell| value(cell.as_ref()?)).collect()).collect();
         let first = (top + 2, 1);
         table(sheet, top, &words, (down, across), &grid, &values, &number(known, column))?;
-        scale(sheet, first, (height, width), known, column)?;
-        if chart.kind == ChartKind::Lines || width > 1 {
-            let native = native(chart, &name, first, (height, width), &grid, &of);
-            sheet.insert_chart(top, width + 2, &native)?;
-        }
+        let lower = known.get(column).is_some_and(|column| column.better == Some(columns::Better::Lower));
+        let (middle, most) = if lower { ("#FBE3D6", "#F2B08C") } else { ("#DCEBF5", "#8FBFDD") };
+        let scale = ConditionalFormat3ColorScale::new().set_midpoint(ConditionalFormatType::Percentile, 50);
+        let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(most);
+        sheet.add_conditional_format(first.0, 1, top + 1 + height, width, &scale)?;
+        sheet.set_column_range_width(1, width, 13)?;
+        sheet.insert_chart(top, width + 2, &native(chart, &name, first, (height, width), &grid, &values))?;
         top += height + 4;
         if width > 1 {
             let percent = |row: &Vec<Option<f64>>| {
@@ -211,34 +213,19 @@ fn table(
 ) -> Result<(), XlsxError> {
     sheet.write_with_format(top, 0, cut(words), &bold())?;
     sheet.write_with_format(top + 1, 0, format!("{down} \\ {across}"), &heading())?;
-    let label = |sheet: &mut Worksheet, at: (u32, u16), place: &Place| match place.number {
-        Some(number) => sheet.write_number_with_format(at.0, at.1, number, &heading()).map(drop),
-        None => sheet.write_with_format(at.0, at.1, cut(&place.text), &heading()).map(drop),
+    let label = |sheet: &mut Worksheet, at: (u32, u16), place: &Place, format: &Format| match place.number {
+        Some(number) => sheet.write_number_with_format(at.0, at.1, number, format).map(drop),
+        None => sheet.write_with_format(at.0, at.1, cut(&place.text), format).map(drop),
     };
     for (column, place) in (1u16..).zip(&grid.columns) {
-        label(sheet, (top + 1, column), place)?;
+        label(sheet, (top + 1, column), place, &heading())?;
     }
     for ((row, place), values) in (top + 2..).zip(&grid.rows).zip(values) {
-        label(sheet, (row, 0), place)?;
+        label(sheet, (row, 0), place, &bold())?;
         for (column, value) in (1u16..).zip(values) {
             write_number(sheet, (row, column), *value, format)?;
         }
     }
-    Ok(())
-}
-
-/// White to blue, as a heat map has it.
-fn scale(
-    sheet: &mut Worksheet,
-    (top, left): (u32, u16),
-    (height, width): (u32, u16),
-    known: Columns<'_>,
-    column: &str,
-) -> Result<(), XlsxError> {
-    let lower = known.get(column).is_some_and(|column| column.better == Some(columns::Better::Lower));
-    let colour = if lower { "#F2B08C" } else { "#8FBFDD" };
-    let scale = ConditionalFormat2ColorScale::new().set_minimum_color("#FFFFFF").set_maximum_color(colour);
-    sheet.add_conditional_format(top, left, top + height - 1, left + width - 1, &scale)?;
     Ok(())
 }
 
@@ -249,7 +236,7 @@ fn native(
     (top, left): (u32, u16),
     (height, width): (u32, u16),
     grid: &Grid<'_>,
-    of: &str,
+    values: &[Vec<Option<f64>>],
 ) -> Chart {
     let numeric = grid.rows.iter().all(|place| place.number.is_some());
     let mut native = Chart::new(if numeric { ChartType::ScatterStraightWithMarkers } else { ChartType::Line });
@@ -269,7 +256,9 @@ fn native(
             .set_marker(&marker)
             .set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour).set_width(1.75)));
     }
-    native.title().set_name(&format!("{of}{}", chart.title));
+    native.title().set_name(
+        &[&grid.name, &chart.title].into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(": "),
+    );
     native.show_empty_cells_as(ChartEmptyCells::Gaps).set_width(720).set_height(400);
     let (x, y) = match chart.kind {
         ChartKind::Lines => (&chart.x_label, &chart.y_label),
@@ -278,7 +267,13 @@ fn native(
     native.x_axis().set_name(x.as_str());
     native.y_axis().set_name(y.as_str());
     if chart.scale == Scale::Log {
-        native.y_axis().set_log_base(10);
+        // The other axis would cross at 1, above what is less.
+        let lowest = values.iter().flatten().flatten().filter(|value| **value > 0.0).copied().fold(1.0, f64::min);
+        native
+            .y_axis()
+            .set_log_base(10)
+            .set_min(10f64.powf(lowest.log10().floor()))
+            .set_crossing(ChartAxisCrossing::Min);
     }
     native
 }
@@ -301,7 +296,7 @@ fn number(known: Columns<'_>, column: &str) -> Format {
     let format = match (known.kind(column), known.unit(column)) {
         (Some(Kind::Share), _) => "0.00 %",
         (_, "us" | "1/s") => "#,##0.0",
-        (_, "Mbit/s") => "#,##0.0000",
+        (_, "Mbit/s") => "#,##0.00",
         (_, "s" | "ms" | "%") => "General",
         _ => "#,##0.####",
     };

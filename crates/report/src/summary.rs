@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use weir_units::format;
 
 use crate::columns;
-use crate::record::{
-    CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, PROCESSORS, Record, SENDER_FAILED, STANDSTILLS,
-};
+use crate::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS};
 
 /// How much was run, on what, and whether it adds up, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {
@@ -72,8 +70,7 @@ pub fn own_cost(cost: &OwnCost) -> String {
 pub fn machine(manifest: &Manifest) -> Option<String> {
     let fact =
         |wanted: &str| manifest.environment.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
-    let (processors, standstills) = (fact(PROCESSORS)?, fact(STANDSTILLS)?);
-    Some(format!("The machine: processors {processors}; {STANDSTILLS}: {standstills}."))
+    Some(format!("The machine: {STANDSTILLS}: {}.", fact(STANDSTILLS)?))
 }
 
 /// What a reader must know before believing the numbers; empty if there is nothing.
@@ -120,35 +117,14 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         let why = if record.disturbed.is_empty() { record.remarks.join("; ") } else { record.doubts().join("; ") };
         (name(record), format!("{reruns}{}", why.trim_end_matches('.')))
     }));
-    warnings.extend(advice(manifest, records));
+    let alone = manifest.source.lines().any(|line| ["jobs = 1", "jobs = \"1\""].contains(&line.trim()));
+    let spoiled = records.iter().any(|record| !record.row.valid && !record.disturbed.is_empty());
+    if spoiled && !alone && manifest.planned_cells > 1 {
+        warnings.push(
+            "Cells that run at once take processors from each other: `--set run.jobs=1` runs one at a time.".into(),
+        );
+    }
     warnings
-}
-
-/// What to do about cells that are not valid, by the setting that voids them.
-fn advice(manifest: &Manifest, records: &[Record]) -> Vec<String> {
-    let voided_by = |what: &str| {
-        let mut doubts = records.iter().filter(|record| !record.row.valid).flat_map(Record::doubts);
-        doubts.any(|doubt| doubt.contains(what))
-    };
-    // What is not here yet may have run beside it.
-    let runs = records.iter().map(run_of).collect::<BTreeSet<_>>().len()
-        + manifest.planned_cells.saturating_sub(records.len());
-    let alone = || manifest.source.lines().any(|line| ["jobs = 1", "jobs = \"1\""].contains(&line.trim()));
-    let mut advice = Vec::new();
-    if (voided_by("run.max_standstill") || voided_by("--jobs")) && runs > 1 && !alone() {
-        advice.push(
-            "Cells that run side by side take processors from each other: `--set run.jobs=1` runs one after the other."
-                .into(),
-        );
-    }
-    if voided_by("run.max_foreign") {
-        advice.push(
-            "Programs that are none of the lab's may take the share `run.max_foreign` of the processors: end them and run \
-             again, or believe what was measured beside them by `--set run.max_foreign=100%`."
-                .into(),
-        );
-    }
-    advice
 }
 
 /// Whether nothing came in it, for reasons that are all told.

@@ -8,7 +8,6 @@ use crate::columns;
 use crate::compare::{self, Comparison};
 use crate::grid::{Grid, MATRIX};
 use crate::judge::{self, Judged, NO_CELL, Verdict};
-use crate::pivot::Pivot;
 use crate::record::{Manifest, Record};
 use crate::{answer, summary};
 
@@ -120,16 +119,16 @@ pub fn comparison(compared: &Comparison) -> String {
 /// Throughput over loss and latency where a run has both; loss down and transport across, say; one cell a line where
 /// that would be too wide.
 fn table(manifest: &Manifest, cells: &[Cell<'_>], styled: bool) -> String {
-    let shown = shown(cells);
+    let shown = shown(manifest, cells);
     let grids = Grid::matrix(cells);
-    let mut text = surface(&grids, styled).unwrap_or_else(|| pivot(manifest, cells, shown, styled));
+    let mut text = surface(&grids, styled).unwrap_or_else(|| pivot(manifest, cells, &shown, styled));
     // The list has them already.
     let beside: Vec<&Cell<'_>> = cells.iter().filter(|cell| cell.beside && !text.contains(cell.name)).collect();
     if !beside.is_empty() {
         text.push('\n');
     }
     for cell in beside {
-        let measured = shown.iter().filter(|(column, _)| is_shown(column, &[Some(cell)]));
+        let measured = shown.iter().filter(|(column, _)| cell.measured(column).is_some());
         let values = measured.map(|(column, heading)| format!("{heading} {}", value(Some(cell), column)));
         text += &format!("{}: {}\n", label(cell.name), values.collect::<Vec<_>>().join(", "));
     }
@@ -172,40 +171,54 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
     (!grids.is_empty()).then_some(text)
 }
 
-/// Of bulk transfers other columns tell more.
-fn shown(cells: &[Cell<'_>]) -> &'static [(&'static str, &'static str)] {
-    if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN }
+/// Column and heading: those that the scenario defines, or those of its kind of traffic.
+fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a str)> {
+    let own = manifest.columns.iter().map(|own| (own.name.as_str(), own.name.as_str()));
+    let kind = if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN };
+    let is_measured = |(column, _): &(&str, &str)| cells.iter().any(|cell| cell.measured(column).is_some());
+    if manifest.columns.is_empty() { kind.iter().copied().filter(is_measured).collect() } else { own.take(6).collect() }
 }
 
-/// Whether a column says anything of these cells.
-fn is_shown(column: &str, cells: &[Option<&Cell<'_>>]) -> bool {
-    column != LOST || cells.iter().flatten().any(|cell| cell.measured(column).is_some())
-}
-
+/// A table for each combination of further axes: one axis down, the transport or another short one across. One cell a
+/// line where there are not two axes, or that would be too wide.
 fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled: bool) -> String {
-    let pivot = Pivot::new(manifest, cells);
-    let mut lines = vec![vec![label(&pivot.down)]];
-    lines.extend(pivot.rows.iter().map(|name| vec![label(name)]));
-    for (index, name) in pivot.columns.iter().enumerate() {
-        let across: Vec<_> = pivot.cells.iter().map(|row| row[index]).collect();
-        for (column, heading) in shown.iter().filter(|(column, _)| is_shown(column, &across)) {
-            lines[0].push(format!("{} {heading}", label(name)).trim().to_owned());
-            for (line, cell) in lines[1..].iter_mut().zip(&across) {
-                line.push(value(*cell, column));
+    let (rule, mut text) = (if styled { "─" } else { "-" }, String::new());
+    let short = manifest.axes.iter().filter(|(_, values)| (2..=4).contains(&values.len()));
+    let across = short.min_by_key(|(key, values)| (!key.ends_with("transport"), values.len()));
+    let others = manifest.axes.iter().filter(|(key, _)| across.is_some_and(|(across, _)| key != across));
+    let axes = others.max_by_key(|(_, values)| values.len()).zip(across);
+    for grid in axes.map(|((down, _), (across, _))| Grid::all(cells, down, across)).unwrap_or_default() {
+        let (down, across) = axes.map(|((down, _), (across, _))| (down.as_str(), across.as_str())).unwrap_or_default();
+        let mut lines = vec![vec![label(down.rsplit('.').next().unwrap_or(down))]];
+        lines.extend(grid.rows.iter().map(|place| vec![label(&place.text)]));
+        for (index, place) in grid.columns.iter().enumerate() {
+            let there = |column: &str| {
+                grid.cells.iter().any(|row| row[index].is_some_and(|cell| cell.measured(column).is_some()))
+            };
+            for (column, heading) in shown.iter().filter(|(column, _)| *column != LOST || there(column)) {
+                lines[0].push(format!("{} {heading}", label(&cells::heading(across, place.text.clone()))));
+                for (line, row) in lines[1..].iter_mut().zip(&grid.cells) {
+                    line.push(value(row[index], column));
+                }
             }
         }
+        if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
+            text.clear();
+            break;
+        }
+        let name = if grid.name.is_empty() { String::new() } else { format!("{}\n", label(&grid.name)) };
+        text += &format!("{}{name}{}", if text.is_empty() { "" } else { "\n" }, aligned(&lines, rule));
     }
-    if lines[0].iter().map(|heading| heading.chars().count() + 2).sum::<usize>() > usize::from(WIDTH) {
-        let all: Vec<_> = cells.iter().map(Some).collect();
-        let shown: Vec<_> = shown.iter().filter(|(column, _)| is_shown(column, &all)).collect();
-        let headings = shown.iter().map(|(_, heading)| (*heading).to_owned());
-        lines = vec![std::iter::once("cell".to_owned()).chain(headings).collect()];
+    if text.is_empty() {
+        let mut lines =
+            vec![std::iter::once("cell".to_owned()).chain(shown.iter().map(|(_, name)| label(name))).collect()];
         lines.extend(cells.iter().map(|cell| {
             let values = shown.iter().map(|(column, _)| value(Some(cell), column));
             std::iter::once(label(cell.name)).chain(values).collect()
         }));
+        text = aligned(&lines, rule);
     }
-    aligned(&lines, if styled { "─" } else { "-" })
+    text
 }
 
 /// Columns set right, with a rule under the first line.

@@ -124,6 +124,8 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         #[test]
         fn peaks_survive(values in proptest::collection::vec(-1e6f64..1e6, 0..2000), most in 2usize..300) {
             let points: Vec<(f64, f64)> = values.iter().enumerate().map(|(i, v)| (i as f64, *v)).collect();

@@ -26,7 +26,7 @@ for (const table of document.querySelectorAll("table[data-sort]")) {
 
 // Three digits at most, and the unit that suits the size.
 const short = (value) => String(Number(value.toPrecision(3))).replace(/e\+?/, "·10^");
-const count = (value) => String(value).replace(/\B(?=(\d{3}){2,}(?!\d))|(?<=\d\d)\B(?=\d{3}(?!\d))/g, "\u202f");
+const count = (value) => (Math.abs(value) < 1e4 ? String(value) : value.toLocaleString("en").replaceAll(",", "\u202f"));
 const UNITS = {
   us: [[1e6, "s"], [1e3, "ms"], [1, "µs"]],
   bytes: [[1e9, "GB"], [1e6, "MB"], [1e3, "kB"], [1, "B"]],

@@ -41,25 +41,17 @@ pub struct Testbed {
 /// A cell that is about to run.
 pub struct Prepared<'a> {
     testbed: &'a Testbed,
+    scenario: Scenario,
     network: Network<'a>,
     topology: Topology,
     traffic: Endpoints,
     load: Option<(Endpoints, Duration)>,
     programs: Programs,
     captures: Vec<Capture>,
-    /// Whether the traffic's threads run before ordinary ones: those of messages may, bulk would leave nothing to
-    /// others.
-    realtime: bool,
     /// Counts in the kernel what becomes of the datagrams, if that is wanted and permitted.
     tracer: Option<Tracer>,
     /// Why it does not.
     untraced: Option<String>,
-    /// The processors of programs that only compute, one each; `None`: any.
-    burners: Vec<Option<usize>>,
-    /// Time between two looks at buffers and processors; zero: none.
-    watch: Duration,
-    /// How long what waits in queues may take when the traffic has ended.
-    drain: Duration,
 }
 
 /// Everything a cell has measured.
@@ -154,30 +146,9 @@ impl<'a> Prepared<'a> {
         if scenario.traffic.mode == Mode::Programs && topology.traffic.destination.is_multicast() {
             network.wait_for_members(topology.traffic.destination, &topology.traffic.receivers)?;
         }
-        let drain = scenario.run.drain.duration();
-        let realtime = testbed.realtime && scenario.traffic.mode == Mode::Messages;
-        let burning = |node: &Node| {
-            let burners = scenario.hosts.get(&node.name).map_or(0, |host| host.burners as usize);
-            std::iter::repeat_n(node.processor, burners)
-        };
-        let burners = topology.nodes.iter().flat_map(burning).collect();
-        let watch = scenario.run.watch.duration();
         let captures = Vec::new();
-        Ok(Prepared {
-            testbed,
-            network,
-            topology,
-            traffic,
-            load,
-            programs,
-            captures,
-            realtime,
-            tracer,
-            untraced,
-            burners,
-            watch,
-            drain,
-        })
+        let scenario = scenario.clone();
+        Ok(Prepared { testbed, scenario, network, topology, traffic, load, programs, captures, tracer, untraced })
     }
 
     /// Captures what passes the interfaces of sender and receivers into `dir`, one file a host: `NAME-HOST.pcapng`.
@@ -202,7 +173,9 @@ impl<'a> Prepared<'a> {
     /// Sends for the window, drains, and reads the counters. Traffic starts after `delay`, so that cells that run side
     /// by side do not send in step.
     pub fn run(mut self, delay: Duration, machine: &Machine) -> Result<Measured<'a>> {
-        let (stop, realtime) = (&self.testbed.stop, self.realtime);
+        let (stop, run) = (&self.testbed.stop, &self.scenario.run);
+        // The threads of messages may run before ordinary ones; those of bulk would leave nothing to others.
+        let realtime = self.testbed.realtime && self.scenario.traffic.mode == Mode::Messages;
         let head_start = self.load.as_ref().map_or(Duration::ZERO, |&(_, head_start)| head_start);
         let load_begin = clock::now() + clock::nanos(LEAD_IN + delay);
         let begin = load_begin + clock::nanos(head_start);
@@ -217,12 +190,14 @@ impl<'a> Prepared<'a> {
         let over = AtomicBool::new(false);
         let programs = self.programs;
         let (traffic, load, watched, programs) = std::thread::scope(|scope| {
-            let watch = (!self.watch.is_zero()).then(|| {
-                let wanted = Looks { every: self.watch, begin, window };
+            let watch = (!run.watch.duration().is_zero()).then(|| {
+                let wanted = Looks { every: run.watch.duration(), begin, window };
                 endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
             });
-            for processor in self.burners {
-                endpoints::spawn(scope, false, processor, || watch::burn(begin, &burn));
+            for node in &self.topology.nodes {
+                for _ in 0..self.scenario.hosts.get(&node.name).map_or(0, |host| host.burners) {
+                    endpoints::spawn(scope, false, node.processor, || watch::burn(begin, &burn));
+                }
             }
             let burning = watch::Burning(&burn);
             let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
@@ -236,7 +211,7 @@ impl<'a> Prepared<'a> {
         let after = Processors::read()?;
         let (foreign, idle) = (after.foreign_share(&before), after.idle_share(&before));
         let patience = patience(&self.topology);
-        let links = self.network.settled(patience, patience + self.drain)?;
+        let links = self.network.settled(patience, patience + run.drain.duration())?;
         let kernel = |(index, node): (usize, &Node)| match node.kind {
             Kind::Switch => Ok(None),
             Kind::Host | Kind::Router => counters::snmp(self.network.namespace(index)).map(Some),

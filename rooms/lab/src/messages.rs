@@ -33,7 +33,7 @@ pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> R
         if repeat > 1 {
             name += &format!("-{repeat}");
         }
-        let path = dir.join(format!("{name}.{}", cell.scenario.run.messages.name()));
+        let path = dir.join(format!("{name}.csv"));
         written = written.and(write_whole(&path, &rows(sent, report)));
     }
     written

@@ -31,7 +31,6 @@ pub mod foreign;
 pub mod ledger;
 mod losses;
 pub mod metrics;
-pub mod model;
 pub mod names;
 pub mod prometheus;
 pub mod rehearsal;

@@ -125,7 +125,7 @@ impl HeatMap<'_> {
             if there {
                 svg.rect((x, top - 2.0), size, "class=\"none\" rx=\"2\"", "");
                 if name != zero {
-                    hatch(svg, (x, top - 2.0), size, "#59636e");
+                    hatch(svg, (x, top - 2.0), size, "#8b949e");
                 }
                 svg.text((x + 28.0, top + 9.0), 12.0, Anchor::Start, "class=\"ink\"", name);
                 x += 46.0 + width_of(name, 12.0);

@@ -302,7 +302,7 @@ mod tests {
         assert_eq!((names, arranged.lines[0].points.len(), arranged.summed), (vec!["udp", "tcp"], 21, true));
         let point = &arranged.lines[0].points[0];
         assert_eq!((point.y, point.interval), (59.0, Some((50.0, 68.0))));
-        assert_eq!(point.tooltip, "udp, 0 %: 59, median of 19 cells (50 to 68)");
+        assert_eq!(point.tooltip, "udp, 0 %: 59/s, median of 19 cells (50/s to 68/s)");
         assert!(arranged.lines.iter().all(Line::has_own_places));
     }
 }

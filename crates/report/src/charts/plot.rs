@@ -280,7 +280,9 @@ impl Frame<'_> {
         }
         for point in points().filter(|_| curve.marked && !crowded) {
             let Some(at) = self.at(point.x, point.y) else { continue };
-            let style = if point.valid { self.plot.style("m", curve.series) } else { "class=\"h pale\"".into() };
+            let class = if point.valid { "m" } else { "h" };
+            let pale = if point.valid { "" } else { " opacity=\"0.6\"" };
+            let style = self.plot.style(class, curve.series) + pale;
             match self.panel.y.is_on_floor(point.y) {
                 true => svg.path(&triangle(at, 5.0), true, &style, &point.tooltip),
                 false => svg.circle(at, if self.plot.ordered.is_some() { 3.0 } else { 4.0 }, &style, &point.tooltip),

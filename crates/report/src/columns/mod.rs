@@ -151,6 +151,7 @@ pub fn in_unit(unit: &str, value: f64) -> String {
         "us" => format::duration(value),
         "ms" => format::duration(value * 1e3),
         "bytes" => format::bytes(value),
+        "1/s" => format!("{}/s", format::short(value)),
         "%" | "Mbit/s" => format!("{} {unit}", format::short(value)),
         _ => format::short(value),
     }
@@ -278,7 +279,7 @@ mod tests {
         let columns = Columns(&own);
         assert_eq!(
             (columns.words("loss_pct", 0.5), columns.words("msgs_per_s", 93.71)),
-            ("0.5 %".into(), "93.7".into())
+            ("0.5 %".into(), "93.7/s".into())
         );
         assert_eq!(
             (columns.words("load_mbit_per_s", 12.5), columns.words("found_pct", 99.0)),

@@ -2,7 +2,7 @@
 
 mod asked;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +65,6 @@ impl Manifest {
         Columns(&self.columns)
     }
 }
-
-/// The fact of the environment that says whether processors are kept from sleeping.
-pub const PROCESSORS: &str = "processors";
 
 /// The fact that says when they stood still, known when a run has ended.
 pub const STANDSTILLS: &str = "standstills of 1 ms or more";
@@ -168,10 +165,6 @@ pub struct Record {
     pub extra: Extra,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,
-    /// Axes on which this cell has another value than published values and claims are about: they mean it only where
-    /// they name the axis.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub elsewhere: Vec<String>,
     /// Tells by which settings it was measured: two records of one cell that differ in it are no repeats of each other.
     /// Empty in results of earlier versions.
     #[serde(default)]
@@ -224,7 +217,7 @@ impl Record {
 
     /// Why the row is not valid, in words; empty if it is.
     pub fn doubts(&self) -> Vec<&str> {
-        self.disturbed.values().map(String::as_str).collect()
+        self.disturbed.values().map(String::as_str).collect::<BTreeSet<_>>().into_iter().collect()
     }
 }
 

@@ -39,7 +39,8 @@ impl PathAccount<'_> {
         for KernelDrop { node, cause, packets } in self.kernel_drops() {
             let node = &topology.nodes[node];
             let unit = missing::unit(self.cell.scenario.traffic.transport);
-            ledger.add(&format!("{} {}", node.kind, node.name), cause.name(), unit, packets, cause.source());
+            let (name, source) = cause.words();
+            ledger.add(&format!("{} {}", node.kind, node.name), name, unit, packets, source);
         }
         let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {

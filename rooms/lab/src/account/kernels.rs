@@ -39,39 +39,26 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// As a place of the ledger.
-    pub(super) fn name(self) -> &'static str {
+    /// As a place of the ledger, and by which counters it is known.
+    pub(super) fn words(self) -> (&'static str, &'static str) {
         match self {
-            Cause::Egress => "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
-            Cause::Ingress => "dropped before IP (tc, XDP, nft ingress)",
-            Cause::TimeToLive => "TTL exceeded",
-            Cause::NoRoute => "no route",
-            Cause::ReversePath => "reverse path filter",
-            Cause::Firewall => "firewall or another filter (nftables, iptables, a route that refuses)",
+            Cause::Egress => (
+                "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
+                "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
+            ),
+            Cause::Ingress => (
+                "dropped before IP (tc, XDP, nft ingress)",
+                "/proc/net/dev receive packets less /proc/net/snmp InReceives",
+            ),
+            Cause::TimeToLive => ("TTL exceeded", "/proc/net/snmp InHdrErrors"),
+            Cause::NoRoute => ("no route", "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes"),
+            Cause::ReversePath => ("reverse path filter", "/proc/net/netstat IPReversePathFilter"),
+            Cause::Firewall => (
+                "firewall or another filter (nftables, iptables, a route that refuses)",
+                "/proc/net/snmp InReceives less what IP handed on or refused",
+            ),
         }
     }
-
-    /// By which counters it is told.
-    pub(super) fn source(self) -> &'static str {
-        match self {
-            Cause::Egress => "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
-            Cause::Ingress => "/proc/net/dev receive packets less /proc/net/snmp InReceives",
-            Cause::TimeToLive => "/proc/net/snmp InHdrErrors",
-            Cause::NoRoute => "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes",
-            Cause::ReversePath => "/proc/net/netstat IPReversePathFilter",
-            Cause::Firewall => "/proc/net/snmp InReceives less what IP handed on or refused",
-        }
-    }
-}
-
-/// How much of what counters tell is taken for the traffic's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Allowance {
-    /// All that they allow for: it is known how many packets are missing.
-    Possible,
-    /// What they are sure of, and where none of their packets can have been joined or cut: of streams it is only known how
-    /// many packets were sent again, for whatever reason.
-    OfStreams,
 }
 
 /// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.
@@ -174,10 +161,11 @@ impl Counters<'_> {
 }
 
 /// Packets of a family that are missing on a way, as far as the kernels of its nodes dropped so many: what their counters
-/// are sure of first, then what they allow for, where something is sure before anywhere else.
+/// are sure of first, then what they allow for, where something is sure before anywhere else. Of streams it is only known how
+/// many packets were sent again, for whatever reason: no more is taken than counters are sure of, where packets are not joined.
 pub(super) fn drops(
     missing: u64,
-    allowance: Allowance,
+    of_streams: bool,
     ipv4: bool,
     topology: &Topology,
     hops: &[(usize, Way)],
@@ -188,10 +176,7 @@ pub(super) fn drops(
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
         let counters = Counters::of(node, topology, kernel, links);
-        let causes = match allowance {
-            Allowance::Possible => counters.drops(ipv4),
-            Allowance::OfStreams => counters.drops_of_streams(ipv4),
-        };
+        let causes = if of_streams { counters.drops_of_streams(ipv4) } else { counters.drops(ipv4) };
         allowed.extend(causes.map(|(cause, sure, most)| (node, cause, sure, most)));
     }
     apportion(missing, allowed)

@@ -2,8 +2,8 @@
 
 use weir_traffic::{ReceiveReport, SendReport, Transport, longest_datagram};
 
-use super::hosts::{Reassembly, counter, udp_lost};
-use super::kernels::{self, Allowance, KernelDrop};
+use super::hosts::{counter, not_reassembled, udp_lost};
+use super::kernels::{self, KernelDrop};
 use super::{PathAccount, PathTotals};
 use crate::arrivals;
 use crate::cell::Measured;
@@ -39,13 +39,13 @@ impl PathAccount<'_> {
     /// counters allow for. Of what is sent again when it is lost as many as they are sure of.
     pub(super) fn kernel_drops(&self) -> Vec<KernelDrop> {
         let Measured { topology, kernels, links, .. } = self.measured;
-        let (missing, allowance) = match self.cell.scenario.traffic.transport {
-            Transport::Udp => (self.balance().map_or(0, |balance| balance.missing), Allowance::Possible),
-            Transport::QuicDatagram => (self.lost_elsewhere(), Allowance::Possible),
-            Transport::Tcp | Transport::Quic => (self.sent_in_vain(), Allowance::OfStreams),
+        let (missing, of_streams) = match self.cell.scenario.traffic.transport {
+            Transport::Udp => (self.balance().map_or(0, |balance| balance.missing), false),
+            Transport::QuicDatagram => (self.lost_elsewhere(), false),
+            Transport::Tcp | Transport::Quic => (self.sent_in_vain(), true),
         };
         let ipv4 = topology.traffic.destination.is_ipv4();
-        kernels::drops(missing, allowance, ipv4, topology, &self.path.forward, kernels, links)
+        kernels::drops(missing, of_streams, ipv4, topology, &self.path.forward, kernels, links)
     }
 
     /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::unknown`].
@@ -161,7 +161,7 @@ impl PathAccount<'_> {
         let ipv4 = topology.traffic.destination.is_ipv4();
         let words = |node: usize| {
             let entry = &topology.nodes[node];
-            Reassembly::new(ipv4, counter(kernels[node].as_ref()?)).words(&entry.kind.to_string(), &entry.name)
+            not_reassembled(ipv4, counter(kernels[node].as_ref()?), &entry.kind.to_string(), &entry.name)
         };
         kernels::nodes(topology, &self.path.forward).into_iter().filter_map(words).collect()
     }
@@ -173,7 +173,7 @@ impl PathAccount<'_> {
         let place = |KernelDrop { node, cause, packets }: &KernelDrop| {
             let node = &self.measured.topology.nodes[*node];
             let what = unit(transport);
-            format!("{packets} {what} ended on {} `{}`: {}", node.kind, node.name, cause.name())
+            format!("{packets} {what} ended on {} `{}`: {}", node.kind, node.name, cause.words().0)
         };
         let mut told: Vec<String> = drops.iter().map(place).collect();
         if let Some((lost, _)) = self.lost_in_packets().filter(|_| !drops.is_empty())

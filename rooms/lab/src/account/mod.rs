@@ -15,13 +15,13 @@ mod traced;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use weir_emulator::ledger::{DirectionReport, Ledger};
-use weir_emulator::model::{Alterations, Way};
+use weir_emulator::ledger::DirectionReport;
+use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
 use weir_program::clock::nanos;
 use weir_report::columns::{RECEIVER, Statistic};
 use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
-use weir_stats::{Distribution, Quantiles};
+use weir_stats::Distribution;
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
 use weir_units::format;
@@ -37,7 +37,7 @@ use crate::cell::Measured;
 use crate::columns::{Own, of_row};
 use crate::endpoints::{Facts, interval};
 use crate::network::LinkReading;
-use crate::scenario::{MessageFiles, Mode, Receivers};
+use crate::scenario::{Mode, Receivers};
 use crate::sweep::Cell;
 use crate::topology::{Kind, Path, Topology};
 use crate::validity::Conduct;
@@ -75,28 +75,29 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
-    row.valid &= [Statistic::Rate, Statistic::Mean, Statistic::P99].iter().all(|of| !disturbed.contains_key(of));
-    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
-    let remarks = remarks.chain(account.remarks(&row)).collect();
+    // Where no delay was measured none is wrong.
+    let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
+    let voids = if account.delays().is_some() { &voids[..] } else { &voids[..1] };
+    let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
+    row.valid &= why.is_empty();
+    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
     Record {
         extra,
         axes,
-        elsewhere: Vec::new(),
         settings: cell.scenario.fingerprint(),
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
-        delays: account.quantiles(),
+        delays: account.delays().map(Distribution::quantiles_us).unwrap_or_default(),
         timelines,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
         standstills: stood.record(),
         disturbed,
-        reruns: 0,
         stopped: measured.traffic.stopped,
-        changed: false,
         remarks,
         row,
+        ..Record::default()
     }
 }
 
@@ -130,8 +131,6 @@ struct PathTotals {
     backlog: u64,
     duplicated: u64,
     in_flight: u64,
-    altered: Alterations<u64>,
-    control: u64,
 }
 
 impl PathAccount<'_> {
@@ -245,37 +244,17 @@ impl PathAccount<'_> {
                 continue;
             };
             let own = self.own.as_ref().map(|own| own.drops(report));
-            let Ledger {
-                duplicated,
-                lost,
-                queue_dropped,
-                buffer_dropped,
-                send_failed,
-                malformed,
-                in_flight,
-                control,
-                altered,
-                socket_dropped_frames,
-                unread_frames,
-                ..
-            } = report.ledger;
-            totals.planned += own.map_or(lost, |own| own.lost);
-            totals.queue += own.map_or(queue_dropped, |own| own.queue);
-            let frames = socket_dropped_frames + dropped_before;
-            totals.emulator += buffer_dropped + send_failed + malformed + frames;
+            let ledger = &report.ledger;
+            totals.planned += own.map_or(ledger.lost, |own| own.lost);
+            totals.queue += own.map_or(ledger.queue_dropped, |own| own.queue);
+            let frames = ledger.socket_dropped_frames + dropped_before;
+            totals.emulator += ledger.buffer_dropped + ledger.send_failed + ledger.malformed + frames;
             totals.frames += frames;
-            totals.unread += unread_frames;
-            totals.duplicated += duplicated;
-            totals.in_flight += in_flight;
-            totals.altered = Alterations::each(|kind| totals.altered[kind] + altered[kind]);
-            totals.control += control;
+            totals.unread += ledger.unread_frames;
+            totals.duplicated += ledger.duplicated;
+            totals.in_flight += ledger.in_flight;
         }
         totals
-    }
-
-    /// Of the delays.
-    fn quantiles(&self) -> Quantiles {
-        self.delays().map(Distribution::quantiles_us).unwrap_or_default()
     }
 
     /// By how much the emulator was late, over all links and both ways.
@@ -317,41 +296,37 @@ impl PathAccount<'_> {
                 remarks.push(format!("{CAPTURE_LACKS} {dropped} of {all} packets, which the kernel dropped: {file}"));
             }
         }
-        if self.bulk().is_some_and(|report| report.connected == 0) {
-            remarks.push("no connection came up: 0 Mbit/s".into());
-        }
-        let reports = links.iter().flat_map(directions);
-        let overrun: u64 = reports.map(|report| report.ledger.socket_dropped_frames).sum();
-        if overrun > 0 {
-            remarks.push(format!(
-                "the emulator's sockets, of {} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root",
-                network.receive_buffer() / 1000
-            ));
-        }
-        let unread: u64 = links.iter().flat_map(directions).map(|report| report.ledger.unread_frames).sum();
-        if unread > 0 {
-            remarks.push(format!(
-                "{unread} frames were waiting at the emulator, unread, when the counters were read: it got too little of the \
-                 processors"
-            ));
-        }
+        let sum = |of: fn(&DirectionReport) -> u64| links.iter().flat_map(directions).map(of).sum::<u64>();
+        let overrun = sum(|report| report.ledger.socket_dropped_frames);
+        let unread = sum(|report| report.ledger.unread_frames);
+        let wrong = self.wrong_checksums();
+        let unclear =
+            || self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them");
+        let buffer = network.receive_buffer() / 1000;
+        let mut say_if = |is: bool, what: &dyn Fn() -> String| remarks.extend(is.then(what));
+        say_if(self.bulk().is_some_and(|report| report.connected == 0), &|| "no connection came up: 0 Mbit/s".into());
+        say_if(overrun > 0, &|| {
+            format!(
+                "the emulator's sockets, of {buffer} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root"
+            )
+        });
+        say_if(unread > 0, &|| {
+            format!(
+                "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
+            )
+        });
+        say_if(wrong > 0, &|| format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
+        say_if(self.measured.traffic.stopped, &|| {
+            "stopped before its window was over: its values are of the time before".into()
+        });
+        say_if(row.unexplained.is_none() && self.messages().is_some(), &|| {
+            format!("{}: unexplained is unknown", unclear())
+        });
         remarks.extend(self.what_kernels_did());
         remarks.extend(self.what_was_not_put_together());
-        let wrong = self.wrong_checksums();
-        if wrong > 0 {
-            remarks.push(format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
-        }
-        if self.measured.traffic.stopped {
-            remarks.push("stopped before its window was over: its values are of the time before".into());
-        }
-        if row.unexplained.is_none() && self.messages().is_some() {
-            let why =
-                self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them");
-            remarks.push(format!("{why}: unexplained is unknown"));
-        }
         if let Some((sent, _)) = self.messages() {
             remarks.extend(self.behind_schedule(sent));
-            if self.cell.scenario.run.messages != MessageFiles::Off {
+            if self.cell.scenario.run.messages {
                 remarks.extend(self.session().and_then(|session| lacks(sent, session)));
             }
         }
@@ -374,31 +349,19 @@ impl PathAccount<'_> {
         self.path.forward.iter().filter_map(dropped).collect()
     }
 
-    /// Whether a sender of datagrams could not do what it was told to.
+    /// Whether a sender could not do what it should.
     fn behind_schedule(&self, sent: &SendReport) -> Option<String> {
-        let (last, window) = (sent.last_send?, sent.window?);
-        let late = last.saturating_sub(window.end);
-        let planned =
-            u128::from(window.end - window.start).div_ceil(interval(&self.cell.scenario.traffic).as_nanos().max(1));
-        let missing = planned.saturating_sub(u128::from(sent.sent));
-        if arrivals::is_planned(&self.cell.scenario.traffic) {
-            let behind = !sent.stopped && late > BEHIND;
-            return behind.then(|| {
-                format!("{LATE_SENDER} its plan: its last message left {:.1} s after the window", late as f64 / 1e9)
-            });
-        }
-        let scheduled =
-            self.cell.scenario.traffic.pacing == Pacing::Schedule || self.cell.scenario.traffic.mode == Mode::Bulk;
-        let lacking = self.cell.scenario.traffic.batch.is_some() && !interval(&self.cell.scenario.traffic).is_zero();
-        if lacking && missing > 0 && !sent.stopped {
-            return Some(format!("{LATE_SENDER} its rate: {missing} of {planned} messages were never sent"));
-        }
-        let behind = scheduled && !sent.stopped && late > BEHIND;
-        behind.then(|| {
+        let traffic = &self.cell.scenario.traffic;
+        let (last, window) = (sent.last_send?, sent.window.filter(|_| !sent.stopped)?);
+        let (late, interval) = (last.saturating_sub(window.end), nanos(interval(traffic)));
+        let is_planned = arrivals::is_planned(traffic) || interval == 0;
+        let planned = if is_planned { sent.sent } else { (window.end - window.start).div_ceil(interval) };
+        let missing = planned.saturating_sub(sent.sent);
+        let scheduled = traffic.pacing == Pacing::Schedule || traffic.mode == Mode::Bulk;
+        (scheduled && late > BEHIND || traffic.batch.is_some() && missing > 0).then(|| {
+            let late = late as f64 / 1e9;
             format!(
-                "{LATE_SENDER} its schedule: its last message left {:.1} s after the window, {missing} of {planned} \
-                 never did",
-                late as f64 / 1e9
+                "{LATE_SENDER} its schedule: its last message left {late:.1} s after the window, {missing} of {planned} never did"
             )
         })
     }

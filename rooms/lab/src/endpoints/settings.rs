@@ -10,7 +10,7 @@ use weir_traffic::{Pacing, QuicSettings, ReceiverSettings, SenderSettings, Stall
 use crate::arrivals;
 use crate::iperf3::Iperf3Settings;
 use crate::network::DATA_PORTS;
-use crate::scenario::{MessageFiles, Mode, Scenario, Traffic};
+use crate::scenario::{Mode, Scenario, Traffic};
 
 pub(super) fn sender_settings(
     scenario: &Scenario,
@@ -42,7 +42,7 @@ pub(super) fn sender_settings(
         quic: QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() },
         connect_timeout: scenario.tcp.connect_timeout.duration(),
         keep_send_times: traffic.transport != Transport::Udp,
-        keep_departures: scenario.run.messages != MessageFiles::Off,
+        keep_departures: scenario.run.messages,
         ttl: group.then_some(MULTICAST_TTL),
         interface: group.then(|| interface.to_owned()),
         ..SenderSettings::new(to)

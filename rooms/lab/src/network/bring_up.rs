@@ -142,63 +142,51 @@ impl Network<'_> {
         seed: u64,
     ) -> Result<Wire> {
         let link = &topology.links[index];
-        if link.direct {
-            return self.add_direct_link(topology, index);
-        }
-        let fabric_names = [format!("l{index}a"), format!("l{index}b")];
-        let mut nodes = Vec::with_capacity(2);
-        let mut ports = Vec::with_capacity(2);
-        for (end, node) in link.ends.into_iter().enumerate() {
+        let name = |node: usize| {
             let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
-            let name = interface.name.clone();
-            let node_ns = &mut self.nodes[node];
-            let (mtu, ns) = (link.mtu, node_ns.ns.try_clone()?);
-            let near = VethEnd { ns: &ns, name: &name, mac: mac(index, end), mtu, queue_length: QUEUE_LENGTH };
-            let far = VethEnd { ns: &self.fabric.ns, name: &fabric_names[end], mac: fabric_mac(index, end), ..near };
-            node_ns.netlink()?.add_veth(&near, &far)?;
-            let near = node_ns.netlink()?.link(&name)?.index;
-            let far = self.fabric.netlink()?.link(&fabric_names[end])?.index;
-            node_ns.netlink()?.set_no_link_local(near)?;
-            self.fabric.netlink()?.set_no_link_local(far)?;
-            let port = self.fabric.ns.run(|| Port::open(far, settings))??;
-            self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
-            ports.push(port);
-            self.fabric.netlink()?.set_up(far)?;
-            node_ns.netlink()?.set_up(near)?;
-            nodes.push((node, name));
-        }
-        let direction = |way: Way| {
-            let key = Key { seed, link: index as u32, direction: way };
-            Direction::new(&link.impairments[way as usize], key)
+            anyhow::Ok((node, interface.name.clone()))
         };
-        let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
-        let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
-        let nodes = nodes.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
-        Ok(Wire { nodes, emulated: Some(Emulated { id, fabric: fabric_names }) })
-    }
-
-    /// A veth pair from one node to the other.
-    fn add_direct_link(&mut self, topology: &Topology, index: usize) -> Result<Wire> {
-        let link = &topology.links[index];
-        let name = |end: usize| {
-            let interface = topology.nodes[link.ends[end]].interface(index).context("a link ends at an interface")?;
-            anyhow::Ok(interface.name.clone())
+        let nodes = [name(link.ends[0])?, name(link.ends[1])?];
+        let namespaces = [self.nodes[link.ends[0]].ns.try_clone()?, self.nodes[link.ends[1]].ns.try_clone()?];
+        let near = |end: usize| VethEnd {
+            ns: &namespaces[end],
+            name: &nodes[end].1,
+            mac: mac(index, end),
+            mtu: link.mtu,
+            queue_length: QUEUE_LENGTH,
         };
-        let nodes = [(link.ends[0], name(0)?), (link.ends[1], name(1)?)];
-        let far_ns = self.nodes[nodes[1].0].ns.try_clone()?;
-        let near_ns = self.nodes[nodes[0].0].ns.try_clone()?;
-        let (mtu, queue_length) = (link.mtu, QUEUE_LENGTH);
-        let near = VethEnd { ns: &near_ns, name: &nodes[0].1, mac: mac(index, 0), mtu, queue_length };
-        let far = VethEnd { ns: &far_ns, name: &nodes[1].1, mac: mac(index, 1), mtu, queue_length };
-        self.nodes[nodes[0].0].netlink()?.add_veth(&near, &far)?;
+        let emulated = if link.direct {
+            self.nodes[link.ends[0]].netlink()?.add_veth(&near(0), &near(1))?;
+            None
+        } else {
+            let fabric = [format!("l{index}a"), format!("l{index}b")];
+            let mut ports = Vec::with_capacity(2);
+            for (end, name) in fabric.iter().enumerate() {
+                let far = VethEnd { ns: &self.fabric.ns, name, mac: fabric_mac(index, end), ..near(end) };
+                self.nodes[link.ends[end]].netlink()?.add_veth(&near(end), &far)?;
+                let far = self.fabric.netlink()?.link(name)?.index;
+                self.fabric.netlink()?.set_no_link_local(far)?;
+                let port = self.fabric.ns.run(|| Port::open(far, settings))??;
+                self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
+                ports.push(port);
+                self.fabric.netlink()?.set_up(far)?;
+            }
+            let direction = |way: Way| {
+                let key = Key { seed, link: index as u32, direction: way };
+                Direction::new(&link.impairments[way as usize], key)
+            };
+            let (forward, backward) = (direction(Way::Forward), direction(Way::Backward));
+            let [a, b] = ports.try_into().map_err(|_| anyhow::anyhow!("a link has two ends"))?;
+            let id = self.emulator.attach(LinkPorts { name: link.name.clone(), a, b, forward, backward })?;
+            Some(Emulated { id, fabric })
+        };
         for (node, name) in &nodes {
             let netlink = self.nodes[*node].netlink()?;
             let interface = netlink.link(name)?.index;
             netlink.set_no_link_local(interface)?;
             netlink.set_up(interface)?;
         }
-        Ok(Wire { nodes, emulated: None })
+        Ok(Wire { nodes, emulated })
     }
 
     /// Lets packets to hosts with a processor of their own be received there.

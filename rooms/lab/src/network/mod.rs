@@ -15,7 +15,6 @@ mod routing;
 #[cfg(test)]
 mod tests;
 
-use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -38,7 +37,6 @@ pub struct Network<'a> {
     fabric: NodeNs,
     links: Vec<Wire>,
     receive_buffer: usize,
-    control_address: Option<IpAddr>,
     /// What switches must know before a group reaches its receivers.
     group_ports: Vec<GroupPort>,
     /// What the kernel refused, and the network does without.
@@ -84,7 +82,6 @@ impl<'a> Network<'a> {
             fabric: NodeNs::create()?,
             links: Vec::new(),
             receive_buffer: usize::MAX,
-            control_address: topology.control.as_ref().map(|control| control.address),
             group_ports: members::group_ports(topology),
             refused: Vec::new(),
             snooping_from: Instant::now(),
@@ -103,13 +100,6 @@ impl<'a> Network<'a> {
     pub fn interface(&self, node: usize, link: usize) -> &str {
         let ends = &self.links[link].nodes;
         ends.iter().find(|(end, _)| *end == node).map_or("", |(_, name)| name)
-    }
-
-    /// The sender's address on the link that iperf3's control connection has for itself; `None` without such a link.
-    /// Nobody has to bind to it: if the traffic's engine is iperf3, whatever TCP connection the sender makes to the
-    /// traffic's port comes from it, unless its own port is one of [`DATA_PORTS`].
-    pub fn control_address(&self) -> Option<IpAddr> {
-        self.control_address
     }
 
     /// Bytes that the smallest socket buffer of the emulator was granted.

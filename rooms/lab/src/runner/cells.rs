@@ -13,7 +13,7 @@ use crate::cell::{self, Measured, Prepared, Testbed};
 use crate::endpoints;
 use crate::machine::Machine;
 use crate::messages;
-use crate::scenario::{Jobs, MessageFiles, Mode, Scenario};
+use crate::scenario::{Jobs, Mode, Scenario};
 use crate::sweep::{Cell, Sweep};
 
 /// A cell to be run, and which of its repeats.
@@ -103,7 +103,8 @@ impl Worker<'_> {
         let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
         let mut records = account::records(cell, job.repeat, measured);
         // What was measured is kept without it.
-        let unwritten = (run.messages != MessageFiles::Off)
+        let unwritten = run
+            .messages
             .then(|| messages::write(&self.extras.messages, cell, job.repeat, measured).err())
             .flatten()
             .map(StoreError::outside_the_lab);

@@ -153,11 +153,10 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let (mut records, mut unwritten) = (Vec::new(), None);
     let mut error = None;
     if !jobs_left.is_empty() {
-        let repeats = match scenario.run.repeat.get() {
-            1 => String::new(),
-            repeats => format!(", each run {repeats} times"),
+        let what = match scenario.run.repeat.get() {
+            1 => scenario.name.clone(),
+            repeats => format!("{}, {repeats} repeats", scenario.name),
         };
-        plan.tell(&format!("{}: {}{repeats}", scenario.name, cells.announce(&jobs_left)));
         let keep = |(new, lost): Outcome| {
             unwritten = unwritten.take().or(lost);
             let stored = new.iter().try_for_each(|record| store.append(record));
@@ -165,7 +164,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
             // A full disk ends the run; what is in the directory already stays.
             stored.context("the run was stopped")
         };
-        error = cells.run(jobs_left, keep).err();
+        error = cells.run(&what, jobs_left, keep).err();
     }
     for _ in 0..scenario.run.reruns {
         let disturbed = earlier::disturbed(&records);
@@ -175,9 +174,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         let again = jobs(&plan.sweep, |cell, repeat| disturbed.contains(&(cell.name.clone(), repeat)));
         let first = records.iter().find(|record| disturbed.contains(&earlier::key(record)));
         let why = first.map(|record| format!("{}: {}", printable(&record.row.cell), record.doubts().join("; ")));
-        plan.tell(&format!("disturbed, run again: {} ({})", cells.announce(&again), why.unwrap_or_default()));
+        let what = format!("disturbed ({}), run again", why.unwrap_or_default());
         let mut second = Vec::new();
-        let ran = cells.run(again, |(new, _)| {
+        let ran = cells.run(&what, again, |(new, _)| {
             second.extend(new);
             Ok(())
         });
@@ -185,7 +184,9 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         error = ran.and(stored.context("the run was stopped")).err();
     }
     let interrupted = testbed.stop.is_set();
-    environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
+    if !records.is_empty() {
+        environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
+    }
     drop((testbed, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();
@@ -225,21 +226,13 @@ struct Cells<'r> {
 }
 
 impl Cells<'_> {
-    fn queue<'a>(&self, jobs: Vec<Job<'a>>) -> Queue<Job<'a>> {
+    /// Runs jobs, and first says of `what` how many there are, how many run at once, and how long that takes.
+    fn run(&self, what: &str, jobs: Vec<Job<'_>>, ended: impl FnMut(Outcome) -> Result<()> + Send) -> Result<()> {
+        let (testbed, machine, extras) = (self.testbed, self.machine, &self.plan.extras);
         let workers = workers(&self.plan.sweep, jobs.len());
-        Queue::new(jobs, workers, Job::time)
-    }
-
-    /// How many there are, how many at once, and how long that takes.
-    fn announce(&self, jobs: &[Job<'_>]) -> String {
-        let queue = self.queue(jobs.to_vec());
+        let queue = Queue::new(jobs, workers, Job::time);
         let cells = if queue.total == 1 { "cell" } else { "cells" };
-        format!("{} {cells}, {} at once, {}", queue.total, queue.workers, queue.time())
-    }
-
-    fn run(&self, jobs: Vec<Job<'_>>, ended: impl FnMut(Outcome) -> Result<()> + Send) -> Result<()> {
-        let queue = self.queue(jobs);
-        let (testbed, machine, extras, workers) = (self.testbed, self.machine, &self.plan.extras, queue.workers);
+        self.plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
         let worker = |number| {
             let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
             move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
@@ -284,7 +277,7 @@ fn descriptors(sweep: &Sweep) -> usize {
 /// `20260131-235959`, UTC.
 fn compact_time() -> String {
     let time = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    time.chars().filter(|c| c.is_ascii_digit() || *c == 'T').map(|c| if c == 'T' { '-' } else { c }).collect()
+    time.replace(['-', ':', 'Z'], "").replace('T', "-")
 }
 
 /// Cells times repeats.

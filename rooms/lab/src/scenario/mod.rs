@@ -24,7 +24,7 @@ pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reor
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::programs::{Column, Ordered, Poll, Program, Ready, When};
-pub use self::run::{Jobs, MessageFiles, Run, Tracing};
+pub use self::run::{Jobs, Run, Tracing};
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
 };

@@ -3,6 +3,7 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize, Serializer};
+use toml::Value;
 use weir_kernel::trace::Detail;
 use weir_units::{Share, Span};
 
@@ -39,8 +40,8 @@ pub struct Run {
     /// How much of what the kernel does with the traffic's datagrams is traced, where the user may: `off`, `drops`, `queues`
     /// or `everything`.
     pub trace: Tracing,
-    /// Whether the times of every message are written to a file of each cell, and as what.
-    pub messages: MessageFiles,
+    /// Whether the times of every message are written to a file of each cell, as CSV.
+    pub messages: bool,
     /// Whether links do what they are told to; if not, all of them only carry packets.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
@@ -49,7 +50,7 @@ pub struct Run {
 
 /// Cells at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "JobsValue")]
+#[serde(try_from = "Value")]
 pub enum Jobs {
     /// Every cell of the sweep.
     All,
@@ -57,36 +58,6 @@ pub enum Jobs {
     Auto,
     /// This many.
     Count(usize),
-}
-
-/// What files the times of messages are written to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum MessageFiles {
-    /// None.
-    #[default]
-    Off,
-    /// Text, a line a message.
-    Csv,
-}
-
-impl MessageFiles {
-    /// Its name in a scenario, and the end of such a file's name.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Csv => "csv",
-        }
-    }
-}
-
-impl std::str::FromStr for MessageFiles {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<MessageFiles, String> {
-        let all = [Self::Off, Self::Csv];
-        all.into_iter().find(|files| files.name() == text).ok_or_else(|| format!("`{text}`: write csv or off"))
-    }
 }
 
 /// How much is traced; each includes the ones before it.
@@ -131,29 +102,18 @@ impl Default for Run {
             sample: Span::from_millis(100),
             watch: Span::from_millis(0),
             trace: Tracing::default(),
-            messages: MessageFiles::default(),
+            messages: false,
             impaired: true,
             control: Span::from_secs(1),
         }
     }
 }
 
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum JobsValue {
-    Count(usize),
-    Word(String),
-}
-
-impl TryFrom<JobsValue> for Jobs {
+impl TryFrom<Value> for Jobs {
     type Error = String;
 
-    fn try_from(value: JobsValue) -> Result<Jobs, String> {
-        match value {
-            JobsValue::Count(0) => Err("jobs: at least 1, \"all\" or \"auto\"".into()),
-            JobsValue::Count(count) => Ok(Jobs::Count(count)),
-            JobsValue::Word(word) => word.parse(),
-        }
+    fn try_from(value: Value) -> Result<Jobs, String> {
+        value.as_str().map_or_else(|| value.to_string().parse(), str::parse)
     }
 }
 
@@ -161,17 +121,8 @@ impl Serialize for Jobs {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Jobs::Count(count) => count.serialize(serializer),
-            word => serializer.collect_str(word),
-        }
-    }
-}
-
-impl std::fmt::Display for Jobs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Jobs::All => f.write_str("all"),
-            Jobs::Auto => f.write_str("auto"),
-            Jobs::Count(count) => count.fmt(f),
+            Jobs::All => serializer.serialize_str("all"),
+            Jobs::Auto => serializer.serialize_str("auto"),
         }
     }
 }

@@ -24,11 +24,10 @@ use crate::sweep::Sweep;
 use crate::topology::Topology;
 
 /// The keeper: holds the network of a scenario until the last shell has gone. Says that it is ready, or what is wrong,
-/// on standard output, and stays at least until standard input ends. `origin` names the document that `sweep` is of.
-/// `overrides` are what was set of it.
-pub fn keep(origin: &str, overrides: &[(String, String)], sweep: Sweep) -> Result<()> {
+/// on standard output, and stays at least until standard input ends.
+pub fn keep(sweep: Sweep) -> Result<()> {
     let mut output = io::stdout();
-    match serve(origin, overrides, sweep, &mut output) {
+    match serve(sweep, &mut output) {
         // Another keeper was faster: its network is as good.
         Err(error) if error.downcast_ref().and_then(weir_kernel::Error::errno) == Some(Errno::EADDRINUSE) => {
             writeln!(output, "{READY}")?;
@@ -49,9 +48,6 @@ enum Event {
 
 /// A network that is up, and what was set of it.
 struct Keeper<'a> {
-    origin: &'a str,
-    /// What was set of the scenario when it was brought up.
-    overrides: &'a [(String, String)],
     /// As it was brought up: a request for something else is refused.
     sweep: Sweep,
     /// As it is now.
@@ -70,12 +66,12 @@ struct Keeper<'a> {
     by_hand: Vec<(String, String)>,
 }
 
-fn serve(origin: &str, overrides: &[(String, String)], sweep: Sweep, output: &mut impl Write) -> Result<()> {
+fn serve(sweep: Sweep, output: &mut impl Write) -> Result<()> {
     let place = place(&sweep.scenario().name)?;
     user::obtain_network_privilege()?;
     runner::ensure_descriptors(&sweep, 1)?;
     let testbed = Testbed::start(sweep.scenario(), Stop::new()?, 1)?;
-    let mut keeper = Keeper::new(origin, overrides, sweep, &testbed)?;
+    let mut keeper = Keeper::new(sweep, &testbed)?;
     let (events, heard) = mpsc::channel();
     let asked = events.clone();
     let rendezvous = Rendezvous::offer(&place, move |request| {
@@ -105,17 +101,8 @@ fn serve(origin: &str, overrides: &[(String, String)], sweep: Sweep, output: &mu
     Ok(())
 }
 
-/// Refuses the network of another document, or with other settings.
-fn other_settings(origin: &str, overrides: &[(String, String)]) -> String {
-    let set: Vec<_> = overrides.iter().map(|(key, value)| format!("--set '{key}={value}'")).collect();
-    let set = if set.is_empty() { "without --set".to_owned() } else { set.join(" ") };
-    format!(
-        "its network is up with other settings: give the same ({set}, {origin} as it was then), or leave the shells that use it first"
-    )
-}
-
 impl<'a> Keeper<'a> {
-    fn new(origin: &'a str, overrides: &'a [(String, String)], sweep: Sweep, testbed: &'a Testbed) -> Result<Self> {
+    fn new(sweep: Sweep, testbed: &'a Testbed) -> Result<Self> {
         let scenario = sweep.scenario();
         let topology = Topology::new(scenario)?;
         let mut network = Network::build(&topology, testbed.emulator(0), &testbed.settings, scenario.run.seed)?;
@@ -136,8 +123,6 @@ impl<'a> Keeper<'a> {
         }
         notes.extend_from_slice(&refused);
         Ok(Keeper {
-            origin,
-            overrides,
             topology,
             network,
             user: user::current()?,
@@ -172,7 +157,11 @@ impl<'a> Keeper<'a> {
     }
 
     fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<Said> {
-        ensure!(asked == fingerprint(&self.sweep), "{}", other_settings(self.origin, self.overrides));
+        ensure!(
+            asked == fingerprint(&self.sweep),
+            "its network is up with other settings: give the same ({}), or leave the shells that use it first",
+            self.sweep.set_in_words()
+        );
         let node = self.topology.node(host)?;
         for held in [self.user.as_fd(), self.network.namespace(node).as_fd()] {
             let held = held.try_clone_to_owned().with_context(|| format!("hand out the network of {host}"))?;
@@ -294,17 +283,5 @@ mod tests {
         let last = |loss| Plan { first: lossy(loss), steps: vec![step(2, 1.0)], repeat: None };
         let held = held_by(&last(0.0), &last(0.3), Duration::from_secs(3)).unwrap();
         assert!(held.ends_with("steps[0] (at 2.000 s) sets this, and holds for good"), "{held}");
-    }
-
-    #[test]
-    fn whoever_comes_later_is_told_what_to_give() {
-        let with = other_settings("telemetry.toml", &[("path.loss".to_owned(), "5%".to_owned())]);
-        assert_eq!(
-            with,
-            "its network is up with other settings: give the same (--set 'path.loss=5%', telemetry.toml as it was then), or \
-             leave the shells that use it first"
-        );
-        let without = other_settings("telemetry.toml", &[]);
-        assert!(without.contains("give the same (without --set, telemetry.toml as it was then)"), "{without}");
     }
 }

@@ -20,7 +20,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::namespaces::{NetNs, user};
@@ -206,14 +206,9 @@ fn start_keeper(document: &str, overrides: &[(String, String)]) -> Result<Option
 
 /// Where the keeper of a network is met: one network a user and scenario.
 fn place(name: &str) -> Result<PathBuf> {
-    let folder = rendezvous::own_folder("weir-lab")?;
-    let path = folder.join(format!("{name}.socket"));
-    if path.as_os_str().len() <= LONGEST_PATH {
-        return Ok(path);
-    }
-    let mut hasher = DefaultHasher::new();
-    name.hash(&mut hasher);
-    Ok(folder.join(format!("{:016x}.socket", hasher.finish())))
+    let path = rendezvous::own_folder("weir-lab")?.join(format!("{name}.socket"));
+    ensure!(path.as_os_str().len() <= LONGEST_PATH, "name: too long for the socket of a shell: {}", path.display());
+    Ok(path)
 }
 
 /// Tells scenarios apart; the same within one version of the program.

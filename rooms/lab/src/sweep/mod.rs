@@ -147,6 +147,12 @@ impl Sweep {
         Sweep::new(&self.origin, &self.text, &[&self.set, more].concat())
     }
 
+    /// What was set of the document, as a command line has it.
+    pub(crate) fn set_in_words(&self) -> String {
+        let set: Vec<_> = self.set.iter().map(|(key, value)| format!("--set '{key}={value}'")).collect();
+        if set.is_empty() { "without --set".into() } else { set.join(" ") }
+    }
+
     /// Records, and what a resumed run lacks, are known by the names of cells.
     fn check_names(&self, layout: &Layout<'_>) -> Result<()> {
         let mut names = BTreeSet::new();

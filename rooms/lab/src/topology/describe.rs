@@ -44,14 +44,18 @@ impl Topology {
     fn each(&self, hops: &[(usize, Way)]) -> String {
         let hop = |&(link, way): &(usize, Way)| {
             let one = [(link, way)];
-            let rate = self.rate_mbit(&one).map(|mbit| format!(" {}", rate(mbit))).unwrap_or_default();
-            format!("{} {} {}{rate}", self.links[link].name, percent(self.loss(&one)), delay(self.latency_ms(&one)))
+            let rate = self.rate_mbit(&one).map(|mbit| match mbit {
+                1000.0.. => format!(" {} Gbit/s", number(mbit / 1000.0)),
+                _ => format!(" {} Mbit/s", number(mbit)),
+            });
+            let (loss, delay) = (number(self.loss(&one) * 100.0), number(self.latency_ms(&one)));
+            format!("{} {loss} % {delay} ms{}", self.links[link].name, rate.unwrap_or_default())
         };
         hops.iter().map(hop).collect::<Vec<_>>().join(", ")
     }
 
     fn in_all(&self, hops: &[(usize, Way)]) -> String {
-        format!("{} and {}", percent(self.loss(hops)), delay(self.latency_ms(hops)))
+        format!("{} % and {} ms", number(self.loss(hops) * 100.0), number(self.latency_ms(hops)))
     }
 
     /// Those of a node with several links by link.
@@ -75,16 +79,4 @@ fn number(value: f64) -> String {
     let rounded = (value * 1e4).round() / 1e4;
     // Of a loss of 1 - sqrt(1 - p), twice, -0 may be left.
     format!("{}", if rounded == 0.0 { 0.0 } else { rounded })
-}
-
-fn percent(share: f64) -> String {
-    format!("{} %", number(share * 100.0))
-}
-
-fn delay(milliseconds: f64) -> String {
-    format!("{} ms", number(milliseconds))
-}
-
-fn rate(mbit: f64) -> String {
-    if mbit >= 1000.0 { format!("{} Gbit/s", number(mbit / 1000.0)) } else { format!("{} Mbit/s", number(mbit)) }
 }

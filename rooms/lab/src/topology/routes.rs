@@ -180,50 +180,25 @@ impl Map<'_> {
 
     /// In words, why a packet does not get from one node to the other.
     fn why_not(&self, from: usize, to: usize, ipv4: bool) -> String {
-        let [a, b] = [from, to].map(|node| &self.nodes[node].name);
-        let Some(nodes) = self.by_cable(from, to) else {
-            return format!("no way leads from `{a}` to `{b}`: join them by links, switches and routers");
+        let name = |node: usize| self.nodes[node].name.as_str();
+        let no_way = format!("no way leads from `{}` to `{}`", name(from), name(to));
+        let aside = self.aside.and_then(|link| self.segment(link));
+        let on = |node: usize| {
+            self.nodes[node].interfaces.iter().map(|own| own.segment).filter(move |own| Some(*own) != aside)
         };
-        for pair in nodes.windows(2) {
-            let (near, far) = (pair[0], pair[1]);
-            if !self.neighbours(near, ipv4).iter().any(|(_, neighbour, _)| *neighbour == far) {
-                let [near, far] = [near, far].map(|node| &self.nodes[node].name);
+        let ends: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].kind != Kind::Switch).collect();
+        for (&near, &far) in ends.iter().flat_map(|near| ends.iter().map(move |far| (near, far))) {
+            let neighbours = self.neighbours(near, ipv4);
+            let joined = near != far && on(near).any(|own| on(far).any(|other| own == other));
+            if joined && neighbours.iter().all(|(_, neighbour, _)| *neighbour != far) {
+                let (near, far) = (name(near), name(far));
                 return format!(
-                    "no way leads from `{a}` to `{b}`: `{near}` and `{far}` are joined, but have no {} subnet in common",
+                    "{no_way}: `{near}` and `{far}` are joined, but have no {} subnet in common",
                     family(ipv4)
                 );
             }
         }
-        format!("no way leads from `{a}` to `{b}`: their routes do not meet")
-    }
-
-    /// Hosts and routers on the shortest way by links alone, ends included.
-    fn by_cable(&self, from: usize, to: usize) -> Option<Vec<usize>> {
-        let aside = self.aside.and_then(|link| self.segment(link));
-        let mut ways = vec![vec![from]];
-        let mut seen = vec![from];
-        while !ways.is_empty() {
-            let mut further = Vec::new();
-            for way in ways {
-                let last = *way.last()?;
-                if last == to {
-                    return Some(way);
-                }
-                if last != from && self.nodes[last].kind != Kind::Router {
-                    continue;
-                }
-                let segments: Vec<usize> = self.nodes[last].interfaces.iter().map(|own| own.segment).collect();
-                for (next, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.kind != Kind::Switch) {
-                    let mut shared = node.interfaces.iter().map(|interface| interface.segment);
-                    if !seen.contains(&next) && shared.any(|s| Some(s) != aside && segments.contains(&s)) {
-                        seen.push(next);
-                        further.push([way.as_slice(), &[next]].concat());
-                    }
-                }
-            }
-            ways = further;
-        }
-        None
+        format!("{no_way}: join them by links, switches and routers")
     }
 }
 

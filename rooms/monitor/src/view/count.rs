@@ -157,3 +157,47 @@ const APART_S: f64 = 1e-4;
 
 /// Kept of the values before a gap, and after it: five such periods.
 const DRAWN: usize = 1000;
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::signal::{Clock, Element, Gap, Rate};
+
+    use super::*;
+
+    #[test]
+    fn every_sample_is_shown_missing_or_before() {
+        let mut counter = Counter { counted: Counted { before: Some(0), ..Counted::default() }, ..Counter::default() };
+        let clock = Clock::default();
+        let source = ([127, 0, 0, 1], 1).into();
+        let stream = Arc::new(Stream { session: 7, station: "a".into(), name: "s".into(), source, clock });
+        let rate = Rate::hertz(1000);
+        let mut block = |channel, first, values| {
+            let time = 5_000_000_000 + first as i64 * 1_000_000;
+            counter.block(&stream, &Block { channel, first, time, rate, values });
+        };
+        let samples = |count: usize| Values::Samples(Element::F32, &[0; 400][..4 * count]);
+        block(1, 30, samples(70));
+        block(1, 100, Values::Gap(Gap { samples: 25, cause: Cause::Socket }));
+        block(1, 125, samples(75));
+        let counted = &counter.counted;
+        assert_eq!((counted.before, counted.shown, counted.missing), (Some(30), 145, 25));
+        assert_eq!((counted.causes["socket"], counter.kept.as_ref().map(Vec::len)), (25, Some(145)));
+        // Nobody tells what was before the first sample from a server.
+        let mut block =
+            |channel, first, values| counter.block(&stream, &Block { channel, first, time: 0, rate, values });
+        block(2, 1_700_000_000_000, samples(10));
+        assert_eq!((counter.counted.before, counter.counted.shown), (None, 155));
+    }
+
+    #[test]
+    fn a_stream_that_ends_is_not_silent() {
+        let mut counter = Counter::default();
+        let source = ([127, 0, 0, 1], 1).into();
+        let stream =
+            Arc::new(Stream { session: 7, station: "a".into(), name: "s".into(), source, clock: Clock::default() });
+        counter.stream(&stream, News::Silent);
+        assert_eq!(counter.silent.len(), 1);
+        counter.stream(&stream, News::Ended);
+        assert!(counter.silent.is_empty());
+    }
+}

@@ -3,6 +3,7 @@
 mod coverage;
 mod discards;
 mod fabric;
+mod model;
 mod pretenders;
 mod readers;
 mod standstills;

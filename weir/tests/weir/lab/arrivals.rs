@@ -32,7 +32,7 @@ fn what_was_captured_is_sent_again() {
     let out = lab.path("first");
     // A late schedule is made up for as long as the window: longer than a machine stands still.
     let bursts = ["traffic.bursts={ on = \"100ms\", off = \"100ms\" }", "traffic.interval=10ms", "run.duration=1s"];
-    let set = [&bursts[..], &[sizes, "run.drain=2s", "run.messages=csv"]].concat();
+    let set = [&bursts[..], &[sizes, "run.drain=2s", "run.messages=true"]].concat();
     let mut command = lab.command("./two.toml", &out, &set);
     let first = Ended::of(command.args(["--pcap", "single", "--json"])).json();
     assert_eq!((&first["rows"][0]["sent"], &first["directory"]), (&50.into(), &out.to_str().unwrap().into()));
@@ -44,7 +44,7 @@ fn what_was_captured_is_sent_again() {
     let sent: Vec<u64> = file.lines().skip(1).map(|line| line.split(',').nth(5).unwrap().parse().unwrap()).collect();
     let window = format!("run.duration={}ns", sent[49] - sent[0] + 5_000_000);
     // An interval that has room for four says nothing of what is planned.
-    let set = [replay.as_str(), &window, "traffic.interval=300ms", "run.drain=2s", "run.messages=csv"];
+    let set = [replay.as_str(), &window, "traffic.interval=300ms", "run.drain=2s", "run.messages=true"];
     let again = lab.run("./two.toml", "again", &set).good();
     let row = again.row("single");
     let file = std::fs::read_to_string(again.dir.join("messages/single.csv")).unwrap();
@@ -66,7 +66,7 @@ fn a_rate_is_the_same_wherever_it_is_told() {
         ("bursts", Some(25), &["traffic.bursts={ on = \"100ms\", off = \"1s\" }"][..]),
         ("late", None, &["traffic.interval=1us", "links.wire.direct=true"]),
     ] {
-        let run = lab.run("./two.toml", out, &[set, &["run.messages=csv"][..]].concat()).good();
+        let run = lab.run("./two.toml", out, &[set, &["run.messages=true"][..]].concat()).good();
         let (row, record) = (run.row("single"), run.record("single"));
         let told = record["estimates"]["msgs_per_s"]["value"].as_f64().unwrap();
         let rate = row.number("msgs_per_s");

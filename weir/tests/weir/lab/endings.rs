@@ -36,7 +36,7 @@ fn ctrl_c_leaves_a_valid_partial_result() {
         assert_eq!((row.count("delivered"), row.count("unexplained")), (row.count("sent"), 0), "{:?}", row.0);
         if row.number("duration_s") < 6.0 {
             let record = run.record(row.text("cell"));
-            let why = record["disturbed"]["throughput"].as_str().unwrap_or_default();
+            let why = record["disturbed"]["rate"].as_str().unwrap_or_default();
             assert!(why.contains("of 60 s: too short to tell") && row.text("valid") == "false", "{record}");
         }
     }

@@ -9,17 +9,15 @@ mod endings;
 mod family;
 mod iperf3;
 mod mistakes;
-mod monitor;
 mod multicast;
 mod page;
 mod payload;
 mod places;
-mod protect;
+mod programs;
 mod resume;
 mod run;
 mod scenarios;
 mod seeds;
-mod sflow;
 mod shell;
 mod topologies;
 

@@ -46,7 +46,7 @@ fn rates_and_queues_are_bounded() {
     assert!((100_000.0..150_000.0).contains(&row.number("delay_p50_us")), "{row:?}");
     drop(std::fs::remove_dir_all(lab.path("out")));
     // 800 kbit/s of 1000 bytes: 100 a second, at fixed times. What was held up is sent at once, and has to fit.
-    let set = ["traffic.payload=1000B", "traffic.rate=800kbit", "links.near.forward.queue=200kB", "run.messages=csv"];
+    let set = ["traffic.payload=1000B", "traffic.rate=800kbit", "links.near.forward.queue=200kB", "run.messages=true"];
     let row = shaped(&lab, &set);
     assert_eq!((row.count("sent"), row.count("queue_drops")), (100, 0), "{row:?}");
     let file = std::fs::read_to_string(lab.path("out/messages/single.csv")).unwrap();

@@ -1,7 +1,5 @@
 //! Readers that stall, for as long as is asked.
 
-use std::fs;
-
 use super::super::Lab;
 use super::super::payload::cells;
 
@@ -33,17 +31,7 @@ fn a_reader_that_stalls_loses_whole_stretches_unless_its_buffer_holds_them() {
     assert!(large.number("longest_stall_ms") > 20.0, "{large:?}");
     assert!(large.number("receive_buffer_bytes") > small.number("receive_buffer_bytes"));
 
-    let lossy = run.record("20 % of 100 Mbit/s, default@one");
-    let gaps = lossy["signal"]["missing"].as_array().unwrap();
-    let longest = gaps.iter().map(|gap| gap[1].as_i64().unwrap()).max().unwrap();
-    assert_eq!(longest, small.count("longest_gap"), "the stretch is around the longest gap");
-    let whole = run.record("20 % of 100 Mbit/s, 16 MiB@one");
-    let lacking = whole["signal"]["missing"].as_array().unwrap().is_empty();
-    assert_eq!(lacking, large.count("backlog_drops") == 0, "{large:?}");
-    for chart in ["received", "lost", "buffer", "sine", "sine-tuned"] {
+    for chart in ["received", "lost", "buffer"] {
         assert!(run.dir.join(format!("charts/{chart}.svg")).exists(), "{chart}");
     }
-    let sine = fs::read_to_string(run.dir.join("charts/sine.svg")).unwrap();
-    assert!(sine.contains("samples lost, the longest stretch"), "{sine}");
-    assert!(fs::read_to_string(run.dir.join("report.html")).unwrap().contains("A sine behind a reader that stalls"));
 }

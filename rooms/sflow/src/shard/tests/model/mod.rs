@@ -1,4 +1,4 @@
-//! A model of agents whose truth is known: what the lab, the benchmark and the tests of this room feed the analyser.
+//! A model of agents whose truth is known.
 //!
 //! ```text
 //! Traffic: a Poisson process of packets in classes, of which only the sampled ones are drawn one by one
