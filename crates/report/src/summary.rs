@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use weir_units::format;
 
 use crate::columns;
-use crate::record::{
-    CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS,
-};
+use crate::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS};
 
 /// How much was run, on what, and whether it adds up, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {

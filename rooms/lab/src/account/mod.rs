@@ -298,17 +298,20 @@ impl PathAccount<'_> {
         let overrun = sum(|report| report.ledger.socket_dropped_frames);
         let unread = sum(|report| report.ledger.unread_frames);
         let wrong = self.wrong_checksums();
-        let unclear = || {
-            self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them")
-        };
+        let unclear =
+            || self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them");
         let buffer = network.receive_buffer() / 1000;
         let mut say_if = |is: bool, what: &dyn Fn() -> String| remarks.extend(is.then(what));
         say_if(self.bulk().is_some_and(|report| report.connected == 0), &|| "no connection came up: 0 Mbit/s".into());
         say_if(overrun > 0, &|| {
-            format!("the emulator's sockets, of {buffer} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root")
+            format!(
+                "the emulator's sockets, of {buffer} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root"
+            )
         });
         say_if(unread > 0, &|| {
-            format!("{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time")
+            format!(
+                "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
+            )
         });
         say_if(wrong > 0, &|| format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
         say_if(self.measured.traffic.stopped, &|| {
