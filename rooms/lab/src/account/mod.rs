@@ -75,7 +75,9 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
+    // Where no delay was measured none is wrong.
     let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
+    let voids = if account.delays().is_some() { &voids[..] } else { &voids[..1] };
     let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
     row.valid &= why.is_empty();
     let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
