@@ -33,10 +33,7 @@ pub enum Own {
 
 /// The scenario's columns for the row about a host, in their order.
 pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(String, Own)> {
-    let look = |name: &str| {
-        check_name(scenario, name)?;
-        Ok(value(measured, scenario, host, name))
-    };
+    let look = |name: &str| value(scenario, Some((measured, host)), name);
     let column = |(name, column): &(String, crate::scenario::Column)| {
         let own = match evaluate(&column.value, &look).ok().flatten().as_deref() {
             None | Some([]) => Own::Value(None),
@@ -53,69 +50,61 @@ pub fn check(scenario: &Scenario) -> Result<()> {
     for (name, column) in &scenario.columns.0 {
         let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
         ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
-        let look = |name: &str| check_name(scenario, name).map(|()| None);
+        let look = |name: &str| value(scenario, None, name);
         evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
     }
     Ok(())
 }
 
-/// Whether a name can be measured: links, hosts, programs and fields that there are.
-fn check_name(scenario: &Scenario, name: &str) -> Result<(), String> {
-    let known = |what: &str, word: &str, all: Vec<&str>| {
-        let near = || did_you_mean(word, all.iter().copied());
-        if all.contains(&word) { Ok(()) } else { Err(format!("{name}: there is no {what} `{word}`{}", near())) }
+/// What a name stands for in the row about a host; of a name that cannot be measured why.
+fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) -> Result<Option<Series>, String> {
+    let unknown = |what: &str, word: &str, all: &mut dyn Iterator<Item = &str>| {
+        Err(format!("{name}: there is no {what} `{word}`{}", did_you_mean(word, all)))
     };
-    let parts: Vec<&str> = name.split('.').collect();
-    match parts[..] {
-        ["run", field] => known("field", field, RUN.to_vec()),
-        ["link", link, way, field] => {
-            known("link", link, scenario.links.keys().map(String::as_str).collect())?;
-            known("way", way, vec!["forward", "backward"])?;
-            known("field", field, LINK.iter().map(|(field, _)| *field).collect())
-        }
-        ["host", host, protocol, _] => {
-            known("host", host, scenario.hosts.keys().map(String::as_str).collect())?;
-            known("protocol", protocol, PROTOCOLS.iter().map(|(name, _)| *name).collect())
-        }
-        [program, _, ..] if !["run", "link", "host"].contains(&program) => {
-            known("program", program, scenario.programs.iter().map(|program| &*program.name).collect())
-        }
-        _ => {
-            Err(format!("{name}: write run.FIELD, link.NAME.forward.FIELD, host.NAME.PROTOCOL.COUNTER, or PROGRAM.KEY"))
-        }
-    }
-}
-
-fn value(measured: &Measured<'_>, scenario: &Scenario, host: &str, name: &str) -> Option<Series> {
-    let parts: Vec<&str> = name.split('.').collect();
     let one = |value: f64| Some(vec![(0.0, value)]);
-    match parts[..] {
+    let measured = row.map(|(measured, _)| measured);
+    let parts: Vec<&str> = name.split('.').collect();
+    Ok(match parts[..] {
         ["run", "duration_s"] => one(scenario.run.duration.duration().as_secs_f64()),
         ["run", "drain_s"] => one(scenario.run.drain.duration().as_secs_f64()),
-        ["run", _] => one(measured.begin_unix_s),
-        ["link", link, way, field] => {
-            let index = measured.topology.links.iter().position(|known| known.name == link)?;
+        ["run", "begin_s"] => measured.and_then(|measured| one(measured.begin_unix_s)),
+        ["run", field] => return unknown("field", field, &mut ["duration_s", "drain_s", "begin_s"].into_iter()),
+        ["link", link, way @ ("forward" | "backward"), field] => {
+            let Some(index) = scenario.links.keys().position(|known| known == link) else {
+                return unknown("link", link, &mut scenario.links.keys().map(String::as_str));
+            };
+            let Some((_, of)) = LINK.iter().find(|(known, _)| *known == field) else {
+                return unknown("field", field, &mut LINK.iter().map(|(known, _)| *known));
+            };
             let way = if way == "forward" { Way::Forward } else { Way::Backward };
-            let (_, of) = LINK.iter().find(|(known, _)| *known == field)?;
-            one(of(&measured.links[index], way)? as f64)
+            measured.and_then(|measured| one(of(&measured.links[index], way)? as f64))
         }
         ["host", host, protocol, counter] => {
-            let kernel = measured.kernels[measured.topology.node(host).ok()?].as_ref()?;
-            let (_, protocol) = PROTOCOLS.iter().find(|(known, _)| *known == protocol)?;
-            one(kernel.get(protocol, counter)? as f64)
-        }
-        [program, ref path @ ..] => {
-            let all = measured.programs.get(program)?;
-            // Of several instances the one on the host that the row is about, where there is one.
-            let own = all.iter().find(|facts| facts.host == host).map_or(&all[..], slice::from_ref);
-            let mut series: Option<Series> = None;
-            for more in own.iter().filter_map(|facts| told(facts, path)) {
-                series.get_or_insert_default().extend(more);
+            if !scenario.hosts.contains_key(host) {
+                return unknown("host", host, &mut scenario.hosts.keys().map(String::as_str));
             }
-            series
+            let Some((_, protocol)) = PROTOCOLS.iter().find(|(known, _)| *known == protocol) else {
+                return unknown("protocol", protocol, &mut PROTOCOLS.iter().map(|(known, _)| *known));
+            };
+            let node = measured.and_then(|measured| measured.kernels[measured.topology.node(host).ok()?].as_ref());
+            node.and_then(|kernel| one(kernel.get(protocol, counter)? as f64))
         }
-        [] => None,
-    }
+        [program, ref path @ ..] if !path.is_empty() && !["run", "link", "host"].contains(&program) => {
+            if scenario.programs.iter().all(|known| known.name != program) {
+                return unknown("program", program, &mut scenario.programs.iter().map(|known| &*known.name));
+            }
+            let Some((measured, host)) = row else { return Ok(None) };
+            // Of several instances the one on the host that the row is about, where there is one.
+            let all = measured.programs.get(program).map_or(&[][..], Vec::as_slice);
+            let own = all.iter().find(|facts| facts.host == host).map_or(all, slice::from_ref);
+            own.iter().filter_map(|facts| told(facts, path)).reduce(|all, more| [all, more].concat())
+        }
+        _ => {
+            return Err(format!(
+                "{name}: write run.FIELD, link.NAME.forward.FIELD, host.NAME.PROTOCOL.COUNTER, or PROGRAM.KEY"
+            ));
+        }
+    })
 }
 
 /// What a program told at a path; `None`: nothing that has the path.
@@ -277,9 +266,6 @@ fn is_name(c: char) -> bool {
 
 const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
 
-/// `begin_s`: the start of the sending window, s since 1970 UTC.
-const RUN: [&str; 3] = ["duration_s", "drain_s", "begin_s"];
-
 type LinkField = fn(&LinkReading, Way) -> Option<u64>;
 
 /// Fields of a link: of one without emulator frames alone are counted.
@@ -333,7 +319,7 @@ mod tests {
     fn functions_make_one_number_of_a_series() {
         for (text, expected) in [
             ("sum(p.streams.due) - p.shown", 1.0),
-            ("100 * mean(within(p.poll.low, p.poll.high, 2.5))", 100.0 / 3.0),
+            ("mean(within(p.poll.low, p.poll.high, 2.5))", 1.0 / 3.0),
             ("mean(p.poll.n / 10)", 7.0 / 3.0),
             ("min(p.poll.n) + max(p.poll.n)", 50.0),
             ("max(min(p.poll.n), 11)", 11.0),

@@ -27,49 +27,22 @@ pub(super) fn wrong_checksums(drops: u64, count: impl Fn(&str, &str) -> u64) -> 
     both("InCsumErrors").min(drops.saturating_sub(both("RcvbufErrors") + both("MemErrors")))
 }
 
-/// What became of the datagrams of which fragments came to a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Reassembly {
-    ipv4: bool,
-    /// Datagrams that were put together.
-    whole: u64,
-    /// Datagrams that were given up, since a fragment had not come in time.
-    given_up: u64,
-    /// Fragments that were thrown away as they came: they found no memory.
-    refused: u64,
-}
-
-impl Reassembly {
-    /// Of a family.
-    pub(super) fn new(ipv4: bool, count: impl Fn(&str, &str) -> u64) -> Self {
-        let own = |name: &str| count(if ipv4 { "Ip" } else { "Ip6" }, name);
-        // Each that was given up is among those that failed (net/ipv4/ip_fragment.c, net/ipv6/reassembly.c).
-        let given_up = own("ReasmTimeout");
-        let refused = own("ReasmFails").saturating_sub(given_up);
-        Self { ipv4, whole: own("ReasmOKs"), given_up, refused }
-    }
-
-    /// What a reader must know of it, of a node of this kind and name; `None`: nothing.
-    pub(super) fn words(self, kind: &str, name: &str) -> Option<String> {
-        let (high, time) = match self.ipv4 {
-            true => ("net.ipv4.ipfrag_high_thresh", "net.ipv4.ipfrag_time"),
-            false => ("net.ipv6.ip6frag_high_thresh", "net.ipv6.ip6frag_time"),
-        };
-        let Self { whole, given_up, refused, .. } = self;
-        let mut parts = Vec::new();
-        if refused > 0 {
-            parts.push(format!(
-                "{refused} fragments were thrown away as they came, as when the memory for them is full, and their \
-                 datagrams are lost with them: raise it, in {kind}s.{name}.setup, by `sysctl -w {high}=67108864`"
-            ));
-        }
-        if given_up > 0 {
-            parts.push(format!("{given_up} datagrams were given up: fragments of them had not come within {time}"));
-        }
-        let said = parts.join("; ");
-        (!said.is_empty())
-            .then(|| format!("{kind} `{name}` put {whole} datagrams together from their fragments; {said}"))
-    }
+/// What a node of this kind and name did not put together from fragments, a sentence; `None`: nothing.
+pub(super) fn not_reassembled(ipv4: bool, count: impl Fn(&str, &str) -> u64, kind: &str, name: &str) -> Option<String> {
+    let (ip, high, time) = match ipv4 {
+        true => ("Ip", "net.ipv4.ipfrag_high_thresh", "net.ipv4.ipfrag_time"),
+        false => ("Ip6", "net.ipv6.ip6frag_high_thresh", "net.ipv6.ip6frag_time"),
+    };
+    // Each that was given up is among those that failed (net/ipv4/ip_fragment.c, net/ipv6/reassembly.c).
+    let (whole, given_up) = (count(ip, "ReasmOKs"), count(ip, "ReasmTimeout"));
+    let refused = count(ip, "ReasmFails").saturating_sub(given_up);
+    (refused + given_up > 0).then(|| {
+        format!(
+            "{kind} `{name}` put {whole} datagrams together from their fragments; {refused} fragments were dropped, as when the \
+             memory for them is full (raise it in {kind}s.{name}.setup: `sysctl -w {high}=67108864`), and {given_up} datagrams \
+             were given up: fragments of them had not come within {time}"
+        )
+    })
 }
 
 #[cfg(test)]
@@ -96,15 +69,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_put_together_is_told_with_what_to_raise() {
-        let of_host = |ipv4, counts: &[(&str, &str, u64)]| Reassembly::new(ipv4, of(counts)).words("host", "b");
+    fn what_was_not_put_together_is_reported_with_what_to_raise() {
+        let of_host = |ipv4, counts: &[(&str, &str, u64)]| not_reassembled(ipv4, of(counts), "host", "b");
         assert_eq!(of_host(true, &[("Ip", "ReasmReqds", 6000), ("Ip", "ReasmOKs", 150)]), None);
         let full = [("Ip", "ReasmOKs", 3), ("Ip", "ReasmFails", 4102), ("Ip", "ReasmTimeout", 2)];
         let said = of_host(true, &full).unwrap();
         assert!(said.starts_with("host `b` put 3 datagrams together from their fragments; 4100 fragments "), "{said}");
-        assert!(said.contains("in hosts.b.setup, by `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
+        assert!(said.contains("in hosts.b.setup: `sysctl -w net.ipv4.ipfrag_high_thresh="), "{said}");
         assert!(
-            said.ends_with("; 2 datagrams were given up: fragments of them had not come within net.ipv4.ipfrag_time")
+            said.ends_with("and 2 datagrams were given up: fragments of them had not come within net.ipv4.ipfrag_time")
         );
         assert_eq!(of_host(false, &full), None);
         let six = of_host(false, &[("Ip6", "ReasmFails", 5)]).unwrap();

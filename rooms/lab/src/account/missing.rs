@@ -2,7 +2,7 @@
 
 use weir_traffic::{ReceiveReport, SendReport, Transport, longest_datagram};
 
-use super::hosts::{Reassembly, counter, udp_lost};
+use super::hosts::{counter, not_reassembled, udp_lost};
 use super::kernels::{self, KernelDrop};
 use super::{PathAccount, PathTotals};
 use crate::arrivals;
@@ -161,7 +161,7 @@ impl PathAccount<'_> {
         let ipv4 = topology.traffic.destination.is_ipv4();
         let words = |node: usize| {
             let entry = &topology.nodes[node];
-            Reassembly::new(ipv4, counter(kernels[node].as_ref()?)).words(&entry.kind.to_string(), &entry.name)
+            not_reassembled(ipv4, counter(kernels[node].as_ref()?), &entry.kind.to_string(), &entry.name)
         };
         kernels::nodes(topology, &self.path.forward).into_iter().filter_map(words).collect()
     }

@@ -43,13 +43,8 @@ pub enum Endpoints {
         /// Whether it is kept when messages were due and sent.
         keeps_departures: bool,
     },
-    /// A bulk transfer of our own.
-    Bulk {
-        /// The sending end.
-        sender: Box<bulk::Sender>,
-        /// The receiving end.
-        receiver: Box<bulk::Receiver>,
-    },
+    /// A bulk transfer of our own, by both ends.
+    Bulk(Box<(bulk::Sender, bulk::Receiver)>),
     /// A bulk transfer by iperf3.
     Iperf3(Box<iperf3::Transfer>),
     /// `[[programs]]` alone: nothing until the drain is over.
@@ -66,7 +61,7 @@ pub struct Terms {
     pub settle: Duration,
     /// How long what is under way may take.
     pub patience: Duration,
-    /// Of what agents export.
+    /// Of messages that are not all alike.
     pub seed: u64,
 }
 
@@ -183,9 +178,9 @@ impl Endpoints {
             }
             (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
                 let settings = bulk_settings(scenario, traffic, to);
-                let receiver = Box::new(receiver.run(|| bulk::Receiver::bind(&settings))??);
-                let sender = Box::new(sender.run(|| bulk::Sender::open(&settings))??);
-                Ok(Endpoints::Bulk { sender, receiver })
+                let receiver = receiver.run(|| bulk::Receiver::bind(&settings))??;
+                let sender = sender.run(|| bulk::Sender::open(&settings))??;
+                Ok(Endpoints::Bulk(Box::new((sender, receiver))))
             }
             (Mode::Programs, ..) => {
                 Ok(Endpoints::Programs(scenario.run.duration.duration() + scenario.run.drain.duration()))
@@ -263,7 +258,10 @@ impl Endpoints {
                     Ok(Facts { stopped: sent.stopped, sent: Some(sent), received, bulk: None })
                 })
             }
-            Endpoints::Bulk { sender, receiver } => Ok(Facts::of(bulk::run(*sender, *receiver, begin, stop))),
+            Endpoints::Bulk(ends) => {
+                let (sender, receiver) = *ends;
+                Ok(Facts::of(bulk::run(sender, receiver, begin, stop)))
+            }
             Endpoints::Iperf3(transfer) => Ok(Facts::of(transfer.run(begin, stop)?)),
             Endpoints::Programs(time) => {
                 let end = begin + clock::nanos(time);

@@ -111,6 +111,9 @@ impl Programs {
     /// Conducts them from `begin`, the start of the sending window of this length, until the traffic is over and all have ended.
     pub fn run(self, begin: Nanos, window: Duration, over: &AtomicBool, stop: &Stop) -> AllFacts {
         let Programs(mut instances) = self;
+        if instances.is_empty() {
+            return AllFacts::new();
+        }
         let end = begin + nanos(window);
         for Instance { program, life, .. } in &mut instances {
             let at = |when: &When| match when {
@@ -335,7 +338,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         }
         ensure!(!run.is_empty(), "{key}.run: names no program");
         ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
-        let times = [&program.start, &program.stop, &program.kill].map(ToString::to_string);
+        let times = [&program.start, &program.stop, &program.kill].map(|when| String::from(when.clone()));
         let asked = poll.iter().map(|poll| &poll.get);
         for word in run.iter().chain([stdin]).chain(asked).chain(&times).flat_map(|text| words_in_braces(text)) {
             if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {

@@ -105,7 +105,7 @@ mod tests {
     fn lines_are_bounded_and_what_is_above_the_bound_is_counted() {
         let mut lines = Lines::default();
         for number in 0..5 {
-            lines.add(number, format!("{{\"n\":{number}}}{}", " ".repeat(MAX_BYTES / 2 - 6)));
+            lines.add(number, format!("{{\"n\":{number}}}{}", " ".repeat(MAX_BYTES / 2 - 7)));
         }
         assert_eq!((lines.dropped, lines.objects(0).len()), (3, 2));
     }

@@ -1,7 +1,5 @@
 //! Programs that a scenario runs on its hosts, and columns of its own.
 
-use std::fmt;
-
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use toml::Value;
 use weir_report::columns::{Better, Statistic};
@@ -58,8 +56,8 @@ pub struct Poll {
 }
 
 /// A time in the life of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum When {
     /// Before the sending window.
     #[default]
@@ -77,8 +75,8 @@ pub enum When {
 }
 
 /// How the lab knows that a program is ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
 pub enum Ready {
     /// It says so by sd_notify.
     Notify,
@@ -164,15 +162,15 @@ impl TryFrom<String> for When {
     }
 }
 
-impl fmt::Display for When {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            When::Before => f.write_str("before"),
-            When::At(offset) => offset.fmt(f),
-            When::Window => f.write_str("window"),
-            When::End => f.write_str("end"),
-            When::Never => f.write_str("never"),
-            When::Parameter(text) => f.write_str(text),
+impl From<When> for String {
+    fn from(when: When) -> String {
+        match when {
+            When::Before => "before".into(),
+            When::At(offset) => offset.to_string(),
+            When::Window => "window".into(),
+            When::End => "end".into(),
+            When::Never => "never".into(),
+            When::Parameter(text) => text,
         }
     }
 }
@@ -190,25 +188,13 @@ impl TryFrom<String> for Ready {
     }
 }
 
-impl fmt::Display for Ready {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Ready::Notify => f.write_str("READY"),
-            Ready::Port(port) => write!(f, "port {port}"),
-            Ready::AtOnce => f.write_str("none"),
+impl From<Ready> for String {
+    fn from(ready: Ready) -> String {
+        match ready {
+            Ready::Notify => "READY".into(),
+            Ready::Port(port) => format!("port {port}"),
+            Ready::AtOnce => "none".into(),
         }
-    }
-}
-
-impl Serialize for When {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl Serialize for Ready {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
     }
 }
 

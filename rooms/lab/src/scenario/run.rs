@@ -3,8 +3,8 @@
 use std::num::NonZeroU32;
 
 use serde::{Deserialize, Serialize, Serializer};
-use weir_kernel::trace::Detail;
 use toml::Value;
+use weir_kernel::trace::Detail;
 use weir_units::{Share, Span};
 
 /// How a scenario is run.

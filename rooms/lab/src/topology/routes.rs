@@ -183,14 +183,19 @@ impl Map<'_> {
         let name = |node: usize| self.nodes[node].name.as_str();
         let no_way = format!("no way leads from `{}` to `{}`", name(from), name(to));
         let aside = self.aside.and_then(|link| self.segment(link));
-        let on = |node: usize| self.nodes[node].interfaces.iter().map(|own| own.segment).filter(move |own| Some(*own) != aside);
+        let on = |node: usize| {
+            self.nodes[node].interfaces.iter().map(|own| own.segment).filter(move |own| Some(*own) != aside)
+        };
         let ends: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].kind != Kind::Switch).collect();
         for (&near, &far) in ends.iter().flat_map(|near| ends.iter().map(move |far| (near, far))) {
             let neighbours = self.neighbours(near, ipv4);
             let joined = near != far && on(near).any(|own| on(far).any(|other| own == other));
             if joined && neighbours.iter().all(|(_, neighbour, _)| *neighbour != far) {
                 let (near, far) = (name(near), name(far));
-                return format!("{no_way}: `{near}` and `{far}` are joined, but have no {} subnet in common", family(ipv4));
+                return format!(
+                    "{no_way}: `{near}` and `{far}` are joined, but have no {} subnet in common",
+                    family(ipv4)
+                );
             }
         }
         format!("{no_way}: join them by links, switches and routers")

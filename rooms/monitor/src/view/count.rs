@@ -183,7 +183,8 @@ mod tests {
         assert_eq!((counted.before, counted.shown, counted.missing), (Some(30), 145, 25));
         assert_eq!((counted.causes["socket"], counter.kept.as_ref().map(Vec::len)), (25, Some(145)));
         // Nobody tells what was before the first sample from a server.
-        let mut block = |channel, first, values| counter.block(&stream, &Block { channel, first, time: 0, rate, values });
+        let mut block =
+            |channel, first, values| counter.block(&stream, &Block { channel, first, time: 0, rate, values });
         block(2, 1_700_000_000_000, samples(10));
         assert_eq!((counter.counted.before, counter.counted.shown), (None, 155));
     }
@@ -192,7 +193,8 @@ mod tests {
     fn a_stream_that_ends_is_not_silent() {
         let mut counter = Counter::default();
         let source = ([127, 0, 0, 1], 1).into();
-        let stream = Arc::new(Stream { session: 7, station: "a".into(), name: "s".into(), source, clock: Clock::default() });
+        let stream =
+            Arc::new(Stream { session: 7, station: "a".into(), name: "s".into(), source, clock: Clock::default() });
         counter.stream(&stream, News::Silent);
         assert_eq!(counter.silent.len(), 1);
         counter.stream(&stream, News::Ended);

@@ -84,7 +84,11 @@ fn a_queue_that_does_not_drain_ends_with_the_drain() {
     // Delays of a second meet standstills, and may not be believed for those alone.
     let doubts = record["disturbed"].as_object().cloned().unwrap_or_default();
     let is_valid = ["rate", "mean", "p99"].iter().all(|of| !doubts.contains_key(*of));
-    assert_eq!((row.text("valid"), doubts.contains_key("rate")), (if is_valid { "true" } else { "false" }, false), "{record}");
+    assert_eq!(
+        (row.text("valid"), doubts.contains_key("rate")),
+        (if is_valid { "true" } else { "false" }, false),
+        "{record}"
+    );
     assert!(row.count("delivered") < row.count("sent") / 2, "{row:?}");
     assert!(row.count("host_drops") > 0, "those behind the drain found no receiver: {row:?}");
     let remarks = record["remarks"].to_string();

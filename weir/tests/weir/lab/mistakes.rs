@@ -98,7 +98,10 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
-        (&["telemetry", "--set", "path.loss=120%"], "--set path.loss=120%: `120%`: a share is between \"0%\" and \"100%\""),
+        (
+            &["telemetry", "--set", "path.loss=120%"],
+            "--set path.loss=120%: `120%`: a share is between \"0%\" and \"100%\"",
+        ),
         (&["telemetry", "--set", "path.lsos=5%"], "unknown key `lsos`, did you mean `loss`?"),
         (&["telemetry", "--set", "path.loss=[]"], "--set path.loss=[]: "),
         (&["telemetry", "--set", "links.uplink.loss=5%"], "path.loss and links.uplink.loss are both set"),

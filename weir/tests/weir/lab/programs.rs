@@ -71,7 +71,10 @@ course = { value = "both.lines.n" }
     assert_eq!((row.count("unexplained"), row.count("counted")), (0, 0), "{row:?}");
     assert!(row.number("rate") >= 0.0, "{row:?}");
     let timelines = &run.record("single")["timelines"];
-    assert_eq!((timelines[0]["name"].as_str(), timelines[0]["points"].as_array().map(Vec::len)), (Some("course"), Some(4)));
+    assert_eq!(
+        (timelines[0]["name"].as_str(), timelines[0]["points"].as_array().map(Vec::len)),
+        (Some("course"), Some(4))
+    );
     let columns = &run.manifest()["columns"];
     assert_eq!((columns[0]["name"].as_str(), columns[0]["better"].as_str()), (Some("got"), Some("higher")));
 }
@@ -118,17 +121,32 @@ fn mistakes_name_file_line_and_key() {
     let lab = Lab::new();
     let program = "[[programs]]\nname = \"p\"\nhost = \"a\"\nrun = [\"true\"]\n";
     for (rest, message) in [
-        (format!("{program}[columns]\nx.value = \"link.wier.forward.frames\"\n"), "columns.x.value: link.wier.forward.frames: there is no link `wier`, did you mean `wire`?"),
-        (format!("{program}[columns]\nx.value = \"link.wire.forward.frame\"\n"), "there is no field `frame`, did you mean `frames`?"),
-        (format!("{program}[columns]\nx.value = \"run.duration\"\n"), "there is no field `duration`, did you mean `duration_s`?"),
+        (
+            format!("{program}[columns]\nx.value = \"link.wier.forward.frames\"\n"),
+            "columns.x.value: link.wier.forward.frames: there is no link `wier`, did you mean `wire`?",
+        ),
+        (
+            format!("{program}[columns]\nx.value = \"link.wire.forward.frame\"\n"),
+            "there is no field `frame`, did you mean `frames`?",
+        ),
+        (
+            format!("{program}[columns]\nx.value = \"run.duration\"\n"),
+            "there is no field `duration`, did you mean `duration_s`?",
+        ),
         (format!("{program}[columns]\nx.value = \"host.c.udp.InErrors\"\n"), "there is no host `c`"),
         (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: there is no program `q`"),
         (format!("{program}[columns]\nx.value = \"1 +\"\n"), "columns.x.value: a value is missing at the end"),
         (format!("{program}[columns]\nsent.value = \"1\"\n"), "columns.sent: there is a column of this name"),
         (format!("{program}stop = \"soon\"\n"), "`soon`: write before, window, end, never, or a time after the start"),
         (format!("{program}ready = \"maybe\"\n"), "`maybe`: write READY, none, or a port, e.g. \"port 6343\""),
-        (format!("{program}stdin = \"{{wrod}}\"\n"), "programs[0]: there is no {wrod} in [parameters], did you mean `word`?"),
-        (format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"), "programs[0].poll: every: longer than 0"),
+        (
+            format!("{program}stdin = \"{{wrod}}\"\n"),
+            "programs[0]: there is no {wrod} in [parameters], did you mean `word`?",
+        ),
+        (
+            format!("{program}poll = {{ every = \"1s\", get = \"ftp://x\" }}\n"),
+            "programs[0].poll: every: longer than 0",
+        ),
         (program.replace("\"a\"", "\"c\""), "programs[0].host: there is no"),
         (program.replace("\"p\"", "\"link\""), "programs[0].name: \"link\": letters, digits and _"),
         (program.repeat(2), "programs[1].name: there is a program `p` already"),

@@ -9,10 +9,10 @@ use std::time::Duration;
 use weir_testbed::random::Source;
 
 use super::fabric::{Fabric, Loss};
+use super::model::{CLASSES, Class, Fleet, Plan, Pool, Selection, Smoothed};
 use crate::config::Config;
 use crate::events::Log;
 use crate::flows::{Definition, Moments};
-use super::model::{CLASSES, Class, Fleet, Plan, Pool, Selection, Smoothed};
 use crate::names::Lookups;
 use crate::shard::{Now, Shard};
 

@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
 use serde_json::Value;
-use weir_testbed::random::seed;
 use weir_testbed::Started;
+use weir_testbed::random::seed;
 
 use super::super::{Lab, Run};
 
