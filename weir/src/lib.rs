@@ -80,7 +80,7 @@ enum Command {
     Protect(Absent),
 }
 
-/// A room that this build leaves out, whatever its flags.
+/// Not in this build: `make build` builds all of Weir.
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 struct Absent {

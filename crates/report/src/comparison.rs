@@ -30,7 +30,6 @@ pub fn compare(known: Columns<'_>, published: &Published, cells: &[Cell<'_>]) ->
         let (place, values): (Vec<_>, Vec<_>) = point.iter().partition(|(name, value)| says_where(name, value));
         let here = |cell: &&Cell<'_>| {
             (!cell.beside || point.contains_key("cell"))
-                && cell.first().elsewhere.iter().all(|axis| point.contains_key(axis))
                 && place.iter().all(|(name, value)| columns::matches(cell.first(), name, value))
         };
         let mut matching = cells.iter().filter(here);
@@ -59,7 +58,7 @@ pub fn compare(known: Columns<'_>, published: &Published, cells: &[Cell<'_>]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Record, Row};
+    use crate::record::Record;
     use crate::{cells, fixture};
 
     fn compared(records: &[Record]) -> Vec<Comparison> {
@@ -76,22 +75,5 @@ mod tests {
         assert_eq!((compared[0].place.as_str(), compared[0].published), ("udp, 0 %", 96.0));
         assert_eq!(compared[0].ours.unwrap().value(), records[0].row.msgs_per_s);
         assert!(compared[1].ours.is_none(), "the 20 % cells have not run");
-    }
-
-    #[test]
-    fn a_further_axis_does_not_hide_the_cells_that_were_published() {
-        let mut records = fixture::records();
-        for record in fixture::records() {
-            let elsewhere = vec!["tcp.congestion".into()];
-            records.push(Record { elsewhere, row: Row { msgs_per_s: 0.0, ..record.row.clone() }, ..record });
-        }
-        for (index, record) in records.iter_mut().enumerate() {
-            let value = if index < 42 { "cubic" } else { "bbr" };
-            record.axes.push(("tcp.congestion".into(), value.into()));
-        }
-        let ours = |records: &[Record]| compared(records)[0].ours.map(|ours| ours.value());
-        assert_eq!(ours(&records), Some(records[0].row.msgs_per_s));
-        records.iter_mut().for_each(|record| record.elsewhere.clear());
-        assert_eq!(ours(&records), None, "which of the two is meant is unknown");
     }
 }

@@ -1,29 +1,10 @@
 //! A run for machines: what the terminal shows, as one JSON object.
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use crate::columns::{self, Field};
-use crate::judge::{self, Judged};
 use crate::record::{Estimate, Manifest, Record};
-use crate::{answer, cells, summary};
-
-/// A run as one object.
-#[derive(Debug, Serialize)]
-struct Run<'a> {
-    scenario: &'a str,
-    started: &'a str,
-    elapsed_s: f64,
-    interrupted: bool,
-    /// The result directory.
-    directory: &'a str,
-    answer: String,
-    warnings: Vec<String>,
-    /// A cell's repeat each, as a row of `results.csv`.
-    rows: Vec<Map<String, Value>>,
-    /// Claims and assertions.
-    claims: Vec<Judged>,
-}
+use crate::{answer, cells, judge, summary};
 
 /// The run as one line of JSON: its rows with all columns, axes and intervals; verdicts, warnings. Where its
 /// files are is `directory`.
@@ -31,20 +12,19 @@ struct Run<'a> {
 /// # Errors
 /// None that a record can cause.
 pub fn render(manifest: &Manifest, records: &[Record], directory: &str) -> Result<String, serde_json::Error> {
-    let grouped = cells::group(manifest.columns(), records);
+    let cells = cells::group(manifest.columns(), records);
     let judged = judge::judge(manifest, records);
-    let run = Run {
-        scenario: &manifest.scenario,
-        started: &manifest.started,
-        elapsed_s: manifest.elapsed_s,
-        interrupted: manifest.interrupted,
-        directory,
-        answer: answer::in_words(&answer::answers(manifest, &grouped, &judged)),
-        warnings: summary::warnings(manifest, records),
-        rows: records.iter().map(row).collect(),
-        claims: judged,
-    };
-    serde_json::to_string(&run)
+    serde_json::to_string(&json!({
+        "scenario": manifest.scenario,
+        "started": manifest.started,
+        "elapsed_s": manifest.elapsed_s,
+        "interrupted": manifest.interrupted,
+        "directory": directory,
+        "answer": answer::in_words(&answer::answers(manifest, &cells, &judged)),
+        "warnings": summary::warnings(manifest, records),
+        "rows": records.iter().map(row).collect::<Vec<_>>(),
+        "claims": judged,
+    }))
 }
 
 fn row(record: &Record) -> Map<String, Value> {

@@ -144,12 +144,7 @@ impl Judge<'_> {
         let claim = self.claim;
         // A cell says nothing about its ratio to itself.
         let is_partner = |cell: &Cell<'_>| claim.relative_to.as_ref().is_some_and(|other| selects(other, cell));
-        let named = |axis: &String| {
-            claim.selection.contains_key(axis) || claim.relative_to.iter().any(|other| other.contains_key(axis))
-        };
-        // A published statement is about the published value of an axis unless it names the axis.
-        let meant = |cell: &Cell<'_>| claim.required || cell.first().elsewhere.iter().all(named);
-        let about = |cell: &&Cell<'_>| selects(&claim.selection, cell) && !is_partner(cell) && meant(cell);
+        let about = |cell: &&Cell<'_>| selects(&claim.selection, cell) && !is_partner(cell);
         let selected: Vec<&Cell<'_>> = cells.iter().filter(about).collect();
         if selected.is_empty() {
             return (Verdict::Undecided, NO_CELL.into(), None);

@@ -3,12 +3,25 @@
 //! The format has no standard; this is the part that Jenkins, GitLab, GitHub actions and the like agree on: suites,
 //! cases, `failure` (an assertion does not hold), `error` (a cell could not be measured), `skipped`.
 
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
+
+use askama::Template;
 
 use crate::judge::{Judged, Verdict};
 use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
+
+/// Its texts are escaped already.
+#[derive(Template)]
+#[template(path = "junit.xml", escape = "none")]
+struct Report {
+    scenario: String,
+    elapsed_s: f64,
+    /// Without the zone, for which the schema that most servers use (JUnit.xsd of windyroad) has no place.
+    begun: String,
+    suites: [(&'static str, Vec<Case>); 2],
+}
 
 struct Case {
     name: String,
@@ -23,63 +36,47 @@ struct Case {
 /// The file cannot be written.
 pub fn write(path: &Path, manifest: &Manifest, records: &[Record], judged: &[Judged]) -> Result<(), StoreError> {
     let repeated = records.iter().any(|record| record.row.repeat > 1);
-    let asserts: Vec<Case> = judged.iter().filter(|judged| judged.claim.required).map(of_assert).collect();
-    let cells: Vec<Case> = records.iter().map(|record| of_cell(record, repeated)).collect();
-    let (scenario, time) = (escaped(&manifest.scenario), manifest.elapsed_s.max(0.0));
-    let count = |tag| with(&asserts, tag) + with(&cells, tag);
-    let (tests, skipped) = (asserts.len() + cells.len(), count("skipped"));
-    let (failures, errors) = (count("failure"), count("error"));
-    store::replace(path, |out| {
-        writeln!(out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>")?;
-        write!(out, "<testsuites name=\"weir lab {scenario}\" tests=\"{tests}\" skipped=\"{skipped}\" ")?;
-        writeln!(out, "failures=\"{failures}\" errors=\"{errors}\" time=\"{time:.3}\">")?;
-        suite(out, "asserts", manifest, &asserts)?;
-        suite(out, "cells", manifest, &cells)?;
-        writeln!(out, "</testsuites>")
-    })
+    let asserts = judged.iter().filter(|judged| judged.claim.required).map(of_assert).collect();
+    let cells = records.iter().map(|record| of_cell(record, repeated)).collect();
+    let report = Report {
+        scenario: escaped(&manifest.scenario),
+        elapsed_s: manifest.elapsed_s.max(0.0),
+        begun: escaped(manifest.started.trim_end_matches('Z')),
+        suites: [("asserts", asserts), ("cells", cells)],
+    };
+    let text = report.render().map_err(|error| StoreError::new("render", path, io::Error::other(error)))?;
+    store::replace(path, |out| out.write_all(text.as_bytes()))
 }
 
-fn suite(out: &mut dyn Write, suite: &str, manifest: &Manifest, cases: &[Case]) -> io::Result<()> {
-    let (tests, skipped) = (cases.len(), with(cases, "skipped"));
-    let (errors, failures) = (with(cases, "error"), with(cases, "failure"));
-    let time: f64 = cases.iter().map(|case| case.time_s).sum();
-    // Without the zone, for which the schema that most servers go by (JUnit.xsd of windyroad) has no place.
-    let (scenario, begun) = (escaped(&manifest.scenario), escaped(manifest.started.trim_end_matches('Z')));
-    write!(out, "    <testsuite name=\"{suite}\" tests=\"{tests}\" skipped=\"{skipped}\" errors=\"{errors}\" ")?;
-    writeln!(out, "failures=\"{failures}\" time=\"{time:.3}\" timestamp=\"{begun}\">")?;
-    for Case { name, time_s, trouble } in cases {
-        let name = escaped(name);
-        write!(out, "        <testcase name=\"{name}\" classname=\"weir.{scenario}.{suite}\" time=\"{time_s:.3}\"")?;
-        let Some((tag, kind, message)) = trouble else {
-            writeln!(out, "/>")?;
-            continue;
-        };
-        // Some servers show the message, others the text.
-        let message = escaped(message);
-        writeln!(out, ">\n            <{tag} message=\"{message}\" type=\"{kind}\">{message}</{tag}>")?;
-        writeln!(out, "        </testcase>")?;
+impl Report {
+    fn all(&self, tag: &str) -> usize {
+        self.suites.iter().map(|(_, cases)| with(cases, tag)).sum()
     }
-    writeln!(out, "    </testsuite>")
 }
 
+/// Cases with this trouble; of an empty tag, all.
 fn with(cases: &[Case], tag: &str) -> usize {
-    cases.iter().filter(|case| case.trouble.as_ref().is_some_and(|trouble| trouble.0 == tag)).count()
+    cases.iter().filter(|case| tag.is_empty() || case.trouble.as_ref().is_some_and(|trouble| trouble.0 == tag)).count()
+}
+
+fn time(cases: &[Case]) -> f64 {
+    cases.iter().map(|case| case.time_s).sum()
 }
 
 fn of_assert(judged: &Judged) -> Case {
     let trouble = match judged.verdict {
         Verdict::Reproduced => None,
-        Verdict::Refuted | Verdict::Undecided => Some(("failure", "assert", judged.sentence())),
-        Verdict::Skipped => Some(("skipped", "duration", judged.reason.clone())),
+        Verdict::Refuted | Verdict::Undecided => Some(("failure", "assert", escaped(&judged.sentence()))),
+        Verdict::Skipped => Some(("skipped", "duration", escaped(&judged.reason))),
     };
-    Case { name: judged.name.clone(), time_s: 0.0, trouble }
+    Case { name: escaped(&judged.name), time_s: 0.0, trouble }
 }
 
 fn of_cell(record: &Record, repeated: bool) -> Case {
     let row = &record.row;
-    let why = || ("error", "disturbed", format!("not valid: {}", record.remarks.join("; ")));
+    let why = || ("error", "disturbed", escaped(&format!("not valid: {}", record.remarks.join("; "))));
     let name = if repeated { format!("{} #{}", row.cell, row.repeat) } else { row.cell.clone() };
-    Case { name, time_s: row.duration_s.max(0.0), trouble: (!row.valid).then(why) }
+    Case { name: escaped(&name), time_s: row.duration_s.max(0.0), trouble: (!row.valid).then(why) }
 }
 
 /// For XML 1.0, without the characters that it cannot hold in any form (section 2.2).

@@ -9,6 +9,7 @@
 //!
 //! [`measured`]: cells::Cell::measured
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cells::Cell;
@@ -95,21 +96,19 @@ pub fn write_all(dir: &Path, manifest: &Manifest, records: &[Record]) -> Result<
 ///
 /// # Errors
 /// There is no such cell, nothing was sampled in it, or the file cannot be written.
-pub fn write_timeline(
-    dir: &Path,
-    manifest: &Manifest,
-    records: &[Record],
-    cell: &str,
-) -> Result<PathBuf, TimelineError> {
+pub fn write_timeline(dir: &Path, manifest: &Manifest, records: &[Record], cell: &str) -> Result<PathBuf, StoreError> {
     let cells = cells::group(manifest.columns(), records);
     let own: Vec<Cell<'_>> = cells.iter().filter(|known| known.name == cell).cloned().collect();
+    let fail = |why: String| Err(StoreError::new("draw cell", Path::new(cell), io::Error::other(why)));
     if own.is_empty() {
-        let nearest = cells.iter().max_by(|a, b| alike(a.name, cell).total_cmp(&alike(b.name, cell)));
+        let alike = |known: &Cell<'_>| strsim::jaro_winkler(known.name, cell);
+        let nearest = cells.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
         let hint = nearest.map(|near| format!(" (the nearest is {})", near.name)).unwrap_or_default();
-        return Err(TimelineError::Unknown { cell: cell.to_owned(), hint });
+        return fail(format!("there is no such cell{hint}"));
     }
     if own.iter().all(|cell| cell.records.iter().all(|record| record.timelines.is_empty())) {
-        return Err(TimelineError::Empty { cell: cell.to_owned() });
+        let those = "bulk transfers that connected are, and receivers of datagrams with `run.watch`";
+        return fail(format!("nothing was sampled in it ({those})"));
     }
     let name = format!("timeline-{}", store::file_stem(cell));
     let named = std::iter::once(("cell".to_owned(), Value::Text(cell.to_owned()))).collect();
@@ -119,34 +118,6 @@ pub fn write_timeline(
     let picture = charts::render(&chart, &own, None);
     store::replace(&path, |out| out.write_all(picture.as_bytes()))?;
     Ok(path)
-}
-
-/// Why a cell's timelines were not drawn.
-#[derive(Debug, thiserror::Error)]
-pub enum TimelineError {
-    /// The run has no such cell.
-    #[error("draw cell {cell}: there is no such cell{hint}")]
-    Unknown {
-        /// Its name.
-        cell: String,
-        /// One that may be meant.
-        hint: String,
-    },
-    /// Nothing was sampled in it.
-    #[error(
-        "draw cell {cell}: nothing was sampled in it (bulk transfers that connected are, and receivers of datagrams with `run.watch`)"
-    )]
-    Empty {
-        /// Its name.
-        cell: String,
-    },
-    /// The file cannot be written.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-fn alike(a: &str, b: &str) -> f64 {
-    strsim::jaro_winkler(a, b)
 }
 
 fn chart_folder(dir: &Path) -> Result<PathBuf, StoreError> {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use rust_xlsxwriter::{
-    Chart, ChartEmptyCells, ChartFormat, ChartLine, ChartMarker, ChartMarkerType, ChartType, Color,
+    Chart, ChartAxisCrossing, ChartEmptyCells, ChartFormat, ChartLine, ChartMarker, ChartMarkerType, ChartType, Color,
     ConditionalFormat3ColorScale, ConditionalFormatFormula, ConditionalFormatType, DocProperties, ExcelDateTime,
     Format, FormatBorder, Note, Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
 };
@@ -184,7 +184,7 @@ fn matrix_sheet(
         let scale = scale.set_minimum_color("#FFFFFF").set_midpoint_color(middle).set_maximum_color(most);
         sheet.add_conditional_format(first.0, 1, top + 1 + height, width, &scale)?;
         sheet.set_column_range_width(1, width, 13)?;
-        sheet.insert_chart(top, width + 2, &native(chart, &name, first, (height, width), &grid, &of))?;
+        sheet.insert_chart(top, width + 2, &native(chart, &name, first, (height, width), &grid, &values))?;
         top += height + 4;
         if width > 1 {
             let percent = |row: &Vec<Option<f64>>| {
@@ -236,7 +236,7 @@ fn native(
     (top, left): (u32, u16),
     (height, width): (u32, u16),
     grid: &Grid<'_>,
-    of: &str,
+    values: &[Vec<Option<f64>>],
 ) -> Chart {
     let numeric = grid.rows.iter().all(|place| place.number.is_some());
     let mut native = Chart::new(if numeric { ChartType::ScatterStraightWithMarkers } else { ChartType::Line });
@@ -256,7 +256,9 @@ fn native(
             .set_marker(&marker)
             .set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour).set_width(1.75)));
     }
-    native.title().set_name(&format!("{of}{}", chart.title));
+    native.title().set_name(
+        &[&grid.name, &chart.title].into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(": "),
+    );
     native.show_empty_cells_as(ChartEmptyCells::Gaps).set_width(720).set_height(400);
     let (x, y) = match chart.kind {
         ChartKind::Lines => (&chart.x_label, &chart.y_label),
@@ -265,7 +267,13 @@ fn native(
     native.x_axis().set_name(x.as_str());
     native.y_axis().set_name(y.as_str());
     if chart.scale == Scale::Log {
-        native.y_axis().set_log_base(10);
+        // The other axis would cross at 1, above what is less.
+        let lowest = values.iter().flatten().flatten().filter(|value| **value > 0.0).copied().fold(1.0, f64::min);
+        native
+            .y_axis()
+            .set_log_base(10)
+            .set_min(10f64.powf(lowest.log10().floor()))
+            .set_crossing(ChartAxisCrossing::Min);
     }
     native
 }

@@ -1,85 +1,58 @@
 //! Charts of a scenario that asks for none: those that fit its axes.
 
-use std::collections::BTreeMap;
-
 use weir_report::record::{Chart, ChartKind, Scale};
 use weir_traffic::Transport;
 
-use crate::scenario::{Mode, Scenario};
+use crate::scenario::Mode;
 use crate::sweep::{Axis, Sweep};
 
-/// The charts of a scenario; of one that has none what its cells measure over the first axis of numbers, a line for
-/// each value of the next, and over time where there is one cell.
+/// The charts of a scenario; if it has none, what its cells measure over the first axis of numbers, a line for each
+/// value of the next, or over time if there is one cell.
 pub fn of(sweep: &Sweep) -> Vec<Chart> {
     let scenario = sweep.scenario();
     if !scenario.charts.is_empty() {
         return scenario.charts.clone();
     }
-    let quantities = quantities(scenario);
+    let chart = |name: &str, title: &str| Chart {
+        name: name.into(),
+        title: title.into(),
+        caption: "Drawn because the scenario has no [[charts]]. Bands are 95 % intervals.".into(),
+        ..Chart::default()
+    };
     let Some(x) = x_axis(&sweep.axes) else {
-        let sampled = scenario.traffic.mode == Mode::Bulk;
-        let time = Chart {
-            name: "time".into(),
-            title: "Over time".into(),
-            kind: ChartKind::Time,
-            caption: CAPTION.into(),
-            ..Chart::default()
-        };
-        return if sampled { vec![time] } else { Vec::new() };
+        let time = Chart { kind: ChartKind::Time, ..chart("time", "Over time") };
+        return if scenario.traffic.mode == Mode::Bulk { vec![time] } else { Vec::new() };
     };
     let series = series(&sweep.axes, x);
     let (column, x_label) = column(&x.key);
-    let chart = |quantity: &Quantity| Chart {
-        name: quantity.name.into(),
-        title: quantity.title.into(),
-        kind: ChartKind::Lines,
+    let over = |(name, title, y, label, scale): Drawn<'_>| Chart {
         x: column.clone(),
-        y: quantity.column.into(),
+        y: y.into(),
         series: series.clone(),
-        scale: quantity.scale,
+        scale,
         x_label: x_label.clone(),
-        y_label: quantity.label.into(),
-        caption: CAPTION.into(),
-        beside: BTreeMap::new(),
-        ..Chart::default()
+        y_label: label.into(),
+        ..chart(name, title)
     };
-    quantities.iter().map(chart).collect()
-}
-
-/// A column to be drawn.
-struct Quantity {
-    name: &'static str,
-    title: &'static str,
-    column: &'static str,
-    label: &'static str,
-    scale: Scale,
-}
-
-const fn quantity(
-    name: &'static str,
-    title: &'static str,
-    column: &'static str,
-    label: &'static str,
-    scale: Scale,
-) -> Quantity {
-    Quantity { name, title, column, label, scale }
-}
-
-const THROUGHPUT: Quantity = quantity("throughput", "Throughput", "mbit_per_s", "Mbit/s", Scale::Linear);
-const RETRANSMITS: Quantity = quantity("retransmits", "Sent again", "retransmits", "segments", Scale::Linear);
-const ARRIVED: Quantity = quantity("arrived", "Messages received", "msgs_per_s", "messages/s", Scale::Linear);
-const MEAN: Quantity = quantity("delay-mean", "Mean one-way delay", "delay_mean_us", "mean delay", Scale::Log);
-const LARGEST: Quantity = quantity("delay-max", "Largest one-way delay", "delay_max_us", "largest delay", Scale::Log);
-const LOST: Quantity = quantity("lost", "Share of messages lost", "lost_share", "share lost", Scale::Linear);
-
-/// What cells of this traffic measure.
-fn quantities(scenario: &Scenario) -> Vec<Quantity> {
+    let columns = scenario.own_columns();
+    let own = columns.iter().map(|own| over((&own.name, &own.name, &own.name, &own.unit, Scale::Linear)));
     match (scenario.traffic.mode, scenario.traffic.transport) {
-        (Mode::Bulk, Transport::Udp) => vec![THROUGHPUT],
-        (Mode::Bulk, _) => vec![THROUGHPUT, RETRANSMITS],
-        _ => vec![ARRIVED, LOST, MEAN, LARGEST],
+        (Mode::Programs, _) => own.collect(),
+        (Mode::Bulk, Transport::Udp) => vec![over(THROUGHPUT)],
+        (Mode::Bulk, _) => vec![over(THROUGHPUT), over(RETRANSMITS)],
+        (Mode::Messages, _) => [ARRIVED, LOST, MEAN, LARGEST].map(over).into_iter().chain(own).collect(),
     }
 }
+
+/// File name, title, column, label and scale.
+type Drawn<'a> = (&'a str, &'a str, &'a str, &'a str, Scale);
+
+const THROUGHPUT: Drawn<'_> = ("throughput", "Throughput", "mbit_per_s", "Mbit/s", Scale::Linear);
+const RETRANSMITS: Drawn<'_> = ("retransmits", "Sent again", "retransmits", "segments", Scale::Linear);
+const ARRIVED: Drawn<'_> = ("arrived", "Messages received", "msgs_per_s", "messages/s", Scale::Linear);
+const MEAN: Drawn<'_> = ("delay-mean", "Mean one-way delay", "delay_mean_us", "mean delay", Scale::Log);
+const LARGEST: Drawn<'_> = ("delay-max", "Largest one-way delay", "delay_max_us", "largest delay", Scale::Log);
+const LOST: Drawn<'_> = ("lost", "Share of messages lost", "lost_share", "share lost", Scale::Linear);
 
 /// The axis whose values are numbers, of those with most values the first.
 fn x_axis(axes: &[Axis]) -> Option<&Axis> {
@@ -112,11 +85,10 @@ fn column(key: &str) -> (String, String) {
     (column.into(), label.into())
 }
 
-const CAPTION: &str = "Drawn because the scenario has no [[charts]]. Bands are 95 % intervals.";
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::scenario::Scenario;
 
     fn charts(set: &[(&str, &str)]) -> Vec<Chart> {
         let (_, text) = Scenario::find("telemetry").unwrap();

@@ -165,10 +165,6 @@ pub struct Record {
     pub extra: Extra,
     /// The cell's axes: scenario key and value as written.
     pub axes: Vec<(String, String)>,
-    /// Axes on which this cell has another value than published values and claims are about: they mean it only where
-    /// they name the axis.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub elsewhere: Vec<String>,
     /// Tells by which settings it was measured: two records of one cell that differ in it are no repeats of each other.
     /// Empty in results of earlier versions.
     #[serde(default)]

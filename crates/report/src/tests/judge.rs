@@ -85,31 +85,6 @@ fn ratios_find_their_partners() {
     assert_eq!(judged.verdict, Verdict::Undecided);
 }
 
-/// The published runs had one congestion control: a cell of another is no evidence for or against them, unless it is
-/// named.
-#[test]
-fn claims_are_about_the_cells_that_they_are_of() {
-    let mut records = fixture::records();
-    records.iter_mut().for_each(|record| record.axes.push(("tcp.congestion".into(), "cubic".into())));
-    for record in fixture::records() {
-        let mut other = record.clone();
-        other.row.msgs_per_s = 0.0;
-        other.estimates.clear();
-        other.row.cell += "/bbr";
-        other.axes.push(("tcp.congestion".into(), "bbr".into()));
-        other.elsewhere = vec!["tcp.congestion".into()];
-        records.push(other);
-    }
-    let half = claim("msgs_per_s", &[tcp(), loss(0.0)], Some(50.0), None);
-    let judged = judge_all(std::slice::from_ref(&half), &records).remove(0);
-    assert_eq!((judged.verdict, judged.cell.as_deref()), (Verdict::Reproduced, Some("0%/tcp")));
-    let bbr = ("tcp.congestion", Value::Text("bbr".into()));
-    let named = claim("sent", &[tcp(), loss(0.0), bbr], Some(1.0), None);
-    assert_eq!(judge_all(&[named], &records).remove(0).cell.as_deref(), Some("0%/tcp/bbr"));
-    records.iter_mut().for_each(|record| record.elsewhere.clear());
-    assert_ne!(judge_all(&[half], &records).remove(0).verdict, Verdict::Reproduced);
-}
-
 #[test]
 fn a_cell_beside_the_sweep_is_meant_only_by_name() {
     let records = fixture::matrix_records();

@@ -76,11 +76,11 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
     let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
     // Where no delay was measured none is wrong.
-    let headline = [Statistic::Rate, Statistic::Mean, Statistic::P99];
-    let headline = if account.delays().is_some() { &headline[..] } else { &headline[..1] };
-    row.valid &= headline.iter().all(|of| !disturbed.contains_key(of));
-    let remarks = disturbed.values().collect::<BTreeSet<_>>().into_iter().map(|why| format!("disturbed: {why}"));
-    let remarks = remarks.chain(account.remarks(&row)).collect();
+    let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
+    let voids = if account.delays().is_some() { &voids[..] } else { &voids[..1] };
+    let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
+    row.valid &= why.is_empty();
+    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
     Record {
         extra,
         axes,
