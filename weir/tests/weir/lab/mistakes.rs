@@ -62,9 +62,9 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
             "links.uplink.forward: `queue` needs a `rate` or a `trace`",
         ),
         (
-            "at_most = 200\n",
-            "at_most = 200\nconfidence = 1.5\n",
-            "mistake.toml:{line}: claim \"UDP's mean delay stays at 160 us whatever the loss.\": confidence 1.5: a number between 0 and 1",
+            "at_most = 8_000\n",
+            "at_most = 8_000\nconfidence = 1.5\n",
+            "mistake.toml:{line}: claim `UDP's maximum delay stays below 8 ms.`: confidence = 1.5: give a number between 0 and 1",
         ),
         ("name = \"delay-max\"", "name = \"delay-mean\"", "chart delay-mean: name: a chart before it has the same"),
     ];
@@ -94,7 +94,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 8] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
