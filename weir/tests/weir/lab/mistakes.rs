@@ -66,7 +66,7 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
             "at_most = 8_000\nconfidence = 1.5\n",
             "mistake.toml:{line}: claim `UDP's maximum delay stays below 8 ms.`: confidence = 1.5: give a number between 0 and 1",
         ),
-        ("name = \"delay-max\"", "name = \"delay-mean\"", "chart delay-mean: name: a chart before it has the same"),
+        ("name = \"delay-max\"", "name = \"delay-mean\"", "chart delay-mean: another chart has this name, and so its file: give it another"),
     ];
     for (from, to, message) in cases {
         let scenario = lab.telemetry("mistake", &[(from, to)]);
