@@ -1,4 +1,5 @@
-//! Arbitrary bytes as what the ends of iperf3 print: refused, or a report that does not exceed its window.
+//! Arbitrary bytes as what the ends of iperf3 print: refused, or a report that does not exceed its window. And as what any other
+//! program prints.
 //!
 //! `cargo +nightly fuzz run iperf3` (needs cargo-fuzz).
 #![no_main]
@@ -11,6 +12,7 @@ use weir_traffic::Transport;
 
 fuzz_target!(|input: (&[u8], &[u8], bool)| {
     let (client, server, datagrams) = input;
+    foreign::program(client);
     let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
     for report in foreign::iperf3(client, server, transport).into_iter().flatten() {
         assert!(report.used <= Duration::from_secs(3));

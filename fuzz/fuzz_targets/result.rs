@@ -6,7 +6,7 @@
 use libfuzzer_sys::fuzz_target;
 use weir_program::output::in_one_line;
 use weir_report::foreign;
-use weir_report::{asserts, terminal, write_all};
+use weir_report::{judge, terminal, write_all};
 
 // The manifest ends with the first empty line.
 fuzz_target!(|bytes: &[u8]| {
@@ -15,7 +15,7 @@ fuzz_target!(|bytes: &[u8]| {
     match foreign::result(manifest, cells) {
         Ok((manifest, records)) => {
             terminal::render(&manifest, &records, false);
-            asserts::check(&manifest, &records);
+            judge::judge(&manifest, &records);
             let dir = std::env::temp_dir().join(format!("weir-fuzz-{}", std::process::id()));
             std::fs::create_dir_all(&dir).expect("a temporary directory");
             let _ = write_all(&dir, &manifest, &records);

@@ -99,11 +99,6 @@ impl<'a> Cell<'a> {
         self.records[0]
     }
 
-    /// Whether at least one repeat is valid.
-    pub fn valid(&self) -> bool {
-        self.records.iter().any(|record| record.row.valid)
-    }
-
     /// Whether at least one repeat can be believed in what a column rests on.
     pub fn believes(&self, column: &str) -> bool {
         self.records.iter().any(|record| self.believed(record, column))

@@ -259,7 +259,7 @@ impl Tested {
 fn test(a: &[f64], b: &[f64], is_share: bool, least: f64) -> Result<(Difference, bool, f64), String> {
     let pairs = a.len();
     if pairs < FEWEST_PAIRS {
-        return Err(format!("{pairs} repeats are valid in both runs, {FEWEST_PAIRS} are needed (--repeat)"));
+        return Err(format!("{pairs} valid pairs of repeats, {FEWEST_PAIRS} are needed (--repeat)"));
     }
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
     let spread = |least| Spread { least, freedom: 0.0 };

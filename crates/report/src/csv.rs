@@ -44,8 +44,10 @@ mod tests {
     use crate::fixture;
     use crate::record::Row;
 
+    type Added = Vec<(String, Option<f64>)>;
+
     /// Each row with its added columns.
-    fn read(path: &Path) -> Result<Vec<(Row, Vec<(String, Option<f64>)>)>, csv::Error> {
+    fn read(path: &Path) -> Result<Vec<(Row, Added)>, csv::Error> {
         let mut reader = csv::Reader::from_path(path)?;
         let names = reader.headers()?.clone();
         let mut rows = Vec::new();

@@ -230,6 +230,8 @@ struct Details<'a> {
     cells: Vec<Detail<'a>>,
 }
 
+type Course = Vec<(f64, Option<f64>)>;
+
 #[derive(Serialize)]
 struct Detail<'a> {
     remarks: &'a [String],
@@ -238,7 +240,7 @@ struct Detail<'a> {
     /// Link, flow, dropped, packets, the first indexes.
     drops: Vec<(&'a str, &'a str, String, u64, String)>,
     /// Quantity, connection, and the points: seconds and value, `null` where a line is broken.
-    timelines: Vec<(usize, &'a str, Vec<(f64, Option<f64>)>)>,
+    timelines: Vec<(usize, &'a str, Course)>,
     /// Start and length, ms.
     standstills: Vec<(f64, f64)>,
 }

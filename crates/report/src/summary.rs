@@ -31,16 +31,15 @@ pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
     let received: f64 = bulk.iter().filter_map(|record| columns::number(record, "received_bytes")).sum();
     let mut carried = Vec::new();
-    if !messages.is_empty() || bulk.is_empty() {
+    if sent > 0 {
         let delivered: u64 = messages.iter().map(|record| record.row.delivered).sum();
         carried.push(format!("{} messages were sent, {} delivered{several}", number(sent), number(delivered)));
     }
     if !bulk.is_empty() {
         carried.push(format!("{} were received in bulk", format::bytes(received)));
     }
-    let carried = carried.join("; ");
-    let (had, planned) = (records.len(), manifest.planned_cells);
-    format!("{had} of {planned} cells ran in {}: {carried}.", format::span(manifest.elapsed_s))
+    let (had, planned, colon) = (records.len(), manifest.planned_cells, if carried.is_empty() { "" } else { ": " });
+    format!("{had} of {planned} cells ran in {}{colon}{}.", format::span(manifest.elapsed_s), carried.join("; "))
 }
 
 /// The run of a cell that a record is of, whichever receiver it tells of: the cell's name, and the repeat.

@@ -108,7 +108,7 @@ pub fn comparison(compared: &Comparison) -> String {
         };
         lines.push(vec![label(&row.cell), label(&row.column), value(row.a), value(row.b), ratio, low, high, verdict]);
     }
-    text += &aligned(&lines, "-");
+    text += &padded(&lines, "-", 2);
     text.push('\n');
     for sentence in compared.assurance() {
         text += &format!("{}\n", wrap(&sentence, 0));
@@ -176,7 +176,11 @@ fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a st
     let own = manifest.columns.iter().map(|own| (own.name.as_str(), own.name.as_str()));
     let kind = if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN };
     let is_measured = |(column, _): &(&str, &str)| cells.iter().any(|cell| cell.measured(column).is_some());
-    if manifest.columns.is_empty() { kind.iter().copied().filter(is_measured).collect() } else { own.take(6).collect() }
+    if manifest.columns.is_empty() {
+        kind.iter().copied().filter(is_measured).collect()
+    } else {
+        own.filter(is_measured).take(6).collect()
+    }
 }
 
 /// A table for each combination of further axes: one axis down, the transport or another short one across. One cell a
@@ -207,7 +211,7 @@ fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled
             break;
         }
         let name = if grid.name.is_empty() { String::new() } else { format!("{}\n", label(&grid.name)) };
-        text += &format!("{}{name}{}", if text.is_empty() { "" } else { "\n" }, aligned(&lines, rule));
+        text += &format!("{}{name}{}", if text.is_empty() { "" } else { "\n" }, padded(&lines, rule, 2));
     }
     if text.is_empty() {
         let mut lines =
@@ -216,17 +220,12 @@ fn pivot(manifest: &Manifest, cells: &[Cell<'_>], shown: &[(&str, &str)], styled
             let values = shown.iter().map(|(column, _)| value(Some(cell), column));
             std::iter::once(label(cell.name)).chain(values).collect()
         }));
-        text = aligned(&lines, rule);
+        text = padded(&lines, rule, 2);
     }
     text
 }
 
-/// Columns set right, with a rule under the first line.
-fn aligned(lines: &[Vec<String>], rule: &str) -> String {
-    padded(lines, rule, 2)
-}
-
-/// The same with so many spaces between columns.
+/// Columns set right with so many spaces between them, and a rule under the first line.
 fn padded(lines: &[Vec<String>], rule: &str, between: u16) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);

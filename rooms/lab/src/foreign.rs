@@ -8,6 +8,7 @@ use weir_traffic::Transport;
 use weir_traffic::bulk::BulkReport;
 
 use crate::iperf3::{self, Iperf3Settings, report};
+use crate::programs::Lines;
 
 /// What the two ends of iperf3 printed, as a report of both; and text as its version.
 ///
@@ -31,4 +32,10 @@ pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[Bul
     };
     let (client, server) = (report::parse(client)?, report::parse(server)?);
     Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
+}
+
+/// What a program printed, as its last object and all of its lines that are one.
+pub fn program(stdout: &[u8]) {
+    let lines = Lines::read(stdout);
+    let _ = (lines.last_object(), lines.objects(0));
 }

@@ -87,6 +87,9 @@ pub(super) enum Mark {
     Zero,
 }
 
+/// An entry of the legend: where, how and what.
+type Entry = ((f64, f64), Mark, String);
+
 impl Plot {
     pub(super) fn render(&self) -> String {
         let (legend, below) = self.legend();
@@ -122,7 +125,7 @@ impl Plot {
     }
 
     /// The entries of the legend from left to right, in as many rows as they need, and the lowest baseline.
-    fn legend(&self) -> (Vec<((f64, f64), Mark, String)>, f64) {
+    fn legend(&self) -> (Vec<Entry>, f64) {
         let series = self.series.iter().enumerate().filter(|(_, name)| self.ordered.is_none() && !name.is_empty());
         let series = series.map(|(index, name)| (Mark::Series(index), name.clone()));
         let ordered = self.ordered.as_ref().map(|name| {

@@ -64,7 +64,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         let values = || curves.iter().flat_map(|curve| curve.parts.iter().flatten()).map(|point| point.y);
         let unit = known(cells).unit(quantity);
         // The values in figures, if there is one line.
-        let remark = match (&curves[..], values().last()) {
+        let remark = match (&curves[..], values().next_back()) {
             ([_], Some(last)) => {
                 let [largest, last] = [values().fold(f64::NEG_INFINITY, f64::max), last].map(|v| in_unit(unit, v));
                 format!("largest {largest}, at the end {last}")

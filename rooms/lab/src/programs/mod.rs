@@ -30,7 +30,8 @@ use weir_program::clock::{self, Nanos, nanos};
 use weir_program::stop::Stop;
 
 use self::life::{Action, Event, Life, Plan, State};
-use self::output::{Lines, since};
+pub(crate) use self::output::Lines;
+use self::output::since;
 use crate::endpoints::joined;
 use crate::network::Network;
 use crate::scenario::{Mode, Program, Ready, Scenario, When};

@@ -10,7 +10,7 @@ use weir_program::clock::{self, Nanos};
 
 /// The lines of a standard output, the last ones where there are too many.
 #[derive(Debug, Default)]
-pub(super) struct Lines {
+pub(crate) struct Lines {
     lines: VecDeque<(Nanos, String)>,
     bytes: usize,
     /// Lines that were dropped for the bound.
@@ -19,7 +19,7 @@ pub(super) struct Lines {
 
 impl Lines {
     /// Reads to the end.
-    pub(super) fn read(stdout: impl Read) -> Lines {
+    pub(crate) fn read(stdout: impl Read) -> Lines {
         let (mut reader, mut all) = (BufReader::new(stdout), Lines::default());
         let mut line = Vec::new();
         // What was read before an error counts.
@@ -40,14 +40,14 @@ impl Lines {
     }
 
     /// The object that was printed last, on one line or on several.
-    pub(super) fn last_object(&self) -> Option<Value> {
+    pub(crate) fn last_object(&self) -> Option<Value> {
         let begins = |&index: &usize| self.lines[index].1.starts_with('{');
         let from = |index: usize| self.lines.range(index..).map(|(_, line)| &**line).collect::<Vec<_>>().join("\n");
         (0..self.lines.len()).rev().filter(begins).take(1).find_map(|index| serde_json::from_str(&from(index)).ok())
     }
 
     /// Every line that is an object, with the seconds from `begin` to when it came.
-    pub(super) fn objects(&self, begin: Nanos) -> Vec<(f64, Value)> {
+    pub(crate) fn objects(&self, begin: Nanos) -> Vec<(f64, Value)> {
         let object = |(at, line): &(Nanos, String)| {
             let value: Value = serde_json::from_str(line).ok().filter(Value::is_object)?;
             Some((since(begin, *at), value))
