@@ -26,7 +26,10 @@ try {
       Array.from({ length: SHOWN }, (_, i) => name(i)),
     );
     assert.equal(await cells.count(), SHOWN);
-    assert.match(await page.locator('p.note').first().textContent(), new RegExp(`first ${SHOWN} of ${CELLS} rows.*results.csv`));
+    assert.match(
+      await page.locator('p.note').first().textContent(),
+      new RegExp(`first ${SHOWN} of ${CELLS} rows.*results.csv`),
+    );
   });
 
   await check('a heading sorts the rows, in both directions', async () => {
