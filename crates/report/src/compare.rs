@@ -9,7 +9,7 @@
 use std::collections::HashMap;
 
 use serde::Serialize;
-use weir_stats::paired::{self, Difference, Spread};
+use weir_stats::paired::{self, Difference};
 use weir_units::format;
 
 use crate::cells::{self, Cell};
@@ -262,11 +262,8 @@ fn test(a: &[f64], b: &[f64], is_share: bool, least: f64) -> Result<(Difference,
         return Err(format!("{pairs} valid pairs of repeats, {FEWEST_PAIRS} are needed (--repeat)"));
     }
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
-    let spread = |least| Spread { least, freedom: 0.0 };
     let difference = match is_share {
-        true => {
-            paired::paired(a, b, spread(LEAST_DEVIATION * mean.abs())).map(|d| (d, false, least * mean.min(1.0 - mean)))
-        }
+        true => paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
         false if a.iter().chain(b).any(|value| *value <= 0.0) => {
             return match a == b {
                 true => Ok((Difference { value: 0.0, error: 0.0, freedom: 1.0 }, false, 0.0)),
@@ -275,7 +272,7 @@ fn test(a: &[f64], b: &[f64], is_share: bool, least: f64) -> Result<(Difference,
         }
         false => {
             let ln = |values: &[f64]| values.iter().map(|value| value.ln()).collect::<Vec<_>>();
-            paired::paired(&ln(a), &ln(b), spread(LEAST_DEVIATION)).map(|d| (d, true, least.ln_1p()))
+            paired::paired(&ln(a), &ln(b), LEAST_DEVIATION).map(|d| (d, true, least.ln_1p()))
         }
     };
     difference.ok_or_else(|| "a value is not finite".into())

@@ -31,10 +31,8 @@ pub enum Method {
     Binomial,
     /// Order statistics of the sample.
     OrderStatistics,
-    /// The ratio of two estimates, from the intervals of both (see [`intervals::ratio`]).
+    /// A value made of several estimates, from the intervals of all.
     Ratio,
-    /// An observed delay, and what remains of it at least without the stalls of the machine that measured it.
-    Stalls,
 }
 
 /// Quantiles of a sample; those the sample cannot support are absent.
@@ -60,7 +58,7 @@ impl Quantiles {
 impl Estimate {
     /// The interval at another level of confidence (0.99 for 99 %).
     ///
-    /// As computed for Student's t and for shares (of 1); the same at every level for stalls. The other methods keep no more than their 95 % ends:
+    /// As computed for Student's t and for shares (of 1). The other methods keep no more than their 95 % ends:
     /// those are moved in the proportion of the normal distribution, an approximation. A lower end that was cut off
     /// at 0 stays there.
     pub fn interval(&self, confidence: f64) -> (f64, f64) {
@@ -87,7 +85,6 @@ impl Estimate {
                 }
             }
             Method::OrderStatistics | Method::Ratio => self.scaled_normally(confidence),
-            Method::Stalls => (self.low, self.high),
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! [`Distribution`] and [`DelayRecorder`] take samples while a cell runs, without allocating; what they say afterwards
 //! are [`Quantiles`] and [`Estimate`]s in the units of the report. [`intervals`] and [`binomial`] are the arithmetic,
-//! [`paired`] the comparison of two runs, [`tcp_models`] what theory expects of a bulk transfer.
+//! [`paired`] the comparison of two runs.
 
 pub mod binomial;
 mod delays;
@@ -10,7 +10,6 @@ mod estimate;
 mod histogram;
 pub mod intervals;
 pub mod paired;
-pub mod tcp_models;
 
 pub use delays::{DelayRecorder, Distribution, supported};
 pub use estimate::{Estimate, Method, Quantiles};

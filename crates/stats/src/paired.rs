@@ -5,18 +5,7 @@
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use crate::{Estimate, Method, intervals};
-
-/// A mean with its uncertainty.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mean {
-    /// The mean.
-    pub value: f64,
-    /// Its standard error; 0 where nothing varied.
-    pub error: f64,
-    /// Degrees of freedom of the standard error.
-    pub freedom: f64,
-}
+use crate::intervals;
 
 /// A difference of two means with its uncertainty.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -39,55 +28,12 @@ pub struct Decision {
     pub level: f64,
 }
 
-impl Mean {
-    /// Of an estimate by batch means or repeats. `None` of others: their intervals assume independent observations,
-    /// which those of one run are not.
-    pub fn of(estimate: &Estimate) -> Option<Self> {
-        let freedom = estimate.n.checked_sub(1).filter(|&freedom| freedom > 0)? as f64;
-        // The lower end may have been cut off at 0; the upper one tells the half width.
-        let error = (estimate.high - estimate.value) / intervals::student(0.95, freedom);
-        matches!(estimate.method, Method::BatchMeans | Method::Repeats).then_some(Self {
-            value: estimate.value,
-            error,
-            freedom,
-        })
-    }
-
-    /// The logarithm of the mean, by the delta method. `None` unless the value is positive and its error small beside
-    /// it (a quarter at most): otherwise the logarithm is not near normal.
-    pub fn ln(self) -> Option<Self> {
-        let relative = self.error / self.value;
-        (self.value > 0.0 && relative <= 0.25).then(|| Self { value: self.value.ln(), error: relative, ..self })
-    }
-
-    /// The same with its variance multiplied.
-    pub fn inflated(self, variance: f64) -> Self {
-        Self { error: self.error * variance.sqrt(), ..self }
-    }
-
-    /// The same, with a standard error of at least this.
-    pub fn at_least(self, error: f64) -> Self {
-        Self { error: self.error.max(error), ..self }
-    }
-}
-
-/// The least standard deviation of a difference that is believed, as where values are counts: a few equal differences are
-/// no proof of a certain one.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
-    /// It.
-    pub least: f64,
-    /// How well it is known, in degrees of freedom: 0 where it is only a bound, some where theory says that there is no
-    /// more, as of independent trials.
-    pub freedom: f64,
-}
-
-/// The mean of the differences of pairs (Student's paired t), with a `spread` that is known beforehand. Where the pairs
-/// scatter no more than that, what is known of it counts; the more they do, the less.
+/// The mean of the differences of pairs (Student's paired t). Their standard deviation is taken to be at least `least`: a few
+/// equal differences are no proof of a certain one.
 ///
 /// `None` with fewer than two pairs, slices of different length, or values that are not finite. It assumes that the
 /// differences are near normal; those of equal runs are at least symmetric, which makes the test conservative.
-pub fn paired(a: &[f64], b: &[f64], spread: Spread) -> Option<Difference> {
+pub fn paired(a: &[f64], b: &[f64], least: f64) -> Option<Difference> {
     if a.len() != b.len() || a.len() < 2 || a.iter().chain(b).any(|value| !value.is_finite()) {
         return None;
     }
@@ -95,23 +41,7 @@ pub fn paired(a: &[f64], b: &[f64], spread: Spread) -> Option<Difference> {
     let differences = || a.iter().zip(b).map(|(a, b)| b - a);
     let value = differences().sum::<f64>() / n;
     let variance = differences().map(|d| (d - value).powi(2)).sum::<f64>() / (n - 1.0);
-    let known = spread.least * spread.least;
-    let agreement = if variance > known { known / variance } else { 1.0 };
-    let freedom = n - 1.0 + spread.freedom * agreement;
-    Some(Difference { value, error: variance.max(known).sqrt() / n.sqrt(), freedom })
-}
-
-/// The difference of two independent means (Welch, "The generalization of Student's problem", 1947; degrees of freedom
-/// by Satterthwaite).
-pub fn welch(a: Mean, b: Mean) -> Difference {
-    let [of_a, of_b] = [a, b].map(|mean| mean.error * mean.error);
-    let together = of_a + of_b;
-    let freedom = if together > 0.0 {
-        together * together / (of_a * of_a / a.freedom + of_b * of_b / b.freedom)
-    } else {
-        a.freedom + b.freedom
-    };
-    Difference { value: b.value - a.value, error: together.sqrt(), freedom }
+    Some(Difference { value, error: variance.sqrt().max(least) / n.sqrt(), freedom: n - 1.0 })
 }
 
 impl Difference {
@@ -157,25 +87,18 @@ mod tests {
 
     use super::*;
 
-    const NONE: Spread = Spread { least: 0.0, freedom: 0.0 };
-
     #[test]
     fn a_paired_test_as_in_a_textbook() {
         // "Student", "The probable error of a mean", 1908: additional hours of sleep by two drugs in ten patients.
         // t = 4.0621 with 9 degrees of freedom, two-sided p = 0.002833; 95 % interval 0.70 to 2.46.
         let a = [0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0];
         let b = [1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4];
-        let difference = paired(&a, &b, NONE).unwrap();
+        let difference = paired(&a, &b, 0.0).unwrap();
         assert!((difference.value - 1.58).abs() < 1e-9 && difference.freedom == 9.0);
         assert!((difference.value / difference.error - 4.0621).abs() < 1e-4);
         assert!((difference.p_value(0.0) - 0.002_833).abs() < 1e-6, "{}", difference.p_value(0.0));
         let (low, high) = difference.interval(0.95);
         assert!((low - 0.700_11).abs() < 1e-4 && (high - 2.459_89).abs() < 1e-4, "{low} {high}");
-        // Unpaired (Welch), the same data say less: t = 1.8608, 17.776 degrees of freedom, p = 0.07939.
-        let mean = |values: &[f64]| Mean::of(&intervals::repeats(values).unwrap()).unwrap();
-        let difference = welch(mean(&a), mean(&b));
-        assert!((difference.freedom - 17.776).abs() < 1e-3, "{difference:?}");
-        assert!((difference.p_value(0.0) - 0.079_39).abs() < 1e-5, "{}", difference.p_value(0.0));
     }
 
     #[test]
@@ -190,28 +113,15 @@ mod tests {
 
     #[test]
     fn equal_and_certain_differences() {
-        let same = paired(&[3.0, 4.0], &[3.0, 4.0], NONE).unwrap();
+        let same = paired(&[3.0, 4.0], &[3.0, 4.0], 0.0).unwrap();
         assert_eq!((same.p_value(0.0), same.interval(0.95)), (1.0, (0.0, 0.0)));
-        let certain = paired(&[3.0, 4.0, 5.0], &[4.0, 5.0, 6.0], NONE).unwrap();
+        let certain = paired(&[3.0, 4.0, 5.0], &[4.0, 5.0, 6.0], 0.0).unwrap();
         assert_eq!((certain.p_value(0.0), certain.p_value(1.0)), (0.0, 1.0));
         // One message more in each of three repeats is not certain.
-        assert!(
-            paired(&[3.0, 4.0, 5.0], &[4.0, 5.0, 6.0], Spread { least: 1.0, freedom: 0.0 }).unwrap().p_value(0.0)
-                > 0.05
-        );
-        assert_eq!(paired(&[1.0], &[2.0], NONE), None);
-        assert_eq!(paired(&[1.0, 2.0], &[2.0], NONE), None);
-        assert_eq!(paired(&[1.0, 2.0], &[2.0, f64::NAN], NONE), None);
-    }
-
-    #[test]
-    fn only_batches_and_repeats_are_means() {
-        let of = |method, n| Mean::of(&Estimate { value: 10.0, low: 0.0, high: 12.0, n, method });
-        let mean = of(Method::BatchMeans, 31).unwrap();
-        assert!((mean.error - 2.0 / 2.042_27).abs() < 1e-4 && mean.freedom == 30.0);
-        assert_eq!((of(Method::OrderStatistics, 31), of(Method::BatchMeans, 1)), (None, None));
-        assert_eq!(mean.ln().map(|ln| ln.value), Some(10f64.ln()));
-        assert_eq!((Mean { value: 3.0, ..mean }.ln(), Mean { value: 0.0, ..mean }.ln()), (None, None));
+        assert!(paired(&[3.0, 4.0, 5.0], &[4.0, 5.0, 6.0], 1.0).unwrap().p_value(0.0) > 0.05);
+        assert_eq!(paired(&[1.0], &[2.0], 0.0), None);
+        assert_eq!(paired(&[1.0, 2.0], &[2.0], 0.0), None);
+        assert_eq!(paired(&[1.0, 2.0], &[2.0, f64::NAN], 0.0), None);
     }
 
     proptest! {
@@ -233,7 +143,7 @@ mod tests {
             a in proptest::collection::vec(-1e3f64..1e3, 2..20), shift in -5.0f64..5.0,
         ) {
             let b: Vec<f64> = a.iter().rev().map(|value| value * 0.9 + shift).collect();
-            let (there, back) = (paired(&a, &b, NONE).unwrap(), paired(&b, &a, NONE).unwrap());
+            let (there, back) = (paired(&a, &b, 0.0).unwrap(), paired(&b, &a, 0.0).unwrap());
             prop_assert!((there.value + back.value).abs() < 1e-9);
             prop_assert!((there.p_value(0.1) - back.p_value(0.1)).abs() < 1e-9);
         }
