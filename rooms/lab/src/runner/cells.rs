@@ -1,11 +1,13 @@
 //! What a worker does with a cell.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use weir_report::record::{MESSAGES_LACK, Record};
 use weir_report::store::StoreError;
+use weir_traffic::Transport;
 
 use super::queue::Meeting;
 use crate::account;
@@ -15,6 +17,7 @@ use crate::machine::Machine;
 use crate::messages;
 use crate::scenario::{Jobs, Mode, Scenario};
 use crate::sweep::{Cell, Sweep};
+use crate::topology::Topology;
 
 /// A cell to be run, and which of its repeats.
 #[derive(Clone, Copy)]
@@ -56,17 +59,34 @@ pub(super) fn jobs<'a>(sweep: &'a Sweep, wanted: impl Fn(&Cell, u32) -> bool) ->
     jobs.filter(|job| wanted(job.cell, job.repeat)).collect()
 }
 
-/// How many of so many jobs run at once.
-pub(super) fn workers(sweep: &Sweep, jobs: usize) -> usize {
-    let is_light = |scenario: &Scenario| {
-        let interval = endpoints::interval(&scenario.traffic);
-        scenario.traffic.mode == Mode::Messages && cell::load(scenario).is_none() && interval >= LIGHT
+/// Jobs in groups, each with how many of it run at once: those that fill a processor come first.
+pub(super) fn groups(jobs: Vec<Job<'_>>) -> Vec<(usize, Vec<Job<'_>>)> {
+    let mut groups = BTreeMap::<usize, Vec<Job<'_>>>::new();
+    for job in jobs {
+        let at_once = match job.cell.scenario.run.jobs {
+            Jobs::All => usize::MAX,
+            Jobs::Count(count) => count,
+            Jobs::Auto => at_once(job.cell),
+        };
+        groups.entry(at_once).or_default().push(job);
+    }
+    groups.into_iter().map(|(at_once, jobs)| (at_once.min(jobs.len()), jobs)).collect()
+}
+
+/// How many cells like this one two processors carry.
+fn at_once(cell: &Cell) -> usize {
+    let Scenario { traffic, tcp, .. } = &cell.scenario;
+    // BBR does not yield to loss.
+    let yields = traffic.transport == Transport::Tcp && traffic.streams == 1 && tcp.congestion != "bbr";
+    let is_slow = |topology: Topology| {
+        let path = &topology.traffic.paths[0].forward;
+        topology.loss(path) >= LOSSY && topology.latency_ms(path) >= FAR_MS
     };
-    match sweep.scenario().run.jobs {
-        Jobs::All => jobs,
-        Jobs::Count(count) => count.min(jobs),
-        Jobs::Auto if sweep.cells.iter().all(|cell| is_light(&cell.scenario)) => LIGHT_AT_ONCE.min(jobs),
-        Jobs::Auto => 1.min(jobs),
+    match traffic.mode {
+        _ if cell::load(&cell.scenario).is_some() => 1,
+        Mode::Messages if endpoints::interval(traffic) >= LIGHT => LIGHT_AT_ONCE,
+        Mode::Bulk if yields && cell.topology().is_ok_and(is_slow) => SLOW_AT_ONCE,
+        _ => 1,
     }
 }
 
@@ -122,6 +142,14 @@ const LIGHT: Duration = Duration::from_millis(1);
 /// So many of those at once take half of one processor: 8 * 60 us / 1 ms.
 const LIGHT_AT_ONCE: usize = 8;
 
+/// Over a path that loses so much, and is so long, TCP that yields to loss reaches 70 Mbit/s at most (Mathis et al., "The
+/// macroscopic behavior of the TCP congestion avoidance algorithm", 1997: 1448 B / 2 ms * 1.22 / sqrt(1 %)), 0.11 of a processor.
+const LOSSY: f64 = 0.01;
+const FAR_MS: f64 = 1.0;
+
+/// Were all at that limit, so many of those at once would fill nine tenths of two processors.
+const SLOW_AT_ONCE: usize = 16;
+
 /// Building and settling a network, and connecting.
 const NETWORK: Duration = Duration::from_millis(700);
 
@@ -137,16 +165,19 @@ mod tests {
     use crate::scenario::Scenario;
 
     #[test]
-    fn light_messages_run_eight_at_once_and_all_else_alone() {
-        let at_once = |set: &[(&str, &str)]| {
-            let (_, text) = Scenario::find("telemetry").unwrap();
-            let sweep = Sweep::of_test("telemetry.toml", &text, set).unwrap();
-            workers(&sweep, 42)
+    fn light_messages_and_lossy_tcp_run_side_by_side_and_all_else_alone() {
+        let grouped = |name: &str, set: &[(&str, &str)]| -> Vec<(usize, usize)> {
+            let (_, text) = Scenario::find(name).unwrap();
+            let sweep = Sweep::of_test("any.toml", &text, set).unwrap();
+            let groups = groups(jobs(&sweep, |_, repeat| repeat == 1));
+            groups.into_iter().map(|(at_once, jobs)| (at_once, jobs.len())).collect()
         };
-        let auto = ("run.jobs", "auto");
-        assert_eq!([at_once(&[]), at_once(&[auto]), at_once(&[("run.jobs", "5")])], [42, 8, 5]);
-        assert_eq!(at_once(&[auto, ("traffic.interval", "1ms")]), 8);
-        assert_eq!(at_once(&[auto, ("traffic.interval", "999us")]), 1);
-        assert_eq!(at_once(&[auto, ("traffic.mode", "bulk")]), 1);
+        let (auto, telemetry) = (("run.jobs", "auto"), |set: &[_]| grouped("telemetry", set));
+        assert_eq!([telemetry(&[]), telemetry(&[auto])], [[(42, 42)], [(8, 42)]]);
+        assert_eq!(telemetry(&[("run.jobs", "5")]), [(5, 42)]);
+        assert_eq!(telemetry(&[auto, ("traffic.interval", "1ms")]), [(8, 42)]);
+        assert_eq!(telemetry(&[auto, ("traffic.interval", "999us")]), [(1, 42)]);
+        assert_eq!(grouped("matrix", &[]), [(1, 15), (16, 252)]);
+        assert_eq!(grouped("matrix", &[("tcp.congestion", "bbr")]), [(1, 267)]);
     }
 }

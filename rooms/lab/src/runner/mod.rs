@@ -22,7 +22,7 @@ use weir_report::store::{self, Store};
 use weir_report::{self, json, judge, terminal};
 use weir_units::format::{printable, shown_in_json};
 
-use self::cells::{Extras, Job, Outcome, Worker, jobs, workers};
+use self::cells::{Extras, Job, Outcome, Worker, groups, jobs};
 use self::queue::{Meeting, Queue};
 use crate::cell::{self, Testbed};
 use crate::environment;
@@ -117,7 +117,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     let names: BTreeSet<_> = done.iter().map(earlier::key).collect();
     let scenario = plan.sweep.scenario();
     let jobs_left = jobs(&plan.sweep, |cell, repeat| !names.contains(&(cell.name.clone(), repeat)));
-    let at_once = workers(&plan.sweep, jobs_left.len());
+    let at_once = groups(jobs_left.clone()).iter().map(|(at_once, _)| *at_once).max().unwrap_or(0);
     ensure_descriptors(&plan.sweep, at_once)?;
     let mut store = match plan.earlier {
         None => Store::create(&plan.dir)?,
@@ -148,16 +148,18 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     ));
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
     let run_all = |what: &str, jobs: Vec<Job<'_>>, ended: &mut (dyn FnMut(Outcome) -> Result<()> + Send)| {
-        let workers = workers(&plan.sweep, jobs.len());
-        let queue = Queue::new(jobs, workers, Job::time);
-        let cells = if queue.total == 1 { "cell" } else { "cells" };
-        plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
-        let worker = |number| {
-            let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
-            let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
-            move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
-        };
-        queue.run(&testbed.stop, worker, ended)
+        for (workers, jobs) in groups(jobs) {
+            let queue = Queue::new(jobs, workers, Job::time);
+            let cells = if queue.total == 1 { "cell" } else { "cells" };
+            plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
+            let worker = |number| {
+                let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
+                let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
+                move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
+            };
+            queue.run(&testbed.stop, worker, &mut *ended)?;
+        }
+        Ok(())
     };
     let (mut records, mut unwritten) = (Vec::new(), None);
     let mut error = None;
