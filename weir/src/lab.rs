@@ -29,32 +29,32 @@ pub(super) struct Lab {
 
 #[derive(Debug, Subcommand)]
 enum LabCommand {
-    /// List the scenarios that ship.
+    /// List the scenarios that come with Weir.
     List,
-    /// Print a scenario that ships, as a file to start from.
+    /// Print a scenario that comes with Weir.
     Show {
         /// Its name (`weir lab list`).
         name: String,
     },
-    /// Write a scenario that ships to a file, to make your own of it.
+    /// Write a scenario that comes with Weir to a file, to edit it.
     #[command(after_help = "Example:\n  weir lab init telemetry --out mine.toml")]
     Init(Init),
-    /// Check a scenario and print what would run: every override and default in it, itself a scenario.
+    /// Check a scenario and print it with every default, as it would run.
     #[command(after_help = "Example:\n  weir lab check ./mine.toml --set path.loss=0%,5%")]
     Check(Document),
-    /// Run a scenario and report.
+    /// Run a scenario and render its report.
     #[command(after_help = "Example:\n  weir lab run telemetry --duration 20s --set path.loss=0%,5%,20%")]
     Run(Run),
-    /// Go on with a run that was interrupted: the cells that it lacks are run, the report is made anew.
+    /// Continue an interrupted run: run the cells that it lacks and render the report again.
     Resume {
         /// Its result directory.
         dir: PathBuf,
     },
-    /// Run a program (or a shell) on a host of a scenario's network. The first one brings the network up, later ones
-    /// join it, and it goes with the last one.
+    /// Run a program (or a shell) on a host of a scenario's network. The first brings the network up, later ones join it,
+    /// and the last one takes it down.
     #[command(after_help = "Example:\n  weir lab shell telemetry receiver python3 receiver.py")]
     Shell(Shell),
-    /// Change what the links of a network of `shell` do to packets, while it is up.
+    /// Change what links of a running network (`shell`) do to packets.
     #[command(after_help = "Example:\n  weir lab set telemetry links.uplink.forward.loss=30%")]
     Set {
         /// The network: the name of its scenario, or the path of its file.
@@ -63,24 +63,24 @@ enum LabCommand {
         #[arg(required = true, value_name = "KEY=VALUE", value_parser = key_value)]
         set: Vec<(String, String)>,
     },
-    /// Restart the steps and traces of a network of `shell`; without it they begin with the first program.
+    /// Restart the steps and traces of a running network (`shell`); they begin with its first program.
     Steps {
         #[command(subcommand)]
         command: Steps,
     },
-    /// What became of packets in a network of `shell` so far, link by link, and what was set by hand.
+    /// Print what became of packets in a running network (`shell`), link by link, and what was set by hand.
     Ledger {
         /// The network: the name of its scenario, or the path of its file.
         network: String,
-        /// For machines.
+        /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Render a result directory again.
+    /// Render the report of a result directory again.
     Report {
         /// The directory that `weir lab run` named.
         dir: PathBuf,
-        /// Draw what was sampled over time in this cell, too: charts/timeline-CELL.svg.
+        /// Also draw this cell over time: charts/timeline-CELL.svg.
         #[arg(long)]
         cell: Option<String>,
     },
@@ -94,7 +94,7 @@ enum LabCommand {
 
 #[derive(Debug, Args)]
 struct Document {
-    /// Name of a scenario that ships (`weir lab list`), or the path of a TOML file.
+    /// Name of a scenario (`weir lab list`), or path of a TOML file.
     scenario: String,
     /// Set a scenario key, e.g. `tcp.congestion=bbr`; several values (`a,b`) make it an axis.
     #[arg(long = "set", value_name = "KEY=VALUE", value_parser = key_value)]
@@ -111,25 +111,25 @@ struct Run {
     /// Length of each cell's sending window, e.g. 60s or 20m.
     #[arg(long)]
     duration: Option<Span>,
-    /// Run each cell this often.
+    /// Runs of each cell.
     #[arg(long)]
     repeat: Option<NonZeroU32>,
     /// Seed of every random choice.
     #[arg(long)]
     seed: Option<u64>,
-    /// Cells at once, `all`, or `auto`: 8 of light messages, 1 of anything else.
+    /// Cells at once: a number, `all`, or `auto` (8 of light messages, 1 of anything else).
     #[arg(long, value_parser = jobs)]
     jobs: Option<String>,
-    /// Write when every message was due, sent and received into messages/ of the result directory, as CSV.
+    /// Write when each message was due, sent and received, as CSV, to messages/ in the result directory.
     #[arg(long)]
     messages: bool,
-    /// Capture the packets of this cell at sender and receiver, into pcap/ of the result directory.
+    /// Capture this cell's packets at sender and receiver, to pcap/ in the result directory.
     #[arg(long, value_name = "CELL")]
     pcap: Option<String>,
     /// Bytes to keep of each captured packet; 0: all of it.
     #[arg(long, value_name = "BYTES", default_value_t = 256, requires = "pcap")]
     snap: u32,
-    /// For machines: the result as one JSON object on standard output.
+    /// Print the result as one JSON object.
     #[arg(long)]
     json: bool,
 }
@@ -138,7 +138,7 @@ struct Run {
 struct Shell {
     #[command(flatten)]
     document: Document,
-    /// Host to be on.
+    /// Host to run it on.
     host: String,
     /// Program and its arguments [default: $SHELL].
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -147,7 +147,7 @@ struct Shell {
 
 #[derive(Debug, Subcommand)]
 enum Steps {
-    /// Time 0 of all steps and traces is now.
+    /// Start all steps and traces now, at time 0.
     Start {
         /// The network: the name of its scenario, or the path of its file.
         network: String,

@@ -15,9 +15,9 @@ use crate::{Outcome, usage};
 /// `weir lab init`.
 #[derive(Debug, Args)]
 pub(super) struct Init {
-    /// Name of a scenario that ships (`weir lab list`).
+    /// Name of a scenario (`weir lab list`).
     name: String,
-    /// File to write; one that is there already is refused [default: NAME.toml].
+    /// File to write; an existing one is refused [default: NAME.toml].
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }

@@ -30,9 +30,12 @@ pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privile
 
 /// Adds when processors stood still. Of a run that is `resumed` what is there already is about its first part, and stays.
 pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: bool) {
-    let words = machine.words();
+    let mut words = machine.words();
+    if resumed {
+        words = format!("resumed: {words}");
+    }
     match facts.iter_mut().find(|(name, _)| name == STANDSTILLS) {
-        Some((_, before)) if resumed => *before = format!("{before}; resumed: {words}"),
-        _ => facts.push((STANDSTILLS.to_owned(), words)),
+        Some((_, before)) => *before = format!("{before}; {words}"),
+        None => facts.push((STANDSTILLS.to_owned(), words)),
     }
 }

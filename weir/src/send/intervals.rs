@@ -21,18 +21,21 @@ pub(super) struct Interval {
     mbit_per_s: f64,
 }
 
-/// Tells, until all have ended, what the senders sent in each interval; quietly where the result is to be JSON.
+/// Reports, until all have ended, what the senders sent in each interval; quietly where the result is to be JSON.
 pub(super) fn tell(every: Duration, settings: &SenderSettings, senders: &[Exchange], quietly: bool) -> Vec<Interval> {
-    let (mut told, mut sent) = (Vec::new(), 0);
-    let Some(started) = first_window(senders) else { return told };
-    let (mut begun, mut next) = (started, started.saturating_add(nanos(every)));
-    loop {
-        let ended = wait(senders, next);
-        let at = now();
-        if at < next && !ended {
+    let (mut told, mut begun, mut sent, mut started, mut ended) = (Vec::new(), 0, 0, None, false);
+    while !ended {
+        let every = nanos(every);
+        let next = started.map_or(now() + LOOK, |started| begun.max(started) + every);
+        ended = wait(senders, next);
+        started = started.or_else(|| senders.iter().filter_map(Exchange::window).map(|window| window.start).min());
+        let (at, Some(started)) = (now(), started) else { continue };
+        begun = begun.max(started);
+        if at < begun + every && !ended {
             continue;
         }
-        let (end, all) = (if ended { at } else { next.max(at - (at - started) % nanos(every)) }, count(senders));
+        let all: u64 = senders.iter().map(Exchange::sent).sum();
+        let end = if ended { at } else { at - (at - started) % every };
         if end > begun && (!ended || all > sent) {
             let interval = Interval::new(begun - started, end - started, all - sent, settings.payload_bytes);
             if !quietly {
@@ -40,37 +43,20 @@ pub(super) fn tell(every: Duration, settings: &SenderSettings, senders: &[Exchan
             }
             told.push(interval);
         }
-        if ended {
-            return told;
-        }
-        (begun, sent, next) = (end, all, end.saturating_add(nanos(every)));
+        (begun, sent) = (end, all);
     }
+    told
 }
 
-/// When the first of them began to send; `None`: none ever did.
-fn first_window(senders: &[Exchange]) -> Option<u64> {
-    loop {
-        let first = senders.iter().filter_map(Exchange::window).map(|window| window.start).min();
-        let ended = wait(senders, now() + nanos(LOOK));
-        if first.is_some() || ended {
-            return first;
-        }
-    }
-}
-
-/// Waits for the time `until`, or for the end of all, and tells whether that has come.
+/// Waits for the time `until`, or for the end of all; returns whether that has come.
 fn wait(senders: &[Exchange], until: u64) -> bool {
-    let open: Vec<&Exchange> = senders.iter().filter(|sender| sender.closed().is_none()).collect();
     // Each of the open ones, so that none is missed; those that have ended would be readable for ever.
-    let mut fds: Vec<PollFd<'_>> = open.iter().map(|sender| PollFd::new(sender.as_fd(), PollFlags::POLLIN)).collect();
+    let open = senders.iter().filter(|sender| sender.closed().is_none());
+    let mut fds: Vec<PollFd<'_>> = open.map(|sender| PollFd::new(sender.as_fd(), PollFlags::POLLIN)).collect();
     if !fds.is_empty() {
         clock::wait(&mut fds, Some(until));
     }
     senders.iter().all(|sender| sender.closed().is_some())
-}
-
-fn count(senders: &[Exchange]) -> u64 {
-    senders.iter().map(Exchange::sent).sum()
 }
 
 impl Interval {
@@ -90,5 +76,5 @@ impl Interval {
     }
 }
 
-/// How often to look whether a connection was made.
-const LOOK: Duration = Duration::from_millis(2);
+/// How often to look whether a connection was made: 2 ms.
+const LOOK: u64 = 2_000_000;

@@ -15,10 +15,10 @@ use crate::topology::{Kind, Path, Topology};
 pub(super) struct GroupPort {
     group: IpAddr,
     receiver: usize,
-    receiver_name: String,
     switch: usize,
-    switch_name: String,
     port: String,
+    /// What is wrong as long as the switch does not.
+    unheard: String,
 }
 
 /// The group_ports of all receivers of a group.
@@ -32,9 +32,11 @@ pub(super) fn group_ports(topology: &Topology) -> Vec<GroupPort> {
             (node.kind == Kind::Switch).then(|| GroupPort {
                 group,
                 receiver,
-                receiver_name: topology.nodes[receiver].name.clone(),
                 switch,
-                switch_name: node.name.clone(),
+                unheard: format!(
+                    "switch {} has not heard that `{}` has joined {group}",
+                    node.name, topology.nodes[receiver].name
+                ),
                 port: node.interface(link).map(|port| port.name.clone()).unwrap_or_default(),
             })
         };
@@ -55,22 +57,14 @@ impl Network<'_> {
 
     pub(super) fn members_within(&self, patience: Duration, group: IpAddr, receivers: &[usize]) -> Result<()> {
         let deadline = Instant::now() + patience;
-        for group_port in self
-            .group_ports
-            .iter()
-            .filter(|group_port| group_port.group == group && receivers.contains(&group_port.receiver))
-        {
-            let mut netlink = Netlink::open(&self.nodes[group_port.switch].ns)?;
-            let port = netlink.link(&group_port.port)?.index;
+        let wanted = |port: &&GroupPort| port.group == group && receivers.contains(&port.receiver);
+        for GroupPort { switch, port, unheard, .. } in self.group_ports.iter().filter(wanted) {
+            let mut netlink = Netlink::open(&self.nodes[*switch].ns)?;
+            let port = netlink.link(port)?.index;
             let left = deadline.saturating_duration_since(Instant::now());
-            netlink.wait_until_forwarded(port, group, left).with_context(|| {
-                format!(
-                    "switch {} has not heard that `{}` has joined {group}",
-                    group_port.switch_name, group_port.receiver_name
-                )
-            })?;
+            netlink.wait_until_forwarded(port, group, left).with_context(|| unheard.clone())?;
         }
-        // The kernel tells nobody when a querier's first round is over.
+        // There is no event for the end of a querier's first round.
         thread::sleep(self.snooping_from.saturating_duration_since(Instant::now()));
         Ok(())
     }

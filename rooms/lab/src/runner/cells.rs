@@ -76,7 +76,7 @@ impl Job<'_> {
         let scenario = &self.cell.scenario;
         let warmups =
             cell::load(scenario).into_iter().chain([&scenario.traffic]).map(|traffic| traffic.warmup.duration());
-        // What bulk transfers still have under way at their end nobody waits for.
+        // Bulk transfers end with their window, whatever is under way.
         let drain = if scenario.traffic.mode == Mode::Bulk { Duration::ZERO } else { scenario.run.drain.duration() };
         warmups.sum::<Duration>() + scenario.run.duration.duration() + drain + NETWORK
     }

@@ -49,8 +49,6 @@ pub struct Plan {
 pub struct Summary {
     /// The result directory.
     pub dir: PathBuf,
-    /// Whether it was stopped early.
-    pub interrupted: bool,
     /// Whether an assertion of the scenario fails.
     pub unmet: bool,
 }
@@ -149,7 +147,18 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         plan.dir.display()
     ));
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
-    let cells = Cells { plan, testbed: &testbed, machine: &machine };
+    let run_all = |what: &str, jobs: Vec<Job<'_>>, ended: &mut (dyn FnMut(Outcome) -> Result<()> + Send)| {
+        let workers = workers(&plan.sweep, jobs.len());
+        let queue = Queue::new(jobs, workers, Job::time);
+        let cells = if queue.total == 1 { "cell" } else { "cells" };
+        plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
+        let worker = |number| {
+            let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
+            let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
+            move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
+        };
+        queue.run(&testbed.stop, worker, ended)
+    };
     let (mut records, mut unwritten) = (Vec::new(), None);
     let mut error = None;
     if !jobs_left.is_empty() {
@@ -157,14 +166,14 @@ pub fn run(plan: &Plan) -> Result<Summary> {
             1 => scenario.name.clone(),
             repeats => format!("{}, {repeats} repeats", scenario.name),
         };
-        let keep = |(new, lost): Outcome| {
+        let mut keep = |(new, lost): Outcome| {
             unwritten = unwritten.take().or(lost);
             let stored = new.iter().try_for_each(|record| store.append(record));
             records.extend(new);
             // A full disk ends the run; what is in the directory already stays.
             stored.context("the run was stopped")
         };
-        error = cells.run(&what, jobs_left, keep).err();
+        error = run_all(&what, jobs_left, &mut keep).err();
     }
     for _ in 0..scenario.run.reruns {
         let disturbed = earlier::disturbed(&records);
@@ -176,21 +185,20 @@ pub fn run(plan: &Plan) -> Result<Summary> {
         let why = first.map(|record| format!("{}: {}", printable(&record.row.cell), record.doubts().join("; ")));
         let what = format!("disturbed ({}), run again", why.unwrap_or_default());
         let mut second = Vec::new();
-        let ran = cells.run(&what, again, |(new, _)| {
+        let ran = run_all(&what, again, &mut |(new, _)| {
             second.extend(new);
             Ok(())
         });
         let stored = earlier::replace(&mut records, second).iter().try_for_each(|better| store.append(better));
         error = ran.and(stored.context("the run was stopped")).err();
     }
-    let interrupted = testbed.stop.is_set();
+    manifest.interrupted = testbed.stop.is_set();
     if !records.is_empty() {
         environment::conclude(&mut manifest.environment, &machine, plan.earlier.is_some());
     }
     drop((testbed, machine));
 
     manifest.elapsed_s = before + started.elapsed().as_secs_f64();
-    manifest.interrupted = interrupted;
     let mut records: Vec<Record> = done.into_iter().chain(records).collect();
     store::put_in_order(&manifest, &mut records);
     if records.is_empty()
@@ -215,30 +223,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     error.map_or(Ok(()), Err)?;
     rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
     unwritten.map_or(Ok(()), Err)?;
-    Ok(Summary { dir: plan.dir.clone(), interrupted, unmet: judge::fails(&manifest, &records) })
-}
-
-/// What cells are run with.
-struct Cells<'r> {
-    plan: &'r Plan,
-    testbed: &'r Testbed,
-    machine: &'r Machine,
-}
-
-impl Cells<'_> {
-    /// Runs jobs, and first says of `what` how many there are, how many run at once, and how long that takes.
-    fn run(&self, what: &str, jobs: Vec<Job<'_>>, ended: impl FnMut(Outcome) -> Result<()> + Send) -> Result<()> {
-        let (testbed, machine, extras) = (self.testbed, self.machine, &self.plan.extras);
-        let workers = workers(&self.plan.sweep, jobs.len());
-        let queue = Queue::new(jobs, workers, Job::time);
-        let cells = if queue.total == 1 { "cell" } else { "cells" };
-        self.plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
-        let worker = |number| {
-            let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
-            move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
-        };
-        queue.run(&testbed.stop, worker, ended)
-    }
+    Ok(Summary { dir: plan.dir.clone(), unmet: judge::fails(&manifest, &records) })
 }
 
 /// Refuses a sweep of which a cell cannot run, and more cells than memory holds.

@@ -87,7 +87,7 @@ impl<J: Send> Queue<J> {
                 let Some(job) = lock(&self.waiting).pop_front() else { break };
                 let result = run(job, &mut meeting);
                 let (ended, outcome) = &mut *lock(&outcome);
-                if let Err(error) = result.and_then(|result| ended(result)) {
+                if let Err(error) = result.and_then(&mut *ended) {
                     stop.set();
                     *outcome = std::mem::replace(outcome, Ok(())).and(Err(error));
                 }

@@ -20,19 +20,13 @@ use crate::sender::channel::Outcome;
 use crate::sender::sockets::set_way;
 use crate::{Exchange, TrafficError, Transport};
 
-/// A socket that connections can be made from.
+/// A socket, and from [`Self::connect`] on the connection.
 #[derive(Debug)]
-pub(super) struct Origin {
+pub(crate) struct Client {
     socket: UdpSocket,
     /// Where its packets leave from.
     source: Option<IpAddr>,
     config: quinn::ClientConfig,
-}
-
-/// A socket, and from [`Self::connect`] on the connection.
-#[derive(Debug)]
-pub(crate) struct Client {
-    origin: Origin,
     datagrams: bool,
     send_buffer: usize,
     /// Whether the receiver lives in another process.
@@ -70,17 +64,18 @@ struct Connected {
     reactor: Reactor,
 }
 
-impl Origin {
-    /// Makes the socket in the calling thread's network namespace. The client trusts the key of `peer`.
-    pub(super) fn open(settings: &SenderSettings, peer: &tls::Identity) -> Result<Self, TrafficError> {
+impl Client {
+    /// Makes the socket in the calling thread's network namespace.
+    pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
         limits.congestion_controller_factory(settings.quic.controller()?);
         let route = Route::to(to);
         limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
-        let send_buffer = send_buffer(settings);
+        let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
-        let mut config = if settings.quic.any_peer { tls::client_of_any()? } else { peer.client()? };
+        let any_peer = settings.quic.any_peer;
+        let mut config = if any_peer { tls::client_of_any()? } else { tls::Identity::of_process()?.client()? };
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
@@ -89,31 +84,26 @@ impl Origin {
         set_way(&socket, settings)?;
         let address = settings.from.unwrap_or_else(|| any_like(to));
         socket.bind(&address.into()).map_err(cannot_bind(address))?;
-        Ok(Self { socket: socket.into(), source: route.source, config })
+        Ok(Self {
+            socket: socket.into(),
+            source: route.source,
+            config,
+            datagrams: transport == Transport::QuicDatagram,
+            send_buffer,
+            any_peer,
+            connected: None,
+            blocked: 0,
+            known: Known::default(),
+        })
     }
 
-    fn local_addr(&self) -> Option<SocketAddr> {
+    /// Its own address; unspecified if no route leads to the peer.
+    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         let mut local = self.socket.local_addr().ok()?;
         if let Some(source) = self.source.filter(|_| local.ip().is_unspecified()) {
             local.set_ip(source);
         }
         Some(local)
-    }
-}
-
-impl Client {
-    /// Makes the socket in the calling thread's network namespace.
-    pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
-        let datagrams = settings.transport == Transport::QuicDatagram;
-        let origin = Origin::open(settings, tls::Identity::of_process()?)?;
-        let (send_buffer, any_peer) = (send_buffer(settings), settings.quic.any_peer);
-        let known = Known::default();
-        Ok(Self { origin, datagrams, send_buffer, any_peer, connected: None, blocked: 0, known })
-    }
-
-    /// Its own address; unspecified if no route leads to the peer.
-    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
-        self.origin.local_addr()
     }
 
     /// Bytes that quinn takes before it makes a sender wait.
@@ -144,11 +134,11 @@ impl Client {
     /// Makes the connection, for messages of `longest` bytes.
     pub(crate) fn connect(&mut self, to: SocketAddr, longest: usize, deadline: Nanos, stop: &Stop) -> io::Result<()> {
         let reactor = Reactor::new(stop)?;
-        let (socket, datagrams) = (self.origin.socket.try_clone()?, self.datagrams);
+        let (socket, datagrams) = (self.socket.try_clone()?, self.datagrams);
         let endpoint =
             reactor.with(|| Endpoint::new(EndpointConfig::default(), None, socket, Arc::new(TokioRuntime)))?;
         let shaking_hands = async {
-            let config = self.origin.config.clone();
+            let config = self.config.clone();
             let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
             let connection = connecting.await.map_err(|error| io::Error::other(error.to_string()))?;
             let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
@@ -305,10 +295,6 @@ fn fits(bytes: usize, longest: Option<usize>) -> Result<(), String> {
         }
         Some(_) => Ok(()),
     }
-}
-
-fn send_buffer(settings: &SenderSettings) -> usize {
-    settings.send_buffer.unwrap_or(SEND_BUFFER)
 }
 
 /// What waits to be sent or acknowledged at most: what quinn allows a stream unless told otherwise is 10 MB, what the

@@ -22,7 +22,7 @@ use super::lines::{First, Line, Request, Sent, Want};
 use super::{LOOK, OtherWay, Parted, ReverseReport, sent_of};
 use crate::receiver::sessions::Sessions;
 use crate::sender::channel::{Channel, Way};
-use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, Sender, SenderSettings};
+use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings};
 
 /// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
 #[derive(Debug)]
@@ -202,12 +202,17 @@ impl Desk {
             }
         };
         self.other.begin();
-        if let Ok(report) = self.flow(&mut call, request, &settings, peer) {
-            let mut ended = locked(&self.ended);
-            if ended.len() < MOST_LISTED {
-                ended.push(report);
-            }
+        let report = self.flow(&mut call, request, &settings, peer).unwrap_or_else(|_| {
+            // It has gone before the first message, or its token did not come.
+            let parted = if self.stop.is_set() { Parted::Stopped } else { Parted::Silent };
+            let (session, both, sent) = (request.session, request.want == Want::Bidir, SendReport::default());
+            ReverseReport { peer, session, both, sent, account: None, forward: None, parted }
+        });
+        let mut ended = locked(&self.ended);
+        if ended.len() < MOST_LISTED {
+            ended.push(report);
         }
+        drop(ended);
         self.other.end(now());
     }
 

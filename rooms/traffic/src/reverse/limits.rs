@@ -6,7 +6,6 @@ use std::time::Duration;
 use ipnet::IpNet;
 use weir_program::clock::nanos;
 use weir_units::{BitRate, Span};
-use weir_wire::probe::BASE_LEN;
 
 use super::lines::{Request, VERSION};
 use crate::{ReceiverSettings, ReverseSettings, SenderSettings, Transport};
@@ -47,9 +46,8 @@ impl Limits {
         if asked.transport != self.transport {
             return Err(format!("it listens over {0}: choose --transport {0}", self.transport));
         }
-        let longest = longest(self.transport, peer);
-        if !(BASE_LEN..=longest).contains(&asked.payload) {
-            return Err(format!("it sends messages of {BASE_LEN}B to {longest}B (--payload)"));
+        if asked.payload > LONGEST {
+            return Err(format!("it sends messages of {LONGEST}B at most (--payload)"));
         }
         let counted = asked.count.map_or(u64::MAX, |count| count.get().saturating_mul(asked.interval_ns));
         let most = nanos(allowed.duration);
@@ -73,11 +71,9 @@ impl Limits {
                 allowed.flows
             ));
         }
-        self.rate += rate;
-        self.flows += 1;
         // A sender by sleep may take a little longer for its count.
         let duration = Duration::from_nanos(asked.duration_ns.min(most));
-        Ok(SenderSettings {
+        let settings = SenderSettings {
             transport: self.transport,
             payload_bytes: asked.payload,
             interval: Duration::from_nanos(asked.interval_ns),
@@ -88,7 +84,11 @@ impl Limits {
             session: asked.session,
             announce: true,
             ..SenderSettings::new(peer)
-        })
+        };
+        settings.validate().map_err(|error| error.to_string())?;
+        self.rate += rate;
+        self.flows += 1;
+        Ok(settings)
     }
 
     /// The flow of this request has ended.
@@ -106,13 +106,7 @@ fn rate(asked: &Request, peer: SocketAddr) -> u64 {
 }
 
 /// Payload bytes of the longest message: a sender keeps one in memory.
-fn longest(transport: Transport, peer: SocketAddr) -> usize {
-    match (transport, peer) {
-        (Transport::Udp, SocketAddr::V4(_)) => 65_507,
-        (Transport::Udp, SocketAddr::V6(_)) => 65_527,
-        _ => 1 << 20,
-    }
-}
+const LONGEST: usize = 1 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -185,7 +179,8 @@ mod tests {
         for (asked, says) in [
             (Request { version: 2, ..GOOD }, "its protocol has version 1, not 2"),
             (Request { transport: Transport::Tcp, ..GOOD }, "it listens over udp: choose --transport udp"),
-            (Request { payload: 15, ..GOOD }, "it sends messages of 16B to 65507B"),
+            (Request { payload: 15, ..GOOD }, "payload of 15B: a message over udp has between 16B and 65507B"),
+            (Request { payload: 2 << 20, ..GOOD }, "it sends messages of 1048576B at most"),
             (Request { duration_ns: 61_000_000_000, ..GOOD }, "it sends for at most 1m"),
             (Request { interval_ns: 0, ..GOOD }, "it sends at most 1mbit of IP packets"),
             (Request { interval_ns: 8_000_000, ..GOOD }, "it sends at most 1mbit of IP packets"),

@@ -62,11 +62,15 @@ fn a_mistake_in_a_scenario_is_a_line_and_status_2() {
             "links.uplink.forward: `queue` needs a `rate` or a `trace`",
         ),
         (
-            "at_most = 200\n",
-            "at_most = 200\nconfidence = 1.5\n",
-            "mistake.toml:{line}: claim \"UDP's mean delay stays at 160 us whatever the loss.\": confidence 1.5: a number between 0 and 1",
+            "at_most = 1.25\n",
+            "at_most = 1.25\nconfidence = 1.5\n",
+            "mistake.toml:{line}: claim `UDP's mean delay stays at 160 us whatever the loss.`: confidence = 1.5: give a number",
         ),
-        ("name = \"delay-max\"", "name = \"delay-mean\"", "chart delay-mean: name: a chart before it has the same"),
+        (
+            "name = \"delay-max\"",
+            "name = \"delay-mean\"",
+            "chart delay-mean: another chart has this name, and so its file: give it another",
+        ),
     ];
     for (from, to, message) in cases {
         let scenario = lab.telemetry("mistake", &[(from, to)]);
@@ -94,7 +98,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let cases: [(&[&str], &str); 8] = [
         (
             &["telemetri"],
-            "no scenario `telemetri`: there are bbr, bufferbloat, burst, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
+            "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
         ),
         (&[missing], "missing.toml: no such file"),
         (&[binary.to_str().unwrap()], "binary.toml: stream did not contain valid UTF-8"),
@@ -210,7 +214,7 @@ fn a_full_disk_keeps_what_was_measured() {
     let lab = Lab::new();
     let mount = lab.path("small");
     fs::create_dir(&mount).unwrap();
-    let set = "--set path.loss=0%,1% --set run.max_standstill=100% --duration 200ms --set run.drain=200ms";
+    let set = "--set path.loss=0%,1% --set run.max_standstill=100% --repeat 1 --duration 200ms --set run.drain=200ms";
     // Room for the manifest and a cell or two. A copy of what is left is made where there is room.
     let script = format!(
         "mount -t tmpfs -o size=40k none small && {} lab run telemetry --out small/result --jobs 1 {set}; \

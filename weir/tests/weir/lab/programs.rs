@@ -48,11 +48,6 @@ host = ["a", "b"]
 start = "100ms"
 run = ["sh", "-c", "echo '{\"n\":1}'; cat; echo '{\"n\":[2,3]}'"]
 stdin = "{\"n\":10}\n"
-[[programs]]
-name = "pinger"
-host = "a"
-start = "100ms"
-run = ["sh", "-c", "exec 3>/dev/udp/10.0.0.2/9 2>/dev/null || true; exit 0"]
 [columns]
 got = { value = "server.got", better = "higher" }
 last = { value = "sum(both.n)" }

@@ -36,7 +36,7 @@ fn goes_on_after(signal: Signal) {
 
     // There is nothing left to do, and nothing to say anew of the machine.
     let before = run.manifest()["environment"].clone();
-    assert!(before.to_string().contains("; resumed: "), "{before}");
+    assert!(before.to_string().contains("resumed: "), "{before}");
     let ended = Ended::of(&mut resume(&run.dir));
     assert_eq!(ended.status, Some(0), "{ended:?}");
     assert_eq!((run.records().len(), &run.manifest()["environment"]), (6, &before));

@@ -192,7 +192,7 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
         ("links.wire.mtu=100", "`links.wire.mtu` stays while the network is up"),
         ("links.wire.forward.lsos=5%", "unknown key `lsos`, did you mean `loss`?"),
         ("links.wire.forward.loss=105%", "a share is between 0% and 100%"),
-        ("links.wire.forward.loss=1%,2%", "give it one value"),
+        ("links.wire.forward.loss=1%,2%", "give each key one value"),
     ] {
         // What stands in front of a mistake does not hold either.
         let before = "links.wire.forward.delay=3ms";

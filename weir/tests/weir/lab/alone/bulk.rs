@@ -21,10 +21,6 @@ fn one_lost_packet_in_a_hundred_is_enough() {
     }
     assert!(lossy.number("mbit_per_s") <= clean.number("mbit_per_s") / 5.0, "{clean:?} {lossy:?}");
     assert!(lossy.count("planned_drops") > 0 && lossy.count("retransmits") > 0);
-    let (low, high) = (lossy.number("model_low_mbit"), lossy.number("model_high_mbit"));
-    assert!((low..=high).contains(&lossy.number("mbit_per_s")), "{lossy:?}");
-    assert_eq!(clean.text("model_mbit"), "", "no model without loss");
-
     let record = run.record("1%");
     let names: Vec<&str> = record["timelines"].as_array().unwrap().iter().filter_map(|t| t["name"].as_str()).collect();
     assert_eq!(names, ["received_mbit", "cwnd_bytes", "rtt_us", "retransmits", "delivery_rate_mbit"]);

@@ -9,7 +9,7 @@ use super::{Plan, Pool, Sampled, Traffic};
 
 /// One agent, with the datagram that it sends next.
 #[derive(Clone, Debug)]
-pub struct Agent {
+pub(crate) struct Agent {
     plan: Plan,
     agent: u32,
     ports: Vec<Port>,
@@ -23,15 +23,15 @@ pub struct Agent {
 
 /// A datagram, and when it is complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Due {
+pub(crate) struct Due {
     /// In seconds since the start: of its last sample, or when the agent waits no longer for more.
-    pub at: f64,
+    pub(crate) at: f64,
     /// Whose, from 0.
-    pub agent: u32,
+    pub(crate) agent: u32,
     /// Its number, from 1, as it says itself.
-    pub sequence: u32,
+    pub(crate) sequence: u32,
     /// Samples in it, of packets and of counters.
-    pub samples: u32,
+    pub(crate) samples: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ struct Counted {
 
 impl Agent {
     /// The agent of this number, from 0, at the start of time.
-    pub fn new(plan: &Plan, agent: u32) -> Self {
+    pub(crate) fn new(plan: &Plan, agent: u32) -> Self {
         let mut random = Pcg64::new(u128::from(plan.seed), u128::from(u64::MAX - u64::from(agent)));
         let port = |index: u32| {
             // Both wrap within the first half minute or so.
@@ -75,12 +75,12 @@ impl Agent {
     }
 
     /// When its next datagram is complete.
-    pub fn due(&self) -> &Due {
+    pub(crate) fn due(&self) -> &Due {
         &self.due
     }
 
     /// Takes that out, in place of what is in `datagram`.
-    pub fn take(&mut self, datagram: &mut Vec<u8>) -> Due {
+    pub(crate) fn take(&mut self, datagram: &mut Vec<u8>) -> Due {
         std::mem::swap(&mut self.datagram, datagram);
         let due = self.due;
         self.fill();

@@ -23,41 +23,41 @@ mod smoothed;
 mod traffic;
 mod truth;
 
-pub use agent::{Agent, Due};
-pub use fleet::Fleet;
-pub use smoothed::Smoothed;
-pub use traffic::{CLASSES, Class, Sampled, Totals, Traffic};
-pub use truth::Truth;
+pub(crate) use agent::{Agent, Due};
+pub(crate) use fleet::Fleet;
+pub(crate) use smoothed::Smoothed;
+pub(crate) use traffic::{CLASSES, Class, Sampled, Totals, Traffic};
+pub(crate) use truth::Truth;
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
 
 /// Agents that are alike, each with traffic of its own.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Agents, with addresses from [`Plan::address`].
-    pub agents: u32,
+    pub(crate) agents: u32,
     /// Interfaces of each, with `ifIndex` from 1.
-    pub interfaces: u32,
+    pub(crate) interfaces: u32,
     /// Packets a second that an interface receives, on average.
-    pub packets_per_second: f64,
+    pub(crate) packets_per_second: f64,
     /// One packet of so many is sampled, on average.
-    pub sampling_rate: u32,
+    pub(crate) sampling_rate: u32,
     /// Which ones.
-    pub selection: Selection,
+    pub(crate) selection: Selection,
     /// What their sample pool says.
-    pub pool: Pool,
+    pub(crate) pool: Pool,
     /// Between two counter samples of an interface.
-    pub polling: Duration,
+    pub(crate) polling: Duration,
     /// Bytes of a datagram, at most.
-    pub longest: usize,
+    pub(crate) longest: usize,
     /// What all of it follows from.
-    pub seed: u64,
+    pub(crate) seed: u64,
 }
 
 /// How packets are selected (sFlow version 5, section 3.1).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Selection {
+pub(crate) enum Selection {
     /// Behind as many others as a skip count says, which is even from 1 to twice the sampling rate less 1.
     #[default]
     Skip,
@@ -69,7 +69,7 @@ pub enum Selection {
 
 /// What `sample_pool` says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Pool {
+pub(crate) enum Pool {
     /// The packets that could have been selected.
     #[default]
     Counted,
@@ -81,18 +81,18 @@ pub enum Pool {
 
 impl Plan {
     /// The address of an agent, from 0: 10.128.0.1 and on.
-    pub fn address(agent: u32) -> Ipv4Addr {
+    pub(crate) fn address(agent: u32) -> Ipv4Addr {
         Ipv4Addr::from(u32::from(Ipv4Addr::new(10, 128, 0, 1)).wrapping_add(agent))
     }
 
     /// Which agent has an address; `None`: none of this plan.
-    pub fn agent_of(&self, address: Ipv4Addr) -> Option<u32> {
+    pub(crate) fn agent_of(&self, address: Ipv4Addr) -> Option<u32> {
         let agent = u32::from(address).wrapping_sub(u32::from(Self::address(0)));
         (agent < self.agents).then_some(agent)
     }
 
     /// The traffic of an interface, by agent and `ifIndex`.
-    pub fn traffic(&self, agent: u32, interface: u32) -> Traffic {
+    pub(crate) fn traffic(&self, agent: u32, interface: u32) -> Traffic {
         let stream = u64::from(agent) << 32 | u64::from(interface);
         Traffic::new(self.packets_per_second, self.sampling_rate, self.selection, self.seed, stream)
     }
@@ -100,7 +100,7 @@ impl Plan {
     /// When an interface's counters are read, in seconds since the start: their number from 1, as a counter sample has it.
     /// Those of all interfaces are spread over the interval, and each is late by up to a tenth of it: agents have other things
     /// to do.
-    pub fn polled_at(&self, agent: u32, interface: u32, number: u32) -> f64 {
+    pub(crate) fn polled_at(&self, agent: u32, interface: u32, number: u32) -> f64 {
         let place = f64::from(agent * self.interfaces + interface - 1) / f64::from(self.agents * self.interfaces);
         let port = u64::from(agent) << 32 | u64::from(interface);
         let late = traffic::share(self.seed, [port, u64::from(number)]) / 10.0;

@@ -6,7 +6,7 @@ use super::{CLASSES, Plan, Traffic};
 
 /// Goes through the traffic of one interface, once and forward.
 #[derive(Clone, Debug)]
-pub struct Smoothed {
+pub(crate) struct Smoothed {
     traffic: Traffic,
     /// Time constant, s.
     t: f64,
@@ -17,14 +17,14 @@ pub struct Smoothed {
 
 impl Smoothed {
     /// Of an interface, by agent and `ifIndex`. Before the start nothing passed.
-    pub fn new(plan: &Plan, agent: u32, interface: u32, time_constant: Duration) -> Self {
+    pub(crate) fn new(plan: &Plan, agent: u32, interface: u32, time_constant: Duration) -> Self {
         let traffic = plan.traffic(agent, interface);
         Self { traffic, t: time_constant.as_secs_f64(), at: 0.0, frames: Default::default(), rates: Default::default() }
     }
 
     /// Frames a second by class, what passed a time a ago weighing exp(-a / t) / t, up to a time in seconds since the start. Times
     /// only rise from call to call. What lies between two samples lies evenly.
-    pub fn up_to(&mut self, at: f64) -> [f64; CLASSES.len()] {
+    pub(crate) fn up_to(&mut self, at: f64) -> [f64; CLASSES.len()] {
         while self.traffic.next().at <= at {
             let sampled = self.traffic.take();
             self.pass(sampled.at, sampled.totals.frames);

@@ -8,17 +8,17 @@ use super::Selection;
 
 /// Packets of one kind.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Class {
+pub(crate) struct Class {
     /// Share of the packets.
-    pub share: f64,
+    pub(crate) share: f64,
     /// Bytes of a frame, its check sequence included, as `frame_length` and `ifInOctets` count them.
-    pub frame_length: u32,
+    pub(crate) frame_length: u32,
     /// The UDP port that they go to, by which they are told apart.
-    pub port: u16,
+    pub(crate) port: u16,
 }
 
 /// The kinds of packets of each interface: most are small, most bytes are in large ones.
-pub const CLASSES: [Class; 5] = [
+pub(crate) const CLASSES: [Class; 5] = [
     Class { share: 0.3, frame_length: 68, port: 53 },
     Class { share: 0.3, frame_length: 262, port: 5004 },
     Class { share: 0.2, frame_length: 594, port: 443 },
@@ -28,37 +28,37 @@ pub const CLASSES: [Class; 5] = [
 
 /// What has passed an interface since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
+pub(crate) struct Totals {
     /// By class.
-    pub frames: [u64; CLASSES.len()],
+    pub(crate) frames: [u64; CLASSES.len()],
 }
 
 impl Totals {
     /// Frames of all classes.
-    pub fn packets(&self) -> u64 {
+    pub(crate) fn packets(&self) -> u64 {
         self.frames.iter().sum()
     }
 
     /// Bytes of all classes.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.frames.iter().zip(CLASSES).map(|(frames, class)| frames * u64::from(class.frame_length)).sum()
     }
 
     /// What came since `earlier`.
-    pub fn since(&self, earlier: &Totals) -> Totals {
+    pub(crate) fn since(&self, earlier: &Totals) -> Totals {
         Totals { frames: std::array::from_fn(|class| self.frames[class] - earlier.frames[class]) }
     }
 }
 
 /// A packet that was sampled.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Sampled {
+pub(crate) struct Sampled {
     /// When, in seconds since the start.
-    pub at: f64,
+    pub(crate) at: f64,
     /// Index of its class.
-    pub class: usize,
+    pub(crate) class: usize,
     /// All packets up to this one, itself included.
-    pub totals: Totals,
+    pub(crate) totals: Totals,
 }
 
 /// A Poisson process of packets, each of a class at random, with a load that changes every second between a half and one
@@ -66,7 +66,7 @@ pub struct Sampled {
 ///
 /// What lies between two samples is drawn at once: their time is a gamma variate, their classes are a multinomial one.
 #[derive(Clone, Debug)]
-pub struct Traffic {
+pub(crate) struct Traffic {
     random: Pcg64,
     sampling_rate: u32,
     selection: Selection,
@@ -83,7 +83,13 @@ pub struct Traffic {
 
 impl Traffic {
     /// So many packets a second on average, of which one in `sampling_rate` is sampled. Streams of one seed are independent.
-    pub fn new(packets_per_second: f64, sampling_rate: u32, selection: Selection, seed: u64, stream: u64) -> Self {
+    pub(crate) fn new(
+        packets_per_second: f64,
+        sampling_rate: u32,
+        selection: Selection,
+        seed: u64,
+        stream: u64,
+    ) -> Self {
         let start = Sampled { at: 0.0, class: 0, totals: Totals::default() };
         let mut traffic = Self {
             random: Pcg64::new(u128::from(seed), u128::from(stream)),
@@ -100,19 +106,19 @@ impl Traffic {
     }
 
     /// The next sample.
-    pub fn next(&self) -> &Sampled {
+    pub(crate) fn next(&self) -> &Sampled {
         &self.next
     }
 
     /// Takes it, and draws the one behind it.
-    pub fn take(&mut self) -> Sampled {
+    pub(crate) fn take(&mut self) -> Sampled {
         self.last = self.next;
         self.next = self.draw();
         self.last
     }
 
     /// What has passed up to a time between the last sample and the next one. The packets between them lie evenly.
-    pub fn totals_at(&self, at: f64) -> Totals {
+    pub(crate) fn totals_at(&self, at: f64) -> Totals {
         if at >= self.next.at {
             return self.next.totals;
         }
