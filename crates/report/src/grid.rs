@@ -50,7 +50,7 @@ impl<'a> Grid<'a> {
             let words =
                 further.iter().filter_map(|axis| Some(cells::heading(axis, columns::text(cell.first(), axis)?)));
             let name = words.collect::<Vec<_>>().join(" · ");
-            found.entry(name).or_default().push(Member { row, column, cell });
+            found.entry(name).or_default().push((row, column, cell));
         }
         found.into_iter().map(|(name, members)| Grid::new(name, members)).collect()
     }
@@ -71,14 +71,14 @@ impl<'a> Grid<'a> {
     }
 
     fn new(name: String, members: Vec<Member<'a>>) -> Self {
-        let rows = places(members.iter().map(|member| &member.row));
-        let columns = places(members.iter().map(|member| &member.column));
+        let rows = places(members.iter().map(|(row, ..)| row));
+        let columns = places(members.iter().map(|(_, column, _)| column));
         let mut cells = vec![vec![None; columns.len()]; rows.len()];
         let numbered = |places: &[Place]| -> HashMap<String, usize> {
             places.iter().enumerate().map(|(index, place)| (place.text.clone(), index)).collect()
         };
         let (row_of, column_of) = (numbered(&rows), numbered(&columns));
-        for Member { row, column, cell } in members {
+        for (row, column, cell) in members {
             cells[row_of[&row.text]][column_of[&column.text]].get_or_insert(cell);
         }
         Self { name, rows, columns, cells }
@@ -91,12 +91,8 @@ impl<'a> Grid<'a> {
     }
 }
 
-/// A cell on its way into a grid.
-struct Member<'a> {
-    row: Place,
-    column: Place,
-    cell: &'a Cell<'a>,
-}
+/// A cell with its row and column, on its way into a grid.
+type Member<'a> = (Place, Place, &'a Cell<'a>);
 
 /// The different places, numbers ascending, then words in their order.
 fn places<'b>(all: impl Iterator<Item = &'b Place>) -> Vec<Place> {
