@@ -164,7 +164,9 @@ fn copies_that_a_router_makes_are_copies() {
     let run = run(&lab, &text, &[]);
     for cell in ["tcp", "quic-datagram"] {
         let (row, record) = (run.row(cell), run.record(cell));
-        assert_eq!((row.count("delivered"), row.count("unexplained")), (100, 0), "{row:?} {}", record["remarks"]);
+        // A sender that stands still may send fewer.
+        let expected = (row.count("sent"), 0);
+        assert_eq!((row.count("delivered"), row.count("unexplained")), expected, "{row:?} {}", record["remarks"]);
         let remarks = record["remarks"].to_string();
         assert!(remarks.contains("router `r` handed out ") && remarks.contains(" copies (a rule"), "{cell}: {remarks}");
     }
