@@ -19,7 +19,7 @@ pub struct Run {
     pub repeat: NonZeroU32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Cells at once, `all`, or `auto`: 8 where all of them send messages 1 ms apart or more and nothing beside them, else 1.
+    /// Cells at once, `all`, or `auto`: 8 of light messages, 16 of slow transfers, else 1 (see What to trust).
     pub jobs: Jobs,
     /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, where the user
     /// may have that. Bulk transfers never do: a thread that fills a processor this way starves the kernel's own.
