@@ -111,8 +111,7 @@ def run_lab(weir, folder, losses, transports, repeats, duration, drain):
             key = (row["transport"], round(row["loss_pct"]))
             found.setdefault(key, ([], []))
             found[key][0].append(row["msgs_per_s"])
-            # Of all messages: the scripts leave out none for a standstill of the machine, either.
-            found[key][1].append((row.get("raw_delay_mean_us") or row["delay_mean_us"] or math.nan) / 1e3)
+            found[key][1].append((row["delay_mean_us"] or math.nan) / 1e3)
     return found
 
 

@@ -20,7 +20,6 @@ const MOST_LINES: usize = 21;
 const MOST_BANDS: usize = 200;
 
 /// Steal and throttling are read every so often, s.
-const TAKEN_WITHIN: f64 = 0.1;
 
 /// The column that says whether a cell's delays are believed.
 const DELAYS: &str = "delay_p50_us";
@@ -104,12 +103,6 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
         for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
             let tooltip = format!("{} stood still for {} ms", still.place, format::short(still.ms));
             bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, class: "still", part: 1.0, tooltip });
-        }
-        for (list, who) in [(&record.standstills.stolen, "the host"), (&record.standstills.throttled, "a quota")] {
-            bands.extend(list.iter().take(MOST_BANDS).map(|&(at, ms)| {
-                let tooltip = format!("{who} took {} ms", format::short(ms));
-                Band { from: at - TAKEN_WITHIN, to: at, class: "f s1", part: 0.06, tooltip }
-            }));
         }
     }
     bands.retain(|band| band.from >= 0.0 && band.from < end);

@@ -232,14 +232,6 @@ pub struct Standstills {
     pub list: Vec<Standstill>,
     /// How many more there were.
     pub more: u64,
-    /// What the host of this virtual machine took of all processors (steal): seconds since the start of sending, and how
-    /// many ms since the entry before, told every tenth of a second or, of a long list, in larger steps. Times without are
-    /// left out.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub stolen: Vec<(f64, f64)>,
-    /// The same of the quota of the lab's control group (throttling).
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub throttled: Vec<(f64, f64)>,
 }
 
 /// A time in which something that had to run did not.

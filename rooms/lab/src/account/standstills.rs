@@ -54,7 +54,7 @@ impl Stood {
         list.truncate(MOST_LISTED);
         list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
         let resolution_ms = Machine::RESOLUTION.as_secs_f64() * 1e3;
-        Standstills { origin_ns: self.window.start, resolution_ms, list, more, ..Standstills::default() }
+        Standstills { origin_ns: self.window.start, resolution_ms, list, more }
     }
 
     /// What the cell's statistics are judged by.
