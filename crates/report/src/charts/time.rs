@@ -19,8 +19,6 @@ const MOST_LINES: usize = 21;
 /// Bands of a record.
 const MOST_BANDS: usize = 200;
 
-/// Steal and throttling are read every so often, s.
-
 /// The column that says whether a cell's delays are believed.
 const DELAYS: &str = "delay_p50_us";
 
