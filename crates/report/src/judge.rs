@@ -14,7 +14,7 @@ use weir_stats::intervals;
 use weir_units::format;
 
 use crate::cells::{self, Cell};
-use crate::columns::{self, Columns};
+use crate::columns::{self, Columns, Statistic};
 use crate::record::{Claim, IntervalUse, Manifest, Record, Value};
 
 /// A claim and what became of it.
@@ -207,15 +207,27 @@ impl Judge<'_> {
 
     fn ends(&self, cell: &Cell<'_>, level: f64) -> Result<(f64, f64, f64), String> {
         let column = &self.claim.column;
-        if !cell.believes(column) {
-            let why = cell.doubts(column);
-            return Err(if why.is_empty() { "the cell is not valid".into() } else { why });
-        }
         let measured = cell.measured(column).ok_or_else(|| format!("{column} was not measured"))?;
-        match self.claim.interval {
-            IntervalUse::Ignored => Ok((measured.value(), measured.value(), measured.value())),
-            _ => measured.interval(level).ok_or_else(|| "the value has no interval".to_owned()),
+        let ends = match self.claim.interval {
+            IntervalUse::Ignored => Some((measured.value(), measured.value(), measured.value())),
+            _ => measured.interval(level),
+        };
+        let ends = ends.ok_or_else(|| "the value has no interval".to_owned())?;
+        if cell.believes(column) || self.is_below_all_the_same(cell, ends.2) {
+            return Ok(ends);
         }
+        let why = cell.doubts(column);
+        Err(if why.is_empty() { "the cell is not valid".into() } else { why })
+    }
+
+    /// Standstills only lengthen delays: a delay below an upper bound is so in spite of them.
+    fn is_below_all_the_same(&self, cell: &Cell<'_>, high: f64) -> bool {
+        let Claim { column, at_least, at_most, relative_to, .. } = self.claim;
+        let others = [Statistic::Rate, Statistic::Counter, Statistic::Setting];
+        let is_delay = self.columns.get(column).is_some_and(|known| !others.contains(&known.statistic));
+        let is_whole = cell.records.iter().all(|record| !record.stopped && !record.changed);
+        let bound = at_most.filter(|_| at_least.is_none() && relative_to.is_none() && is_delay && is_whole);
+        bound.is_some_and(|bound| high <= bound)
     }
 
     /// How far an interval lies within the bounds; negative: how far it reaches beyond.

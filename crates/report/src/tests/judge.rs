@@ -118,10 +118,14 @@ fn what_cannot_be_judged_says_why() {
     let judged = of("msgs_per_s", &records);
     assert_eq!((judged.verdict, judged.reason.as_str()), (Verdict::Undecided, "0%/udp: the cell is not valid"));
     // Each column asks for what it rests on.
-    records[0].disturbed = [(columns::Statistic::Mean, "61 % of the messages were disturbed".to_owned())].into();
+    records[0].disturbed = [(Statistic::Mean, "61 % of the messages were disturbed".to_owned())].into();
     assert_eq!(of("msgs_per_s", &records).verdict, Verdict::Reproduced);
     assert_eq!(of("delay_mean_us", &records).reason, "0%/udp: 61 % of the messages were disturbed");
     assert_eq!(of("sent", &records).verdict, Verdict::Reproduced);
+    // A standstill only lengthens delays: what is short in spite of it is short.
+    let below =
+        |bound| judge_all(&[claim("delay_mean_us", &[udp(), loss(0.0)], None, Some(bound))], &records).remove(0);
+    assert_eq!([below(1e6), below(1.0)].map(|judged| judged.verdict), [Verdict::Reproduced, Verdict::Undecided]);
     assert!(judge_all(&[claim("sent", &[], Some(1.0), None)], &[]).remove(0).reason.contains("no cell"));
 }
 
@@ -194,8 +198,7 @@ fn a_claim_without_a_text_is_named_by_its_bounds() {
 
 #[test]
 fn a_column_of_the_scenario_has_its_unit_and_rests_on_its_statistic() {
-    let own =
-        OwnColumn { name: "found_pct".into(), unit: "%".into(), statistic: columns::Statistic::P99, better: None };
+    let own = OwnColumn { name: "found_pct".into(), unit: "%".into(), statistic: Statistic::P99, better: None };
     let mut records = fixture::records();
     records.iter_mut().for_each(|record| _ = record.extra.insert("found_pct".into(), Some(98.5)));
     let claims = vec![claim("found_pct", &[udp()], Some(97.0), None)];
@@ -203,7 +206,7 @@ fn a_column_of_the_scenario_has_its_unit_and_rests_on_its_statistic() {
     let judged = judge(&manifest, &records).remove(0);
     assert_eq!((judged.verdict, judged.measured_in_words.as_str()), (Verdict::Reproduced, "98.5 %"));
     assert_eq!(judged.bounds, "≥ 97 %");
-    records[0].disturbed = [(columns::Statistic::P99, "the machine stood still".to_owned())].into();
+    records[0].disturbed = [(Statistic::P99, "the machine stood still".to_owned())].into();
     let judged = judge(&manifest, &records).remove(0);
     assert_eq!((judged.verdict, judged.reason.as_str()), (Verdict::Undecided, "0%/udp: the machine stood still"));
 }
