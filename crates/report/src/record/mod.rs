@@ -204,12 +204,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Whether the machine left a statistic alone, so that it can be believed.
+    /// Whether the machine left a statistic alone and no program failed, so that it can be believed.
     pub fn believes(&self, statistic: Statistic) -> bool {
         match statistic {
             Statistic::Setting => true,
             _ if self.changed => false,
-            Statistic::Counter => true,
+            Statistic::Counter => !self.disturbed.contains_key(&statistic),
             _ if self.disturbed.is_empty() => self.row.valid,
             _ => !self.disturbed.contains_key(&statistic),
         }

@@ -73,8 +73,16 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         extra.insert(name, value);
         timelines.extend(course);
     }
-    row.valid &= measured.programs.values().flatten().all(|program| !program.failed);
-    let disturbed = stood.doubts(measured, &cell.scenario, &account.conduct);
+    let failed = measured.programs.values().flatten().find(|program| program.failed);
+    let disturbed = match failed.and_then(|program| program.remark.clone()) {
+        // Nothing that a program printed before it failed shows anything, counts included.
+        Some(why) => {
+            use Statistic::{Counter, Max, Mean, P50, P99, P999, Rate};
+            [Rate, Mean, P50, P99, P999, Max, Counter].map(|statistic| (statistic, why.clone())).into()
+        }
+        None => stood.doubts(measured, &cell.scenario, &account.conduct),
+    };
+    row.valid &= failed.is_none();
     // Where no delay was measured none is wrong.
     let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
     let voids = if account.delays().is_some() { &voids[..] } else { &voids[..1] };

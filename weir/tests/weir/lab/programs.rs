@@ -88,7 +88,7 @@ run = ["no-such-program"]
 name = "broken"
 host = "b"
 start = "100ms"
-run = ["sh", "-c", "echo first >&2; echo the disk is full >&2; exit 7"]
+run = ["sh", "-c", "echo '{\"v\": 1}'; echo first >&2; echo the disk is full >&2; exit 7"]
 [[programs]]
 name = "killed"
 host = "b"
@@ -96,9 +96,15 @@ kill = "200ms"
 run = ["sleep", "60"]
 [columns]
 gone = { value = "count(gone.lines.x)" }
+printed = { value = "broken.v" }
+[[assert]]
+column = "printed"
+at_least = 1
 "#,
     );
     let run = lab.run(&scenario, "own", &[]);
+    // What it printed before shows nothing.
+    assert_eq!(run.status, Some(3), "{}", run.stdout);
     let row = run.row("single");
     assert_eq!((row.text("valid"), row.text("gone")), ("false", ""), "{row:?}");
     let remarks = run.record("single")["remarks"].to_string();
