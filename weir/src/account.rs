@@ -68,9 +68,9 @@ pub(crate) fn print_with_account(
     print: impl FnOnce(),
 ) -> Result<()> {
     if json {
-        say!("{}", serde_json::to_string(report)?)
+        say!("{}", serde_json::to_string(report)?);
     } else {
-        print()
+        print();
     }
     Ok(())
 }
