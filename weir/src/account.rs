@@ -28,11 +28,11 @@ pub(crate) fn print_with_account(
     use weir_loss::account::{ReceivedSession, SentSession, Sessions, with_account};
 
     let close = |followed: OwnTraffic| -> Result<_> {
-        let told = serde_json::to_value(report)?;
+        let report = serde_json::to_value(report)?;
         followed.end(&match end {
-            End::Sent => Sessions { sent: Some(SentSession::from_json(told)?), received: None },
+            End::Sent => Sessions { sent: Some(SentSession::from_json(report)?), received: None },
             End::Received(port) => {
-                let received = ReceivedSession { port, ..ReceivedSession::from_json(told)? };
+                let received = ReceivedSession { port, ..ReceivedSession::from_json(report)? };
                 Sessions { sent: None, received: Some(received) }
             }
         })

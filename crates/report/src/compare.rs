@@ -6,7 +6,7 @@
 //! stated share of comparisons of equal runs (Holm), as long as the machine favours neither run by more than
 //! [`CompareSettings::least`].
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use serde::Serialize;
 use weir_stats::paired::{self, Difference};
@@ -19,7 +19,7 @@ use crate::record::{Manifest, Record};
 /// What to compare and how strictly.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CompareSettings {
-    /// Columns; empty: [`DEFAULT_COLUMNS`].
+    /// Columns; empty: [`DEFAULT_COLUMNS`], and those of the scenarios that have a good direction.
     pub columns: Vec<String>,
     /// Share of comparisons of equal runs that may alarm, in any cell and column.
     pub false_alarms: f64,
@@ -166,15 +166,20 @@ pub fn compare(a: (&Manifest, &[Record]), b: (&Manifest, &[Record]), settings: &
     let known = Columns(&own);
     let [cells_a, cells_b] = [a, b].map(|(manifest, records)| cells::group(manifest.columns(), records));
     let asked = settings.columns.iter().map(String::as_str);
-    let names: Vec<&str> = if settings.columns.is_empty() { DEFAULT_COLUMNS.into() } else { asked.collect() };
+    let directed = own.iter().filter(|column| column.better.is_some()).map(|column| column.name.as_str());
+    let default = DEFAULT_COLUMNS.into_iter().chain(directed.collect::<BTreeSet<_>>());
+    let names: Vec<&str> = if settings.columns.is_empty() { default.collect() } else { asked.collect() };
     let chosen: Vec<Column<'_>> = names.iter().filter_map(|name| known.get(name)).collect();
     let (named_a, named_b) = (by_name(&cells_a), by_name(&cells_b));
     let mut tested = Vec::new();
     for cell in &cells_a {
         let Some(other) = named_b.get(cell.name) else { continue };
         for column in &chosen {
-            let measured = |cell: &Cell<'_>| cell.measured(column.name).is_some();
-            // A default column that was not measured is not a row.
+            // A default column of which nothing came is not a row: where programs send, the lab sends nothing.
+            let measured = |cell: &Cell<'_>| {
+                let value = cell.measured(column.name).map(|measured| measured.value());
+                value.is_some_and(|value| value != 0.0 || !DEFAULT_COLUMNS.contains(&column.name))
+            };
             if !settings.columns.is_empty() || measured(cell) || measured(other) {
                 tested.push(Tested::new(cell, other, column, settings.least));
             }
@@ -238,7 +243,7 @@ impl Tested {
         let others: HashMap<u32, f64> = b.records.iter().filter_map(|r| Some((r.row.repeat, value(r)?))).collect();
         let pairs = a.records.iter().filter_map(|r| Some((value(r)?, *others.get(&r.row.repeat)?)));
         let (before, after): (Vec<f64>, Vec<f64>) = pairs.unzip();
-        let tested = test(&before, &after, column.kind == Kind::Share, least);
+        let tested = test(&before, &after, column, least);
         let mean = |cell: &Cell<'_>| cell.measured(column.name).map(|measured| measured.value());
         let row = Row {
             cell: a.name.to_owned(),
@@ -256,15 +261,20 @@ impl Tested {
     }
 }
 
-fn test(a: &[f64], b: &[f64], is_share: bool, least: f64) -> Result<(Difference, bool, f64), String> {
+fn test(a: &[f64], b: &[f64], column: &Column<'_>, least: f64) -> Result<(Difference, bool, f64), String> {
     let pairs = a.len();
     if pairs < FEWEST_PAIRS {
         return Err(format!("{pairs} valid pairs of repeats, {FEWEST_PAIRS} are needed (--repeat)"));
     }
     let mean = a.iter().chain(b).sum::<f64>() / (2 * pairs) as f64;
-    let difference = match is_share {
+    let has_zero = a.iter().chain(b).any(|value| *value <= 0.0);
+    let difference = match column.kind == Kind::Share {
         true => paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.min(1.0 - mean))),
-        false if a.iter().chain(b).any(|value| *value <= 0.0) => {
+        // Of so many per cent, 0 is as good as any: no ratio, but a difference.
+        _ if has_zero && column.unit == "%" => {
+            paired::paired(a, b, LEAST_DEVIATION * mean.abs()).map(|d| (d, false, least * mean.abs()))
+        }
+        false if has_zero => {
             return match a == b {
                 true => Ok((Difference { value: 0.0, error: 0.0, freedom: 1.0 }, false, 0.0)),
                 false => Err("a value is 0: ratios to it say nothing".into()),

@@ -13,7 +13,7 @@ use serde::Serialize;
 use weir_stats::intervals;
 use weir_units::format;
 
-use crate::cells::{self, Cell};
+use crate::cells::{self, Cell, Measured};
 use crate::columns::{self, Columns, Statistic};
 use crate::record::{Claim, IntervalUse, Manifest, Record, Value};
 
@@ -166,7 +166,9 @@ impl Judge<'_> {
             }
         }
         let bounds = self.bounds();
-        let exact = found.iter().all(|(_, i)| i.low == i.high);
+        // Counts and extremes span what was seen in the repeats, at no confidence.
+        let is_seen = |cell: &&Cell<'_>| !matches!(cell.measured(&claim.column), Some(Measured::Estimate(_)));
+        let exact = selected.iter().all(is_seen);
         let sure = match claim.interval {
             IntervalUse::Ignored => "by its value alone".to_owned(),
             _ if exact => "as observed".to_owned(),

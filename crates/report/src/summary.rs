@@ -116,9 +116,9 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
         let why = if record.disturbed.is_empty() { record.remarks.join("; ") } else { record.doubts().join("; ") };
         (name(record), format!("{reruns}{}", why.trim_end_matches('.')))
     }));
-    let alone = manifest.source.lines().any(|line| ["jobs = 1", "jobs = \"1\""].contains(&line.trim()));
+    let side_by_side = manifest.source.lines().any(|line| line.trim() == "jobs = \"all\"");
     let spoiled = records.iter().any(|record| !record.row.valid && !record.disturbed.is_empty());
-    if spoiled && !alone && manifest.planned_cells > 1 {
+    if spoiled && side_by_side && manifest.planned_cells > 1 {
         warnings.push(
             "Cells that run at once take processors from each other: `--set run.jobs=1` runs one at a time.".into(),
         );

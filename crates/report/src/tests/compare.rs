@@ -137,3 +137,31 @@ fn columns_that_a_run_does_not_have_are_refused() {
     assert_eq!(check("msg_per_s"), Err("no column `msg_per_s`, did you mean `msgs_per_s`?".into()));
     assert!(check("traced_drops").is_err(), "known, but not of this run");
 }
+
+/// Programs send, not the lab: what their scenario calls better or worse is compared unasked, from 0 on, too.
+#[test]
+fn columns_of_a_scenario_that_have_a_direction_are_compared_unasked() {
+    let run = |lost: f64| -> Vec<Record> {
+        let of = |repeat: u32| {
+            let mut record = record("single", repeat, 0.0, 5000.0);
+            record.row.delay_mean_us = None;
+            record.extra.insert("lost_pct".into(), Some(lost * (1.0 + f64::from(repeat) / 100.0)));
+            record
+        };
+        (1..=3).map(of).collect()
+    };
+    let (name, unit, better) = ("lost_pct".into(), "%".into(), Some(Better::Lower));
+    let columns = vec![record::OwnColumn { name, unit, better, statistic: Statistic::Counter }];
+    let manifest = Manifest { planned_cells: 3, columns, ..fixture::manifest() };
+    let verdicts = |a: &[Record], b: &[Record]| -> Vec<(String, Verdict)> {
+        let rows = compare((&manifest, a), (&manifest, b), &settings(0.02)).rows;
+        rows.into_iter().map(|row| (row.column, row.verdict)).collect()
+    };
+    let of = |verdict| vec![("lost_pct".to_owned(), verdict)];
+    assert_eq!(verdicts(&run(0.0), &run(5.0)), of(Verdict::Worse));
+    assert_eq!(verdicts(&run(5.0), &run(0.0)), of(Verdict::Better));
+    assert_eq!(
+        [verdicts(&run(0.0), &run(0.0)), verdicts(&run(5.0), &run(5.0))],
+        [of(Verdict::Same), of(Verdict::Same)]
+    );
+}

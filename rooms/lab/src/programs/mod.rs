@@ -37,10 +37,10 @@ use crate::network::Network;
 use crate::scenario::{Mode, Program, Ready, Scenario, When};
 use crate::topology::{Kind, Topology};
 
-/// What each program has told, by name: one entry an instance.
+/// What each program reported, by name: one entry an instance.
 pub type AllFacts = BTreeMap<String, Vec<ProgramFacts>>;
 
-/// What one instance of a program has told.
+/// What one instance of a program reported.
 #[derive(Debug, Default)]
 pub struct ProgramFacts {
     /// Its host.
@@ -77,7 +77,7 @@ impl Programs {
     /// Starts those that have to be there before the window, each when the one before is ready.
     ///
     /// # Errors
-    /// A host cannot be entered. A program that fails is told of at the end.
+    /// A host cannot be entered. A program that fails is reported at the end.
     pub fn start(network: &Network<'_>, scenario: &Scenario, topology: &Topology, stop: &Stop) -> Result<Programs> {
         let mut instances = Vec::new();
         for program in &scenario.programs {
@@ -142,7 +142,7 @@ impl Programs {
         let mut facts = AllFacts::new();
         for (instance, polled) in instances.into_iter().zip(polled) {
             let name = instance.program.name.clone();
-            facts.entry(name).or_default().push(instance.told(begin, polled));
+            facts.entry(name).or_default().push(instance.facts(begin, polled));
         }
         facts
     }
@@ -232,7 +232,7 @@ impl Instance {
         }
     }
 
-    fn told(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
+    fn facts(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
         // Whatever holds its pipes ends with it.
         drop(self.running);
         let lines = self.stdout.and_then(|lines| lines.join().ok()).unwrap_or_default();
@@ -242,6 +242,10 @@ impl Instance {
             State::Absent => Some(format!("{name}: {} is not installed: its columns are empty", self.program.run[0])),
             State::Failed(why) if said.is_empty() => Some(format!("{name} on {}: {why}", self.host)),
             State::Failed(why) => Some(format!("{name} on {}: {why}: {said}", self.host)),
+            _ if lines.broken > 0 => Some(format!(
+                "{name} on {}: {} lines in braces are no JSON, as with NaN or Infinity: they are in no column",
+                self.host, lines.broken
+            )),
             _ if lines.dropped > 0 => Some(format!(
                 "{name} on {}: {} lines that it printed first are left out: there are more than are kept",
                 self.host, lines.dropped

@@ -5,6 +5,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 use weir_program::clock::{self, Nanos};
 
@@ -15,6 +16,8 @@ pub(crate) struct Lines {
     bytes: usize,
     /// Lines that were dropped for the bound.
     pub(super) dropped: u64,
+    /// Lines that look like an object and are none.
+    pub(super) broken: u64,
 }
 
 impl Lines {
@@ -31,6 +34,8 @@ impl Lines {
     }
 
     fn add(&mut self, at: Nanos, line: String) {
+        let is_object = line.starts_with('{') && line.ends_with('}');
+        self.broken += u64::from(is_object && serde_json::from_str::<IgnoredAny>(&line).is_err());
         self.bytes += line.len();
         self.lines.push_back((at, line));
         while self.bytes > MAX_BYTES && self.lines.len() > 1 {
@@ -39,11 +44,11 @@ impl Lines {
         }
     }
 
-    /// The object that was printed last, on one line or on several.
+    /// The object that was printed last, on one line or on several, whatever text follows it; where that was cut, the one before.
     pub(crate) fn last_object(&self) -> Option<Value> {
         let begins = |&index: &usize| self.lines[index].1.starts_with('{');
         let from = |index: usize| self.lines.range(index..).map(|(_, line)| &**line).collect::<Vec<_>>().join("\n");
-        (0..self.lines.len()).rev().filter(begins).take(1).find_map(|index| serde_json::from_str(&from(index)).ok())
+        (0..self.lines.len()).rev().filter(begins).take(2).find_map(|index| first_value(&from(index)))
     }
 
     /// Every line that is an object, with the seconds from `begin` to when it came.
@@ -54,6 +59,10 @@ impl Lines {
         };
         self.lines.iter().filter_map(object).collect()
     }
+}
+
+fn first_value(text: &str) -> Option<Value> {
+    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
 /// Seconds from one time to another, which may be earlier.
@@ -98,6 +107,8 @@ mod tests {
         let read = |text: &str| Lines::read(text.as_bytes()).last_object().map(|value| value.to_string());
         assert_eq!(read("{\"a\":1}\n{\"a\":2}\n").as_deref(), Some("{\"a\":2}"));
         assert_eq!(read("ready\n{\n  \"a\": {\n    \"b\": 3\n  }\n}\n").as_deref(), Some("{\"a\":{\"b\":3}}"));
+        assert_eq!(read("{\"a\":1}\nbye\n").as_deref(), Some("{\"a\":1}"));
+        assert_eq!(read("{\"a\":1}\n{\"a\":2").as_deref(), Some("{\"a\":1}"), "cut by a kill");
         assert_eq!((read("ready\n"), read("")), (None, None));
     }
 
@@ -107,7 +118,8 @@ mod tests {
         for number in 0..5 {
             lines.add(number, format!("{{\"n\":{number}}}{}", " ".repeat(MAX_BYTES / 2 - 7)));
         }
-        assert_eq!((lines.dropped, lines.objects(0).len()), (3, 2));
+        assert_eq!((lines.dropped, lines.objects(0).len(), lines.broken), (3, 2, 0));
+        assert_eq!(Lines::read(&b"{\"n\":1}\n{\"n\":NaN}\n"[..]).broken, 1);
     }
 
     #[test]

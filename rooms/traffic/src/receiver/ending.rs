@@ -6,7 +6,7 @@ use weir_program::clock::{Nanos, nanos};
 use weir_program::stop::Stop;
 
 use super::sessions::Sessions;
-use crate::reverse::LOOK;
+use crate::reverse::{LOOK, OtherWay};
 use crate::{Ended, Exchange, Until};
 
 /// The events that end a receiver.
@@ -70,11 +70,9 @@ impl<'a> Ending<'a> {
                 over.map_or(Ended::Idle, |_| good),
             ),
         ];
-        // What goes the other way keeps it from all ends but that of the duration.
-        let (ends, look) = match sessions.other_way_is_open() {
-            true => (&ends[2..3], Some(at.saturating_add(nanos(LOOK)))),
-            false => (&ends[..], None),
-        };
+        // What goes the other way keeps it from all ends but that of the duration. It begins, ends and is refused on other threads.
+        let ends = if sessions.other_way().is_some_and(OtherWay::is_open) { &ends[2..3] } else { &ends[..] };
+        let look = sessions.other_way().map(|_| at.saturating_add(nanos(LOOK)));
         if let Some((_, ended)) = ends.iter().find(|(end, _)| end.is_some_and(|end| at >= end)) {
             return Err(*ended);
         }
@@ -135,6 +133,7 @@ pub(crate) const GRACE: Nanos = 1_000_000_000;
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
     use std::time::Duration;
 
     use weir_wire::probe::{Extension, Kind, Probe};
@@ -189,6 +188,21 @@ mod tests {
                 assert_eq!(ending.check(&mut sessions, hung_up, at), Err(ended), "{came:?}");
             }
         }
+    }
+
+    /// Another thread refuses it, and wakes nobody.
+    #[test]
+    fn a_request_that_was_refused_starts_the_idle_time() {
+        let until = Until { idle: Some(Duration::from_nanos(100)), ..Until::default() };
+        let settings = ReceiverSettings { until, ..ReceiverSettings::new("127.0.0.1:0".parse().unwrap()) };
+        let (exchange, stop) = (Exchange::new(Duration::MAX).unwrap(), Stop::new().unwrap());
+        let other = Arc::new(OtherWay::default());
+        let mut sessions = Sessions::new(&settings, &exchange).beside(Arc::clone(&other));
+        let mut ending = Ending::new(&settings.until, &exchange, &stop, 0);
+        assert_eq!(ending.check(&mut sessions, false, 1), Ok(Some(1 + nanos(LOOK))), "it looks again");
+        other.touch(50);
+        assert!(ending.check(&mut sessions, false, 149).is_ok());
+        assert_eq!(ending.check(&mut sessions, false, 150), Err(Ended::Idle));
     }
 
     #[test]

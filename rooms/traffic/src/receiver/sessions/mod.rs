@@ -44,7 +44,7 @@ pub(crate) struct Sessions<'a> {
     open: u64,
     intervals: Option<Intervals>,
     deliveries: Option<Deliveries>,
-    other_way: Arc<OtherWay>,
+    other_way: Option<Arc<OtherWay>>,
     report: ReceiveReport,
 }
 
@@ -77,14 +77,14 @@ impl<'a> Sessions<'a> {
             open: 0,
             intervals: None,
             deliveries: None,
-            other_way: Arc::default(),
+            other_way: None,
             report: ReceiveReport::default(),
         }
     }
 
     /// The same, beside what goes the other way.
     pub(crate) fn beside(self, other_way: Arc<OtherWay>) -> Self {
-        Self { other_way, ..self }
+        Self { other_way: Some(other_way), ..self }
     }
 
     /// Reports of each interval what came in it, as soon as it is over.
@@ -151,12 +151,12 @@ impl<'a> Sessions<'a> {
     /// When the last message came, the last flow the other way ended, or a request for one was refused. The announced end of
     /// a session of which nothing else came, which anybody can send, is not one.
     pub(crate) fn last_arrival(&self) -> Option<Nanos> {
-        self.last_arrival.max(self.other_way.last())
+        self.last_arrival.max(self.other_way.as_ref().and_then(|other| other.last()))
     }
 
-    /// Whether messages go the other way.
-    pub(super) fn other_way_is_open(&self) -> bool {
-        self.other_way.is_open()
+    /// What goes the other way; `None`: nobody may ask for it.
+    pub(super) fn other_way(&self) -> Option<&OtherWay> {
+        self.other_way.as_deref()
     }
 
     /// Whether every known session has announced its end.
@@ -167,7 +167,7 @@ impl<'a> Sessions<'a> {
     /// Since when there is nothing to wait for: as many sessions as are waited for, or flows the other way, have come, and
     /// each has announced its end, or all have hung up. `None`: not yet.
     pub(super) fn over_since(&self, senders: u64, hung_up: bool) -> Option<Nanos> {
-        let seen = self.known.max(self.other_way.begun());
+        let seen = self.known.max(self.other_way().map_or(0, OtherWay::begun));
         let over = seen >= senders.max(1) && (hung_up || self.all_announced());
         self.last_arrival().filter(|_| over)
     }
@@ -175,7 +175,7 @@ impl<'a> Sessions<'a> {
     /// Reports an interval that is over. When the present one will be; `None`: they are not wanted.
     pub(super) fn tick(&mut self, at: Nanos) -> Option<Nanos> {
         let intervals = self.intervals.as_mut()?;
-        intervals.set_sent(self.other_way.sent());
+        intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()));
         intervals.tick(at, || {
             let heard = self.list.iter_mut().filter_map(Session::jitter_of_interval);
             let (sum, n) = heard.fold((0.0, 0), |(sum, n), jitter| (sum + jitter, n + 1));
@@ -187,7 +187,7 @@ impl<'a> Sessions<'a> {
     pub(crate) fn into_report(mut self) -> ReceiveReport {
         let last = self.last_arrival();
         if let Some(intervals) = &mut self.intervals {
-            intervals.set_sent(self.other_way.sent());
+            intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()));
             intervals.finish(last);
         }
         if let Some(deliveries) = self.deliveries {

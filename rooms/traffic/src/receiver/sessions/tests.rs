@@ -9,6 +9,7 @@ use weir_program::clock;
 use weir_wire::probe::{Extension, Kind, Probe};
 
 use super::Sessions;
+use crate::reverse::OtherWay;
 use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings};
 
 const SECOND: u64 = 1_000_000_000;
@@ -229,15 +230,15 @@ fn an_announced_end_alone_is_no_session() {
 
 #[test]
 fn a_flow_the_other_way_counts_as_a_session_and_what_ends_it_as_a_message() {
-    let other = std::sync::Arc::new(crate::reverse::OtherWay::default());
+    let other = std::sync::Arc::new(OtherWay::default());
     let exchange = Exchange::new(Duration::ZERO).unwrap();
     let sessions = Sessions::new(&ReceiverSettings::new(peer(0)), &exchange).beside(other.clone());
     other.touch(5);
     assert_eq!((sessions.last_arrival(), sessions.over_since(1, false)), (Some(5), None));
     other.begin();
-    assert!(sessions.other_way_is_open());
+    assert!(sessions.other_way().is_some_and(OtherWay::is_open));
     other.end(50);
-    assert_eq!((sessions.other_way_is_open(), sessions.over_since(1, false)), (false, Some(50)));
+    assert_eq!((sessions.other_way().is_some_and(OtherWay::is_open), sessions.over_since(1, false)), (false, Some(50)));
 }
 
 #[test]
