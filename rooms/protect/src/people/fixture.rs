@@ -196,7 +196,6 @@ impl Shown for Fixture {
                 Ok("resumed".into())
             }
             Command::Add { prefix, seconds } => Ok(format!("{prefix} for {seconds} s")),
-            Command::Sweep => Ok("withdrawn".into()),
         }
     }
 
