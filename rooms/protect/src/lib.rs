@@ -19,9 +19,10 @@ pub mod bgp;
 pub mod config;
 pub mod detect;
 mod estimate;
-pub mod evidence;
+
 pub mod guard;
 pub mod journal;
+pub mod listed;
 pub mod metrics;
 pub mod model;
 pub mod people;

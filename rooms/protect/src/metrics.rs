@@ -86,13 +86,12 @@ const OF_ALL: &[Read] = &[
         ),
         |figures| figures.board.counts.dropped.into(),
     ),
+    (&counter("weir_protect_unlisted_sightings", None, "Packets of agents that `agents` does not name."), |figures| {
+        figures.board.counts.unlisted.into()
+    }),
     (
-        &counter(
-            "weir_protect_late_sightings",
-            None,
-            "Packets in datagrams that later ones had overtaken: others count for them.",
-        ),
-        |figures| figures.board.counts.late.into(),
+        &counter("weir_protect_rival_sightings", None, "Packets in streams beside a settled one of the same agent."),
+        |figures| figures.board.counts.rivals.into(),
     ),
     (&counter("weir_protect_detected_attacks", None, "Attacks that began, doubted ones too."), |figures| {
         figures.board.counts.attacks.into()
@@ -103,9 +102,7 @@ const OF_ALL: &[Read] = &[
     (&counter("weir_protect_withdrawn", Some("routes"), "Routes that were withdrawn."), |figures| {
         figures.board.counts.withdrawn.into()
     }),
-    (&gauge("weir_protect_believed_agents", "Agents heard of late whose samples may lead to an action."), |figures| {
-        figures.board.counts.believed.into()
-    }),
+    (&gauge("weir_protect_alive_agents", "Listed agents that are heard."), |figures| figures.board.counts.alive.into()),
     (&gauge("weir_protect_routes", "Routes that are wanted."), |figures| figures.board.caps.routes.into()),
     (&gauge("weir_protect_routes_limit", "How many may be."), |figures| figures.board.caps.max_routes.into()),
     (&gauge("weir_protect_prefixes", "Prefixes that routes are for."), |figures| figures.board.caps.prefixes.into()),

@@ -10,7 +10,7 @@ use ipnet::IpNet;
 pub use crate::config::document::Unknown;
 use crate::config::document::{Access, Document, Hooks, Neighbour, OnStop};
 use crate::config::values::Exporter;
-use crate::evidence::Speakers;
+use crate::listed::Listed;
 use crate::model::{Action, Class, Mode, Point};
 
 /// Everything that `[protect]` says.
@@ -28,8 +28,8 @@ pub struct Settings {
     pub burst: Duration,
     /// How many agents have to agree.
     pub witnesses: usize,
-    /// How long counters of an interface must have agreed that is new beside a known agent.
-    pub probation: Duration,
+    /// How long a stream of an agent must have been heard without a contradiction before it may act.
+    pub settle: Duration,
     /// Interfaces that are the edge, and are added up; empty: the one that sees most counts.
     pub ingress: Vec<Point>,
     /// What is protected, by name.
@@ -182,8 +182,9 @@ impl Settings {
         IpNet::aggregate(&self.groups.values().flat_map(|group| &group.networks).copied().collect())
     }
 
-    /// From where its agents speak.
-    pub fn speakers(&self) -> Speakers {
-        Speakers::new(self.agents.iter().map(|exporter| (exporter.agent, exporter.from)))
+    /// Whose samples are looked at.
+    pub fn listed(&self) -> Listed {
+        let agents = self.agents.iter().map(|exporter| (exporter.agent, exporter.from));
+        Listed::new(agents, self.settle.as_nanos() as u64)
     }
 }

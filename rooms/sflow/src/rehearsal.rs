@@ -8,10 +8,9 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
 use weir_protect::config::values::Exporter;
-use weir_protect::evidence::{Counts, Heard};
 use weir_protect::guard::Now as Moment;
 use weir_protect::journal::Entry;
-use weir_protect::model::{Board, Counts as Counted, Point, Sighting, Stream};
+use weir_protect::model::{Alive, Board, Counts as Counted, Point, Sighting, Word};
 use weir_protect::room::{Engine, Inlet, Outlet, queue};
 use weir_wire::frame::{Frame, Start};
 use weir_wire::ip::{Headers, UDP};
@@ -54,8 +53,8 @@ struct Plain {
     one_in: u32,
     outlet: Outlet,
     random: u64,
-    /// When counters were told last, and packets and bytes since.
-    counted: (u64, u64, u64),
+    /// When it was told last that the agent is heard.
+    alive: u64,
 }
 
 impl Rehearsal {
@@ -76,7 +75,7 @@ impl Rehearsal {
         settings.carrier.workers = 1;
         let shards = Shards::new(&settings, Names::read(&settings)?);
         let (mut outlet, inlet) = queue(PLACES, &protect.protected(), Arc::default());
-        outlet.listen(Arc::new(protect.speakers()));
+        outlet.listen(Arc::new(protect.listed()));
         let mut engine = Engine::new(Arc::new(protect));
         engine.set_atlas(Atlas::of(&shards.lookups()));
         let sampling = match sampling {
@@ -84,7 +83,7 @@ impl Rehearsal {
                 shards.protect(vec![outlet]);
                 None
             }
-            Some(one_in) => Some(Plain { one_in: one_in.max(1), outlet, random: SEED, counted: (0, 0, 0) }),
+            Some(one_in) => Some(Plain { one_in: one_in.max(1), outlet, random: SEED, alive: 0 }),
         };
         Ok(Self { shards, engine, inlet, sampling, now: None, asked: 0, totals: Totals::default() })
     }
@@ -157,28 +156,10 @@ impl Plain {
     /// Whether it was sampled.
     fn packet(&mut self, time: u64, packet: &Captured<'_>) -> bool {
         let Ok(ip) = packet.link.ip(packet.bytes) else { return false };
-        let (point, stream) = (Point { agent: AGENT, index: 1 }, Stream::default());
-        if self.counted.0 == 0 {
-            self.counted.0 = time;
-            self.outlet.heard(Heard {
-                time,
-                agent: AGENT,
-                stream,
-                from: AGENT,
-                trouble: None,
-                pause: 0,
-                is_known: false,
-            });
-        }
-        self.counted.1 += 1;
-        self.counted.2 += u64::from(packet.original_length);
-        let (from, packets, bytes) = self.counted;
-        if time >= from + SECOND {
-            let seconds = (time - from) as f64 / SECOND as f64;
-            let rate = |count: u64| [count as f64 / seconds, 0.0];
-            let (packets, bits) = (rate(packets), rate(8 * bytes));
-            self.outlet.counts(Counts { point, stream, from, to: time, packets, bits, speed: None });
-            self.counted = (time, 0, 0);
+        let point = Point { agent: AGENT, index: 1 };
+        if time >= self.alive + SECOND {
+            self.alive = time;
+            self.outlet.alive(Alive { time, agent: AGENT });
         }
         // By chance, and each time by the same: Marsaglia's xorshift.
         self.random ^= self.random << 13;
@@ -192,8 +173,8 @@ impl Plain {
         let decoded = Packet::captured(AgentId(0), packet.original_length, Frame::parse(start, header), &Nameless);
         if let Some(packet) = decoded.sighted().filter(|packet| self.outlet.protects(packet.destination)) {
             let frames = f64::from(self.one_in);
-            let (kept, ago, ingress) = (0, [0; 2], Some(true));
-            self.outlet.sample(&Sighting { time, kept, ago, point, stream, ingress, frames, packet, header });
+            let (stream, exposure, word, ingress) = (0, Some(0), Word::Good, Some(true));
+            self.outlet.sample(&Sighting { time, stream, exposure, word, point, ingress, frames, packet, header });
         }
         true
     }

@@ -65,10 +65,10 @@ impl Checker<'_> {
             false_alarms: document.false_alarms.unwrap_or(FALSE_ALARMS).per_second(),
             burst: self.span(&[Key("burst")], document.burst, BURST, Span::from_millis(1), Span::from_secs(60))?,
             witnesses: self.count(&[Key("witnesses")], document.witnesses, 1, 1, 16)?,
-            probation: self.span(
-                &[Key("probation")],
-                document.probation,
-                PROBATION,
+            settle: self.span(
+                &[Key("settle")],
+                document.settle,
+                SETTLE,
                 Span::from_secs(0),
                 Span::from_secs(86_400),
             )?,
@@ -343,7 +343,7 @@ pub(super) const FALSE_ALARMS: Rarity = Rarity { times: 1.0, per: super::values:
 /// A tenth of a second of the threshold.
 const BURST: Duration = Duration::from_millis(100);
 /// Ten minutes.
-const PROBATION: Duration = Duration::from_secs(600);
+const SETTLE: Duration = Duration::from_secs(60);
 
 /// As the file has a frequency.
 pub(super) fn frequency(per_second: f64) -> Frequency {

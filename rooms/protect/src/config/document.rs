@@ -30,7 +30,7 @@ pub struct Document {
     /// How many agents have to agree.
     pub witnesses: Option<usize>,
     /// How long counters of an interface must have agreed that is new beside a known agent.
-    pub probation: Option<Span>,
+    pub settle: Option<Span>,
     /// Names of the interfaces that are the edge; absent: all are looked at, and the one that sees most counts.
     pub ingress: Option<Vec<String>>,
     /// What is never hit.

@@ -22,7 +22,7 @@ pub(super) fn document(settings: &Settings) -> Document {
         false_alarms: Some(written.false_alarms.unwrap_or(FALSE_ALARMS)),
         burst: span(settings.burst),
         witnesses: Some(settings.witnesses),
-        probation: span(settings.probation),
+        settle: span(settings.settle),
         ingress: written.ingress.clone(),
         allow: Some(Allow {
             sources: Some(settings.allowed_sources.iter().copied().map(Network).collect()),

@@ -23,7 +23,7 @@ impl Detector {
         let is_late = now >= flood.decided + HELD;
         let is_whole = |dossier: &Dossier| {
             let (narrow, whole) = (unit.of(dossier.told(flood.class, now)), unit.of(dossier.rates(class, now)));
-            (is_late || narrow.high < bar) && narrow.value <= bar && whole.value > bar
+            (is_late || narrow.high.is_some_and(|high| high < bar)) && narrow.value <= bar && whole.value > bar
         };
         if !self.seen(place, flood).any(is_whole) {
             return false;

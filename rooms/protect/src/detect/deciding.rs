@@ -1,11 +1,11 @@
 //! From full buckets to a flood that is told, and to its end.
 
-use std::net::IpAddr;
+use ipnet::IpNet;
 
 use super::floods::{Flood, Place};
 use super::learn::Learnt;
 use super::table::{Entry, Key};
-use super::{AGAIN, Detector, EXPLAINED, HOLDS, SOON, batches, classes, dossiers, narrow, report};
+use super::{AGAIN, Detector, EXPLAINED, HOLDS, SOON, classes, dossiers, narrow, report};
 use crate::model::{Detection, Evidence, Finding, Target};
 
 /// Hosts that must be hit alike for a flood to be their prefix's (Simpson's effective number).
@@ -19,7 +19,8 @@ const UNTOLD: u64 = 2_000_000_000;
 
 impl Detector {
     /// Buckets are full: a flood, unless it is one already, or part of one, or of too few sources.
-    pub(super) fn fired(&mut self, at: usize, fired: u32, is_believed: bool) {
+    pub(super) fn fired(&mut self, at: usize, fired: u32) {
+        let is_believed = true;
         let now = self.now;
         let Entry { key, network, level, dossier, .. } = *self.table.get(at);
         let (network, level) = (network as usize, usize::from(level));
@@ -27,7 +28,7 @@ impl Detector {
         if let Some(flood) = self.floods.get_mut(&place) {
             // What another test finds does not keep it: it is something else.
             if fired & 1 << flood.watch != 0 {
-                (flood.last, flood.unheard) = (now, false);
+                flood.last = now;
             } else {
                 flood.others = now;
             }
@@ -68,9 +69,10 @@ impl Detector {
         };
         let wider = &self.groups.networks[network].lengths[level + 1..];
         let class = group[watch].class;
-        let is_shielded = || self.dossiers.get(dossier).is_some_and(|known| self.is_shielded(place, class, known));
+        let _ = class;
+        let is_covered = self.covered.iter().any(|prefix| prefix.contains(&IpNet::from(key.span)));
         // Prefixes within one another are one attack. A host is part of a wider one if what is done about that keeps its flood away.
-        if self.floods.covers(place, wider, key.view) && (level > 0 || is_shielded()) {
+        if self.floods.covers(place, wider, key.view) && (level > 0 || is_covered) {
             return;
         }
         if level > 0 {
@@ -87,8 +89,7 @@ impl Detector {
                 return;
             }
         }
-        // What is not believed leaves room for what is.
-        let most = if is_believed { self.settings.limits.floods } else { self.settings.limits.floods / 2 };
+        let most = self.settings.limits.floods;
         if self.floods.len() >= most {
             self.totals.refused_floods += 1;
             return;
@@ -112,7 +113,7 @@ impl Detector {
             }
             let (fired, is_unsure) = (std::mem::take(&mut known.full), known.is_unsure);
             if is_unsure && self.floods.get(&(key.span, is_believed)).is_none() {
-                self.fired(at, fired, is_believed);
+                self.fired(at, fired);
             }
             false
         });
@@ -164,8 +165,7 @@ impl Detector {
             watch.learnt.iter_mut().for_each(Learnt::taint);
         }
         let Some(known) = self.dossiers.get(dossier) else { return };
-        let (class, kept) =
-            (report::class(known, watch, &bar, first_excess, now), known.kept(watch.class, first_excess));
+        let class = report::class(known, watch, &bar, first_excess, now);
         self.dossiers.attribute(dossier, class, first_excess);
         let Some(known) = self.dossiers.get(dossier) else { return };
         let target =
@@ -181,7 +181,6 @@ impl Detector {
             class,
             first_excess,
             decided: now,
-            kept,
             last: now,
             others: 0,
             told: 0,
@@ -190,9 +189,6 @@ impl Detector {
             views: vec![key.view],
             doubted: false,
             agents: Vec::new(),
-            unheard: false,
-            in_doubt: 0,
-            is_hearsay: !place.1,
             log_evidence,
         };
         self.floods.insert(place, flood);
@@ -228,7 +224,10 @@ impl Detector {
         let inner = self.floods.within(place).filter(|(_, flood)| target.contains(flood.target));
         let is_part = |place: Place, flood: &Flood| {
             let is_news = flood.level > 0 && !flood.is_told;
-            is_news || flood.target == target || self.is_flood_shielded(place, flood)
+            {
+                let _ = place;
+                is_news || flood.target == target
+            }
         };
         let inner = inner.filter(|(place, flood)| is_part(**place, flood));
         let inner: Vec<Place> = inner.map(|(place, _)| *place).collect();
@@ -239,11 +238,6 @@ impl Detector {
     pub(super) fn tell(&mut self, place: &Place) {
         let Some(mut flood) = self.floods.remove(place) else { return };
         flood.told = self.now.max(1);
-        if !flood.is_told && self.is_held(place, &flood) {
-            flood.told = 0;
-            self.floods.insert(*place, flood);
-            return;
-        }
         let mut is_another = false;
         let mut report = self.report(place, &mut flood);
         let is_less = |detection: &Detection| !detection.evidence.exceeds();
@@ -253,23 +247,19 @@ impl Detector {
         if let Some(detection) = report {
             flood.told_rate = detection.evidence.packets.value;
             flood.doubted = !detection.doubts.is_empty();
-            flood.agents.extend(detection.evidence.points.iter().map(|point| point.agent));
+            flood.agents.extend(detection.evidence.points.iter().map(|spot| spot.point.agent));
             flood.agents.sort_unstable();
             flood.agents.dedup();
             // What is not above its threshold now is not told: it is over soon, or comes again. Nor does it hide what is.
             let may_be_another = flood.is_told || self.now >= flood.decided + HELD;
             if detection.evidence.exceeds() {
                 flood.is_told = true;
-                if flood.is_hearsay && self.began_again(place, &flood) {
-                    let (target, class) = (detection.target.clone(), detection.class);
-                    self.findings.push(Finding::GoesOn { target, class });
-                }
                 self.findings.push(Finding::Flood(Box::new(detection)));
             } else if may_be_another && self.is_another(place, &flood) {
                 is_another = true;
             } else if flood.is_told {
-                let Detection { target, class, evidence: Evidence { packets, bits, .. }, is_hearsay, .. } = detection;
-                self.findings.push(Finding::Ebbing { target, class, packets, bits, is_hearsay });
+                let Detection { target, class, evidence: Evidence { packets, bits, .. }, .. } = detection;
+                self.findings.push(Finding::Ebbing { target, class, packets, bits });
             }
         }
         if !flood.is_told {
@@ -277,8 +267,7 @@ impl Detector {
         }
         let is_over = is_another || !flood.is_told && self.now >= flood.decided + UNTOLD;
         for (target, class, last) in self.widened.drain(..) {
-            let widened = Some(flood.target.into());
-            self.findings.push(Finding::Over { target, class, last, is_hearsay: !place.1, widened });
+            self.findings.push(Finding::Over { target, class, last });
         }
         self.floods.insert(*place, flood);
         if is_over {
@@ -286,39 +275,13 @@ impl Detector {
         }
     }
 
-    /// Whether a flood that was decided is not told yet. Where all samples came together, the next ones say how much it is: they are waited
-    /// for. What would fill its line and more is told as soon as samples suffice to tell chance from an error.
-    fn is_held(&self, place: &Place, flood: &Flood) -> bool {
-        let passed = self.now.saturating_sub(flood.decided);
-        passed < batches::GATHERS && self.gathers(place, flood) || passed < HELD && self.may_be_too_fast(place, flood)
-    }
-
-    /// Nobody tells of a flood any more. It is over, unless those who told of it are in doubt since: then others may keep them from being heard.
-    /// Who is believed anew says by his silence that it is over as soon as anybody else, and not with his first datagram.
+    /// Whether nobody tells of a flood any more, though an agent that told of it is heard.
     pub(super) fn is_quiet(&mut self, place: &Place) {
         let Some(flood) = self.floods.get(place) else { return };
-        let in_doubt = |agent: &IpAddr| self.agents.is_in_doubt(self.now, *agent);
-        if flood.is_hearsay || !flood.is_told || !flood.agents.iter().any(in_doubt) {
-            let quiet = self.settings.quiet.as_nanos() as u64;
-            if flood.unheard && self.now.saturating_sub(flood.in_doubt) <= quiet {
-                return;
-            }
-            return self.is_over(place);
+        let since = flood.last + self.settings.quiet.as_nanos() as u64;
+        if !flood.is_told || flood.agents.iter().any(|&agent| self.is_alive(agent, since)) {
+            self.is_over(place);
         }
-        if !flood.unheard {
-            let (target, class) = (self.target(flood), flood.class);
-            self.findings.push(Finding::Unheard { target, class });
-        }
-        let now = self.now;
-        self.floods.get_mut(place).into_iter().for_each(|flood| (flood.unheard, flood.in_doubt) = (true, now));
-    }
-
-    /// Whether an agent tells of it against which nothing speaks but that it began again.
-    fn began_again(&self, place: &Place, flood: &Flood) -> bool {
-        self.seen(place, flood).any(|dossier| {
-            let mut places = dossier.places().iter();
-            places.all(|place| self.agents.began_again(self.now, place.point.agent, place.stream))
-        })
     }
 
     pub(super) fn is_over(&mut self, place: &Place) {
@@ -335,8 +298,8 @@ impl Detector {
         }
         if flood.is_told {
             let target = Target { prefix: flood.target.into(), group };
-            let Flood { class, last, is_hearsay, .. } = flood;
-            self.findings.push(Finding::Over { target, class, last, is_hearsay, widened: None });
+            let Flood { class, last, .. } = flood;
+            self.findings.push(Finding::Over { target, class, last });
         }
     }
 

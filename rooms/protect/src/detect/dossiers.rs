@@ -4,7 +4,6 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
-use super::batches::{Batches, GATHERS};
 use super::classes::{Classes, bit};
 use super::distinct::Distinct;
 use super::flow::{self, Flow};
@@ -12,16 +11,15 @@ use super::groups::Span;
 use super::headers::Headers;
 use super::table::Key;
 use crate::estimate;
-use crate::evidence::Place;
-use crate::model::{Class, Packet, Rate, Sighting};
+use crate::model::{Class, Packet, Rate, Sighting, Spot};
 
 /// No dossier.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Packets that are kept.
 const PACKETS: usize = 96;
-/// Places that are kept.
-const PLACES: usize = 8;
+/// Points that are kept.
+const SPOTS: usize = 8;
 /// How long hosts are waited for, ns.
 const PATIENCE: u64 = 10_000_000_000;
 /// log2 of how many hosts a prefix is taken to have at most.
@@ -41,8 +39,6 @@ const ENOUGH: f64 = 8.0;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Noted {
     pub(super) time: u64,
-    /// For how long it may have been kept before it came, ms.
-    kept: u32,
     /// How long before it came it was taken: the oldest that it may be, and the newest, ms.
     ago: [u32; 2],
     pub(super) frames: f32,
@@ -69,9 +65,7 @@ pub(super) struct Dossier {
     sources: Distinct,
     targets: Distinct,
     flows: [Flow; Class::ALL.len()],
-    /// How samples came together, as of the last one.
-    batches: Batches,
-    places: Vec<Place>,
+    spots: Vec<Spot>,
     headers: Headers,
     /// Until when it need not be looked at again whether it is a flood.
     pub(super) wait: u64,
@@ -169,14 +163,13 @@ impl Dossiers {
 
     /// Notes a packet.
     #[inline]
-    pub(super) fn note(&mut self, at: u32, sighting: &Sighting<'_>, classes: Classes, share: f32, batches: Batches) {
+    pub(super) fn note(&mut self, at: u32, sighting: &Sighting<'_>, classes: Classes, share: f32) {
         let Some(dossier) = self.all.get_mut(at as usize) else { return };
         let [source, target] = [sighting.packet.source, sighting.packet.destination].map(|ip| self.hasher.hash_one(ip));
         if dossier.is_of_flood(classes) {
             dossier.sources.add(source);
             dossier.targets.add(target);
         }
-        dossier.batches = batches;
         dossier.note(sighting, classes, share);
     }
 }
@@ -245,8 +238,7 @@ impl Dossier {
             sources: Distinct::default(),
             targets: Distinct::default(),
             flows: Default::default(),
-            batches: Batches::default(),
-            places: Vec::with_capacity(PLACES),
+            spots: Vec::with_capacity(SPOTS),
             headers: Headers::default(),
             wait: 0,
             is_unsure: false,
@@ -263,12 +255,11 @@ impl Dossier {
         (self.is_unsure, self.full) = (false, 0);
         (self.next, self.gone, self.class) = (0, (0, 0), None);
         self.ring.clear();
-        self.places.clear();
+        self.spots.clear();
         self.headers.clear();
         self.sources.clear();
         self.targets.clear();
         self.flows = Default::default();
-        self.batches = Batches::default();
     }
 
     /// Whether packets of these classes are what is told.
@@ -290,7 +281,7 @@ impl Dossier {
         let first = self.ring.iter().position(|noted| noted.classes & bit(class) != 0);
         let span = first.map_or([since; 2], |at| self.ring[at].span());
         // Of a batch the first ones may be gone, or have filled no bucket; what follows a pause in it may be as old as they are.
-        let earliest = first.and_then(|at| self.batches.since(self.ring[at].time)).unwrap_or(span[0]);
+        let earliest = first.and_then(|at| None::<u64>).unwrap_or(span[0]);
         self.flows = [Flow::since(span).or_since(earliest); Class::ALL.len()];
         for noted in self.ring.iter().enumerate().filter(|(at, _)| Some(*at) != first).map(|(_, noted)| noted) {
             for (_, flow) in self.flows.iter_mut().enumerate().filter(|(at, _)| noted.classes & 1 << at != 0) {
@@ -309,9 +300,10 @@ impl Dossier {
 
     #[inline]
     fn note(&mut self, sighting: &Sighting<'_>, classes: Classes, share: f32) {
-        let Sighting { time, kept, ago, frames, packet, point, stream, ingress, header } = *sighting;
+        let Sighting { time, exposure, frames, packet, point, word, header, .. } = *sighting;
+        let ago = [exposure.unwrap_or_default(), 0];
         let millis = |nanos: u64| u32::try_from(nanos / MILLISECOND).unwrap_or(u32::MAX);
-        let noted = Noted { time, kept: millis(kept), ago: ago.map(millis), frames: frames as f32, classes, packet };
+        let noted = Noted { time, ago: ago.map(millis), frames: frames as f32, classes, packet };
         match self.ring.len() {
             PACKETS => {
                 let gone = std::mem::replace(&mut self.ring[self.next], noted).taken();
@@ -330,9 +322,10 @@ impl Dossier {
         }
         self.last = time.max(self.last);
         self.share = share;
-        let place = Place { point, stream, ingress };
-        if self.places.len() < PLACES && !self.places.contains(&place) {
-            self.places.push(place);
+        match self.spots.iter().position(|spot| spot.point == point) {
+            Some(at) => self.spots[at].word = word,
+            None if self.spots.len() < SPOTS => self.spots.push(Spot { point, word }),
+            None => {}
         }
         let bits = bits(sighting);
         for (at, flow) in self.flows.iter_mut().enumerate() {
@@ -347,30 +340,19 @@ impl Dossier {
         self.flows[class as usize].rates(now, self.shortest(), estimate::Z95)
     }
 
-    /// Bits a second of a class, `z` standard deviations wide on either side.
-    pub(super) fn bits(&self, class: Class, now: u64, z: f64) -> Rate {
-        self.flows[class as usize].rates(now, self.shortest(), z).1
-    }
-
     /// Packets and bits a second as people are told: the interval has the truth in it, also where nobody knows yet when the flood began, or
     /// how much of a batch is still to come.
     pub(super) fn told(&self, class: Class, now: u64) -> (Rate, Rate) {
         let flow = &self.flows[class as usize];
-        let times = flow.times(now).max(self.batches.times(now));
+        let times = flow.times(now);
         let least = flow.least(now, self.shortest(), estimate::Z95);
-        let wide = |rate: Rate, least: f64| Rate { low: rate.low.min(least), high: rate.high * times, ..rate };
+        let wide = |rate: Rate, least: f64| Rate {
+            low: rate.low.min(least),
+            high: rate.high.map(|high| high * times),
+            ..rate
+        };
         let (packets, bits) = self.rates(class, now);
         (wide(packets, least.0), wide(bits, least.1))
-    }
-
-    /// How many samples of one weight its rate is worth.
-    pub(super) fn worth(&self, class: Class) -> f64 {
-        self.flows[class as usize].worth()
-    }
-
-    /// Whether all that is known of a flood came together, so that what comes next says how much it is.
-    pub(super) fn gathers(&self, class: Class) -> bool {
-        self.worth(class) < ENOUGH && self.flows[class as usize].unsure() >= GATHERS
     }
 
     fn shortest(&self) -> f64 {
@@ -382,12 +364,6 @@ impl Dossier {
         self.ring.iter().filter(move |noted| noted.classes & bit(class) != 0)
     }
 
-    /// For how long the first of a class's packets that came from `since` on may have been kept before it came, ns.
-    pub(super) fn kept(&self, class: Class, since: u64) -> u64 {
-        let first = self.packets(class).filter(|noted| noted.time >= since).min_by_key(|noted| noted.time);
-        first.map_or(0, |noted| u64::from(noted.kept) * MILLISECOND)
-    }
-
     /// Packets of a class that came at the same time: in the last second, or the newest ones where fewer came.
     pub(super) fn at_once(&self, class: Class, now: u64) -> impl Iterator<Item = &Noted> + Clone {
         let mut times: Vec<u64> = self.packets(class).map(|noted| noted.time).collect();
@@ -395,11 +371,6 @@ impl Dossier {
         let last = times.get(AT_ONCE - 1).or(times.last()).copied().unwrap_or(now);
         let oldest = last.min(now.saturating_sub(1_000_000_000));
         self.packets(class).filter(move |noted| noted.time >= oldest)
-    }
-
-    /// When it began to be kept.
-    pub(super) fn since(&self) -> u64 {
-        self.since
     }
 
     /// How many different sources there were.
@@ -425,8 +396,8 @@ impl Dossier {
     }
 
     /// Where it was seen.
-    pub(super) fn places(&self) -> &[Place] {
-        &self.places
+    pub(super) fn spots(&self) -> &[Spot] {
+        &self.spots
     }
 
     /// First bytes of a few packets.

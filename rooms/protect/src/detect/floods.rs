@@ -20,8 +20,6 @@ pub(super) struct Flood {
     pub(super) class: Class,
     pub(super) first_excess: u64,
     pub(super) decided: u64,
-    /// For how long the first sample may have been kept before it came, ns.
-    pub(super) kept: u64,
     /// When it was last above the threshold.
     pub(super) last: u64,
     /// When the target was last above another threshold, and not above that one.
@@ -37,11 +35,6 @@ pub(super) struct Flood {
     pub(super) doubted: bool,
     /// Agents that told of it.
     pub(super) agents: Vec<IpAddr>,
-    /// Whether nobody tells of it any more, and they are in doubt; and until when they were.
-    pub(super) unheard: bool,
-    pub(super) in_doubt: u64,
-    /// Whether it is told by streams that are not believed.
-    pub(super) is_hearsay: bool,
     pub(super) log_evidence: f64,
 }
 
@@ -95,10 +88,6 @@ impl Floods {
         self.all.keys().copied().collect()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&Place, &mut Flood)> {
-        self.all.iter_mut()
-    }
-
     /// Whether a flood of one of the prefixes around it has it.
     pub(super) fn covers(&self, (span, believed): Place, wider: &[u8], view: View) -> bool {
         let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), believed)));
@@ -133,7 +122,6 @@ mod tests {
             class: Class::IpFlood,
             first_excess: 0,
             decided: 0,
-            kept: 0,
             last: 0,
             others: 0,
             told: 0,
@@ -142,9 +130,6 @@ mod tests {
             views: vec![1],
             doubted: false,
             agents: Vec::new(),
-            unheard: false,
-            in_doubt: 0,
-            is_hearsay: false,
             log_evidence: 0.0,
         }
     }

@@ -5,7 +5,7 @@
 //! the time of its first sample ends; what may have been taken before, or was taken with it, is summed up apart, and is what is told as long as
 //! nothing else has come: then it is as much as that at least, and nobody knows how much more.
 
-use super::batches::GATHERS;
+const GATHERS: u64 = 50_000_000;
 use crate::estimate;
 use crate::model::Rate;
 

@@ -12,7 +12,6 @@
 //! allocates nothing once dossiers and profiles have been used before.
 
 mod another;
-mod batches;
 mod classes;
 mod deciding;
 mod distinct;
@@ -27,7 +26,6 @@ mod profiles;
 mod report;
 pub mod sequential;
 mod settings;
-mod shields;
 mod statistics;
 mod table;
 #[cfg(test)]
@@ -38,13 +36,12 @@ mod watches;
 use std::net::IpAddr;
 
 use foldhash::quality::RandomState;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use ipnet::IpNet;
 
 pub use learn::{HOURS, Learnt};
 pub use report::Atlas;
 pub use settings::{Group, Limits, Settings, Threshold};
-pub use shields::Shield;
 pub use statistics::{Statistics, Totals};
 pub use watches::Saved;
 
@@ -54,10 +51,9 @@ use self::groups::{Groups, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};
 use self::table::{Key, Table};
-use self::views::{View, Views, Word};
+use self::views::{View, Views};
 use self::watches::Watches;
-use crate::evidence::{self, Counts, Heard};
-use crate::model::{Class, Doubt, Finding, Harm, Point, Rule, Sighting, Target};
+use crate::model::{Alive, Class, Contested, Finding, Harm, Point, Rule, Sighting, Target, Word};
 
 /// Detects floods.
 pub struct Detector {
@@ -72,8 +68,8 @@ pub struct Detector {
     dossiers: Dossiers,
     profiles: Profiles,
     floods: Floods,
-    agents: evidence::Agents,
-    ports: evidence::Ports,
+    /// Listed agents, and when each was heard last.
+    alive: HashMap<IpAddr, u64, RandomState>,
     findings: Vec<Finding>,
     /// Floods that were decided and are not told yet, and when they are looked at next.
     begun: Vec<Place>,
@@ -82,8 +78,8 @@ pub struct Detector {
     unsure: Vec<(Key, bool)>,
     /// Targets that have become wider: what they were before, which is over.
     widened: Vec<(Target, Class, u64)>,
-    /// What is in force against wider attacks; `None`: nobody says.
-    shields: Option<Vec<Shield>>,
+    /// Prefixes of which all traffic is answered already.
+    covered: Vec<IpNet>,
     atlas: Option<Box<dyn Atlas>>,
     now: u64,
     slot: u64,
@@ -125,14 +121,13 @@ impl Detector {
             dossiers: Dossiers::new(settings.limits.dossiers),
             profiles: Profiles::new(settings.limits.profiles, settings.groups.len()),
             floods: Floods::default(),
-            agents: evidence::Agents::new(&settings.evidence),
-            ports: evidence::Ports::new(&settings.evidence),
+            alive: HashMap::default(),
             findings: Vec::new(),
             begun: Vec::new(),
             look: 0,
             unsure: Vec::new(),
             widened: Vec::new(),
-            shields: None,
+            covered: Vec::new(),
             atlas: None,
             now: 0,
             slot: 0,
@@ -160,8 +155,6 @@ impl Detector {
         self.watches.set(&self.groups, self.hour);
         self.allowed = allowed(&settings);
         self.edge = settings.edge.iter().copied().collect();
-        self.agents.adopt(&settings.evidence);
-        self.ports.adopt(&settings.evidence);
         self.table = Table::new(settings.limits.targets, self.watches.most());
         self.dossiers = Dossiers::new(settings.limits.dossiers);
         self.profiles.regroup(settings.groups.len());
@@ -199,11 +192,7 @@ impl Detector {
     pub fn sample(&mut self, sighting: &Sighting<'_>) {
         self.totals.samples += 1;
         self.now = self.now.max(sighting.time);
-        // What comes behind a later time came now, and was taken as much longer ago: all that is kept of one excess goes by one clock.
-        let behind = self.now - sighting.time;
-        let [oldest, newest] = sighting.ago;
-        let (kept, ago) = (sighting.kept + behind, [oldest + behind, newest + behind]);
-        let sighting = &Sighting { time: self.now, kept, ago, ..*sighting };
+        let sighting = &Sighting { time: self.now, ..*sighting };
         let packet = &sighting.packet;
         let Some(network) = self.groups.find(packet.destination) else {
             self.totals.outside += 1;
@@ -217,24 +206,22 @@ impl Detector {
             self.totals.unweighed += 1;
             return;
         }
-        let is_believed = self.agents.tells(self.now, sighting.point.agent, sighting.stream);
-        let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
-        let Some(view) = self.view(sighting, is_believed) else { return };
-        let place = evidence::Place { point: sighting.point, stream: sighting.stream, ingress: sighting.ingress };
-        if is_believed && !self.ports.sampled((self.now, sighting.kept), place, packets, bits) {
-            self.totals.impossible += 1;
+        let Some(exposure) = sighting.exposure else {
+            self.totals.first += 1;
             return;
-        }
+        };
+        let is_good = sighting.word == Word::Good;
+        let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
+        let Some(view) = self.view(sighting, is_good) else { return };
         self.totals.tested += 1;
         let weights = self.views.admit(view, self.now, packets, bits);
-        self.views.enter(view, sighting.time, sighting.ago);
+        let exposure = self.views.expose(view, sighting.stream, self.now, exposure);
         let host = Span::host(packet.destination);
-        // Hearsay teaches nothing.
-        let mut usual = is_believed;
+        let mut usual = is_good;
         for level in 0..self.groups.networks[network].lengths.len() {
             let length = self.groups.networks[network].lengths[level];
             let key = Key { span: host.cut(length), view };
-            let share = self.test(sighting, key, (network, level), weights, is_believed);
+            let share = self.test(sighting, key, (network, level), weights, exposure);
             usual &= level > 0 || share < USUAL;
         }
         // Nor does a flood, by whoever else sees little of it.
@@ -255,21 +242,15 @@ impl Detector {
     }
 
     /// From where a packet is seen; `None`: from where it does not count.
-    fn view(&mut self, sighting: &Sighting<'_>, is_believed: bool) -> Option<View> {
-        if is_believed && !self.edge.is_empty() {
+    fn view(&mut self, sighting: &Sighting<'_>, is_good: bool) -> Option<View> {
+        if is_good && !self.edge.is_empty() {
             if self.edge.contains(&sighting.point) && sighting.ingress != Some(false) {
                 return Some(0);
             }
             self.totals.elsewhere += 1;
             return None;
         }
-        let agent = sighting.point.agent;
-        let word = match () {
-            () if is_believed => Word::Believed,
-            () if self.agents.is_its_own(agent, sighting.stream) => Word::Doubted,
-            () => Word::Foreign,
-        };
-        let view = self.views.find(agent, sighting.ingress == Some(false), word);
+        let view = self.views.find(sighting.point.agent, sighting.ingress == Some(false), is_good);
         self.totals.refused += u64::from(view.is_none());
         view
     }
@@ -282,8 +263,9 @@ impl Detector {
         key: Key,
         (network, level): (usize, usize),
         weights: [(f32, Most); 2],
-        is_believed: bool,
+        exposure: u64,
     ) -> f32 {
+        let is_believed = sighting.word == Word::Good;
         let now = self.now;
         let Watches { groups, bars, .. } = &mut self.watches;
         let bars_of = |network: u32, level: u8| bars[network as usize][usize::from(level)].as_slice();
@@ -303,7 +285,7 @@ impl Detector {
                 continue;
             }
             let (weight, most) = weights[watch.unit as usize];
-            let when = (now, sighting.kept);
+            let when = (now, exposure);
             let standing = tests[number].sample(when, weight, most, &bars[number], &self.confidence);
             let sum = slots[number].add(self.slot as u32, weight);
             if watch.learn && is_believed && !(is_flood && watch.taught) {
@@ -316,54 +298,28 @@ impl Detector {
         if entry.dossier == NONE && share >= SUSPICIOUS {
             entry.dossier = dossiers.open(key, now, share);
         }
-        dossiers.note(entry.dossier, sighting, classes, share, self.views.batches(key.view));
+        dossiers.note(entry.dossier, sighting, classes, share);
         if fired != 0 {
-            self.fired(at, fired, is_believed);
+            self.fired(at, fired);
         }
         share
     }
 
-    /// An interface's counters came.
-    pub fn counters(&mut self, counts: &Counts) {
-        self.now = self.now.max(counts.to);
-        let is_believed = self.agents.tells(self.now, counts.point.agent, counts.stream);
-        if !is_believed || !self.ports.counted(counts) {
-            return;
-        }
-        self.retell(|point| point == counts.point);
-        let place = evidence::Place { point: counts.point, stream: counts.stream, ingress: None };
-        if let Some(doubt @ Doubt::Counters { .. }) = self.ports.doubt(self.now, place, true) {
-            let since = self.now.saturating_sub(self.settings.evidence.memory.as_nanos() as u64);
-            self.findings.push(Finding::Discredited { doubt, since });
-        }
+    /// A listed agent is heard.
+    pub fn alive(&mut self, alive: &Alive) {
+        self.now = self.now.max(alive.time);
+        self.alive.insert(alive.agent, alive.time);
     }
 
-    /// An agent was heard, for the first time or from elsewhere than before, or something is wrong with its datagrams.
-    pub fn agent(&mut self, heard: &Heard) {
-        self.now = self.now.max(heard.time);
-        let heeded = self.agents.hear(heard);
-        if heeded.is_less_believed {
-            self.retell(|point| point.agent == heard.agent);
-        }
-        if let Some((trouble, since)) = heard.trouble.zip(heeded.since) {
-            let doubt = Doubt::Sequence { agent: heard.agent, what: trouble.to_string() };
-            self.findings.push(Finding::Discredited { doubt, since });
-        }
-        if let Some(trouble) = heard.trouble.filter(|_| heeded.is_news) {
-            self.findings.push(Finding::Inconsistent { agent: heard.agent, what: trouble.to_string() });
-        }
+    /// An agent contradicts itself.
+    pub fn contested(&mut self, contested: &Contested) {
+        self.now = self.now.max(contested.time);
+        self.findings.push(Finding::Contested(*contested));
     }
 
-    /// Floods that were seen there are told anew at the next tick.
-    fn retell(&mut self, there: impl Fn(Point) -> bool) {
-        let Self { floods, table, dossiers, .. } = self;
-        for (place, flood) in floods.iter_mut() {
-            let ats = flood.views.iter().filter_map(|&view| table.find(&Key { span: place.0, view }));
-            let mut known = ats.filter_map(|at| dossiers.get(table.get(at).dossier));
-            if known.any(|dossier| dossier.places().iter().any(|place| there(place.point))) {
-                flood.told = 0;
-            }
-        }
+    /// Hosts within these prefixes are not tested from now on: all that they get is answered already.
+    pub fn cover(&mut self, covered: Vec<IpNet>) {
+        self.covered = covered;
     }
 
     /// What is due as time passes, some ten times a second: floods that are over, those that go on, what is learnt. `hour` is that of the
@@ -448,14 +404,9 @@ impl Detector {
         self.profiles.harm(self.now, group, prefix.into(), rule)
     }
 
-    /// Whether an agent has been heard since then whose word counts.
-    pub fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
-        self.agents.is_heard(self.now, agent, since)
-    }
-
-    /// Whether nothing is heard of an agent any more that counts.
-    pub fn is_silent(&self, agent: IpAddr) -> bool {
-        self.agents.is_silent(self.now, agent)
+    /// Whether a listed agent has been heard since then.
+    pub fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
+        self.alive.get(&agent).is_some_and(|&heard| heard >= since)
     }
 
     /// What was learnt, to be kept over a restart.

@@ -12,12 +12,10 @@ use super::groups::Span;
 use super::narrow;
 use super::sequential::Bar;
 use super::table::Key;
-use super::views::View;
 use super::watches::{Unit, Watch};
 use super::{Detector, HOLDS};
 use crate::estimate;
-use crate::evidence;
-use crate::model::{Class, Detection, Doubt, Evidence, Packet, Share, Target, Transport};
+use crate::model::{Class, Detection, Doubt, Evidence, Packet, Share, Spot, Target, Transport, Word};
 
 /// What is known of addresses elsewhere.
 pub trait Atlas: Send {
@@ -35,14 +33,6 @@ const FEWEST: f64 = 6.0;
 const FEW: usize = 64;
 /// Part of a flood that a class has at least that explains it.
 const MOST: f64 = 0.5;
-/// Part of what another view sees that must be seen.
-const SEEN: f64 = 0.25;
-/// Samples that a view must have been going to see before it is missed.
-const MISSED: f64 = 10.0;
-/// Samples that say within a tenth how much a flood is.
-const MANY: f64 = 100.0;
-/// Standard deviations by which a flood must exceed what its interfaces carry.
-const SURE: f64 = 3.0;
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 impl Detector {
@@ -53,23 +43,15 @@ impl Detector {
             let at = self.table.find(&Key { span: place.0, view })?;
             let dossier = self.table.get(at).dossier;
             let known = self.dossiers.get(dossier)?;
-            let doubts = self.doubts(place.0, view, known, flood);
-            Some((
-                doubts.is_empty(),
-                known.rates(flood.class, self.now).0.value,
-                dossier,
-                doubts,
-                self.views.agent(view),
-            ))
+            let doubts = self.doubts(known);
+            Some((doubts.is_empty(), known.rates(flood.class, self.now).0.value, dossier, doubts))
         });
-        let mut found: Vec<_> = found.filter(|found| !(flood.is_hearsay && found.0)).collect();
+        let mut found: Vec<_> = found.collect();
         let best = (0..found.len()).max_by(|&a, &b| {
             let (a, b) = (&found[a], &found[b]);
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         })?;
-        let (_, rate, dossier, doubts, agent) = found.swap_remove(best);
-        let others = found.iter().filter(|other| other.0 && other.1 >= SEEN * rate);
-        let seconds = others.filter_map(|other| other.4.filter(|_| other.4 != agent)).collect();
+        let (_, _, dossier, doubts) = found.swap_remove(best);
         let dossier = self.dossiers.get(dossier)?;
         if flood.level > 0 {
             let hosts = hosts(dossier, flood.class);
@@ -94,12 +76,9 @@ impl Detector {
             class: flood.class,
             first_excess: flood.first_excess,
             decided: flood.decided,
-            kept: flood.kept,
             evidence,
             rules,
             doubts,
-            is_hearsay: flood.is_hearsay,
-            seconds,
         })
     }
 
@@ -122,9 +101,8 @@ impl Detector {
         let recent: Vec<(f32, Packet)> = recent(dossier, flood.class).collect();
         let atlas = self.atlas.as_deref();
         let of_source = if dossier.sources() <= FEW { 1.0 } else { FEWEST };
-        let mut points: Vec<_> = dossier.places().iter().map(|place| place.point).collect();
+        let mut points = dossier.spots().to_vec();
         points.sort_unstable();
-        points.dedup();
         Evidence {
             rule,
             threshold_packets: of(Unit::Packets),
@@ -164,41 +142,20 @@ impl Detector {
     }
 
     /// What speaks against what a view tells.
-    fn doubts(&self, span: Span, view: View, dossier: &Dossier, flood: &Flood) -> Vec<Doubt> {
-        let mut doubts: Vec<Doubt> = Vec::new();
-        let mut add = |doubt: Option<Doubt>| doubts.extend(doubt.filter(|doubt| !doubts.contains(doubt)));
-        let places = dossier.places();
-        places.iter().for_each(|place| add(self.agents.doubt(self.now, place.point.agent, place.stream)));
-        if flood.is_hearsay {
-            return doubts;
-        }
-        let seconded = self.is_seconded(span, flood, view);
-        places.iter().for_each(|&place| add(self.ports.doubt(self.now, place, seconded)));
-        let bits = dossier.bits(flood.class, self.now, SURE);
-        let capacity = self.ports.capacity(places).filter(|&capacity| bits.low > capacity);
-        if let (Some(speed), Some(place)) = (capacity, places.first()) {
-            let is_told = doubts.iter().any(|doubt| matches!(doubt, Doubt::Speed { .. }));
-            doubts.extend((!is_told).then_some(Doubt::Speed { point: place.point, bits: bits.value, speed }));
-        }
-        if let Some(agent) = self.views.agent(view) {
-            doubts.extend(self.missing(span, view, agent, dossier, flood));
-        }
+    fn doubts(&self, dossier: &Dossier) -> Vec<Doubt> {
+        let doubt = |spot: &Spot| {
+            let point = spot.point;
+            match spot.word {
+                Word::Good => None,
+                Word::New => Some(Doubt::New { agent: point.agent }),
+                Word::Contested => Some(Doubt::Contested { agent: point.agent }),
+                Word::Uncounted => Some(Doubt::Uncounted { point }),
+                Word::Counters => Some(Doubt::Counters { point }),
+            }
+        };
+        let mut doubts: Vec<Doubt> = dossier.spots().iter().filter_map(doubt).collect();
+        doubts.dedup();
         doubts
-    }
-
-    /// Whether a flood may be more than its interfaces can carry: by so few samples as decide that there is one nobody knows yet. Many leave
-    /// little to chance.
-    pub(super) fn may_be_too_fast(&self, place: &Place, flood: &Flood) -> bool {
-        self.seen(place, flood).any(|dossier| {
-            let z = if dossier.worth(flood.class) < MANY { 1.0 } else { 0.0 };
-            let bits = dossier.bits(flood.class, self.now, z);
-            self.ports.capacity(dossier.places()).is_some_and(|capacity| bits.high > capacity)
-        })
-    }
-
-    /// Whether all that is known of a flood came together, by all who see it.
-    pub(super) fn gathers(&self, place: &Place, flood: &Flood) -> bool {
-        self.seen(place, flood).all(|dossier| dossier.gathers(flood.class))
     }
 
     /// What is kept of a flood, for each who sees it.
@@ -211,50 +168,6 @@ impl Detector {
         let span = place.0;
         let ats = flood.views.iter().filter_map(|&view| self.table.find(&Key { span, view }));
         ats.map(|at| self.table.get(at).dossier).collect()
-    }
-
-    /// Whether another agent sees a flood too, against whom nothing speaks.
-    fn is_seconded(&self, span: Span, flood: &Flood, view: View) -> bool {
-        let agent = self.views.agent(view);
-        let others = flood.views.iter().filter(|&&other| {
-            let other = self.views.agent(other);
-            agent.is_some() && other.is_some() && other != agent
-        });
-        let dossiers = others.filter_map(|&view| {
-            let at = self.table.find(&Key { span, view })?;
-            self.dossiers.get(self.table.get(at).dossier)
-        });
-        let is_sound = |place: &evidence::Place| {
-            self.agents.is_believed(self.now, place.point.agent, place.stream)
-                && self.ports.doubt(self.now, *place, false).is_none()
-        };
-        dossiers.into_iter().any(|dossier| dossier.places().iter().all(is_sound))
-    }
-
-    /// Agents that usually see what goes to a target, and do not see this, where more have to than do.
-    fn missing(&self, span: Span, view: View, agent: IpAddr, dossier: &Dossier, flood: &Flood) -> Vec<Doubt> {
-        let wanted = self.settings.evidence.witnesses;
-        let group = usize::from(self.groups.networks[flood.network].group);
-        let profile = self.profiles.host(span).filter(|_| span.is_host()).or_else(|| self.profiles.group(group));
-        let (Some(profile), true) = (profile, wanted > 1) else { return Vec::new() };
-        let mine = dossier.rates(flood.class, self.now).0;
-        let lasted = self.now.saturating_sub(dossier.since()) as f64 / 1e9;
-        let (mut agree, mut missing) = (1, Vec::new());
-        for other in profile.witnesses() {
-            let Some(other_agent) = self.views.agent(other).filter(|&other| other != agent) else { continue };
-            debug_assert_ne!(other, view);
-            let at = self.table.find(&Key { span, view: other });
-            let theirs = at.and_then(|at| self.dossiers.get(self.table.get(at).dossier));
-            let theirs = theirs.map(|dossier| dossier.rates(flood.class, self.now).0);
-            let due = SEEN * mine.low * lasted.min(1.0) / f64::from(self.views.most(other)).max(1.0);
-            match theirs {
-                Some(theirs) if theirs.high >= SEEN * mine.low => agree += 1,
-                _ if due >= MISSED => missing.push(Doubt::Alone { agent, other: other_agent }),
-                // Too early to say.
-                _ => {}
-            }
-        }
-        if agree >= wanted { Vec::new() } else { missing }
     }
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::evidence;
 use crate::model::{Class, Point};
 
 /// All that the detector goes by.
@@ -25,8 +24,8 @@ pub struct Settings {
     pub quiet: Duration,
     /// Sizes of tables.
     pub limits: Limits,
-    /// Whose evidence holds.
-    pub evidence: evidence::Settings,
+    /// Agents that must decide.
+    pub witnesses: usize,
 }
 
 /// Addresses with thresholds in common.
@@ -97,7 +96,7 @@ impl Default for Settings {
             edge: Vec::new(),
             quiet: Duration::from_secs(10),
             limits: Limits::default(),
-            evidence: evidence::Settings::default(),
+            witnesses: 1,
         }
     }
 }

@@ -19,19 +19,13 @@ pub struct Statistics {
     pub evicted_dossiers: u64,
     /// Hosts whose usual traffic was forgotten for others'.
     pub evicted_profiles: u64,
-    /// Interfaces that were forgotten for others.
-    pub evicted_ports: u64,
-    /// Agents that are not listed and were forgotten for others.
-    pub evicted_agents: u64,
-    /// Datagrams told of that continue no stream of a known agent, and were left out.
-    pub strangers: u64,
-    /// Agents that have been heard of late and are believed.
-    pub believed: usize,
+    /// Listed agents that are heard.
+    pub alive: usize,
     /// Floods that go on.
     pub floods: usize,
 }
 
-/// Samples, by what became of them. `samples == outside + allowed + elsewhere + unweighed + impossible +
+/// Samples, by what became of them. `samples == outside + allowed + elsewhere + unweighed + first +
 /// refused + tested`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
@@ -45,8 +39,8 @@ pub struct Totals {
     pub elsewhere: u64,
     /// That stand for no packets.
     pub unweighed: u64,
-    /// That stand for more than their interface can have carried.
-    pub impossible: u64,
+    /// Of the first burst of a stream: nobody knows how long it took to come together.
+    pub first: u64,
     /// Of more agents than there is room for.
     pub refused: u64,
     /// That were tested.
@@ -54,6 +48,9 @@ pub struct Totals {
     /// Floods that were refused, since there were too many.
     pub refused_floods: u64,
 }
+
+/// For how long after it was heard an agent is taken to be alive, ns.
+const HEARD: u64 = 10_000_000_000;
 
 impl Detector {
     /// Of a group how many hosts are known, and what each may get at this hour; `None`: there is no such group.
@@ -86,10 +83,7 @@ impl Detector {
             dossiers: (self.dossiers.len(), self.settings.limits.dossiers),
             evicted_dossiers: self.dossiers.evicted,
             evicted_profiles: self.profiles.evicted,
-            evicted_ports: self.ports.evicted,
-            evicted_agents: self.agents.evicted,
-            strangers: self.agents.strangers,
-            believed: self.agents.believed(self.now),
+            alive: self.alive.values().filter(|&&heard| heard + HEARD >= self.now).count(),
             floods: self.floods.len(),
         }
     }

@@ -9,29 +9,17 @@ use std::net::IpAddr;
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
-use super::batches::Batches;
 use super::sequential::Most;
 
 /// A view, by its number; 0 is the edge.
 pub(super) type View = u16;
 
-/// Who tells it in an agent's name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Word {
-    /// The agent, as far as is known.
-    Believed,
-    /// Its own address, in doubt.
-    Doubted,
-    /// Anybody.
-    Foreign,
-}
-
 /// All views.
 #[derive(Debug)]
 pub(super) struct Views {
     limit: usize,
-    /// By agent, whether it is what goes out, and who tells it.
-    index: HashMap<(IpAddr, bool, Word), View, RandomState>,
+    /// By agent, whether it is what goes out, and whether nothing speaks against it.
+    index: HashMap<(IpAddr, bool, bool), View, RandomState>,
     views: Vec<State>,
     /// Sightings of further ones, which are not counted.
     pub(super) refused: u64,
@@ -42,14 +30,25 @@ struct State {
     agent: Option<IpAddr>,
     packets: Ceiling,
     bits: Ceiling,
-    batches: Batches,
+    exposures: Vec<Exposed>,
 }
 
 impl State {
     fn new(agent: Option<IpAddr>) -> Self {
-        Self { agent, packets: Ceiling::default(), bits: Ceiling::default(), batches: Batches::default() }
+        Self { agent, packets: Ceiling::default(), bits: Ceiling::default(), exposures: Vec::new() }
     }
 }
+
+/// A stream of a view: when it was last heard there, and since how long before its samples were taken.
+#[derive(Clone, Copy, Debug)]
+struct Exposed {
+    stream: u32,
+    last: u64,
+    exposure: u64,
+}
+
+/// How long a stream counts that is silent, ns: no exposure is longer.
+const HEARD: u64 = 10_000_000_000;
 
 /// The most that samples have counted of late.
 #[derive(Clone, Copy, Debug, Default)]
@@ -79,13 +78,13 @@ impl Views {
 
     /// The view of an agent's packets that come in, or go out.
     #[inline]
-    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, word: Word) -> Option<View> {
-        let key = (agent, egress, word);
+    pub(super) fn find(&mut self, agent: IpAddr, egress: bool, is_good: bool) -> Option<View> {
+        let key = (agent, egress, is_good);
         if let Some(&view) = self.index.get(&key) {
             return Some(view);
         }
         // What is not believed leaves room for what is.
-        if self.views.len() > if word == Word::Believed { self.limit } else { self.limit / 2 } {
+        if self.views.len() > if is_good { self.limit } else { self.limit / 2 } {
             self.refused += 1;
             return None;
         }
@@ -112,16 +111,21 @@ impl Views {
         [state.packets.admit(now, packets), state.bits.admit(now, bits)]
     }
 
-    /// A sample came there that was taken at some time from so long ago to so long ago.
+    /// For how long before now a sample of a stream may have been taken: the longest of all streams of its view, or a fast one's short
+    /// exposure would raise the floor that a slow one's next burst needs.
     #[inline]
-    pub(super) fn enter(&mut self, view: View, now: u64, ago: [u64; 2]) {
-        self.views[usize::from(view)].batches.enter(now, ago);
-    }
-
-    /// How samples come together there.
-    #[inline]
-    pub(super) fn batches(&self, view: View) -> Batches {
-        self.views[usize::from(view)].batches
+    pub(super) fn expose(&mut self, view: View, stream: u32, now: u64, exposure: u64) -> u64 {
+        let exposures = &mut self.views[usize::from(view)].exposures;
+        match exposures.iter_mut().find(|one| one.stream == stream) {
+            Some(one) => (one.last, one.exposure) = (now, exposure),
+            None => exposures.push(Exposed { stream, last: now, exposure }),
+        }
+        if exposures.len() == 1 {
+            return exposure;
+        }
+        exposures.retain(|one| now - one.last <= HEARD);
+        let longest = exposures.iter().map(|one| one.exposure.max(now - one.last)).max();
+        longest.unwrap_or(exposure)
     }
 }
 
@@ -164,7 +168,7 @@ mod tests {
     #[test]
     fn a_ceiling_is_known_before_it_is_needed_and_sinks_slowly() {
         let mut views = Views::new(2);
-        let view = views.find("10.0.0.1".parse().unwrap(), false, Word::Believed).unwrap();
+        let view = views.find("10.0.0.1".parse().unwrap(), false, true).unwrap();
         let mut counted = |time: u64, weight: f32| views.admit(view, time * 1_000_000_000, weight, 0.0)[0].0;
         assert_eq!(counted(0, 1000.0), 0.0, "nothing was known before the first");
         assert_eq!(counted(1, 1000.0), 1000.0);
@@ -179,8 +183,8 @@ mod tests {
             counted(time, 1000.0);
         }
         assert!(counted(600, 4000.0) < 1600.0);
-        assert!(views.find("10.0.0.1".parse().unwrap(), true, Word::Believed).is_some());
-        assert!(views.find("10.0.0.2".parse().unwrap(), true, Word::Believed).is_none(), "as many as there may be");
+        assert!(views.find("10.0.0.1".parse().unwrap(), true, true).is_some());
+        assert!(views.find("10.0.0.2".parse().unwrap(), true, true).is_none(), "as many as there may be");
         assert_eq!(views.refused, 1);
     }
 }

@@ -106,11 +106,8 @@ fn by_hand(target: Target) -> Detection {
         class: CLASS,
         first_excess: 0,
         decided: 0,
-        kept: 0,
         evidence: Evidence { rule: "by hand".into(), ..Evidence::default() },
         rules: Vec::new(),
         doubts: Vec::new(),
-        is_hearsay: false,
-        seconds: Vec::new(),
     }
 }

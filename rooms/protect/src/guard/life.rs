@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use ipnet::IpNet;
 
 use super::{Now, SECOND, Traffic};
-use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route};
+use crate::model::{Attack, Class, Detection, Evidence, Harm, Level, Phase, Rate, Refusal, Route};
 
 /// What may be so many times less than it is told is hardly known.
 const UNSURE: f64 = 4.0;
@@ -27,12 +27,6 @@ pub(super) struct Life {
     pub(super) held: bool,
     /// Known from the journal, and over by then unless it is seen again.
     pub(super) awaited: Option<u64>,
-    /// Nobody tells of it any more, and those who did are in doubt: nobody knows whether it is over.
-    pub(super) unheard: bool,
-    /// Whoever told it last is found out; others may have told it, too.
-    pub(super) discredited: bool,
-    /// What it was found by is part of this wider attack since: it goes on as long as that does, unless that is answered.
-    pub(super) part_of: Option<Found>,
     /// What is wanted; `None`: nothing.
     pub(super) announced: Option<Announced>,
     /// How often something was announced for its target before, when it was withdrawn; `None`: nothing was.
@@ -75,8 +69,8 @@ pub(super) struct Announced {
     pub(super) stood: u64,
 }
 
-/// What is attacked, by what, and whether that is hearsay: what others say of a target does not touch what is done about it.
-pub(super) type Found = (IpNet, Class, bool);
+/// What is attacked, and by what.
+pub(super) type Found = (IpNet, Class);
 
 impl Life {
     pub(super) fn new(id: u64, detection: Detection, now: Now) -> Self {
@@ -105,9 +99,6 @@ impl Life {
             approved: false,
             held: false,
             awaited: None,
-            unheard: false,
-            discredited: false,
-            part_of: None,
             announced: None,
             times: None,
             told: None,
@@ -135,20 +126,13 @@ impl Life {
         (self.attack.detection.target.prefix, self.attack.detection.class)
     }
 
-    /// What findings know it by.
-    pub(super) fn found_as(&self) -> Found {
-        let (prefix, class) = self.key();
-        (prefix, class, self.attack.detection.is_hearsay)
-    }
-
     pub(super) fn show(&mut self) -> &mut Attack {
         Arc::make_mut(&mut self.attack)
     }
 
     /// It was found, again or anew.
     pub(super) fn find(&mut self, detection: Detection, now: Now) {
-        (self.seen, self.found, self.awaited, self.unheard) = (true, now.nanos, None, false);
-        (self.part_of, self.discredited) = (None, false);
+        (self.seen, self.found, self.awaited) = (true, now.nanos, None);
         let Evidence { packets, bits, .. } = &detection.evidence;
         // By what it is for sure: a first estimate of samples that came together may be many times too much.
         let higher = |one: Rate, other: &Rate| {
@@ -161,8 +145,8 @@ impl Life {
         let attack = self.show();
         attack.peak = peak;
         // Who decided first stays: later findings know more of the same.
-        let Detection { first_excess, decided, kept, .. } = attack.detection;
-        attack.detection = Detection { first_excess, decided, kept, ..detection };
+        let Detection { first_excess, decided, .. } = attack.detection;
+        attack.detection = Detection { first_excess, decided, ..detection };
         attack.last_seen = now.wall;
     }
 
@@ -203,21 +187,11 @@ impl Life {
         known.into_iter().flatten().reduce(f64::max).unwrap_or(f64::INFINITY)
     }
 
-    /// Whether somebody who is believed tells that it goes on.
-    pub(super) fn is_vouched_for(&self) -> bool {
-        !self.unheard && !self.attack.detection.doubts.iter().any(is_of_speaker)
-    }
-
     /// Whether an agent that told of it was heard after that, so that it says something that it tells no more of it; also where nobody
     /// knows who told.
     pub(super) fn is_told_otherwise(&self, traffic: &dyn Traffic) -> bool {
         let points = &self.attack.detection.evidence.points;
-        points.is_empty() || points.iter().any(|point| traffic.is_heard(point.agent, self.found + SAME))
-    }
-
-    /// Whether none of the agents that told of it is heard any more. Until then one that is alive may only not have told anything since.
-    pub(super) fn is_unheard(&self, traffic: &dyn Traffic) -> bool {
-        self.attack.detection.evidence.points.iter().all(|point| traffic.is_silent(point.agent))
+        points.is_empty() || points.iter().any(|point| traffic.is_alive(point.point.agent, self.found + SAME))
     }
 
     /// One more second of its curve.
@@ -243,11 +217,6 @@ impl Life {
 /// What a rate is, or its least where it is hardly known: then it may have been that little.
 fn for_sure(rate: &Rate) -> f64 {
     if rate.low > 0.0 && rate.value > UNSURE * rate.low { rate.low } else { rate.value }
-}
-
-/// Whether a doubt is about who speaks in the name of an agent that is believed: it says nothing of whether there is a flood.
-pub(super) fn is_of_speaker(doubt: &Doubt) -> bool {
-    matches!(doubt, Doubt::Sequence { .. })
 }
 
 /// Part of an excess that each rule of a detection covers.

@@ -8,11 +8,11 @@ use ipnet::IpNet;
 use weir_program::escape::escaped;
 
 use super::caps::Used;
-use super::life::{Announced, Found, Life, is_of_speaker};
+use super::life::{Announced, Found, Life};
 use super::plan::{Plan, Planned, plan};
 use super::repeats::{Repeats, lives};
 use super::tally::Tally;
-use super::words::{doubted, found_first, name_of, nothing, reason};
+use super::words::{found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Attack, Detection, Doubt, Finding, Installed, Level, Mode, Phase, Refusal, Route, Stopped};
@@ -67,46 +67,23 @@ impl Guard {
     pub fn finding(&mut self, finding: Finding, traffic: &dyn Traffic, now: Now) {
         match finding {
             Finding::Flood(detection) => self.flood(*detection, traffic, now),
-            Finding::Over { target, class, last, is_hearsay, widened } => {
-                let key = (target.prefix, class, is_hearsay);
-                match widened.map(|prefix| (prefix, class, is_hearsay)).filter(|wider| self.by_key.contains_key(wider))
-                {
-                    Some(wider) => self.join(key, wider, now),
-                    None => self.fade(key, last, now),
-                }
-            }
-            Finding::Ebbing { target, class, packets, bits, is_hearsay } => {
-                let id = self.by_key.get(&(target.prefix, class, is_hearsay));
+            Finding::Over { target, class, last } => self.fade((target.prefix, class), last, now),
+            Finding::Ebbing { target, class, packets, bits } => {
+                let id = self.by_key.get(&(target.prefix, class));
                 if let Some(life) = id.and_then(|id| self.lives.get_mut(id)) {
                     let evidence = &mut life.show().detection.evidence;
                     (evidence.packets, evidence.bits) = (packets, bits);
                 }
             }
-            Finding::Unheard { target, class } => {
-                let Some(&id) = self.by_key.get(&(target.prefix, class, false)) else { return };
-                let Some(life) = self.lives.get_mut(&id) else { return };
-                life.unheard = true;
-                self.stay(id, "doubt", "whoever told of it is in doubt since, and tells nothing of it", now);
-            }
-            Finding::GoesOn { target, class } => self.last((target.prefix, class, false), now),
-            Finding::Discredited { doubt, since } => self.discredit(&doubt, since, traffic, now),
-            Finding::Inconsistent { agent, what } => {
-                self.tally.doubt("sequence");
-                let why = format!("evidence inconsistent: agent {agent}: {}", escaped(&what));
+            Finding::Contested(contested) => {
+                let why = format!("agent {} is contested: {}", contested.agent, contested.why);
                 self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, why));
             }
         }
     }
 
     fn flood(&mut self, detection: Detection, traffic: &dyn Traffic, now: Now) {
-        let key = (detection.target.prefix, detection.class, detection.is_hearsay);
-        let mut id = self.by_key.get(&key).copied();
-        match detection.is_hearsay {
-            // What is said of an attack that is known is no other: it neither touches that, nor is it one more.
-            true if id.is_none() && self.by_key.contains_key(&(key.0, key.1, false)) => return,
-            false => id = id.or_else(|| self.confirm(&detection)),
-            true => {}
-        }
+        let id = self.by_key.get(&(detection.target.prefix, detection.class)).copied();
         let id = match id {
             Some(id) => id,
             None if self.make_room(now) => self.begin(detection.clone(), now),
@@ -121,19 +98,6 @@ impl Guard {
         self.decide(id, traffic, now);
     }
 
-    /// What was hearsay until now is told by somebody who is believed: it is the same attack, of which nothing counts that was only said.
-    fn confirm(&mut self, detection: &Detection) -> Option<u64> {
-        let key = (detection.target.prefix, detection.class);
-        let id = self.by_key.remove(&(key.0, key.1, true))?;
-        let life = self.lives.get_mut(&id)?;
-        (life.approved, life.held, life.told, life.highest) = (false, false, None, 0.0);
-        let attack = life.show();
-        (attack.detection, attack.peak, attack.refusal, attack.by) =
-            (detection.clone(), Default::default(), None, None);
-        self.by_key.insert((key.0, key.1, false), id);
-        Some(id)
-    }
-
     fn begin(&mut self, detection: Detection, now: Now) -> u64 {
         self.last_id += 1;
         self.tally.attacks += 1;
@@ -146,7 +110,7 @@ impl Guard {
 
     pub(super) fn insert(&mut self, life: Life) {
         if !life.attack.by_hand {
-            self.by_key.insert(life.found_as(), life.attack.id);
+            self.by_key.insert(life.key(), life.attack.id);
         }
         self.lives.insert(life.attack.id, life);
     }
@@ -169,11 +133,9 @@ impl Guard {
         let detection = &life.attack.detection;
         // What began on good evidence goes on where that only gets less: after a restart counters are known anew after a while.
         let is_announced = life.announced.is_some();
-        // Nor does anybody end it by speaking in an agent's name, unless he may have told of it in the first place.
-        let is_settled = life.announced.as_ref().is_some_and(|it| now.nanos >= it.began + SETTLED);
         let speaks_against = |doubt: &&Doubt| match doubt {
             Doubt::Uncounted { .. } => !is_announced,
-            _ => !(is_settled && is_of_speaker(doubt)),
+            _ => true,
         };
         let forbidden = match (&self.stopped, detection.doubts.iter().find(speaks_against)) {
             (Some(stopped), _) => {
@@ -183,15 +145,11 @@ impl Guard {
                 let by = escaped(life.attack.by.as_deref().unwrap_or_default());
                 Some(Refusal { limit: "withdrawn", why: format!("{by} withdrew it: nothing is done until it is over") })
             }
-            (_, Some(doubt)) => Some(Refusal { limit: "doubt", why: doubted(doubt) }),
+            (_, Some(doubt)) => Some(Refusal { limit: "doubt", why: doubt.to_string() }),
             _ => None,
         };
         if let Some(refusal) = forbidden {
             return self.refuse(id, refusal, None, now);
-        }
-        if let Some(doubt) = detection.doubts.iter().find(|doubt| is_settled && is_of_speaker(doubt)) {
-            let why = doubted(doubt);
-            return self.stay(id, "doubt", &why, now);
         }
         let settings = self.settings.clone();
         let Some(group) = settings.groups.get(&detection.target.group) else {
@@ -207,11 +165,7 @@ impl Guard {
             Some(plan(&settings, group, detection, 0, approved, &guard.used, traffic))
         };
         let Some((mut plan, mut verdict)) = planned(self) else { return };
-        let mut is_full = verdict.as_ref().is_err_and(|why| FULL.contains(&why.limit));
-        if is_full && (group.mode == Mode::Automatic || approved) && self.take_place(id, group, traffic, now) {
-            (plan, verdict) = planned(self).unwrap_or((plan, verdict));
-            is_full = verdict.as_ref().is_err_and(|why| FULL.contains(&why.limit));
-        }
+        let is_full = verdict.as_ref().is_err_and(|why| FULL.contains(&why.limit));
         if group.mode == Mode::Automatic && is_full && self.make_way(id, now) {
             (plan, verdict) = planned(self).unwrap_or((plan, verdict));
         }
@@ -285,7 +239,7 @@ impl Guard {
         if !life.refuse(refusal) {
             return;
         }
-        let doubts: Vec<_> = life.attack.detection.doubts.iter().map(name_of).collect();
+        let doubts: Vec<_> = life.attack.detection.doubts.iter().map(Doubt::name).collect();
         let what = if limit == "doubt" { What::Doubted } else { What::Refused };
         doubts.into_iter().filter(|_| limit == "doubt").for_each(|doubt| self.tally.doubt(doubt));
         self.tally.refuse(limit);
@@ -462,7 +416,7 @@ impl Guard {
         self.tell(id, WEIR, What::Over, String::new(), now);
         let Some(mut life) = self.lives.remove(&id) else { return };
         if !life.attack.by_hand {
-            self.by_key.remove(&life.found_as());
+            self.by_key.remove(&life.key());
         }
         life.end(now.wall);
         self.history.push_front(life.attack);
@@ -504,7 +458,6 @@ pub(super) const HELPED: f64 = 0.5;
 
 /// How long after the announcement it is found out that somebody else speaks in the agent's name, if he has told of the attack: the agent's own next
 /// datagrams show it.
-const SETTLED: u64 = 10 * SECOND;
 
 /// From one change of an attack's rules to the next; so long an excess of other packets has to hold before.
 const CHANGES_APART: u64 = 2 * SECOND;

@@ -15,7 +15,6 @@
 mod by_hand;
 mod caps;
 mod denied;
-mod discredited;
 mod life;
 mod machine;
 mod passing;
@@ -28,7 +27,6 @@ mod tally;
 #[cfg(test)]
 mod tests;
 mod wanted;
-mod wider;
 mod words;
 
 use std::net::IpAddr;
@@ -56,11 +54,8 @@ pub trait Traffic {
     /// What of a target's other traffic a rule would hit.
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm;
 
-    /// Whether an agent has been heard since then whose word counts.
-    fn is_heard(&self, agent: IpAddr, since: u64) -> bool;
-
-    /// Whether nothing is heard of an agent any more that counts, for longer than it is silent otherwise.
-    fn is_silent(&self, agent: IpAddr) -> bool;
+    /// Whether a listed agent has been heard since then.
+    fn is_alive(&self, agent: IpAddr, since: u64) -> bool;
 }
 
 /// What announces.

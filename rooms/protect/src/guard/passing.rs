@@ -8,7 +8,7 @@ use super::machine::HELPED;
 use super::repeats::lives;
 use super::{Guard, Now, SECOND, Traffic};
 use crate::journal::{WEIR, What};
-use crate::model::{Mode, Phase, Refusal, Route};
+use crate::model::{Mode, Phase, Route};
 use crate::settings::Settings;
 
 impl Guard {
@@ -17,7 +17,6 @@ impl Guard {
         let is_second = now.nanos >= self.second;
         if is_second {
             self.second = now.nanos + SECOND;
-            self.fold(now);
         }
         let ids: Vec<u64> = self.lives.keys().copied().collect();
         for id in ids {
@@ -42,16 +41,12 @@ impl Guard {
                 false if now.nanos >= ends => {
                     if now.nanos >= announced.expires.max(announced.kept) || life.is_told_otherwise(traffic) {
                         self.finish(id, now);
-                    } else if life.is_unheard(traffic) {
+                    } else {
                         self.stay(id, "silence", "none of the agents that told of it has been heard since", now);
                     }
                 }
-                true if now.nanos >= announced.expires.max(announced.kept) && !life.is_vouched_for() => {
-                    let why = "its time is over, and nobody who is believed tells that it goes on".to_owned();
-                    self.refuse(id, Refusal { limit: "doubt", why }, None, now);
-                }
                 true if now.nanos >= announced.expires => self.renew(id, now),
-                true if is_second && life.is_vouched_for() => self.escalate(id, traffic, now),
+                true if is_second => self.escalate(id, traffic, now),
                 _ => {}
             }
         }
@@ -61,7 +56,7 @@ impl Guard {
     pub(super) fn fade(&mut self, key: Found, last: u64, now: Now) {
         let Some(&id) = self.by_key.get(&key) else { return };
         let Some(life) = self.lives.get_mut(&id) else { return };
-        (life.seen, life.part_of) = (false, None);
+        life.seen = false;
         // What was told of it by then says nothing of whether it is over.
         life.found = life.found.max(last.min(now.nanos));
         let Some(announced) = &mut life.announced else {
@@ -88,25 +83,6 @@ impl Guard {
         let Some(life) = self.lives.get_mut(&id).filter(|life| life.announced.is_some()) else { return };
         if life.told.replace(told) != Some(told) {
             self.tell(id, WEIR, What::Doubted, format!("{why}: what is announced stays until its time is over"), now);
-        }
-    }
-
-    /// An agent that began again, and is not believed yet, tells that it goes on: what is announced does not end for that its time is over meanwhile.
-    /// It is no longer than by so much ahead, and nothing begins by this.
-    pub(super) fn last(&mut self, key: Found, now: Now) {
-        let Some(&id) = self.by_key.get(&key) else { return };
-        let Some(life) = self.lives.get_mut(&id) else { return };
-        let is_news = life.told != Some("again");
-        let Some(announced) = life.announced.as_mut().filter(|announced| announced.kept == 0) else { return };
-        if announced.expires >= now.nanos + LASTS {
-            return;
-        }
-        announced.expires = now.nanos + LASTS;
-        life.told = Some("again");
-        life.show().expires = Some(now.wall + Duration::from_nanos(LASTS));
-        if is_news {
-            let why = "an agent that began again, and is not believed yet, tells that it goes on".to_owned();
-            self.tell(id, WEIR, What::Extended, why, now);
         }
     }
 
@@ -174,9 +150,6 @@ impl Guard {
         self.decide_all(traffic, now);
     }
 }
-
-/// For how long what is announced lasts on the word of an agent that began again, ns: it tells of what goes on once a second.
-const LASTS: u64 = 5 * SECOND;
 
 /// Limits by which an attack is refused that comes again: it is the same for as long as one about which something is done would be.
 const LASTING: [&str; 8] =

@@ -101,7 +101,7 @@ impl Guard {
     /// Why an attack cannot be acted upon that is not there.
     fn absent(&self, id: u64) -> Denied {
         let over = self.history.iter().find(|attack| attack.id == id);
-        let key = over.map(|over| (over.detection.target.prefix, over.detection.class, over.detection.is_hearsay));
+        let key = over.map(|over| (over.detection.target.prefix, over.detection.class));
         let next = key.and_then(|key| self.by_key.get(&key));
         next.map_or(Denied::Unknown(id), |&next| Denied::Continued { id, next })
     }

@@ -113,18 +113,7 @@ impl Guard {
         let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
         let evidence = Evidence { rule: "known from the journal".into(), ..Evidence::default() };
         let time = now.nanos;
-        let detection = Detection {
-            target,
-            class,
-            first_excess: 0,
-            decided: 0,
-            kept: 0,
-            evidence,
-            rules,
-            doubts: Vec::new(),
-            is_hearsay: false,
-            seconds: Vec::new(),
-        };
+        let detection = Detection { target, class, first_excess: 0, decided: 0, evidence, rules, doubts: Vec::new() };
         let mut life = Life::new(id, detection, now);
         // Whether it still goes on will be seen, or it is over.
         let (_, hold) = lives(&self.settings.ttl, 0);

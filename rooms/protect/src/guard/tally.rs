@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::words::{DOUBTS, LIMITS};
+use super::words::LIMITS;
+use crate::model::Doubt;
 
 /// What was counted since the start.
 #[derive(Clone, Debug, Default)]
@@ -18,7 +19,7 @@ pub(super) struct Tally {
 impl Tally {
     /// None of any.
     pub(super) fn new() -> Self {
-        let (doubted, refused) = (DOUBTS.map(|doubt| (doubt, 0)).into(), LIMITS.map(|limit| (limit, 0)).into());
+        let (doubted, refused) = (Doubt::NAMES.map(|doubt| (doubt, 0)).into(), LIMITS.map(|limit| (limit, 0)).into());
         Self { doubted, refused, ..Self::default() }
     }
 
@@ -28,7 +29,7 @@ impl Tally {
     }
 
     pub(super) fn doubt(&mut self, doubt: &'static str) {
-        debug_assert!(DOUBTS.contains(&doubt), "{doubt} is not counted from the start");
+        debug_assert!(Doubt::NAMES.contains(&doubt), "{doubt} is not counted from the start");
         *self.doubted.entry(doubt).or_default() += 1;
     }
 }

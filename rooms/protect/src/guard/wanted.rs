@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::life::Life;
+use ipnet::IpNet;
+
+use super::life::{Announced, Life};
 use super::{Announcer, Guard, Now, SECOND};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Attack, Installed, Route, Rule};
+use crate::model::{Attack, Installed, Mode, Route, Rule};
+use crate::settings::Group;
 
 impl Guard {
     /// What the speaker has of what is wanted.
@@ -47,6 +50,18 @@ impl Guard {
             }
         }
         wanted.into_values().cloned().collect()
+    }
+
+    /// Prefixes of which all traffic is answered already: by a route in force without a narrower rule, or by observing it.
+    pub fn covered(&self) -> Vec<IpNet> {
+        let is_wide = |prefix: &IpNet| prefix.prefix_len() < prefix.max_prefix_len();
+        let is_answered = |life: &&Life| {
+            let observed = |group: &Group| group.mode == Mode::Observe;
+            let bare = |announced: &Announced| announced.routes.iter().any(|route| route.rule.is_bare());
+            life.seen && self.settings.groups.get(&life.attack.detection.target.group).is_some_and(observed)
+                || life.announced.as_ref().is_some_and(bare)
+        };
+        self.lives.values().filter(is_answered).map(|life| life.key().0).filter(is_wide).collect()
     }
 
     /// An attack as it stands; `None`: it is forgotten, or never was.

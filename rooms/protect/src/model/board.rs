@@ -128,10 +128,12 @@ pub struct Counts {
     pub sightings: u64,
     /// Those that a full queue had no room for, or that were left out while one was filling up: others counted for these.
     pub dropped: u64,
-    /// Those in datagrams that were overtaken: others counted for these, too.
-    pub late: u64,
-    /// Agents that have been heard of late whose samples may lead to an action: now, not since the start.
-    pub believed: usize,
+    /// Packets of agents that are not listed, or that came from elsewhere: they were not looked at.
+    pub unlisted: u64,
+    /// Packets in streams beside a settled one of the same agent: they were not looked at.
+    pub rivals: u64,
+    /// Listed agents that are heard: now, not since the start.
+    pub alive: usize,
     /// Keys that tables had no room for, by table.
     pub evicted: Vec<(&'static str, u64)>,
     /// Attacks that began.

@@ -1,11 +1,12 @@
 //! What was detected, and what shows it.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Class, Point, Rule};
+use super::{Class, Contested, Point, Rule, Word};
 
 /// What is under attack: a host, or the prefix over which a flood is spread.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
@@ -23,8 +24,8 @@ pub struct Rate {
     pub value: f64,
     /// The interval's lower end.
     pub low: f64,
-    /// Its upper end.
-    pub high: f64,
+    /// Its upper end; `None`: nobody knows yet, it is at least `low`.
+    pub high: Option<f64>,
 }
 
 /// One of the values that a field had, and its part of the flood, 0 to 1.
@@ -41,27 +42,19 @@ pub struct Share {
 pub struct Detection {
     /// What is under attack.
     pub target: Target,
-    /// By what; of several classes the narrowest that explains it.
+    /// By what; of several classes that are too much the narrowest.
     pub class: Class,
     /// When the first sample above the threshold came, and when it was decided; ns as in [`super::Sighting::time`]. Both 0: nobody knows,
     /// it was before a restart.
     pub first_excess: u64,
     /// As above.
     pub decided: u64,
-    /// For how long that first sample may have been kept by its agent before it came, ns: packets were too many by so much earlier at most.
-    pub kept: u64,
     /// What shows it.
     pub evidence: Evidence,
     /// As narrow as the evidence permits, the narrowest last; the first is the bare destination.
     pub rules: Vec<Rule>,
-    /// Why it may be no flood; empty: nothing speaks against it.
+    /// Why it waits for a person; empty: nothing speaks against it.
     pub doubts: Vec<Doubt>,
-    /// Whether nobody tells it whose word counts: it is another attack than one that is told by others of the same target.
-    #[serde(skip)]
-    pub is_hearsay: bool,
-    /// Other agents that tell it, too, and against whom nothing speaks.
-    #[serde(skip)]
-    pub seconds: Vec<IpAddr>,
 }
 
 /// What shows a flood.
@@ -85,8 +78,8 @@ pub struct Evidence {
     pub sources: usize,
     /// Hosts that are hit, in a prefix.
     pub hosts: usize,
-    /// Where it was seen.
-    pub points: Vec<Point>,
+    /// Where it was seen, and what speaks against that.
+    pub points: Vec<Spot>,
     /// Most frequent sources.
     pub top_sources: Vec<Share>,
     /// Most frequent ports of the source, `udp/53`.
@@ -103,6 +96,16 @@ pub struct Evidence {
     pub headers: Vec<String>,
 }
 
+/// A point that told of a flood, and what its word is worth.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct Spot {
+    /// Where.
+    #[serde(flatten)]
+    pub point: Point,
+    /// What speaks against what it told last.
+    pub word: Word,
+}
+
 impl Evidence {
     /// Whether the rate is above the threshold that it was held against.
     pub fn exceeds(&self) -> bool {
@@ -111,74 +114,78 @@ impl Evidence {
     }
 }
 
-/// Why evidence is not believed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// What speaks against a flood: nothing is announced before a person approves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "doubt")]
 pub enum Doubt {
-    /// The agent is not on the list, or its datagrams come from another address.
-    Stranger {
-        /// Who.
+    /// The agent has been heard for less than `settle`.
+    New {
+        /// Which.
         agent: IpAddr,
-        /// From where.
-        from: IpAddr,
     },
-    /// Datagrams that say they are of this agent do not continue one another.
-    Sequence {
-        /// Who.
+    /// Datagrams in the agent's name contradicted one another of late.
+    Contested {
+        /// Which.
         agent: IpAddr,
-        /// What was found, in a few words.
-        what: String,
     },
-    /// Samples say what the counters of the same interface do not.
-    Counters {
-        /// Where.
-        point: Point,
-        /// Packets a second by samples.
-        samples: Rate,
-        /// By counters.
-        counters: Rate,
-    },
-    /// More than the interface can carry.
-    Speed {
-        /// Where.
-        point: Point,
-        /// Bits a second that samples tell.
-        bits: f64,
-        /// ifSpeed, bits a second.
-        speed: f64,
-    },
-    /// No counters of that interface are known, or not for long enough, that could speak for it.
+    /// No counters of the interface have come of late.
     Uncounted {
         /// Where.
         point: Point,
     },
-    /// Another agent on the path does not see it.
-    Alone {
-        /// Who sees it.
-        agent: IpAddr,
-        /// Who should.
-        other: IpAddr,
+    /// Its samples tell of more than its counters.
+    Counters {
+        /// Where.
+        point: Point,
+    },
+    /// Fewer agents decided than `witnesses` asks for.
+    Witnesses {
+        /// How many did.
+        seen: usize,
+        /// How many must.
+        wanted: usize,
     },
 }
 
-/// What the detector tells.
+impl Doubt {
+    /// All names.
+    pub const NAMES: [&str; 5] = ["contested", "counters", "new", "uncounted", "witnesses"];
+
+    /// As answers and metrics have it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::New { .. } => "new",
+            Self::Contested { .. } => "contested",
+            Self::Uncounted { .. } => "uncounted",
+            Self::Counters { .. } => "counters",
+            Self::Witnesses { .. } => "witnesses",
+        }
+    }
+}
+
+impl fmt::Display for Doubt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::New { agent } => write!(out, "agent {agent} has not been heard for long enough (protect.settle)"),
+            Self::Contested { agent } => write!(out, "datagrams in the name of agent {agent} contradict one another"),
+            Self::Uncounted { point: Point { agent, index } } => {
+                write!(out, "no counters of interface {index} of agent {agent} have come of late")
+            }
+            Self::Counters { point: Point { agent, index } } => {
+                write!(out, "the counters of interface {index} of agent {agent} tell of less than its samples")
+            }
+            Self::Witnesses { seen, wanted } => {
+                write!(out, "{seen} agents see it, and {wanted} must (protect.witnesses)")
+            }
+        }
+    }
+}
+
+/// What the detector tells. There is one flood of a target and class.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// It began, or is known better: evidence and rules are replaced.
+    /// It began, goes on, or is known better: evidence, rules and doubts are replaced. Told about once a second as long as it goes on.
     Flood(Box<Detection>),
-    /// It is over, as of this time: below the threshold for as long as was asked.
-    Over {
-        /// Whose.
-        target: Target,
-        /// Which.
-        class: Class,
-        /// When its last sample above the threshold came.
-        last: u64,
-        /// As in [`Detection::is_hearsay`].
-        is_hearsay: bool,
-        /// It goes on as part of what attacks this prefix; `None`: it does not.
-        widened: Option<IpNet>,
-    },
     /// It is below its threshold now, and not over yet.
     Ebbing {
         /// Whose.
@@ -189,35 +196,16 @@ pub enum Finding {
         packets: Rate,
         /// Bits a second now.
         bits: Rate,
-        /// As in [`Detection::is_hearsay`].
-        is_hearsay: bool,
     },
-    /// Nobody tells of it any more, but those who did are in doubt since: nobody knows whether it is over.
-    Unheard {
+    /// It is over: below its threshold for as long as was asked, and an agent that told of it is heard.
+    Over {
         /// Whose.
         target: Target,
         /// Which.
         class: Class,
+        /// When its last sample above the threshold came.
+        last: u64,
     },
-    /// An agent that is not believed yet, since it began again, tells of it: what is there already is not to end meanwhile.
-    GoesOn {
-        /// Whose.
-        target: Target,
-        /// Which.
-        class: Class,
-    },
-    /// What an agent told of late is not to be believed: what was done on its word alone is undone, also where nobody tells of it any more.
-    Discredited {
-        /// What speaks against it: [`Doubt::Sequence`] against all that its agent told, [`Doubt::Counters`] against what it told of an interface.
-        doubt: Doubt,
-        /// Since when it may have been wrong, ns as in [`super::Sighting::time`].
-        since: u64,
-    },
-    /// What an agent tells is inconsistent, whether or not it tells of a flood.
-    Inconsistent {
-        /// Who.
-        agent: IpAddr,
-        /// What was found, in a few words.
-        what: String,
-    },
+    /// As it was told by a shard.
+    Contested(Contested),
 }

@@ -12,6 +12,6 @@ pub use action::{Action, Route};
 pub use attack::{Attack, Command, Harm, Installed, Level, Mode, Phase, Refusal};
 pub use board::{Board, Caps, Counts, Group, Neighbour, Speaking, Stopped, Threshold};
 pub use class::Class;
-pub use detection::{Detection, Doubt, Evidence, Finding, Rate, Share, Target};
+pub use detection::{Detection, Doubt, Evidence, Finding, Rate, Share, Spot, Target};
 pub use rule::{Icmp, Ports, Rule, TcpFlags};
-pub use sighting::{Packet, Point, Sighting, Stream, Transport};
+pub use sighting::{Alive, Contested, Packet, Point, Sighting, Transport, Why, Word};

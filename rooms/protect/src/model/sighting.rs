@@ -1,5 +1,6 @@
-//! What the room is told: one sampled packet.
+//! What the room is told: sampled packets, and whether agents are heard and agree with themselves.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use serde::Serialize;
@@ -13,28 +14,19 @@ pub struct Point {
     pub index: u32,
 }
 
-/// Which of the streams of datagrams in an agent's name: what somebody else sends in it does not continue the agent's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stream {
-    /// `sub_agent_id` of its datagrams.
-    pub sub_agent: u32,
-    /// A number that no other stream of this agent had: another after a restart, or if it comes from elsewhere.
-    pub run: u32,
-}
-
 /// A packet that was sampled, and for how many it stands.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sighting<'a> {
     /// When it came to the analyser, in ns on a clock that only goes forward.
     pub time: u64,
-    /// For how long it may have been kept before it came, ns: since the datagram of its stream before was sent, at most.
-    pub kept: u64,
-    /// How long before it came it was taken, as far as that is known best, ns: at some time from the first to the second.
-    pub ago: [u64; 2],
+    /// The stream of datagrams that it came in: a number that no other stream has.
+    pub stream: u32,
+    /// For how long before it came it may have been taken, ns; `None`: nobody knows, as of a stream's first burst.
+    pub exposure: Option<u64>,
+    /// What speaks against it.
+    pub word: Word,
     /// Where it was sampled.
     pub point: Point,
-    /// In which of the agent's streams it was told.
-    pub stream: Stream,
     /// Whether it was sampled as it came in at that interface; `None`: the agent does not tell.
     pub ingress: Option<bool>,
     /// Packets that it stands for: the effective sampling rate, lost samples included.
@@ -43,6 +35,73 @@ pub struct Sighting<'a> {
     pub packet: Packet,
     /// Its first bytes, from the frame's first on; what an event shows.
     pub header: &'a [u8],
+}
+
+/// What speaks against a sample, weighed where its datagram is read; the worst comes last. Samples of agents that are not listed, and of
+/// rivals of a settled stream, are counted there and never come here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Word {
+    /// Nothing: it may lead to an action.
+    #[default]
+    Good,
+    /// Its stream has been heard for less than `settle`.
+    New,
+    /// No counters of its interface have come of late.
+    Uncounted,
+    /// A datagram contradicted its stream of late.
+    Contested,
+    /// The counters of its interface tell of less than its samples.
+    Counters,
+}
+
+/// A listed agent is heard; told once a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Alive {
+    /// When, as in [`Sighting::time`].
+    pub time: u64,
+    /// Which agent.
+    pub agent: IpAddr,
+}
+
+/// A stream or a data source of a listed agent contradicts itself: what was announced of late on its word alone is not to stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Contested {
+    /// When, as in [`Sighting::time`].
+    pub time: u64,
+    /// Which agent.
+    pub agent: IpAddr,
+    /// Where; `None`: all that the agent tells.
+    pub point: Option<Point>,
+    /// How it shows.
+    pub why: Why,
+}
+
+/// What contradicts what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Why {
+    /// A number came with two contents.
+    Content,
+    /// A number came more than a second after a later one.
+    Overtaken,
+    /// The next number came with an uptime that does not go on.
+    Clock,
+    /// Several streams of one identity, of which none is settled.
+    Twins,
+    /// Samples tell of more than the counters of their interface.
+    Counters,
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(match self {
+            Self::Content => "one datagram number came with two contents",
+            Self::Overtaken => "a datagram came more than a second after later ones",
+            Self::Clock => "its datagram numbers go on, and its uptime does not",
+            Self::Twins => "several senders speak in its name at once",
+            Self::Counters => "its samples tell of more than the counters of their interface",
+        })
+    }
 }
 
 /// The outermost IP packet of a frame.

@@ -28,13 +28,13 @@ pub(crate) fn attack(id: u64) -> Attack {
     let evidence = Evidence {
         rule: "group web, udp_amplification, 40,000 packets/s (fixed)".into(),
         threshold_packets: Some(40e3),
-        packets: Rate { value: 812e3, low: 790e3, high: 834e3 },
-        bits: Rate { value: 9.1e9, low: 8.8e9, high: 9.4e9 },
+        packets: Rate { value: 812e3, low: 790e3, high: Some(834e3) },
+        bits: Rate { value: 9.1e9, low: 8.8e9, high: Some(9.4e9) },
         log_evidence: 41.0,
         samples: 5120,
         sources: 1204,
         hosts: 1,
-        points: vec![point],
+        points: vec![Spot { point, word: Word::Good }],
         top_sources: vec![share("203.0.113.7", 0.02), share("198.51.100.9", 0.01)],
         top_source_ports: vec![share("udp/53", 0.98)],
         top_destination_ports: vec![share("udp/40123", 0.4)],
@@ -55,7 +55,6 @@ pub(crate) fn attack(id: u64) -> Attack {
             evidence,
             rules: vec![bare, narrow],
             doubts: Vec::new(),
-            is_hearsay: false,
             seconds: Vec::new(),
         },
         phase: Phase::Pending,
@@ -70,7 +69,10 @@ pub(crate) fn attack(id: u64) -> Attack {
         by: None,
         by_hand: false,
         was_announced: false,
-        peak: (Rate { value: 812e3, low: 790e3, high: 834e3 }, Rate { value: 9.1e9, low: 8.8e9, high: 9.4e9 }),
+        peak: (
+            Rate { value: 812e3, low: 790e3, high: Some(834e3) },
+            Rate { value: 9.1e9, low: 8.8e9, high: Some(9.4e9) },
+        ),
         curve: (0..60).map(|second| if second < 30 { 1e3 } else { 812e3 }).collect(),
     }
 }

@@ -52,8 +52,6 @@ pub(super) struct Whole<'a> {
     row: Row<'a>,
     /// From when the first sample above the threshold came to the decision, ms; absent: that was before a restart.
     decision_ms: Option<f64>,
-    /// For how long the agent may have kept that sample before, ms: by so much earlier packets may have been too many.
-    kept_ms: f64,
     evidence: &'a Evidence,
     rules: Vec<Said<'a>>,
     doubts_are: Vec<Doubted<'a>>,
@@ -112,8 +110,9 @@ impl Serialize for Told<'_> {
             |counts: &[(&'static str, u64)]| -> Value { counts.iter().map(|(name, count)| (*name, *count)).collect() };
         let counts = self.0;
         json!({
-            "sightings": counts.sightings, "dropped": counts.dropped, "late": counts.late,
-            "believed_agents": counts.believed, "evicted": by(&counts.evicted),
+            "sightings": counts.sightings, "dropped": counts.dropped, "unlisted": counts.unlisted,
+            "rivals": counts.rivals,
+            "alive_agents": counts.alive, "evicted": by(&counts.evicted),
             "attacks": counts.attacks, "doubted": by(&counts.doubted), "refused": by(&counts.refused),
             "announced": counts.announced, "withdrawn": counts.withdrawn, "unwritten": counts.unwritten,
             "switch_unwritten": counts.switch_unwritten,
@@ -165,7 +164,7 @@ pub(super) fn rows(attacks: &[Arc<Attack>], most: usize) -> Vec<Row<'_>> {
 }
 
 pub(super) fn whole(attack: &Attack) -> Whole<'_> {
-    let Detection { rules, evidence, doubts, first_excess, decided, kept, .. } = &attack.detection;
+    let Detection { rules, evidence, doubts, first_excess, decided, .. } = &attack.detection;
     let announced = |(index, route)| {
         let (installed, since, why) = match attack.installed.get(index) {
             None => (None, None, None),
@@ -178,10 +177,9 @@ pub(super) fn whole(attack: &Attack) -> Whole<'_> {
     Whole {
         row: row(attack),
         decision_ms: (*decided > 0).then(|| whole_ms(decided.saturating_sub(*first_excess))),
-        kept_ms: whole_ms(*kept),
         evidence,
         rules: rules.iter().map(|rule| Said { text: words::rule(rule), rule }).collect(),
-        doubts_are: doubts.iter().map(|doubt| Doubted { text: words::doubt(doubt), doubt }).collect(),
+        doubts_are: doubts.iter().map(|doubt| Doubted { text: doubt.to_string(), doubt }).collect(),
         level: attack.level.number,
         routes_are: attack.level.routes.iter().enumerate().map(announced).collect(),
         harm_is: attack.harm,

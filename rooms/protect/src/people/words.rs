@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Action, Doubt, Point, Ports, Rate, Route, Rule, Speaking};
+use crate::model::{Action, Ports, Rate, Route, Rule, Speaking};
 
 /// `udp to 192.0.2.7/32, from port 53, 500 to 1500 bytes`.
 pub(crate) fn rule(rule: &Rule) -> String {
@@ -108,28 +108,13 @@ pub(crate) fn route(route: &Route) -> String {
     }
 }
 
-/// Why evidence is not believed.
-pub(crate) fn doubt(doubt: &Doubt) -> String {
-    let at = |point: &Point| format!("interface {} of {}", point.index, point.agent);
-    let rate = |rate: &Rate| format!("{} to {}packets/s", scaled(rate.low).trim_end(), scaled(rate.high));
-    match doubt {
-        Doubt::Stranger { agent, from } if agent == from => format!("agent {agent} is not on the list"),
-        Doubt::Stranger { agent, from } => format!("datagrams from {from} say they are of agent {agent}"),
-        Doubt::Sequence { agent, what } => format!("datagrams of agent {agent} do not continue one another: {what}"),
-        Doubt::Counters { point, samples, counters } => {
-            format!("{}: samples tell {}, its counters {}", at(point), rate(samples), rate(counters))
-        }
-        Doubt::Speed { point, bits, speed } => {
-            format!("{}: {}bit/s, and it carries {}bit/s", at(point), scaled(*bits), scaled(*speed))
-        }
-        Doubt::Uncounted { point } => format!("{}: no counters speak for it", at(point)),
-        Doubt::Alone { agent, other } => format!("agent {agent} sees it, and agent {other} on the same path does not"),
-    }
-}
-
-/// `790 k to 834 k`.
+/// `790 k to 834 k`, or `at least 790 k`.
 pub(crate) fn interval(rate: &Rate) -> String {
-    format!("{} to {}", scaled(rate.low).trim_end(), scaled(rate.high).trim_end())
+    let low = scaled(rate.low);
+    match rate.high {
+        Some(high) => format!("{} to {}", low.trim_end(), scaled(high).trim_end()),
+        None => format!("at least {}", low.trim_end()),
+    }
 }
 
 /// `1.23 M`: three digits, a space, the prefix.

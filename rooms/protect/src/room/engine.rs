@@ -8,7 +8,6 @@ use ipnet::IpNet;
 
 use super::News;
 use crate::detect::{self, Atlas, Detector, Saved};
-use crate::evidence;
 use crate::guard::{Denied, Guard, Now, Traffic};
 use crate::model::{Board, Command, Counts, Finding, Group, Harm, Rule, Speaking};
 use crate::settings::{self, Settings};
@@ -51,8 +50,8 @@ impl Engine {
     pub fn take(&mut self, news: &News) {
         match news {
             News::Seen(seen) => self.detector.sample(&seen.sighting()),
-            News::Counts(counts) => self.detector.counters(counts),
-            News::Heard(heard) => self.detector.agent(heard),
+            News::Alive(alive) => self.detector.alive(alive),
+            News::Contested(contested) => self.detector.contested(contested),
         }
     }
 
@@ -64,7 +63,7 @@ impl Engine {
         if is_due {
             let apart = TICKS_APART.as_nanos() as u64;
             self.due = (now.nanos + apart, seen + apart);
-            self.detector.shield(self.guard.shields(now));
+            self.detector.cover(self.guard.covered());
             self.detector.tick(seen, hour_of_week(now.wall));
         }
         self.detector.reach(seen);
@@ -104,13 +103,11 @@ impl Engine {
     /// How things stand; `counts`: what others have counted.
     pub fn board(&self, speaker: Option<Speaking>, counts: Counts, now: Now) -> Board {
         let statistics = self.detector.statistics();
-        let mut counts = Counts { believed: statistics.believed, ..counts };
+        let mut counts = Counts { alive: statistics.alive, ..counts };
         counts.evicted.extend([
             ("targets", statistics.evicted_targets),
             ("dossiers", statistics.evicted_dossiers),
             ("profiles", statistics.evicted_profiles),
-            ("ports", statistics.evicted_ports),
-            ("agents", statistics.evicted_agents),
             ("floods", statistics.totals.refused_floods),
         ]);
         self.guard.board(self.groups(), speaker, counts, now)
@@ -138,12 +135,8 @@ impl Traffic for Known<'_> {
         self.0.traffic(*target, rule)
     }
 
-    fn is_heard(&self, agent: IpAddr, since: u64) -> bool {
-        self.0.is_heard(agent, since)
-    }
-
-    fn is_silent(&self, agent: IpAddr) -> bool {
-        self.0.is_silent(agent)
+    fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
+        self.0.is_alive(agent, since)
     }
 }
 
@@ -163,23 +156,13 @@ fn detector(settings: &Settings) -> detect::Settings {
         networks: of.networks.clone(),
         thresholds: of.thresholds.iter().map(threshold).collect(),
     };
-    let exporter = |of: &crate::config::values::Exporter| evidence::Exporter {
-        agent: of.agent,
-        from: of.from,
-        sub_agents: of.sub_agents.clone(),
-    };
     detect::Settings {
         groups: settings.groups.iter().map(group).collect(),
         false_alarms_a_year: settings.false_alarms * YEAR,
         burst: settings.burst,
         allowed_sources: settings.allowed_sources.clone(),
         edge: settings.ingress.clone(),
-        evidence: evidence::Settings {
-            agents: settings.agents.iter().map(exporter).collect(),
-            witnesses: settings.witnesses,
-            probation: settings.probation,
-            ..evidence::Settings::default()
-        },
+        witnesses: settings.witnesses,
         ..detect::Settings::default()
     }
 }

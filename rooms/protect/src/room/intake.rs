@@ -48,9 +48,9 @@ impl Intake {
         self.inlets.iter().map(Inlet::totals).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
-    /// Packets that nobody was told of since their datagrams were overtaken.
-    pub(super) fn late(&self) -> u64 {
-        self.inlets.iter().map(Inlet::late).sum()
+    /// Packets that were not passed on: of agents that are not listed, and of rivals.
+    pub(super) fn untold(&self) -> (u64, u64) {
+        self.inlets.iter().map(Inlet::untold).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
     }
 
     /// Tells people, now and then, that this machine has no time for what comes: how long that waited at which is looked now.

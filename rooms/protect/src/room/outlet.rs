@@ -11,28 +11,28 @@ use rtrb::{Consumer, Producer, RingBuffer};
 
 use super::Waker;
 use super::thinning::Thinning;
-use crate::evidence::{Counts, Heard, Speakers};
-use crate::model::{Packet, Point, Sighting, Stream};
+use crate::listed::Listed;
+use crate::model::{Alive, Contested, Packet, Point, Sighting, Word};
 
 /// What a shard tells.
 #[derive(Clone, Debug)]
 pub enum News {
     /// A packet to a protected address was sampled.
     Seen(Seen),
-    /// Counters of an interface came.
-    Counts(Counts),
-    /// Of an agent, or of what is wrong with it.
-    Heard(Heard),
+    /// A listed agent is heard.
+    Alive(Alive),
+    /// An agent contradicts itself.
+    Contested(Contested),
 }
 
 /// A sighting, copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     time: u64,
-    kept: u64,
-    ago: [u64; 2],
+    stream: u32,
+    exposure: Option<u64>,
+    word: Word,
     point: Point,
-    stream: Stream,
     ingress: Option<bool>,
     frames: f64,
     packet: Packet,
@@ -47,7 +47,7 @@ pub struct Outlet {
     waker: Arc<Waker>,
     /// In the order of addresses, none within another.
     protected: Arc<[IpNet]>,
-    speakers: Arc<Speakers>,
+    listed: Arc<Listed>,
     totals: Arc<Totals>,
     thinning: Thinning,
     is_new: bool,
@@ -65,7 +65,8 @@ pub struct Inlet {
 pub struct Totals {
     passed: AtomicU64,
     dropped: AtomicU64,
-    late: AtomicU64,
+    unlisted: AtomicU64,
+    rivals: AtomicU64,
 }
 
 /// A queue with so many places, for packets to these networks.
@@ -73,8 +74,8 @@ pub fn queue(places: usize, protected: &[IpNet], waker: Arc<Waker>) -> (Outlet, 
     let (producer, consumer) = RingBuffer::new(places);
     let totals = Arc::<Totals>::default();
     let (protected, thinning) = (sorted(protected), Thinning::new(RandomState::default().hash_one(places)));
-    let (speakers, is_new) = (Arc::default(), false);
-    let outlet = Outlet { queue: producer, waker, protected, speakers, totals: totals.clone(), thinning, is_new };
+    let (listed, is_new) = (Arc::default(), false);
+    let outlet = Outlet { queue: producer, waker, protected, listed, totals: totals.clone(), thinning, is_new };
     (outlet, Inlet { queue: consumer, totals })
 }
 
@@ -106,19 +107,24 @@ impl Outlet {
         }
     }
 
-    /// Does not tell of a packet, since its datagram was overtaken: those in order count for it.
-    pub fn late(&mut self) {
-        count(&self.totals.late);
+    /// Does not tell of a packet, since its agent is not listed, or not from where it came.
+    pub fn unlisted(&mut self) {
+        count(&self.totals.unlisted);
     }
 
-    /// Tells of counters.
-    pub fn counts(&mut self, counts: Counts) {
-        self.put(News::Counts(counts));
+    /// Does not tell of a packet, since another stream of its identity is settled.
+    pub fn rival(&mut self) {
+        count(&self.totals.rivals);
     }
 
-    /// Tells of an agent.
-    pub fn heard(&mut self, heard: Heard) {
-        self.put(News::Heard(heard));
+    /// A listed agent is heard. To be told once a second.
+    pub fn alive(&mut self, alive: Alive) {
+        self.put(News::Alive(alive));
+    }
+
+    /// An agent contradicts itself. To be told when it begins, and once in `settle` as long as it goes on.
+    pub fn contested(&mut self, contested: Contested) {
+        self.put(News::Contested(contested));
     }
 
     /// Wakes whoever waits for what has been told. To be called after each datagram.
@@ -139,15 +145,20 @@ impl Outlet {
         self.protected = sorted(networks);
     }
 
-    /// Takes agents to speak from there, from now on; before the first time each speaks from anywhere.
-    pub fn listen(&mut self, speakers: Arc<Speakers>) {
-        self.speakers = speakers;
+    /// Takes these agents as listed from now on; before the first time all are.
+    pub fn listen(&mut self, listed: Arc<Listed>) {
+        self.listed = listed;
     }
 
-    /// Whether an agent that is listed does not speak from there.
+    /// How long a stream must have been heard without a contradiction before it may act, ns.
+    pub fn settle(&self) -> u64 {
+        self.listed.settle
+    }
+
+    /// Whether an agent is listed, and its datagrams may come from there.
     #[inline]
-    pub fn is_foreign(&self, agent: IpAddr, from: IpAddr) -> bool {
-        self.speakers.is_foreign(agent, from)
+    pub fn is_listed(&self, agent: IpAddr, from: IpAddr) -> bool {
+        self.listed.is_listed(agent, from)
     }
 
     #[inline]
@@ -173,8 +184,8 @@ impl News {
     pub fn time(&self) -> u64 {
         match self {
             Self::Seen(seen) => seen.time,
-            Self::Counts(counts) => counts.to,
-            Self::Heard(heard) => heard.time,
+            Self::Alive(alive) => alive.time,
+            Self::Contested(contested) => contested.time,
         }
     }
 }
@@ -204,9 +215,9 @@ impl Inlet {
         self.queue.is_empty()
     }
 
-    /// Packets that it was not told of since their datagrams were overtaken.
-    pub fn late(&self) -> u64 {
-        self.totals.late.load(Ordering::Relaxed)
+    /// Packets that it was not told of: of agents that are not listed, and of rivals.
+    pub fn untold(&self) -> (u64, u64) {
+        (self.totals.unlisted.load(Ordering::Relaxed), self.totals.rivals.load(Ordering::Relaxed))
     }
 
     /// What it passed on since the start, and what it had no room for.
@@ -217,28 +228,18 @@ impl Inlet {
 
 impl Seen {
     fn of(sighting: &Sighting<'_>) -> Self {
-        let Sighting { time, kept, ago, point, stream, ingress, frames, packet, header: bytes } = *sighting;
+        let Sighting { time, stream, exposure, word, point, ingress, frames, packet, header: bytes } = *sighting;
         let length = bytes.len().min(HEADER);
         let mut header = [0; HEADER];
         header[..length].copy_from_slice(&bytes[..length]);
-        Self { time, kept, ago, point, stream, ingress, frames, packet, length: length as u8, header }
+        Self { time, stream, exposure, word, point, ingress, frames, packet, length: length as u8, header }
     }
 
     /// As it was told.
     pub fn sighting(&self) -> Sighting<'_> {
-        let Self { time, kept, ago, point, stream, ingress, frames, packet, length, header } = self;
-        let header = &header[..usize::from(*length)];
-        Sighting {
-            time: *time,
-            kept: *kept,
-            ago: *ago,
-            point: *point,
-            stream: *stream,
-            ingress: *ingress,
-            frames: *frames,
-            packet: *packet,
-            header,
-        }
+        let Self { time, stream, exposure, word, point, ingress, frames, packet, length, .. } = *self;
+        let header = &self.header[..usize::from(length)];
+        Sighting { time, stream, exposure, word, point, ingress, frames, packet, header }
     }
 }
 

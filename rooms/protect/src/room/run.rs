@@ -99,10 +99,10 @@ impl Room {
         };
         let instance = known.iter().rev().find_map(|entry| entry.instance.as_ref()?.parse().ok());
         let speaker = speaker(instance.map_or_else(fresh, Ok)?)?;
-        let speakers = Arc::new(settings.speakers());
+        let listed = Arc::new(settings.listed());
         let open = |_| {
             let (mut outlet, inlet) = queue(PLACES, &settings.protected(), waker.clone());
-            outlet.listen(speakers.clone());
+            outlet.listen(listed.clone());
             (outlet, inlet)
         };
         let (outlets, inlets) = (0..shards).map(open).unzip();
@@ -393,8 +393,8 @@ impl Run {
         let (sightings, dropped) = self.intake.totals();
         let unwritten = self.writer.as_ref().map_or(0, Writer::unwritten);
         let switch_unwritten = self.owed.is_some();
-        let late = self.intake.late();
-        let counts = Counts { sightings, dropped, late, unwritten, switch_unwritten, ..Counts::default() };
+        let (unlisted, rivals) = self.intake.untold();
+        let counts = Counts { sightings, dropped, unlisted, rivals, unwritten, switch_unwritten, ..Counts::default() };
         self.show.send_replace(Arc::new(self.engine.board(speaking, counts, now)));
     }
 

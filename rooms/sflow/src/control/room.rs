@@ -141,7 +141,7 @@ impl<'a> Analyser<'a> {
         match (&self.protection, &settings.protect) {
             (Some(protection), Some(protect)) => {
                 held(protection).adopt(protect, atlas)?;
-                self.shards.protect_others(&protect.protected(), &Arc::new(protect.speakers()));
+                self.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
             }
             (None, None) => {}
             _ => {

@@ -8,15 +8,13 @@
 
 mod allowed;
 mod clock;
-mod contents;
-mod course;
 mod definitions;
 mod directory;
+mod exposure;
 mod kept;
 mod offenders;
 mod part;
 mod protecting;
-mod standstill;
 mod statistics;
 mod tally;
 mod turnstile;
@@ -94,8 +92,8 @@ impl Shards {
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub fn protect_others(&self, networks: &[ipnet::IpNet], speakers: &Arc<weir_protect::evidence::Speakers>) {
-        self.each(|shard| shard.protect_others(networks, speakers.clone())).for_each(drop);
+    pub fn protect_others(&self, networks: &[ipnet::IpNet], listed: &Arc<weir_protect::listed::Listed>) {
+        self.each(|shard| shard.protect_others(networks, listed.clone())).for_each(drop);
     }
 
     /// A reader's turn at each.

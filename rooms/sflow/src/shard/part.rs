@@ -9,7 +9,6 @@ use weir_wire::sflow::{
 };
 
 use super::allowed::Allowed;
-use super::contents::Sent;
 use super::directory::Names;
 use super::offenders::Offenders;
 use super::protecting::Protecting;
@@ -131,17 +130,8 @@ impl Shard {
             return Fate::NotAllowed;
         }
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
-        // Who speaks in an agent's name from elsewhere takes no place in its streams, whatever number he knows.
-        let from = peer.ip().to_canonical();
-        let is_foreign = self.protecting.as_ref().is_some_and(|protecting| protecting.is_foreign(who.address, from));
-        let verdict = self.agents.datagram_from(now.nanos, who, (datagram.sequence, datagram.uptime), is_foreign);
-        let sent = Sent { number: datagram.sequence, uptime: datagram.uptime, bytes };
-        let Verdict::Placed(placed) = verdict else {
-            if self.protecting.is_some() {
-                self.refused(&verdict, who, (&datagram, &sent, from), now);
-            }
-            return Fate::from(&verdict);
-        };
+        let verdict = self.agents.datagram_from(now.nanos, who, (datagram.sequence, datagram.uptime), false);
+        let Verdict::Placed(placed) = verdict else { return Fate::from(&verdict) };
         match placed.step {
             Step::Lost(lost) => self.missing += i64::from(lost),
             Step::Late => self.missing -= 1,
@@ -151,7 +141,7 @@ impl Shard {
         self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
         if let Some(protecting) = &mut self.protecting {
-            protecting.placed(now.nanos, &placed, self.agents.at(placed.agent()), (&sent, from));
+            protecting.placed(now.nanos, who, peer);
         }
         self.find_sources(&placed, &datagram);
         let mut number = 0;
@@ -174,53 +164,8 @@ impl Shard {
         self.settle(who.address, &placed, now);
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().flush();
-            if let Some(stream) = protecting.take_disputed() {
-                self.agents.dispute(placed.agent(), stream, now.nanos);
-            }
         }
         Fate::Analysed
-    }
-
-    /// A datagram was not taken: who protects is told, of what is in it too if somebody else has taken its place.
-    #[cold]
-    fn refused(
-        &mut self,
-        verdict: &Verdict,
-        who: Identity,
-        (datagram, sent, from): (&Datagram<'_>, &Sent<'_>, IpAddr),
-        now: Now,
-    ) {
-        let slot = self.agents.slot(&who);
-        let Self { protecting: Some(protecting), names, agents, .. } = self else { return };
-        let is_foreign = protecting.is_foreign(who.address, from);
-        if let (Verdict::Stranger, Some(slot)) = (verdict, slot)
-            && let Some(agent) = agents.at(slot)
-            && let Some(stream) = agent.left(now.nanos, (sent.number, sent.uptime), is_foreign)
-        {
-            protecting.left(now.nanos, slot, stream, from);
-        }
-        let holder = slot.and_then(|slot| agents.at(slot)?.holder(now.nanos, (sent.number, sent.uptime), is_foreign));
-        match (verdict, slot) {
-            (Verdict::Duplicate, Some(slot))
-                if !is_foreign && protecting.repeated(now.nanos, (slot, holder), (sent, from)) =>
-            {
-                let flows = datagram.samples().flatten().filter_map(|sample| match sample {
-                    Sample::Flow(sample) => Some(sample),
-                    _ => None,
-                });
-                for sample in flows {
-                    let packet = Packet::sampled(names.id(slot), &sample, names);
-                    protecting.packet(now.nanos, who.address, &sample, &packet, f64::from(sample.sampling_rate));
-                }
-            }
-            (Verdict::Stale, Some(slot)) => protecting.stale(now.nanos, (slot, holder), (sent, from)),
-            (Verdict::Stranger, Some(slot)) if protecting.overtaken(now.nanos, slot, (sent, from)) => {}
-            _ => protecting.refused(now.nanos, verdict, who.address, from),
-        }
-        protecting.outlet().flush();
-        if let (Some(slot), Some(stream)) = (slot, protecting.take_disputed()) {
-            agents.dispute(slot, stream, now.nanos);
-        }
     }
 
     /// A stream is new, and perhaps its agent.
@@ -257,11 +202,6 @@ impl Shard {
         };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
         let weight = source.sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops);
-        if source.sampler.take_broken()
-            && let Some(protecting) = &mut self.protecting
-        {
-            protecting.broken(now.nanos, placed.agent());
-        }
         let Some(weight) = weight else {
             self.tally.repeated += 1;
             return;
@@ -335,9 +275,6 @@ impl Shard {
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
-        if let Some(protecting) = &mut self.protecting {
-            protecting.counters(address, sample.source, &source.counters, placed);
-        }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
             learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
@@ -362,14 +299,10 @@ impl Shard {
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub(super) fn protect_others(
-        &mut self,
-        networks: &[ipnet::IpNet],
-        speakers: Arc<weir_protect::evidence::Speakers>,
-    ) {
+    pub(super) fn protect_others(&mut self, networks: &[ipnet::IpNet], listed: Arc<weir_protect::listed::Listed>) {
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().protect(networks);
-            protecting.outlet().listen(speakers);
+            protecting.outlet().listen(listed);
         }
     }
 
@@ -398,7 +331,6 @@ impl Shard {
     /// What is due some twenty times a second: flows that are over.
     pub(super) fn tick(&mut self, now: Now, flows: usize) -> Vec<Record> {
         let seconds = self.seconds(now);
-        self.protecting.iter_mut().for_each(|protecting| protecting.tick(now.nanos));
         self.flows.tick(seconds, flows);
         self.flows.take_records()
     }

@@ -52,10 +52,10 @@ pub struct About {
     packets: f64,
     /// The interval that has the truth in it with 95 %.
     packets_low: f64,
-    packets_high: f64,
+    packets_high: Option<f64>,
     bits: f64,
     bits_low: f64,
-    bits_high: f64,
+    bits_high: Option<f64>,
     sources: usize,
     rule: String,
     top_sources: Vec<String>,
@@ -83,7 +83,7 @@ impl Event {
             rule: evidence.rule.clone(),
             top_sources: evidence.top_sources.iter().take(10).map(|share| share.value.clone()).collect(),
             routes: attack.level.routes.iter().take(MOST).map(words::route).collect(),
-            doubts: detection.doubts.iter().take(MOST).map(words::doubt).collect(),
+            doubts: detection.doubts.iter().take(MOST).map(ToString::to_string).collect(),
         };
         let mut text = format!("attack {} on {} ({}): ", about.id, about.target, about.group);
         // Writing to a string does not fail.
