@@ -27,8 +27,6 @@ pub struct Guard {
     pub(super) used: Used,
     pub(super) repeats: Repeats,
     pub(super) stopped: Option<Stopped>,
-    /// By which own routes are known, as the journal has it.
-    pub(super) instance: Option<String>,
     pub(super) last_id: u64,
     pub(super) history: VecDeque<Arc<Attack>>,
     pub(super) entries: Vec<Entry>,
@@ -52,7 +50,6 @@ impl Guard {
             used,
             repeats: Repeats::default(),
             stopped: None,
-            instance: None,
             last_id: 0,
             history: VecDeque::new(),
             entries: Vec::new(),

@@ -2,7 +2,7 @@
 
 use super::{Traffic, caps::Used};
 use crate::model::{Action, Detection, Harm, Mode, Refusal, Route, Rule};
-use crate::settings::{Group, Settings, Unknown};
+use crate::settings::{Group, Settings};
 
 /// What would be done.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,12 +27,7 @@ pub(super) fn plan(
 ) -> Planned {
     let Some(step) = group.levels.get(level) else { return (None, refuse("level", "there is no such step".into())) };
     // A person sees that nothing is known; by itself nothing is taken away on that.
-    let is_known_enough = |rule: &Rule| match settings.caps.unknown_harm {
-        _ if group.mode != Mode::Automatic => true,
-        Unknown::Permit => true,
-        Unknown::Narrow => rule.is_telling(),
-        Unknown::Refuse => false,
-    };
+    let is_known_enough = |rule: &Rule| group.mode != Mode::Automatic || rule.is_telling();
     let blackhole = step.action == Action::Blackhole;
     let bare = [Rule::to(detection.target.prefix)];
     let rules: &[Rule] = if blackhole || detection.rules.is_empty() { &bare } else { &detection.rules };

@@ -37,14 +37,11 @@ impl Guard {
         for entry in entries {
             let id = entry.attack.unwrap_or_default();
             self.last_id = self.last_id.max(id);
-            if entry.instance.is_some() {
-                self.instance.clone_from(&entry.instance);
-            }
             match entry.what {
                 What::Stopped => self.stopped = Some(Stopped { by: entry.who.clone(), since: entry.time }),
                 What::Resumed => self.stopped = None,
                 What::Over => drop(told.remove(&id)),
-                What::Rotated | What::Began => {}
+                What::Rotated => {}
                 _ => {
                     let by_hand = entry.by_hand;
                     let class = entry.class.or(by_hand.then_some(by_hand::CLASS));
@@ -80,10 +77,6 @@ impl Guard {
     pub fn carried(&self, now: Now) -> Vec<Entry> {
         let rotated = Entry::new(now.wall, WEIR, What::Rotated, "the file before this one is full");
         let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }];
-        if let Some(instance) = &self.instance {
-            let began = Entry::new(now.wall, WEIR, What::Began, "as before");
-            carried.push(Entry { instance: Some(instance.clone()), ..began });
-        }
         if let Some(stopped) = &self.stopped {
             carried.push(Entry::new(stopped.since, &stopped.by, What::Stopped, "as before"));
         }

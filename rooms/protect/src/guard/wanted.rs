@@ -91,11 +91,7 @@ impl Guard {
     /// A line for the journal about an attack.
     pub(super) fn tell(&mut self, id: u64, who: &str, what: What, why: String, now: Now) {
         let Some(life) = self.lives.get(&id) else { return };
-        let mut entry = entry_of(life, who, what, why, now);
-        if what == What::Announced {
-            // A line lost, the others still tell by which number these routes are known.
-            entry.instance.clone_from(&self.instance);
-        }
+        let entry = entry_of(life, who, what, why, now);
         self.entries.push(entry);
     }
 }

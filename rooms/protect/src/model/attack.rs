@@ -157,6 +157,4 @@ pub enum Command {
     Stop,
     /// Go on after a stop.
     Resume,
-    /// Withdraw routes with the number of another Weir.
-    Sweep,
 }
