@@ -68,8 +68,13 @@ pub fn families() -> Vec<Family> {
     all.chain([&ATTACKS]).chain(groups).chain(counts).copied().collect()
 }
 
-const PHASES: [(Phase, &str); 4] =
-    [(Phase::Seen, "seen"), (Phase::Pending, "pending"), (Phase::Active, "active"), (Phase::Fading, "fading")];
+const PHASES: [(Phase, &str); 5] = [
+    (Phase::Seen, "seen"),
+    (Phase::Pending, "pending"),
+    (Phase::Unreachable, "unreachable"),
+    (Phase::Active, "active"),
+    (Phase::Fading, "fading"),
+];
 
 type Read = (&'static Family, fn(&Figures<'_>) -> Value);
 
@@ -144,7 +149,7 @@ const OF_GROUPS: &[OfGroup] = &[
 const ATTACKS: Family = of(
     "weir_protect_attacks",
     Kind::Gauge,
-    "Attacks that are not over, by phase: seen (observed, doubted or refused), pending, active, fading.",
+    "Attacks that are not over, by phase: seen (observed or refused), pending, unreachable (routes are wanted, and no neighbour has them), active, fading.",
     &["phase"],
 );
 const EVICTED: Family = of(

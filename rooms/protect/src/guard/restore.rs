@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use ipnet::IpNet;
 
-use super::life::{Announced, Life};
+use super::life::{Announced, Life, unfound};
 use super::machine::ATTACKS;
 use super::people::STOPPED;
+use super::plan::overlap;
 use super::repeats::lives;
 use super::wanted::entry_of;
 use super::{Guard, Now, SECOND, by_hand};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Action, Class, Detection, Evidence, Harm, Mode, Phase, Stopped, Target};
+use crate::model::{Action, Class, Harm, Mode, Stopped, Target};
 
 /// An attack as the journal tells of it.
 #[derive(Debug)]
@@ -104,13 +105,11 @@ impl Guard {
             return;
         }
         let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
-        let evidence = Evidence { rule: "known from the journal".into(), ..Evidence::default() };
-        let time = now.nanos;
-        let detection = Detection { target, class, first_excess: 0, decided: 0, evidence, rules, doubts: Vec::new() };
+        let detection = unfound(target, class, "known from the journal", rules);
         let mut life = Life::new(id, detection, now);
         // Whether it still goes on will be seen, or it is over.
         let (_, hold) = lives(&self.settings.ttl, 0);
-        (life.held, life.seen, life.awaited) = (held, false, Some(time + hold));
+        (life.held, life.seen, life.awaited) = (held, false, Some(now.nanos + hold));
         life.approved = active.is_some() && by.is_some();
         let attack = life.show();
         (attack.began, attack.by, attack.by_hand) = (began, by, by_hand);
@@ -122,8 +121,7 @@ impl Guard {
         let left = entry.expires.and_then(|until| until.duration_since(now.wall).ok()).unwrap_or_default();
         let left = left.min(Duration::from_secs(entry.ttl_s.unwrap_or_default())).min(ttl.most);
         let touched = entry.routes.iter().any(|route| {
-            let to = &route.rule.destination;
-            self.settings.untouchable.iter().any(|net| net.contains(to) || to.contains(net))
+            self.untouchable().any(|net| overlap(&net, &route.rule.destination))
                 || route.action == Action::Blackhole && route.next_hop.is_none()
         });
         let times = entry.times.unwrap_or_default();
@@ -132,31 +130,15 @@ impl Guard {
         if left.is_zero() || !fits {
             return self.forget(id, times, now);
         }
-        let (_, hold) = lives(&ttl, times);
+        let (left, (_, hold)) = (left.as_nanos() as u64, lives(&ttl, times));
+        let mut announced = Announced::new(entry.routes, left, now);
         if by_hand {
-            let left = left.as_nanos() as u64;
-            self.set(id, Announced::by_hand(entry.routes, left, now), Harm::default(), left, now);
-            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
-            self.tally.announced = 0;
-            return;
+            announced.kept = announced.expires;
+        } else {
+            (announced.level, announced.began, announced.rate, announced.times) = (level, 0, f64::INFINITY, times);
+            announced.fades = Some(now.nanos + hold.min(left).max(SECOND));
         }
-        let announced = Announced {
-            routes: entry.routes,
-            level,
-            began: 0,
-            since: time,
-            changed: time,
-            rate: f64::INFINITY,
-            times,
-            renewed: 0,
-            expires: time + left.as_nanos() as u64,
-            fades: Some(time + hold.min(left.as_nanos() as u64).max(SECOND)),
-            kept: 0,
-            installed: true,
-            others: None,
-            stood: 0,
-        };
-        self.set(id, announced, Harm::default(), left.as_nanos() as u64, now);
+        self.set(id, announced, Harm::default(), now);
         self.tally.announced = 0;
     }
 

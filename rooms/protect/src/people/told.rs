@@ -205,7 +205,7 @@ pub(super) fn state(board: &Board, now: SystemTime) -> State<'_> {
         mode: board.mode,
         stopped: board.stopped.as_ref().map(|stopped| json!({"by": stopped.by, "since_ms": millis(stopped.since)})),
         attacks: json!({
-            "seen": of(Phase::Seen), "pending": of(Phase::Pending), "active": of(Phase::Active),
+            "seen": of(Phase::Seen), "pending": of(Phase::Pending), "unreachable": of(Phase::Unreachable), "active": of(Phase::Active),
             "fading": of(Phase::Fading), "over": board.history.len(),
         }),
         speaker,
