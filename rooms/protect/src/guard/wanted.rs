@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::life::{Announced, Force, Life};
+use super::life::{Force, Life};
 use super::{Announcer, Guard, Now, SECOND};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Attack, Installed, Mode, Route, Rule};
-use crate::settings::Group;
 
 impl Guard {
     /// What the speaker has of what is wanted.
@@ -71,16 +70,20 @@ impl Guard {
         wanted.into_values().cloned().collect()
     }
 
-    /// Prefixes of which all traffic is answered already: by a route in force without a narrower rule, or by observing it.
-    pub fn covered(&self) -> Vec<IpNet> {
+    /// Packets to prefixes that are answered already: by routes against an attack on the prefix, or by observing it.
+    pub fn covered(&self) -> Vec<Rule> {
+        let mut covered = Vec::new();
         let is_wide = |prefix: &IpNet| prefix.prefix_len() < prefix.max_prefix_len();
-        let is_answered = |life: &&Life| {
-            let observed = |group: &Group| group.mode == Mode::Observe;
-            let bare = |announced: &Announced| announced.routes.iter().any(|route| route.rule.is_bare());
-            life.seen && self.settings.groups.get(&life.attack.detection.target.group).is_some_and(observed)
-                || life.announced.as_ref().is_some_and(bare)
-        };
-        self.lives.values().filter(is_answered).map(|life| life.key().0).filter(is_wide).collect()
+        for life in self.lives.values().filter(|life| life.seen && is_wide(&life.key().0)) {
+            let group = self.settings.groups.get(&life.attack.detection.target.group);
+            if group.is_some_and(|group| group.mode == Mode::Observe) {
+                covered.push(Rule::to(life.key().0));
+            }
+            let in_force = life.announced.iter().filter(|announced| announced.force == Force::Reached);
+            let routes = in_force.flat_map(|announced| &announced.routes);
+            covered.extend(routes.map(|route| route.rule.clone()));
+        }
+        covered
     }
 
     /// An attack as it stands; `None`: it is forgotten, or never was.
