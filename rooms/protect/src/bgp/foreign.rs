@@ -2,8 +2,8 @@
 
 use prost::Message;
 
-use super::gobgp::{Local, neighbour};
 use super::gobgp::messages::{ListPathResponse, ListPeerResponse};
+use super::gobgp::{Local, neighbour};
 use super::wire::Family;
 
 /// Reads any bytes as answers of gobgpd.

@@ -206,7 +206,12 @@ impl<T: Fn(&State)> Driver<T> {
                     continue;
                 }
                 let prefixes: Vec<_> = keys.iter().filter_map(|key| key.prefix()).collect();
-                match client.sent_to(neighbour.address, family, &prefixes, |key| drop(reached.insert(key))).await {
+                match client
+                    .sent_to(neighbour.address, family, &prefixes, |key| {
+                        reached.insert(key);
+                    })
+                    .await
+                {
                     // The family is none of this neighbour's, or the neighbour is gone.
                     Err(Failure::Refused(_)) => {}
                     looked => looked?,
@@ -262,9 +267,8 @@ impl<T: Fn(&State)> Driver<T> {
             Err(Failure::Refused(_)) => {}
             looked => looked?,
         }
-        let too_many = |most| {
-            Failure::Lost(format!("it has more than {most} routes with this Weir's id: too many to look after"))
-        };
+        let too_many =
+            |most| Failure::Lost(format!("it has more than {most} routes with this Weir's id: too many to look after"));
         let others = found.others().map_err(too_many)?;
         match keys {
             Some(keys) => table.enter(|key| keys.contains(key), found),

@@ -24,7 +24,7 @@ pub struct Speaker {
 }
 
 impl Speaker {
-    /// Begins. Nothing is changed at gobgpd before the first [`Announcer::want`]; `changed` is called after each change of the
+    /// Begins. Nothing is changed at gobgpd before the first [`Speaker::want`]; `changed` is called after each change of the
     /// state, on the speaker's thread.
     ///
     /// # Errors
@@ -47,15 +47,9 @@ impl Speaker {
         Ok(Self { wanted, state, version, stop, thread: Some(thread) })
     }
 
-    /// What is known of it now.
-    pub fn state(&self) -> Arc<State> {
-        Arc::clone(&self.state.borrow())
-    }
-}
-
-impl Announcer for Speaker {
-    /// In the order in which they count where several are for the same packets. Never waits.
-    fn want(&mut self, routes: &[Route]) {
+    /// Makes these, and no others, the routes that gobgpd has of us, in the order in which they count where several are for the same
+    /// packets. Never waits.
+    pub fn want(&self, routes: &[Route]) {
         self.wanted.send_if_modified(|wanted| {
             let is_new = wanted.as_deref() != Some(routes);
             if is_new {
@@ -63,6 +57,17 @@ impl Announcer for Speaker {
             }
             is_new
         });
+    }
+
+    /// What is known of it now.
+    pub fn state(&self) -> Arc<State> {
+        Arc::clone(&self.state.borrow())
+    }
+}
+
+impl Announcer for Speaker {
+    fn want(&mut self, routes: &[Route]) {
+        Self::want(self, routes);
     }
 
     fn installed(&self, route: &Route) -> Installed {

@@ -105,7 +105,8 @@ impl People {
             );
         }
         let message = "no known token: send Authorization: Bearer TOKEN, with one of the file `tokens` names";
-        Problem::new(StatusCode::UNAUTHORIZED, message).header(header::WWW_AUTHENTICATE, "Bearer realm=\"weir protect\"")
+        Problem::new(StatusCode::UNAUTHORIZED, message)
+            .header(header::WWW_AUTHENTICATE, "Bearer realm=\"weir protect\"")
     }
 }
 

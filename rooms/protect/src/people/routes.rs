@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use axum::Router;
 use axum::extract::{Path, Request};
 use axum::http::{Method, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::any;
 use ipnet::IpNet;
 use serde::Deserialize;
@@ -21,17 +21,19 @@ use super::{People, live, told};
 use crate::config::values::Network;
 use crate::model::Command;
 
-static ROUTES: &[Route<People>] = &[
-    Route::get(
+type Way = Route<People>;
+
+static ROUTES: &[Way] = &[
+    Way::get(
         "/protect/state",
         "Mode, stop, speaker, caps and what they are used by, counts since the start.",
         |people, _| Ok(json_response(StatusCode::OK, &told::state(&people.board(), SystemTime::now()))),
     ),
-    Route::get("/protect/attacks", "Attacks that are not over, the newest first, each in a row.", |people, call| {
+    Way::get("/protect/attacks", "Attacks that are not over, the newest first, each in a row.", |people, call| {
         Ok(json_response(StatusCode::OK, &told::rows(&people.board().attacks, call.count("most"))))
     })
     .query(&[Parameter::whole("most", 1, 10_000, Some(1000), "how many at most")]),
-    Route::get(
+    Way::get(
         "/protect/attacks/{id}",
         "All that is known of one: evidence, rules, doubts, routes and what the speaker says of them, harm, refusal.",
         |people, call| {
@@ -40,14 +42,14 @@ static ROUTES: &[Route<People>] = &[
             Ok(json_response(StatusCode::OK, &told::whole(attack)))
         },
     ),
-    Route::get("/protect/history", "Those that are over, likewise.", |people, call| {
+    Way::get("/protect/history", "Those that are over, likewise.", |people, call| {
         Ok(json_response(StatusCode::OK, &told::rows(&people.board().history, call.count("most"))))
     })
     .query(&[Parameter::whole("most", 1, 10_000, Some(100), "how many at most")]),
-    Route::get("/protect/groups", "What is protected: networks, mode, thresholds in force.", |people, _| {
+    Way::get("/protect/groups", "What is protected: networks, mode, thresholds in force.", |people, _| {
         Ok(json_response(StatusCode::OK, &people.board().groups))
     }),
-    Route::get("/protect/journal", "Who did what when, the newest first.", |people, call| {
+    Way::get("/protect/journal", "Who did what when, the newest first.", |people, call| {
         let before = call.whole("before").and_then(|number| number.try_into().ok());
         let broken = |why: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why);
         let entries = people.shown.journal(before, call.count("most")).map_err(broken)?;
@@ -57,25 +59,25 @@ static ROUTES: &[Route<People>] = &[
         Parameter::whole("before", 0, ANY, None, "only entries older than the one of this number"),
         Parameter::whole("most", 1, 1000, Some(100), "how many at most"),
     ]),
-    Route::later(
+    Way::later(
         "/protect/live",
         "Server-sent events: `board` whenever something changes, and each second: `state`, the first 200 `attacks`, who `you` are.",
         |people, call| Box::pin(async move { live::follow(&people, &call) }),
     )
     .query(&[Parameter::whole("attack", 0, ANY, None, "number of an attack of which all is told")]),
-    Route::get(
+    Way::get(
         "/protect/attacks/{id}/approve",
         "Announces what is pending, or was refused for its harm or a doubt.",
         |people, call| act(people, call, Command::Approve { id: id(call)? }),
     )
     .post(),
-    Route::get(
+    Way::get(
         "/protect/attacks/{id}/withdraw",
         "Withdraws its routes; nothing more is done until it is over.",
         |people, call| act(people, call, Command::Withdraw { id: id(call)? }),
     )
     .post(),
-    Route::get(
+    Way::get(
         "/protect/attacks/{id}/extend",
         "Lets its routes live for so many seconds from now on: `{\"seconds\": 3600}`.",
         |people, call| {
@@ -85,7 +87,7 @@ static ROUTES: &[Route<People>] = &[
     )
     .put(r#"{"seconds": 3600}"#)
     .post(),
-    Route::get(
+    Way::get(
         "/protect/routes",
         "Blackholes a prefix of a protected group for so long, whatever is found: `{\"prefix\": \"192.0.2.7/32\", \"seconds\": 3600}`. \
          It is withdrawn and extended by its number as an attack is.",
@@ -96,13 +98,13 @@ static ROUTES: &[Route<People>] = &[
     )
     .put(r#"{"prefix": "192.0.2.7/32", "seconds": 3600}"#)
     .post(),
-    Route::get(
+    Way::get(
         "/protect/stop",
         "Withdraws everything at once; nothing is announced until it is resumed, over restarts too.",
         |people, call| act(people, call, Command::Stop),
     )
     .post(),
-    Route::get("/protect/resume", "Goes on after a stop.", |people, call| act(people, call, Command::Resume)).post(),
+    Way::get("/protect/resume", "Goes on after a stop.", |people, call| act(people, call, Command::Resume)).post(),
 ];
 
 pub(super) fn router(people: &Arc<People>) -> Router {

@@ -20,8 +20,8 @@ use weir_program::escape::escaped;
 
 use self::connection::Connection;
 use self::messages::{
-    AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest,
-    ListPathResponse, ListPeerResponse, Path, Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
+    AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest, ListPathResponse, ListPeerResponse, Path,
+    Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
 };
 use super::wire::{Announcement, Attributes, Family, Key};
 use crate::model::Neighbour;

@@ -100,7 +100,9 @@ fn extended(action: Action) -> Result<Option<[u8; 8]>, String> {
         Action::Mark { dscp } => return Err(format!("{dscp} is no DSCP (write 0 to 63)")),
         Action::Redirect { asn, number } => match (RouteTarget { asn, number }).extended(0x80, 0x08) {
             Some(community) => community,
-            None => return Err(format!("route target {asn}:{number}: the number of an AS past 65535 is at most 65535")),
+            None => {
+                return Err(format!("route target {asn}:{number}: the number of an AS past 65535 is at most 65535"));
+            }
         },
     }))
 }

@@ -13,33 +13,17 @@ mod syslog;
 #[cfg(test)]
 mod tests;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 pub use event::{Event, is_told};
+use weir_program::config::Address;
 
-/// `[protect.hooks]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// A program and its arguments; empty: none. It gets an event as JSON on its standard input.
-    pub command: Vec<String>,
-    /// Where events are sent to as RFC 5424, by UDP.
-    pub syslog: Option<SocketAddr>,
-    /// How long a program or a receiver may take.
-    pub timeout: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { command: Vec::new(), syslog: None, timeout: Duration::from_secs(10) }
-    }
-}
+use crate::config::document::Hooks as Settings;
 
 /// The receivers, which are told until this is dropped.
 #[derive(Debug)]
@@ -96,11 +80,11 @@ impl Hooks {
             return Ok(hooks);
         }
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
-        let timeout = settings.timeout;
+        let timeout = settings.timeout.duration();
         if !settings.command.is_empty() {
             hooks.add(&runtime, command::Program::new(settings.command.clone(), timeout));
         }
-        if let Some(address) = settings.syslog {
+        if let Some(Address(address)) = settings.syslog {
             hooks.add(&runtime, syslog::Sender::new(address));
         }
         let (stop, stopped) = oneshot::channel::<()>();

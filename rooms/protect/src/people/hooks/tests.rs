@@ -46,7 +46,11 @@ fn await_counts(hooks: &Hooks, receiver: &str, wanted: impl Fn(&Count) -> bool) 
 }
 
 fn only_command(line: &[&str], timeout: Duration) -> Settings {
-    Settings { command: line.iter().map(|&word| word.to_owned()).collect(), timeout, ..Settings::default() }
+    Settings {
+        command: line.iter().map(|&word| word.to_owned()).collect(),
+        syslog: None,
+        timeout: weir_units::Span::from_nanos(timeout.as_nanos() as u64),
+    }
 }
 
 #[test]
@@ -87,7 +91,7 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
 fn a_full_queue_is_counted_and_nobody_waits() {
     let line = ["/bin/sleep", "1000"];
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
-    let syslog = Some(sink.local_addr().unwrap());
+    let syslog = Some(Address(sink.local_addr().unwrap()));
     let hooks = Hooks::start(&Settings { syslog, ..only_command(&line, Duration::from_secs(1000)) }).unwrap();
     let start = Instant::now();
     for _ in 0..QUEUE + 100 {

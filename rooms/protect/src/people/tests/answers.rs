@@ -68,7 +68,13 @@ fn mistakes_are_told_in_one_line() {
     for (verb, target, body, status, expected) in [
         ("GET", "/protect/attacks/99", "", 404, "there is no attack 99; /protect/attacks lists"),
         ("POST", "/protect/attacks/99/approve", "", 404, "there is no attack 99"),
-        ("GET", "/protect/atacks", "", 404, "there is no path \"/protect/atacks\"; /protect/attacks is near; / lists all"),
+        (
+            "GET",
+            "/protect/atacks",
+            "",
+            404,
+            "there is no path \"/protect/atacks\"; /protect/attacks is near; / lists all",
+        ),
         ("GET", "/protect/attacks/x", "", 404, "there is no attack \"x\""),
         ("GET", "/protect/attacks/17/approve", "", 405, "GET is not for this path: it takes POST, OPTIONS"),
         ("DELETE", "/protect/attacks/17", "", 405, "DELETE is not for this path: it takes GET, HEAD, OPTIONS"),
