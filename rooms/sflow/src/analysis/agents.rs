@@ -224,7 +224,7 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
         }
         found.sort_by_key(|found| (found.source, found.reading.map_or(u64::MAX, |reading| reading.age)));
         for streams in found.chunk_by(|a, b| a.source == b.source) {
-            let Found { source, reading, counters, host, ifname } = streams[0];
+            let Found { source, reading, host, ifname, .. } = streams[0];
             let is_shared = Counters::are_shared(&streams.iter().map(|one| one.counters).collect::<Vec<_>>());
             let text;
             let value = match reading {

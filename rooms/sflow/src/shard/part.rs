@@ -1,6 +1,7 @@
 //! One part of the analysis: its agents, and what each of their datagrams does.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -230,7 +231,7 @@ impl Shard {
         self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
-        let counted = self.compare(placed, slot, sample, weight.frames, packet.frame_length());
+        let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.frame_length());
         if let Some(protecting) = &mut self.protecting {
             let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
             protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);
@@ -239,38 +240,6 @@ impl Shard {
         self.keys.packet(&packet, seconds);
         self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
         self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
-    }
-
-    /// Compares a sample with the counters of its interface: those of the data source, else of the interface where the packet came in, else of
-    /// the one where it goes out; where those are.
-    #[inline]
-    fn compare(
-        &mut self,
-        placed: &Placed,
-        slot: u32,
-        sample: &FlowSample<'_>,
-        frames: f64,
-        length: u32,
-    ) -> Option<u32> {
-        let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.is_some());
-        let (slot_of, way) = match is_counted(self.agents.peek(slot)) {
-            true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
-            false => {
-                let interfaces = [(sample.input, 0), (sample.output, 1)];
-                interfaces.into_iter().find_map(|(interface, way)| {
-                    let Interface::Index(index) = interface else { return None };
-                    let slot = self.agents.known(placed, DataSource { class: DataSource::IF_INDEX, index })?;
-                    is_counted(self.agents.peek(slot)).then_some((slot, Some(way)))
-                })?
-            }
-        };
-        let agrees = self.agents.source_at(slot_of)?.agrees.as_deref_mut()?;
-        if let Some(way) = way {
-            agrees.sample(way, frames, length);
-        }
-        let contradicted = agrees.is_contradicted(placed.moment.now);
-        self.agents.source_at(slot)?.contradicted = contradicted;
-        Some(slot_of)
     }
 
     fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
@@ -543,6 +512,37 @@ impl Sampling for Shard {
             ..if uneven(&a) < uneven(&b) { b } else { a }
         })
     }
+}
+
+/// Compares a sample with the counters of its interface: those of the data source, else of the interface where the packet came in, else of
+/// the one where it goes out; where those are.
+fn compare(
+    agents: &mut Agents<Source>,
+    placed: &Placed,
+    slot: u32,
+    sample: &FlowSample<'_>,
+    frames: f64,
+    length: u32,
+) -> Option<u32> {
+    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.is_some());
+    let (slot_of, way) = match is_counted(agents.peek(slot)) {
+        true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
+        false => {
+            let interfaces = [(sample.input, 0), (sample.output, 1)];
+            interfaces.into_iter().find_map(|(interface, way)| {
+                let Interface::Index(index) = interface else { return None };
+                let slot = agents.known(placed, DataSource { class: DataSource::IF_INDEX, index })?;
+                is_counted(agents.peek(slot)).then_some((slot, Some(way)))
+            })?
+        }
+    };
+    let agrees = agents.source_at(slot_of)?.agrees.as_deref_mut()?;
+    if let Some(way) = way {
+        agrees.sample(way, frames, length);
+    }
+    let contradicted = agrees.is_contradicted(placed.moment.now);
+    agents.source_at(slot)?.contradicted = contradicted;
+    Some(slot_of)
 }
 
 /// Whether a packet was sampled on its way into its data source; `None`: the agent does not tell.
