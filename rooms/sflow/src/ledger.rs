@@ -138,7 +138,7 @@ mod tests {
         let whole = ledger(&[agreed(parts + 3), agreed(parts + 3)]);
         assert!(whole.closed && whole.unexplained == 0, "{whole:?}");
         assert_eq!((whole.analysed, whole.truncated, whole.misdirected), (2, 6, 2));
-        assert_eq!((whole.rejected["duplicate"], whole.rejected["address_type"]), (4, 20));
+        assert_eq!((whole.rejected["duplicate"], whole.rejected["address_type"]), (4, 18));
         assert_eq!(whole.analysed + whole.rejected.values().sum::<u64>(), 2 * parts);
 
         let short = ledger(&[agreed(parts + 2)]);

@@ -73,8 +73,9 @@ pub struct Agents<T> {
     sources: Slots<Source<T>>,
     by_identity: HashMap<Identity, u32, RandomState>,
     by_source: HashMap<SourceId, u32, RandomState>,
-    /// Agents that have sent a few datagrams, the first ones first, with those that have proven themselves meanwhile.
-    newcomers: VecDeque<(u32, Identity)>,
+    /// Agents that have sent a few datagrams, and when they were heard last, as far as that was looked at: the longest ago first. With those that
+    /// have proven themselves meanwhile.
+    newcomers: VecDeque<(u32, Identity, Nanos)>,
     next_stream: u32,
     /// Streams of all agents.
     streams: usize,
@@ -202,13 +203,16 @@ impl<T> Agents<T> {
         }
     }
 
-    /// Makes room for an agent that nobody has heard of: in a full table the first one goes that has sent a few datagrams alone.
+    /// Makes room for an agent that nobody has heard of: in a full table the one goes that has sent a few datagrams alone, and none for longest.
     #[cold]
     fn newcomer(&mut self, now: Nanos, who: Identity) -> Option<u32> {
         while self.agents.len() >= self.limits.agents || self.newcomers.len() >= 2 * self.limits.agents {
-            let Some((slot, identity)) = self.newcomers.pop_front() else { break };
-            let is_it = |agent: &Agent| agent.identity == identity && !agent.is_proven();
-            if self.agents.len() >= self.limits.agents && self.agents.get(slot).is_some_and(is_it) {
+            let Some((slot, identity, looked_at)) = self.newcomers.pop_front() else { break };
+            let is_it = |agent: &&Agent| agent.identity == identity && !agent.is_proven();
+            let Some(agent) = self.agents.get(slot).filter(is_it) else { continue };
+            if agent.heard > looked_at {
+                self.newcomers.push_back((slot, identity, agent.heard));
+            } else if self.agents.len() >= self.limits.agents {
                 self.forget_agent(slot);
                 self.totals.refused_agents += 1;
             }
@@ -219,7 +223,7 @@ impl<T> Agents<T> {
         }
         let slot = self.agents.insert(Agent::new(who, now));
         self.by_identity.insert(who, slot);
-        self.newcomers.push_back((slot, who));
+        self.newcomers.push_back((slot, who, now));
         Some(slot)
     }
 

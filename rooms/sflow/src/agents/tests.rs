@@ -34,7 +34,9 @@ struct Process {
 impl Process {
     fn send(&mut self, now: Nanos) -> Told {
         self.number = self.number.wrapping_add(1);
-        told(self.number, self.uptime.wrapping_add((now.saturating_sub(self.booted) / MILLISECOND) as u32))
+        let age = (now.saturating_sub(self.booted) / MILLISECOND) as u32;
+        let told = told(self.number, self.uptime.wrapping_add(age));
+        Told { content: told.content ^ self.booted as u32, ..told }
     }
 }
 

@@ -53,6 +53,7 @@ pub struct Sampler {
     drops: u32,
     epoch: u16,
     /// When the last sample came.
+    #[serde(skip)]
     last: Nanos,
     /// Samples in a row without growth.
     still: u8,

@@ -86,7 +86,9 @@ fn data_sources_have_limits_of_an_agent_and_of_all() {
     // Nobody knows this one.
     assert_eq!(sources(&mut agents, now, 1, 1), 4);
     for agent in 1..10 {
-        (2..8).for_each(|turn| drop(send(&mut agents, now, agent, turn)));
+        for turn in 1..8 {
+            send(&mut agents, now, agent, turn);
+        }
         let known = sources(&mut agents, now + 2 * SECOND, agent, 8);
         assert_eq!(known, if agent <= 5 { 20 } else { 0 }, "{agent}");
     }
