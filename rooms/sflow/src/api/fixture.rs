@@ -11,9 +11,10 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
+    Interface, Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey,
 };
+use crate::flows::AggMode;
 use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
 use crate::flows::{End, Ends};
@@ -39,7 +40,6 @@ pub(crate) struct Small {
     pub(crate) flows: Mutex<BTreeMap<String, Value>>,
     pub(crate) thresholds: Mutex<Thresholds>,
     pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
-    pub(crate) topology: Mutex<Topology>,
 }
 
 /// As hostile as names from others can be.
@@ -83,7 +83,6 @@ impl Default for Small {
             flows: Mutex::default(),
             thresholds: Mutex::default(),
             groups: Mutex::default(),
-            topology: Mutex::default(),
         };
         small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#, Life::Kept).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
@@ -352,15 +351,6 @@ impl Analysis for Small {
         } else {
             named.insert(name.to_owned(), groups)
         };
-        Ok(())
-    }
-
-    fn topology(&self) -> Topology {
-        self.topology.lock().unwrap().clone()
-    }
-
-    fn put_topology(&self, topology: Topology) -> Result<(), Rejected> {
-        *self.topology.lock().unwrap() = topology;
         Ok(())
     }
 }

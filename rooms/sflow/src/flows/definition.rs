@@ -64,11 +64,14 @@ pub struct Definition {
 pub enum AggMode {
     /// The largest: a flow is counted once, though several switches saw it.
     #[default]
+    #[serde(alias = "MAX")]
     Max,
     /// The sum.
+    #[serde(alias = "SUM")]
     Sum,
-    /// The sum over the ports that lead out of the network; as `sum` where nothing is known of links between switches.
-    Edge,
+    /// The sum over the data sources of an agent, and of those the largest.
+    #[serde(alias = "AGENT")]
+    Agent,
 }
 
 impl Default for Definition {

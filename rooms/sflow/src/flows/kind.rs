@@ -63,7 +63,7 @@ pub(super) fn kinds(expression: &Expression) -> Vec<Kind> {
         Expression::Or(keys) => keys.iter().flat_map(kinds).collect(),
         Expression::If(_, _, then, other) => [kinds(then), kinds(other)].concat(),
         Expression::Range(..) | Expression::Eq(..) => vec![Kind::Truth],
-        Expression::IfName(_) | Expression::Node(_) => vec![Kind::Text],
+        Expression::IfName(_) => vec![Kind::Text],
     }
 }
 

@@ -39,7 +39,6 @@ enum Step {
     Eq(Node, Node),
     If(Node, Literal, Node, Node),
     IfName(Node),
-    Agent(Node),
 }
 
 /// A filter over nodes.
@@ -113,7 +112,6 @@ impl Plan {
                 Step::If(self.node(key), Literal::new(text), self.node(then), self.node(other))
             }
             Expression::IfName(key) => Step::IfName(self.node(key)),
-            Expression::Node(key) => Step::Agent(self.node(key)),
         };
         let node = Node(self.steps.len() as u32);
         self.steps.push(step);
@@ -325,10 +323,6 @@ impl Evaluation<'_, '_> {
                 let index = self.value(*key);
                 packet::if_name(self.packet, index, &mut self.memory.scratch)
             }
-            Step::Agent(key) => match self.value(*key) {
-                Value::Null => Value::Null,
-                _ => packet::node(self.packet, &mut self.memory.scratch),
-            },
         }
     }
 

@@ -3,16 +3,16 @@
 use weir_service::http::{ANY, Kind, Parameter};
 
 use super::{Route, index};
-use crate::api::{agents, flows, live, metrics, openapi, page, settings, streams};
+use crate::api::{agents, flows, live, metrics, page, settings, streams};
 use crate::prometheus;
 
 const MAX_FLOWS: Parameter = Parameter::whole("maxFlows", 1, 10_000, Some(100), "how many, the largest first");
 const MIN_VALUE: Parameter = Parameter::real("minValue", 0.0, f64::MAX, 0.0, "the least value of a flow that is told");
 const AGG_MODE: Parameter = Parameter::new(
     "aggMode",
-    Kind::Choice { of: &["max", "sum", "edge"], default: Some("max") },
+    Kind::Choice { of: &["max", "sum", "agent"], default: Some("max") },
     "how reports of one flow by several data sources are joined: `max` takes the largest (it passes several hops), `sum` \
-            adds them, `edge` takes what enters at the edge of the topology",
+            adds them, `agent` adds those of each agent and takes the largest",
 );
 const TIMEOUT: Parameter =
     Parameter::real("timeout", 0.0, 600.0, 0.0, "seconds to wait where there is nothing yet (long poll)");
@@ -25,7 +25,6 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::get("/", "This index; a browser is shown the page.", index).media(PLAIN),
     Route::get("/version", "The software and its version.", agents::version).media(PLAIN),
     Route::get("/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
-    Route::get("/openapi.json", "The OpenAPI 3.1 description of all this.", openapi::describe),
     Route::get("/analyzer/json", "The analyser's own figures: samples by kind, datagrams that never came, why there was no rate and how often \
          (`rates_absent_REASON`), and of each table how full it is, how full it may be, and what it refused or evicted; `connections_ended_full`: connections \
          that gave way to newer ones. Further \
@@ -101,11 +100,6 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::get("/group/{name}/json", "Sets the groups of a name, for keys like `group:ipsource:sites`; the longest prefix counts.", settings::put_groups).example("/group/sites/json")
     .put(r#"{"office":["10.1.0.0/16","2001:db8:1::/48"],"world":["0.0.0.0/0","::/0"]}"#),
     Route::get("/group/{name}/json", "Takes the groups of a name away.", settings::delete_groups).example("/group/sites/json").delete(),
-    Route::get("/topology/json", "Nodes and links.", settings::topology),
-    Route::get("/topology/json", "Sets nodes and links, for `aggMode=edge` and `TOPOLOGY`.", settings::put_topology)
-        .put(
-            r#"{"nodes":{"leaf1":{"agent":"10.0.0.1","ports":{"swp1":{"ifindex":1}}},"spine1":{"agent":"10.0.0.2","ports":{"swp9":{}}}},"links":{"L1":{"node1":"leaf1","port1":"swp1","node2":"spine1","port2":"swp9"}}}"#,
-        ),
     Route::get("/prometheus/metrics/{agents}/{metrics}/txt", "Metrics for Prometheus, each with the prefix `sflow_`; a stale series is absent.", prometheus::metrics).example("/prometheus/metrics/ALL/ifinoctets,load_one/txt")
     .further()
     .media(PLAIN),
@@ -144,10 +138,7 @@ pub(super) static OF_THE_PAGE: &[Route] = &[
 
 /// What stands in the braces of paths.
 pub(in crate::api) const PARTS: &[(&str, &str)] = &[
-    (
-        "agents",
-        "agents by address or host name, between commas or semicolons; `ALL`, or `TOPOLOGY`: those of its nodes",
-    ),
+    ("agents", "agents by address or host name, between commas or semicolons, or `ALL`"),
     ("metrics", "metrics, between commas or semicolons; `ALL` where every one makes sense"),
     ("name", "a name of 1 to 128 bytes"),
 ];

@@ -9,7 +9,7 @@ use weir_wire::sflow::{
     ExtendedUrl, ExtendedUser, FlowSample, Interface, Record, Records, SampledEthernet, SampledIp, View,
 };
 
-pub(super) use fields::{if_name, ip, node};
+pub(super) use fields::{if_name, ip};
 
 use crate::names::{AgentId, Directory};
 
