@@ -43,8 +43,6 @@ pub enum View<'a> {
     LinuxReason(&'a [u8]),
     /// 0:1043, `extended_timestamp`: when the packet was sampled, ns since 1970-01-01 UTC.
     Timestamp(u64),
-    /// 0:1 of counters.
-    Interface(IfCounters),
     /// Another: [`Record::values`] tells what is in it.
     Other,
 }
@@ -209,34 +207,6 @@ pub struct ExtendedHwTrap<'a> {
     pub trap: &'a [u8],
 }
 
-/// `if_counters` (0:1). Counters are totals; all ones: not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // RFC 2863 documents them.
-pub struct IfCounters {
-    pub if_index: u32,
-    pub if_type: u32,
-    /// Bit/s.
-    pub if_speed: u64,
-    /// 0: unknown; 1: full duplex; 2: half duplex; 3: in; 4: out.
-    pub if_direction: u32,
-    /// Bit 0: administratively up; bit 1: operating.
-    pub if_status: u32,
-    pub if_in_octets: u64,
-    pub if_in_ucast_pkts: u32,
-    pub if_in_multicast_pkts: u32,
-    pub if_in_broadcast_pkts: u32,
-    pub if_in_discards: u32,
-    pub if_in_errors: u32,
-    pub if_in_unknown_protos: u32,
-    pub if_out_octets: u64,
-    pub if_out_ucast_pkts: u32,
-    pub if_out_multicast_pkts: u32,
-    pub if_out_broadcast_pkts: u32,
-    pub if_out_discards: u32,
-    pub if_out_errors: u32,
-    pub if_promiscuous_mode: u32,
-}
-
 impl HeaderProtocol {
     /// Ethernet, from the destination address on.
     pub const ETHERNET: Self = Self(1);
@@ -277,7 +247,6 @@ impl<'a> Record<'a> {
             (Space::Flow, 1041) => ExtendedHwTrap::read(reader).map(View::HwTrap),
             (Space::Flow, 1042) => reader.opaque().map(View::LinuxReason),
             (Space::Flow, 1043) => reader.u64().map(View::Timestamp),
-            (Space::Counter, 1) => IfCounters::read(reader).map(View::Interface),
             _ => Some(View::Other),
         };
         view.ok_or(CUT)
@@ -430,57 +399,5 @@ impl<'a> ExtendedAcl<'a> {
 impl<'a> ExtendedHwTrap<'a> {
     fn read(reader: &mut Reader<'a>) -> Option<Self> {
         Some(Self { group: reader.opaque()?, trap: reader.opaque()? })
-    }
-}
-
-impl IfCounters {
-    #[inline]
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let [
-            if_index,
-            if_type,
-            speed_high,
-            speed_low,
-            if_direction,
-            if_status,
-            in_high,
-            in_low,
-            if_in_ucast_pkts,
-            if_in_multicast_pkts,
-            if_in_broadcast_pkts,
-            if_in_discards,
-            if_in_errors,
-            if_in_unknown_protos,
-            out_high,
-            out_low,
-            if_out_ucast_pkts,
-            if_out_multicast_pkts,
-            if_out_broadcast_pkts,
-            if_out_discards,
-            if_out_errors,
-            if_promiscuous_mode,
-        ] = reader.words()?;
-        let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        Some(Self {
-            if_index,
-            if_type,
-            if_speed: wide(speed_high, speed_low),
-            if_direction,
-            if_status,
-            if_in_octets: wide(in_high, in_low),
-            if_in_ucast_pkts,
-            if_in_multicast_pkts,
-            if_in_broadcast_pkts,
-            if_in_discards,
-            if_in_errors,
-            if_in_unknown_protos,
-            if_out_octets: wide(out_high, out_low),
-            if_out_ucast_pkts,
-            if_out_multicast_pkts,
-            if_out_broadcast_pkts,
-            if_out_discards,
-            if_out_errors,
-            if_promiscuous_mode,
-        })
     }
 }

@@ -210,6 +210,7 @@ impl Shard {
         self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
+        self.tally.contradicted += u64::from(packet.contradicted);
         if let Some(protecting) = &mut self.protecting {
             protecting.packet(now.nanos, address, sample, &packet, source.sampler.in_order_rate());
         }

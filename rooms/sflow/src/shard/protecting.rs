@@ -72,7 +72,7 @@ impl Protecting {
         packet: &Packet<'_>,
         frames: f64,
     ) {
-        let Some(sighted) = packet.sighted().filter(|packet| self.outlet.protects(packet.destination)) else { return };
+        let Some(sighted) = packet.sighted(|address| self.outlet.protects(address)) else { return };
         let Some(At { stream, exposure, word }) = self.at else { return self.outlet.unlisted() };
         let here = Interface::Index(sample.source.index);
         let ingress = match () {

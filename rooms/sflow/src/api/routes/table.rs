@@ -18,6 +18,22 @@ const TIMEOUT: Parameter =
     Parameter::real("timeout", 0.0, 600.0, 0.0, "seconds to wait where there is nothing yet (long poll)");
 const THRESHOLD_ID: Parameter = Parameter::text("thresholdID", "only events of this threshold");
 
+/// What a scrape of flows says.
+const SCRAPED: &[Parameter] = &[
+    Parameter::text("metric", "the metric's name"),
+    Parameter::text("key", "flow keys, in one parameter or several"),
+    Parameter::text("label", "labels instead of the keys' names, in their order"),
+    Parameter::text("value", "what is counted"),
+    Parameter::text("filter", "which samples"),
+    Parameter::whole("n", 1, 10_000, Some(10), "taken, but of no effect: all flows are kept, and `maxFlows` says how many are told"),
+    Parameter::real("t", 0.2, 600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
+    Parameter::new("dropped", Kind::Flag, "discarded packets instead of sampled ones"),
+    AGG_MODE,
+    Parameter::whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),
+    Parameter::real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
+    Parameter::real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
+];
+
 const PLAIN: &str = "text/plain; charset=utf-8";
 const SSE: &str = "text/event-stream";
 
@@ -104,20 +120,14 @@ pub(crate) static ROUTES: &[Route] = &[
     .further()
     .media(PLAIN),
     Route::long("/prometheus/flows/{agents}/txt", "Flows for Prometheus. The definition begins with the first scrape and ends 300 s after the last.", prometheus::flows).example("/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes&scale=8")
-    .query(&[
-        Parameter::text("metric", "the metric's name"),
-        Parameter::text("key", "flow keys, in one parameter or several"),
-        Parameter::text("label", "labels instead of the keys' names, in their order"),
-        Parameter::text("value", "what is counted"),
-        Parameter::text("filter", "which samples"),
-        Parameter::whole("n", 1, 10_000, Some(10), "taken, but of no effect: all flows are kept, and `maxFlows` says how many are told"),
-        Parameter::real("t", 0.2, 600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
-        Parameter::new("dropped", Kind::Flag, "discarded packets instead of sampled ones"),
-        AGG_MODE,
-        Parameter::whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),
-        Parameter::real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
-        Parameter::real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
-    ])
+    .query(SCRAPED)
+    .changes()
+    .media(PLAIN),
+    Route::get("/app/prometheus/scripts/export.js/dump/{agents}/{metrics}/txt", "`/prometheus/metrics`, where sFlow-RT's application has it.", prometheus::metrics).example("/app/prometheus/scripts/export.js/dump/ALL/load_one/txt")
+    .further()
+    .media(PLAIN),
+    Route::long("/app/prometheus/scripts/export.js/flows/{agents}/txt", "`/prometheus/flows`, where sFlow-RT's application has it.", prometheus::flows).example("/app/prometheus/scripts/export.js/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&value=bytes")
+    .query(SCRAPED)
     .changes()
     .media(PLAIN),
 ];
