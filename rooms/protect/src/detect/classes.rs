@@ -12,7 +12,7 @@ const ICMPV6: u8 = 58;
 const SYN_ACK: u8 = 0x12;
 
 /// The bit of a class.
-pub(super) fn bit(class: Class) -> Classes {
+pub(super) const fn bit(class: Class) -> Classes {
     1 << class as u8
 }
 
@@ -50,6 +50,15 @@ pub(super) const NARROWEST_FIRST: [Class; 7] = [
     Class::UdpFlood,
     Class::IpFlood,
 ];
+
+/// Of a packet's classes those that are no wider than the narrowest of some.
+#[inline]
+pub(super) fn within(classes: Classes, some: Classes) -> Classes {
+    match NARROWEST_FIRST.iter().position(|&class| some & bit(class) != 0) {
+        Some(narrowest) => NARROWEST_FIRST[..=narrowest].iter().fold(0, |all, &class| all | bit(class)) & classes,
+        None => classes,
+    }
+}
 
 /// Where a class is among [`NARROWEST_FIRST`].
 pub(super) fn breadth(class: Class) -> usize {

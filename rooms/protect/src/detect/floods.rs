@@ -1,11 +1,27 @@
-//! Floods that go on: one a target, hosts within a prefix that is flooded being part of that one.
+//! From full buckets to floods, one a target and class; how they go on, and when they are over.
+//!
+//! - Of several tests that are full at once the narrowest class begins, and the wider ones are emptied: they begin by themselves only if other
+//!   packets than its are too many.
+//! - A host comes before the prefixes around it, in the same way: a prefix may get more than a host, so that one host alone decides first,
+//!   and a carpet, of which each host gets little, decides at the prefix.
+//! - What is answered already is not tested again: see [`Detector::cover`].
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
-use super::groups::Span;
+use foldhash::quality::RandomState;
+use hashbrown::HashMap;
+
+use super::classes::{self, Classes};
+use super::groups::{Groups, Span};
+use super::learn::Learnt;
+use super::settings::Group;
+use super::table::{Entry, Key};
 use super::views::View;
-use crate::model::Class;
+use super::{Detector, HOLDS, narrow, report};
+use crate::model::{Class, Finding, Target};
+
+/// What is tested, and of which class.
+pub(super) type Place = (Span, Class);
 
 /// A flood that goes on.
 #[derive(Clone, Debug)]
@@ -17,141 +33,326 @@ pub(super) struct Flood {
     pub(super) watch: usize,
     /// What is under attack; within what was tested.
     pub(super) target: Span,
-    pub(super) class: Class,
     pub(super) first_excess: u64,
     pub(super) decided: u64,
-    /// When it was last above the threshold.
+    /// When one of its tests was last full, and when it was last told.
     pub(super) last: u64,
-    /// When the target was last above another threshold, and not above that one.
-    pub(super) others: u64,
-    /// When it was last told, and with which rate.
-    pub(super) told: u64,
-    pub(super) told_rate: f64,
-    /// Whether it was told at all.
-    pub(super) is_told: bool,
-    /// Who sees it.
-    pub(super) views: Vec<View>,
-    /// Whether something speaks against it.
-    pub(super) doubted: bool,
-    /// Agents that told of it.
-    pub(super) agents: Vec<IpAddr>,
+    told: u64,
+    /// Who sees it, and when a test of theirs was last full.
+    pub(super) views: Vec<(View, u64)>,
+    /// Whether one of them is good.
+    is_good: bool,
     pub(super) log_evidence: f64,
-}
-
-/// What was tested, and whether by streams that are believed: what others tell neither hides nor ends what those do.
-pub(super) type Place = (Span, bool);
-
-/// Views that are remembered of a flood.
-const VIEWS: usize = 8;
-
-impl Flood {
-    pub(super) fn seen_by(&mut self, view: View) {
-        if self.views.len() < VIEWS && !self.views.contains(&view) {
-            self.views.push(view);
-        }
-    }
-
-    /// Whether what a view sees of an address is part of this: what is doubted hides nothing that others see.
-    fn covers(&self, span: Span, view: View) -> bool {
-        self.target.contains(span) && (!self.doubted || self.views == [view])
-    }
 }
 
 /// All of them.
 #[derive(Debug, Default)]
 pub(super) struct Floods {
     all: BTreeMap<Place, Flood>,
+    /// Classes of each span under attack: by whatever view, and by a good one.
+    classes: HashMap<Span, [Classes; 2], RandomState>,
 }
+
+/// Views that are remembered of a flood.
+const VIEWS: usize = 8;
+/// For how long nothing within a prefix begins after its own flood did, ns: what is done about that needs the time.
+const TOGETHER: u64 = 1_000_000_000;
+/// How long more sources are waited for, ns.
+const PATIENCE: u64 = 1_000_000_000;
+/// How often a flood is told anew, ns, and how many at once.
+const TELL: u64 = 1_000_000_000;
+const AT_ONCE: usize = 32;
 
 impl Floods {
     pub(super) fn len(&self) -> usize {
         self.all.len()
     }
 
-    pub(super) fn get_mut(&mut self, place: &Place) -> Option<&mut Flood> {
-        self.all.get_mut(place)
-    }
-
     pub(super) fn get(&self, place: &Place) -> Option<&Flood> {
         self.all.get(place)
-    }
-
-    pub(super) fn insert(&mut self, place: Place, flood: Flood) {
-        self.all.insert(place, flood);
-    }
-
-    pub(super) fn remove(&mut self, place: &Place) -> Option<Flood> {
-        self.all.remove(place)
     }
 
     pub(super) fn places(&self) -> Vec<Place> {
         self.all.keys().copied().collect()
     }
 
-    /// Whether a flood of one of the prefixes around it has it.
-    pub(super) fn covers(&self, (span, believed): Place, wider: &[u8], view: View) -> bool {
-        let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), believed)));
-        around.into_iter().any(|flood| flood.covers(span, view))
+    /// Of a packet's classes those of which its host is under attack, as part of this span; in the eyes of who is good, or of anybody.
+    #[inline]
+    pub(super) fn claim(&self, span: Span, host: Span, classes: Classes, is_good: bool) -> Classes {
+        let Some(known) = self.classes.get(&span) else { return 0 };
+        let claimed = known[usize::from(is_good)] & classes;
+        let has = |class: &Class| self.all.get(&(span, *class)).is_some_and(|flood| flood.target.contains(host));
+        let of = Class::ALL.into_iter().filter(|class| claimed & classes::bit(*class) != 0).filter(has);
+        of.map(classes::bit).fold(0, |all, bit| all | bit)
     }
 
-    /// Floods of what lies within a prefix, itself not.
-    pub(super) fn within(&self, (span, believed): Place) -> impl Iterator<Item = (&Place, &Flood)> {
-        let last =
-            Span { bits: span.bits | !(u128::MAX.checked_shl(u32::from(span.size())).unwrap_or(0)), length: 128 };
-        let range = self.all.range((span, false)..=(last, true));
-        range.filter(move |(place, _)| place.1 == believed && place.0 != span && span.contains(place.0))
+    fn index(&mut self, span: Span) {
+        let mut known = [0; 2];
+        for ((_, class), flood) in self.all.range((span, Class::IpFlood)..).take_while(|((of, _), _)| *of == span) {
+            known[0] |= classes::bit(*class);
+            known[1] |= if flood.is_good { classes::bit(*class) } else { 0 };
+        }
+        match known {
+            [0, _] => self.classes.remove(&span),
+            _ => self.classes.insert(span, known),
+        };
+    }
+
+    /// Whether a span is part of a wider one whose flood of this class began just now.
+    fn is_part(&self, span: Span, wider: &[u8], class: Class, now: u64) -> bool {
+        let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), class)));
+        around.into_iter().any(|flood| flood.target.contains(span) && now < flood.decided + TOGETHER)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use ipnet::IpNet;
-
-    use super::*;
-
-    fn span(text: &str) -> Span {
-        Span::from(text.parse::<IpNet>().unwrap())
+impl Detector {
+    /// A bucket is full: the flood goes on, or is one as soon as all that came together has been taken.
+    pub(super) fn fired(&mut self, at: usize, number: usize, is_good: bool) {
+        let Entry { key, network, dossier, .. } = *self.table.get(at);
+        let group = usize::from(self.groups.networks[network as usize].group);
+        let place = (key.span, self.watches.groups[group][number].class);
+        match self.floods.all.get_mut(&place) {
+            Some(flood) => {
+                flood.last = self.now;
+                match flood.views.iter_mut().find(|(view, _)| *view == key.view) {
+                    Some((_, last)) => *last = self.now,
+                    None => self.join(at, place, is_good),
+                }
+            }
+            None => {
+                let Some(known) = self.dossiers.get_mut(dossier) else { return };
+                if known.full == 0 {
+                    known.fired = self.now;
+                    self.full.push(key);
+                }
+                known.full |= 1 << number;
+            }
+        }
     }
 
-    fn flood(target: &str) -> Flood {
-        Flood {
-            network: 0,
-            level: 0,
-            watch: 0,
-            target: span(target),
-            class: Class::IpFlood,
-            first_excess: 0,
-            decided: 0,
-            last: 0,
-            others: 0,
+    /// Another view sees a flood, too.
+    fn join(&mut self, at: usize, place: Place, is_good: bool) {
+        let Entry { key, dossier, .. } = *self.table.get(at);
+        let Some(flood) = self.floods.all.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
+        flood.views.push((key.view, self.now));
+        flood.is_good |= is_good;
+        self.dossiers.attribute(dossier, place.1, flood.first_excess);
+        self.floods.index(place.0);
+        self.empty_wider(at, place.1);
+    }
+
+    /// Begins floods whose buckets were full since the last time, in that order.
+    pub(super) fn begin_full(&mut self) {
+        let mut full = std::mem::take(&mut self.full);
+        full.retain(|key| self.look(*key));
+        self.full = full;
+    }
+
+    /// Begins what is a flood at one target; whether it is to be looked at again, since there may be more sources.
+    fn look(&mut self, key: Key) -> bool {
+        let Some(at) = self.table.find(&key) else { return false };
+        let Entry { network, level, dossier, .. } = *self.table.get(at);
+        let Some(known) = self.dossiers.get_mut(dossier).filter(|known| known.key == Some(key)) else { return false };
+        let (full, fired) = (std::mem::take(&mut known.full), known.fired);
+        let network = &self.groups.networks[network as usize];
+        let group = usize::from(network.group);
+        let wider = network.lengths[usize::from(level) + 1..].to_vec();
+        let watches = &self.watches.groups[group];
+        let mut numbers: Vec<usize> = (0..watches.len()).filter(|number| full & 1 << number != 0).collect();
+        numbers.sort_by_key(|&number| classes::breadth(watches[number].class));
+        let mut waits = 0;
+        for number in numbers {
+            let class = self.watches.groups[group][number].class;
+            // By a narrower class, or by what lies within, it may have been emptied meanwhile.
+            if self.table.test(at, number).is_empty() || self.floods.get(&(key.span, class)).is_some() {
+                continue;
+            }
+            if self.floods.is_part(key.span, &wider, class, self.now) {
+                self.table.tests(at).0[number].forget();
+                continue;
+            }
+            match self.has_sources(at, number) {
+                true => {
+                    let has_waited = self.watches.groups[group][number].min_sources > 1;
+                    self.begin(at, number, if has_waited { self.now } else { fired });
+                }
+                false if self.now < fired + PATIENCE => waits |= 1 << number,
+                false => {}
+            }
+        }
+        self.dossiers.get_mut(dossier).into_iter().for_each(|known| known.full |= waits);
+        waits != 0
+    }
+
+    /// Whether there are as many sources as asked for; to be known, a burst must be over.
+    fn has_sources(&self, at: usize, number: usize) -> bool {
+        let Entry { key, network, level, dossier, .. } = *self.table.get(at);
+        let watch = &self.watches.groups[usize::from(self.groups.networks[network as usize].group)][number];
+        let bar = &self.watches.bars(network, level)[number];
+        let Some(known) = self.dossiers.get(dossier) else { return false };
+        let complete = self.views.complete(key.view);
+        watch.min_sources <= 1
+            || (complete >= known.fired || self.now >= known.fired + PATIENCE)
+                && report::has_sources(known, watch, bar, (complete, self.now))
+    }
+
+    /// A flood begins.
+    fn begin(&mut self, at: usize, number: usize, decided: u64) {
+        if self.floods.len() >= self.settings.limits.floods {
+            self.totals.refused_floods += 1;
+            return;
+        }
+        let Entry { key, network, level, dossier, .. } = *self.table.get(at);
+        let group = usize::from(self.groups.networks[network as usize].group);
+        let bar = self.watches.bars(network, level)[number];
+        let (standing, log_evidence) = self.table.test(at, number).standing(&bar, &self.confidence);
+        let first_excess = self.table.test(at, number).began(standing);
+        let watch = &mut self.watches.groups[group][number];
+        let class = watch.class;
+        if watch.taught {
+            watch.learnt.iter_mut().for_each(Learnt::taint);
+        }
+        self.dossiers.attribute(dossier, class, first_excess);
+        let Some(known) = self.dossiers.get(dossier) else { return };
+        let hosts = || report::hosts(known, class, first_excess);
+        let target = if level == 0 { key.span } else { narrow::narrowest(key.span, &hosts(), HOLDS) };
+        let is_good = self.views.is_good(key.view);
+        if is_good {
+            self.profiles.forget(group, target, first_excess);
+        }
+        let flood = Flood {
+            network: network as usize,
+            level: usize::from(level),
+            watch: number,
+            target,
+            first_excess,
+            decided,
+            last: self.now,
             told: 0,
-            told_rate: 0.0,
-            is_told: true,
-            views: vec![1],
-            doubted: false,
-            agents: Vec::new(),
-            log_evidence: 0.0,
+            views: vec![(key.view, self.now)],
+            is_good,
+            log_evidence,
+        };
+        let place = (key.span, class);
+        self.floods.all.insert(place, flood);
+        self.floods.index(key.span);
+        self.empty_wider(at, class);
+        self.tell(&place);
+    }
+
+    /// Empties tests that were full of the same packets, as the same view has them: of wider classes, and of the prefixes around.
+    fn empty_wider(&mut self, at: usize, class: Class) {
+        let Entry { key, network, level, .. } = *self.table.get(at);
+        let network = &self.groups.networks[network as usize];
+        let watches = &self.watches.groups[usize::from(network.group)];
+        for (step, &length) in network.lengths[usize::from(level)..].iter().enumerate() {
+            let Some(at) = self.table.find(&Key { span: key.span.cut(length), ..key }) else { continue };
+            for (test, watch) in self.table.tests(at).0.iter_mut().zip(watches) {
+                let wider = classes::breadth(watch.class).cmp(&classes::breadth(class));
+                if wider.is_gt() || step > 0 && wider.is_eq() {
+                    test.forget();
+                }
+            }
         }
     }
 
-    #[test]
-    fn prefixes_know_what_is_in_them() {
-        let mut floods = Floods::default();
-        for target in ["192.0.2.0/32", "192.0.2.7/32", "192.0.2.255/32", "192.0.3.0/32", "192.0.2.0/23", "192.0.2.0/25"]
-        {
-            floods.insert((span(target), true), flood(target));
+    /// Tells of floods that go on, and ends those that are over.
+    pub(super) fn tell_due(&mut self) {
+        let quiet = self.settings.quiet.as_nanos() as u64;
+        let mut due = Vec::new();
+        for place in self.floods.places() {
+            let Some(flood) = self.floods.get(&place) else { continue };
+            if self.now > flood.last + quiet && self.is_heard(&place, flood.last + quiet) {
+                self.end(&place);
+            } else if self.now >= flood.told + TELL {
+                due.push((flood.told, place));
+            }
         }
-        floods.insert((span("192.0.2.9/32"), false), flood("192.0.2.9/32"));
-        let within = |net: &str| floods.within((span(net), true)).count();
-        assert_eq!(within("192.0.2.0/24"), 4);
-        assert_eq!(within("192.0.2.0/23"), 5);
-        assert_eq!(within("192.0.2.0/25"), 2);
-        assert_eq!(within("192.0.2.7/32"), 0);
-        let wide = [span("192.0.2.0/24").length, span("192.0.2.0/23").length];
-        assert!(floods.covers((span("192.0.2.200/32"), true), &wide, 3));
-        assert!(!floods.covers((span("192.0.2.200/32"), false), &wide, 3), "what strangers tell is apart");
-        floods.get_mut(&(span("192.0.2.0/23"), true)).unwrap().doubted = true;
-        assert!(!floods.covers((span("192.0.2.200/32"), true), &wide, 3), "another view's doubts hide nothing");
-        assert!(floods.covers((span("192.0.2.200/32"), true), &wide, 1));
+        // Of very many those first that have waited longest: nobody else is to wait for them.
+        due.sort_unstable();
+        due.into_iter().take(AT_ONCE).for_each(|(_, place)| self.tell(&place));
+    }
+
+    /// Whether an agent that told of a flood is heard since, so that its silence about it says something.
+    fn is_heard(&self, place: &Place, since: u64) -> bool {
+        let mut spots = self.seen(place).flat_map(|(_, dossier)| dossier.spots()).peekable();
+        spots.peek().is_none() || spots.any(|spot| self.is_alive(spot.point.agent, since))
+    }
+
+    /// Tells of a flood as it is now.
+    fn tell(&mut self, place: &Place) {
+        let now = self.now;
+        let Some(flood) = self.floods.all.get_mut(place) else { return };
+        let goes_on = flood.last >= flood.told;
+        flood.told = now.max(1);
+        let widened = self.widen(place);
+        let Some(detection) = self.report(place) else { return };
+        self.findings.push(if goes_on {
+            Finding::Flood(Box::new(detection))
+        } else {
+            let (evidence, target) = (detection.evidence, detection.target);
+            Finding::Ebbing { target, class: place.1, packets: evidence.packets, bits: evidence.bits }
+        });
+        self.findings.extend(widened);
+    }
+
+    /// More of a prefix is hit than was known: it is another target from now on, and what it was before is over.
+    fn widen(&mut self, place: &Place) -> Option<Finding> {
+        let flood = self.floods.get(place).filter(|flood| flood.level > 0)?;
+        let (before, last, network) = (self.target(flood), flood.last, flood.network);
+        let (target, since, is_good) = (flood.target, flood.first_excess, flood.is_good);
+        let hosts: Vec<_> = self.seen(place).flat_map(|(_, dossier)| report::hosts(dossier, place.1, since)).collect();
+        let now = narrow::narrowest(place.0, &hosts, HOLDS);
+        // Where no packet of it is left among the recent ones nothing is known of its width.
+        if hosts.is_empty() || now.length >= target.length || !now.contains(target) {
+            return None;
+        }
+        self.floods.all.get_mut(place)?.target = now;
+        if is_good {
+            self.profiles.forget(usize::from(self.groups.networks[network].group), now, since);
+        }
+        Some(Finding::Over { target: before, class: place.1, last })
+    }
+
+    /// A flood is over.
+    pub(super) fn end(&mut self, place: &Place) {
+        let Some(flood) = self.floods.all.remove(place) else { return };
+        self.floods.index(place.0);
+        for &(view, _) in &flood.views {
+            let at = self.table.find(&Key { span: place.0, view });
+            at.into_iter().for_each(|at| self.dossiers.release(self.table.get(at).dossier, place.1));
+        }
+        let Flood { last, .. } = flood;
+        self.findings.push(Finding::Over { target: self.target(&flood), class: place.1, last });
+    }
+
+    pub(super) fn target(&self, flood: &Flood) -> Target {
+        let group = self.groups.networks.get(flood.network).map_or(0, |network| usize::from(network.group));
+        let group = self.groups.names.get(group).cloned().unwrap_or_default();
+        Target { prefix: flood.target.into(), group }
+    }
+
+    /// Goes over to other groups: floods of which group and thresholds are the same go on, and are tested anew; the others are over.
+    pub(super) fn regroup(&mut self, groups: Groups, settings: &[Group]) {
+        for place in self.floods.places() {
+            let Some(flood) = self.floods.get(&place) else { continue };
+            let target = self.target(flood);
+            let same = |of: &&Group| of.name == target.group;
+            let thresholds = |all: &[Group]| all.iter().find(same).map(|group| group.thresholds.clone());
+            let network = groups.find(target.prefix.addr()).filter(|&at| {
+                groups.names[usize::from(groups.networks[at].group)] == target.group
+                    && thresholds(settings) == thresholds(&self.settings.groups)
+            });
+            let lengths = network.map(|at| &groups.networks[at].lengths);
+            let level = lengths.and_then(|lengths| lengths.iter().position(|&length| length == place.0.length));
+            match (network.zip(level), self.floods.all.get_mut(&place)) {
+                (Some((network, level)), Some(flood)) => {
+                    (flood.network, flood.level) = (network, level);
+                    flood.views.clear();
+                }
+                _ => self.end(&place),
+            }
+        }
+        self.groups = groups;
     }
 }

@@ -44,19 +44,14 @@ impl Headers {
         self.next = (self.next + 1) % HEADERS;
     }
 
-    /// Keeps those alone that came since, of one of these classes.
-    pub(super) fn keep(&mut self, since: u64, classes: Classes) {
-        self.all.retain(|header| header.time >= since && header.classes & classes != 0);
-        self.all.sort_by_key(|header| header.time);
-        self.next = self.all.len() % HEADERS;
-    }
-
     pub(super) fn clear(&mut self) {
         self.all.clear();
         self.next = 0;
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &[u8]> {
-        self.all.iter().map(|header| &header.bytes[..usize::from(header.length)])
+    /// Those that came since, of one of these classes.
+    pub(super) fn of(&self, classes: Classes, since: u64) -> impl Iterator<Item = &[u8]> {
+        let of_it = self.all.iter().filter(move |header| header.time >= since && header.classes & classes != 0);
+        of_it.map(|header| &header.bytes[..usize::from(header.length)])
     }
 }

@@ -1,28 +1,26 @@
 //! Floods in what is sampled: who gets more than his threshold, of what, and which rule would stop it.
 //!
 //! ```text
-//! Sighting -> groups: whose, prefixes around   -> views: from where, what it may count at most
+//! Sighting -> groups: whose, prefixes around   -> views: from where, what it may count at most, when it was taken
 //!          -> classes: of what                 -> table of tests (sequential): conforms, or a flood
-//!          -> dossiers of those with evidence: recent packets, sources, rates
+//!          -> dossiers of those with evidence: recent packets, rates, where they were seen
 //!          -> profiles, learn: what is usual, as long as there is no flood
-//! a flood  -> floods: one a target, hosts folded into their prefix -> report: evidence, rules (narrow), doubts (evidence)
+//! a flood  -> floods: one a target and class   -> report: evidence, rules (narrow), doubts
 //! ```
 //!
 //! Pure: it is told the time, and does no I/O. Each table has a limit and counts what it gave up ([`Statistics`]); a sample
 //! allocates nothing once dossiers and profiles have been used before.
 
-mod another;
 mod classes;
-mod deciding;
 mod distinct;
 mod dossiers;
 mod floods;
-mod flow;
 mod groups;
 mod headers;
 mod learn;
 mod narrow;
 mod profiles;
+mod rates;
 mod report;
 pub mod sequential;
 mod settings;
@@ -45,15 +43,16 @@ pub use settings::{Group, Limits, Settings, Threshold};
 pub use statistics::{Statistics, Totals};
 pub use watches::Saved;
 
+use self::classes::Classes;
 use self::dossiers::{Dossiers, NONE};
-use self::floods::{Floods, Place};
-use self::groups::{Groups, Span};
+use self::floods::Floods;
+use self::groups::{Groups, LEVELS, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};
 use self::table::{Key, Table};
 use self::views::{View, Views};
 use self::watches::Watches;
-use crate::model::{Alive, Class, Contested, Finding, Harm, Point, Rule, Sighting, Target, Word};
+use crate::model::{Alive, Contested, Finding, Harm, Packet, Point, Rule, Sighting, Word};
 
 /// Detects floods.
 pub struct Detector {
@@ -71,15 +70,10 @@ pub struct Detector {
     /// Listed agents, and when each was heard last.
     alive: HashMap<IpAddr, u64, RandomState>,
     findings: Vec<Finding>,
-    /// Floods that were decided and are not told yet, and when they are looked at next.
-    begun: Vec<Place>,
-    look: u64,
-    /// Whose buckets were full while they waited for more sources, and whether they are believed.
-    unsure: Vec<(Key, bool)>,
-    /// Targets that have become wider: what they were before, which is over.
-    widened: Vec<(Target, Class, u64)>,
-    /// Prefixes of which all traffic is answered already.
-    covered: Vec<IpNet>,
+    /// Whose buckets were full since that was looked at, in that order.
+    full: Vec<Key>,
+    /// Packets that are answered already.
+    covered: Vec<Rule>,
     atlas: Option<Box<dyn Atlas>>,
     now: u64,
     slot: u64,
@@ -91,20 +85,10 @@ pub struct Detector {
 const SUSPICIOUS: f32 = 0.125;
 /// How full buckets may be while traffic counts as usual.
 const USUAL: f32 = 0.5;
-/// Part of a prefix's flood that hosts or narrower prefixes must hold for it to be theirs.
+/// Part of a prefix's flood that is to what is told as its target.
 const HOLDS: f64 = 0.9;
-/// How soon something that was no flood is looked at again, ns.
-const AGAIN: u64 = 20_000_000;
-/// As above, where others explain it.
-const EXPLAINED: u64 = 200_000_000;
 /// Dossiers are kept for so long after the last packet, ns.
 const KEPT: u64 = 10_000_000_000;
-/// Floods that are told anew in one tick.
-const AT_ONCE: usize = 32;
-/// How soon a flood is looked at again that was decided and cannot be told yet, ns.
-const SOON: u64 = 5_000_000;
-/// How often a flood is told anew, ns.
-const TELL: u64 = 1_000_000_000;
 
 impl Detector {
     /// Nothing has come yet.
@@ -123,10 +107,7 @@ impl Detector {
             floods: Floods::default(),
             alive: HashMap::default(),
             findings: Vec::new(),
-            begun: Vec::new(),
-            look: 0,
-            unsure: Vec::new(),
-            widened: Vec::new(),
+            full: Vec::new(),
             covered: Vec::new(),
             atlas: None,
             now: 0,
@@ -146,10 +127,7 @@ impl Detector {
     /// target is still protected, and is tested anew.
     pub fn adopt(&mut self, settings: Settings) {
         let saved = self.save();
-        let group = |place: &Place| self.floods.get(place).map(|flood| self.target(flood).group).unwrap_or_default();
-        let known: Vec<(Place, String)> =
-            self.floods.places().into_iter().map(|place| (place, group(&place))).collect();
-        self.groups = Groups::new(&settings.groups);
+        self.regroup(Groups::new(&settings.groups), &settings.groups);
         self.watches = Watches::new(&settings.groups);
         self.watches.restore(&self.groups.names, saved);
         self.watches.set(&self.groups, self.hour);
@@ -158,20 +136,7 @@ impl Detector {
         self.table = Table::new(settings.limits.targets, self.watches.most());
         self.dossiers = Dossiers::new(settings.limits.dossiers);
         self.profiles.regroup(settings.groups.len());
-        for (place, group) in known {
-            // Whoever is of another group now is another target.
-            let same = |groups: &[Group]| groups.iter().find(|of| of.name == group).map(|of| of.thresholds.clone());
-            let network = self.groups.find(IpNet::from(place.0).addr()).filter(|&at| {
-                let now = &settings.groups[usize::from(self.groups.networks[at].group)];
-                now.name == group && same(&settings.groups) == same(&self.settings.groups)
-            });
-            let lengths = |at: usize| self.groups.networks[at].lengths.iter();
-            let level = network.and_then(|at| lengths(at).position(|&length| length == place.0.length));
-            match (self.floods.get_mut(&place), network, level) {
-                (Some(flood), Some(network), Some(level)) => (flood.network, flood.level) = (network, level),
-                _ => self.end(&place, group),
-            }
-        }
+        self.full.clear();
         self.settings = settings;
         self.set_confidence();
     }
@@ -217,28 +182,50 @@ impl Detector {
         let weights = self.views.admit(view, self.now, packets, bits);
         let exposure = self.views.expose(view, sighting.stream, self.now, exposure);
         let host = Span::host(packet.destination);
-        let mut usual = is_good;
+        let classes = classes::of(packet);
+        let claims = self.claims(network, host, classes, is_good);
+        let widest = claims.iter().rposition(|claim| *claim != 0);
+        let covered = self.covered(packet);
+        // What speaks against a sample teaches nothing.
+        let mut usual = is_good && widest.is_none();
         for level in 0..self.groups.networks[network].lengths.len() {
             let length = self.groups.networks[network].lengths[level];
+            let is_part = level > 0 && widest.is_some_and(|widest| level < widest) && claims[level] == 0;
+            if length > covered || is_part {
+                continue;
+            }
+            // Of a flood that goes on nothing is shown to wider classes, nor to the prefixes around its target.
+            let shown = classes::within(classes, claims[level]);
             let key = Key { span: host.cut(length), view };
-            let share = self.test(sighting, key, (network, level), weights, exposure);
+            let share = self.test(sighting, key, (network, level), (shown, claims[level] != 0), weights, exposure);
             usual &= level > 0 || share < USUAL;
+            if claims[level] != 0 {
+                break;
+            }
         }
-        // Nor does a flood, by whoever else sees little of it.
-        if usual && !self.is_flooded(network, host) {
+        if usual {
             let group = usize::from(self.groups.networks[network].group);
             self.profiles.note(self.now, group, host, view, packets, packet);
         }
     }
 
-    /// Whether a flood of a host, or of a prefix around it, goes on.
+    /// Of each level the classes of a packet of which its host is under attack.
     #[inline]
-    fn is_flooded(&self, network: usize, host: Span) -> bool {
-        let around = |&length: &u8| {
-            let flood = self.floods.get(&(host.cut(length), true));
-            flood.is_some_and(|flood| flood.target.contains(host))
-        };
-        self.floods.len() > 0 && self.groups.networks[network].lengths.iter().any(around)
+    fn claims(&self, network: usize, host: Span, classes: Classes, is_good: bool) -> [Classes; LEVELS] {
+        let mut claims = [0; LEVELS];
+        if self.floods.len() > 0 {
+            for (claim, &length) in claims.iter_mut().zip(&self.groups.networks[network].lengths) {
+                *claim = self.floods.claim(host.cut(length), host, classes, is_good);
+            }
+        }
+        claims
+    }
+
+    /// The length of the widest prefix of which the answer answers a packet, too; else more than there is.
+    #[inline]
+    fn covered(&self, packet: &Packet) -> u8 {
+        let answers = self.covered.iter().filter(|rule| narrow::does_match(rule, packet));
+        answers.map(|rule| Span::from(rule.destination).length).min().unwrap_or(u8::MAX)
     }
 
     /// From where a packet is seen; `None`: from where it does not count.
@@ -255,18 +242,19 @@ impl Detector {
         view
     }
 
-    /// Shows a packet to the tests of a host or a prefix; how full the fullest bucket is.
+    /// Shows a packet to the tests of a host or a prefix, of these classes; how full the fullest bucket is.
     #[inline]
     fn test(
         &mut self,
         sighting: &Sighting<'_>,
         key: Key,
         (network, level): (usize, usize),
+        (classes, is_flood): (Classes, bool),
         weights: [(f32, Most); 2],
         exposure: u64,
     ) -> f32 {
-        let is_believed = sighting.word == Word::Good;
         let now = self.now;
+        let is_good = sighting.word == Word::Good;
         let Watches { groups, bars, .. } = &mut self.watches;
         let bars_of = |network: u32, level: u8| bars[network as usize][usize::from(level)].as_slice();
         let dossiers = &mut self.dossiers;
@@ -275,8 +263,6 @@ impl Detector {
         if dossiers.get(entry.dossier).is_none_or(|dossier| dossier.key != Some(key)) {
             entry.dossier = NONE;
         }
-        let is_flood = dossiers.get(entry.dossier).is_some_and(|dossier| dossier.flood);
-        let classes = classes::of(&sighting.packet);
         let (bars, group) = (&bars[network][level], &mut groups[usize::from(self.groups.networks[network].group)]);
         let (tests, slots) = self.table.tests(at);
         let (mut share, mut fired) = (0.0, 0u32);
@@ -285,10 +271,9 @@ impl Detector {
                 continue;
             }
             let (weight, most) = weights[watch.unit as usize];
-            let when = (now, exposure);
-            let standing = tests[number].sample(when, weight, most, &bars[number], &self.confidence);
+            let standing = tests[number].sample((now, exposure), weight, most, &bars[number], &self.confidence);
             let sum = slots[number].add(self.slot as u32, weight);
-            if watch.learn && is_believed && !(is_flood && watch.taught) {
+            if watch.learn && is_good && !(is_flood && watch.taught) {
                 watch.learnt[level].offer(sum);
             }
             share = standing.share.max(share);
@@ -298,9 +283,10 @@ impl Detector {
         if entry.dossier == NONE && share >= SUSPICIOUS {
             entry.dossier = dossiers.open(key, now, share);
         }
-        dossiers.note(entry.dossier, sighting, classes, share);
-        if fired != 0 {
-            self.fired(at, fired);
+        dossiers.note(entry.dossier, sighting, classes, (share, self.views.complete(key.view)));
+        while fired != 0 {
+            self.fired(at, fired.trailing_zeros() as usize, is_good);
+            fired &= fired - 1;
         }
         share
     }
@@ -317,8 +303,8 @@ impl Detector {
         self.findings.push(Finding::Contested(*contested));
     }
 
-    /// Hosts within these prefixes are not tested from now on: all that they get is answered already.
-    pub fn cover(&mut self, covered: Vec<IpNet>) {
+    /// Packets to prefixes that these rules mean are answered already: from now on they are no attack on anything narrower.
+    pub fn cover(&mut self, covered: Vec<Rule>) {
         self.covered = covered;
     }
 
@@ -326,37 +312,10 @@ impl Detector {
     /// week, 0 to 167, from Monday 00:00 on.
     pub fn tick(&mut self, now: u64, hour: usize) {
         self.reach(now);
-        self.look_again();
-        self.tell_begun();
-        let quiet = self.settings.quiet.as_nanos() as u64;
-        let (mut due, mut untold) = (Vec::new(), Vec::new());
-        for place in self.floods.places() {
-            let Some(flood) = self.floods.get(&place) else { continue };
-            if self.now.saturating_sub(flood.last) > quiet {
-                self.is_quiet(&place);
-            } else if !flood.is_told {
-                untold.push((flood.decided, place));
-            } else if self.now.saturating_sub(flood.told) >= TELL {
-                due.push((flood.told, place));
-            }
-        }
-        // Of very many those first that have waited longest: nobody else is to wait for them.
-        due.sort_unstable();
-        untold.sort_unstable();
-        let due = due.into_iter().take(AT_ONCE).chain(untold.into_iter().take(AT_ONCE));
-        for (_, place) in due {
-            self.tell(&place);
-            self.fold_if_sure(place);
-        }
-        self.dossiers.expire(self.now.saturating_sub(KEPT.max(quiet)));
+        self.begin_full();
+        self.tell_due();
+        self.dossiers.expire(self.now.saturating_sub(KEPT));
         self.learn(hour % HOURS);
-    }
-
-    /// A prefix that is told and whose doubts are gone takes in what lies within it.
-    fn fold_if_sure(&mut self, place: Place) {
-        if self.floods.get(&place).is_some_and(|flood| flood.level > 0 && flood.is_told && !flood.doubted) {
-            self.fold(place);
-        }
     }
 
     fn learn(&mut self, hour: usize) {
@@ -384,16 +343,10 @@ impl Detector {
         self.now = self.now.max(now);
     }
 
-    /// Whether something was decided that is told soon, or may be: time is to be told more often meanwhile.
-    pub fn is_about_to_tell(&self) -> bool {
-        !self.begun.is_empty() || !self.unsure.is_empty()
-    }
-
     /// What was decided since the last time, in order. To be asked when all that came together has been taken: a flood that is decided by the
     /// first samples of a datagram is told by all of them.
     pub fn take_findings(&mut self) -> Vec<Finding> {
-        self.look_again();
-        self.tell_begun();
+        self.begin_full();
         std::mem::take(&mut self.findings)
     }
 

@@ -2,6 +2,7 @@
 
 use ipnet::IpNet;
 
+use super::classes::{self, Classes};
 use super::groups::Span;
 use crate::model::{Class, Icmp, Packet, Ports, Rule, TcpFlags, Transport};
 
@@ -13,6 +14,8 @@ const PORTS: usize = 4;
 const FRAMING: (u32, u32) = (14, 26);
 /// TCP's flags that are looked at together: SYN and ACK; with RST and FIN; all but ECN's and PSH.
 const MASKS: [u8; 3] = [0x12, 0x17, 0x37];
+/// What answers a question that somebody else asked.
+const AMPLIFIED: Classes = classes::bit(Class::UdpAmplification) | classes::bit(Class::TcpAmplification);
 /// Lengths from which on a packet is a large one.
 const LARGE: u16 = 400;
 
@@ -28,16 +31,10 @@ struct Traffic<'a> {
 }
 
 /// Asks for one thing more; `None`: there is nothing to ask for.
-type Step = fn(&Traffic<'_>, &Rule, Class) -> Option<Rule>;
+type Step = fn(&Traffic<'_>, &Rule) -> Option<Rule>;
 
 /// Rules from the bare destination to the narrowest. `usual`: part of the packets that came before the flood too, 0 to 1.
-pub(super) fn rules(
-    destination: IpNet,
-    class: Class,
-    now: &[(f32, Packet)],
-    earlier: &[Packet],
-    usual: f64,
-) -> Vec<Rule> {
+pub(super) fn rules(destination: IpNet, now: &[(f32, Packet)], earlier: &[Packet], usual: f64) -> Vec<Rule> {
     let total = now.iter().map(|(weight, _)| f64::from(*weight)).sum();
     let usual = if earlier.is_empty() { 0.0 } else { usual.clamp(0.0, 0.9) };
     let traffic = Traffic { now, total, earlier, usual };
@@ -47,7 +44,7 @@ pub(super) fn rules(
     // In each round whatever spares most; of alike the one that stands first.
     while let Some(last) = rules.last() {
         let before = hit(last, earlier);
-        let narrower = steps.iter().enumerate().filter_map(|(at, step)| Some((at, step(&traffic, last, class)?)));
+        let narrower = steps.iter().enumerate().filter_map(|(at, step)| Some((at, step(&traffic, last)?)));
         let fitting = narrower.filter(|(_, rule)| rule != last && traffic.cover(rule) >= COVER);
         let best = fitting.map(|(at, rule)| (hit(&rule, earlier), at, rule)).min_by(|a, b| a.0.total_cmp(&b.0));
         let Some((_, at, rule)) = best.filter(|(after, ..)| *after <= before) else { break };
@@ -145,12 +142,12 @@ pub(super) fn count<V: Ord>(values: impl Iterator<Item = (V, f64)>) -> (Vec<(V, 
     (counts, total)
 }
 
-fn protocols(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn protocols(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     let protocols = traffic.frequent(rule, 2, |packet| Some(packet.protocol))?;
     Some(Rule { protocols, ..rule.clone() })
 }
 
-fn fragments(_: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn fragments(_: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     Some(Rule { fragment: true, ..rule.clone() })
 }
 
@@ -159,7 +156,7 @@ fn has_ports(rule: &Rule) -> bool {
     !rule.protocols.is_empty() && rule.protocols.iter().all(|protocol| matches!(protocol, 6 | 17))
 }
 
-fn source_ports(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn source_ports(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     if !has_ports(rule) {
         return None;
     }
@@ -168,7 +165,7 @@ fn source_ports(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
     Some(Rule { source_ports, ..rule.clone() })
 }
 
-fn destination_ports(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn destination_ports(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     if !has_ports(rule) {
         return None;
     }
@@ -177,7 +174,7 @@ fn destination_ports(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rul
     Some(Rule { destination_ports, ..rule.clone() })
 }
 
-fn tcp_flags(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn tcp_flags(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     let of = |mask: u8| {
         let value = traffic.frequent(rule, 1, |packet| match packet.transport {
             Some(Transport::Tcp { flags, .. }) => Some(flags & mask),
@@ -193,7 +190,7 @@ fn tcp_flags(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
     found.min_by(|a, b| hit(a, traffic.earlier).total_cmp(&hit(b, traffic.earlier)))
 }
 
-fn icmp(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn icmp(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     if !matches!(rule.protocols[..], [1] | [58]) {
         return None;
     }
@@ -206,7 +203,7 @@ fn icmp(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
 }
 
 /// Lengths of nearly all: where that spares something, or where large packets are what the flood is about.
-fn lengths(traffic: &Traffic<'_>, rule: &Rule, class: Class) -> Option<Rule> {
+fn lengths(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     let mut lengths: Vec<u32> = traffic.meant(rule).map(|(_, packet)| packet.length).collect();
     lengths.sort_unstable();
     let at = |share: f64| lengths.get((lengths.len() as f64 * share) as usize).copied();
@@ -215,7 +212,7 @@ fn lengths(traffic: &Traffic<'_>, rule: &Rule, class: Class) -> Option<Rule> {
     // Round numbers: the next packets are not exactly as the last ones.
     let low = low / 50 * 50;
     let high = (high / 50 + 1).saturating_mul(50);
-    let is_amplified = matches!(class, Class::UdpAmplification | Class::TcpAmplification);
+    let is_amplified = traffic.meant(rule).all(|(_, packet)| classes::of(packet) & AMPLIFIED != 0);
     let with = |lengths| Rule { lengths: Some(lengths), ..rule.clone() };
     let before = hit(rule, traffic.earlier);
     let candidates = [(low, u16::MAX), (0, high), (low, high)].map(with);
@@ -230,7 +227,7 @@ fn lengths(traffic: &Traffic<'_>, rule: &Rule, class: Class) -> Option<Rule> {
 }
 
 /// The prefix that nearly all sources are in, if it is not half of the Internet.
-fn source(traffic: &Traffic<'_>, rule: &Rule, _: Class) -> Option<Rule> {
+fn source(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     let sources: Vec<(Span, f64)> =
         traffic.meant(rule).map(|(weight, packet)| (Span::host(packet.source), f64::from(*weight))).collect();
     let span = narrowest(Span { bits: 0, length: 0 }, &sources, 0.98);

@@ -222,13 +222,6 @@ impl Profile {
         rates.fold(0.0, f64::max) / seen
     }
 
-    /// Views that see at least half as much as the one that sees most.
-    pub(super) fn witnesses(&self) -> impl Iterator<Item = View> {
-        let rate = |&(_, rate, last): &(View, f32, u64)| rate * sunk(self.last, last);
-        let most = self.views.iter().map(rate).fold(0.0, f32::max);
-        self.views.iter().filter(move |view| rate(view) > 0.0 && rate(view) >= 0.5 * most).map(|view| view.0)
-    }
-
     /// Whether it has seen enough.
     fn tells(&self, now: u64) -> bool {
         now.saturating_sub(self.since) >= SEEN && self.packets.len() >= FEWEST

@@ -173,6 +173,11 @@ impl Test {
         (standing, log)
     }
 
+    /// Whether no bucket holds anything.
+    pub fn is_empty(&self) -> bool {
+        self.held.iter().all(|held| *held <= 0.0)
+    }
+
     /// Empties all buckets: what they held is another's.
     pub fn forget(&mut self) {
         (self.held, self.empty) = ([0.0; RATIOS.len()], [millis(self.last); RATIOS.len()]);
@@ -202,9 +207,9 @@ impl Test {
     }
 
     /// When the excursion began that a standing tells of, ns; to the millisecond, and never later than its first sample.
-    pub fn began(&self, now: u64, standing: Standing) -> u64 {
-        let ago = millis(now).wrapping_sub(self.empty[standing.ratio]);
-        (now / MILLISECOND).saturating_sub(u64::from(ago)) * MILLISECOND
+    pub fn began(&self, standing: Standing) -> u64 {
+        let ago = millis(self.last).wrapping_sub(self.empty[standing.ratio]);
+        (self.last / MILLISECOND).saturating_sub(u64::from(ago)) * MILLISECOND
     }
 }
 

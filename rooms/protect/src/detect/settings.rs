@@ -94,7 +94,7 @@ impl Default for Settings {
             burst: Duration::from_millis(100),
             allowed_sources: Vec::new(),
             edge: Vec::new(),
-            quiet: Duration::from_secs(10),
+            quiet: Duration::from_secs(2),
             limits: Limits::default(),
             witnesses: 1,
         }

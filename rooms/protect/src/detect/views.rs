@@ -27,15 +27,20 @@ pub(super) struct Views {
 
 #[derive(Debug)]
 struct State {
-    agent: Option<IpAddr>,
     packets: Ceiling,
     bits: Ceiling,
+    is_good: bool,
     exposures: Vec<Exposed>,
+    /// When its newest sample came, the burst of that began, and the burst before ended.
+    last: u64,
+    begun: u64,
+    complete: u64,
 }
 
 impl State {
-    fn new(agent: Option<IpAddr>) -> Self {
-        Self { agent, packets: Ceiling::default(), bits: Ceiling::default(), exposures: Vec::new() }
+    fn new(is_good: bool) -> Self {
+        let (packets, bits) = Default::default();
+        Self { packets, bits, is_good, exposures: Vec::new(), last: 0, begun: 0, complete: 0 }
     }
 }
 
@@ -73,7 +78,7 @@ const MARGIN: f32 = 1.1;
 
 impl Views {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![State::new(None)], refused: 0 }
+        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![State::new(true)], refused: 0 }
     }
 
     /// The view of an agent's packets that come in, or go out.
@@ -89,19 +94,19 @@ impl Views {
             return None;
         }
         let view = self.views.len() as View;
-        self.views.push(State::new(Some(agent)));
+        self.views.push(State::new(is_good));
         self.index.insert(key, view);
         Some(view)
     }
 
-    /// Whose it is; `None`: the edge's.
-    pub(super) fn agent(&self, view: View) -> Option<IpAddr> {
-        self.views[usize::from(view)].agent
+    /// Whether nothing speaks against what is told there.
+    pub(super) fn is_good(&self, view: View) -> bool {
+        self.views[usize::from(view)].is_good
     }
 
-    /// Packets that a sample counts there at most.
-    pub(super) fn most(&self, view: View) -> f32 {
-        self.views[usize::from(view)].packets.most
+    /// When the burst began that may not be over: all that was taken before has come.
+    pub(super) fn complete(&self, view: View) -> u64 {
+        self.views[usize::from(view)].complete
     }
 
     /// What a sample counts there, in packets and in bits: no more than was known as the most before; and what is the most from now on.
@@ -115,17 +120,26 @@ impl Views {
     /// exposure would raise the floor that a slow one's next burst needs.
     #[inline]
     pub(super) fn expose(&mut self, view: View, stream: u32, now: u64, exposure: u64) -> u64 {
-        let exposures = &mut self.views[usize::from(view)].exposures;
-        match exposures.iter_mut().find(|one| one.stream == stream) {
+        let state = &mut self.views[usize::from(view)];
+        match state.exposures.iter_mut().find(|one| one.stream == stream) {
             Some(one) => (one.last, one.exposure) = (now, exposure),
-            None => exposures.push(Exposed { stream, last: now, exposure }),
+            None => state.exposures.push(Exposed { stream, last: now, exposure }),
         }
-        if exposures.len() == 1 {
-            return exposure;
+        let mut longest = exposure;
+        if state.exposures.len() == 1 {
+            if exposure < HEARD || now > state.last {
+                state.complete = state.complete.max(now - exposure.min(now));
+            }
+        } else {
+            state.exposures.retain(|one| now - one.last <= HEARD);
+            longest = state.exposures.iter().map(|one| one.exposure.max(now - one.last)).max().unwrap_or(exposure);
+            // Of several rhythms: as long as the slowest.
+            if now > state.begun + longest {
+                (state.begun, state.complete) = (now, state.complete.max(state.last));
+            }
         }
-        exposures.retain(|one| now - one.last <= HEARD);
-        let longest = exposures.iter().map(|one| one.exposure.max(now - one.last)).max();
-        longest.unwrap_or(exposure)
+        state.last = now;
+        longest
     }
 }
 

@@ -18,7 +18,7 @@ pub struct Target {
 }
 
 /// A rate with the interval in which the true one is with 95 %.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Rate {
     /// What is most likely.
     pub value: f64,
@@ -26,6 +26,13 @@ pub struct Rate {
     pub low: f64,
     /// Its upper end; `None`: nobody knows yet, it is at least `low`.
     pub high: Option<f64>,
+}
+
+impl Default for Rate {
+    /// None, for sure.
+    fn default() -> Self {
+        Self { value: 0.0, low: 0.0, high: Some(0.0) }
+    }
 }
 
 /// One of the values that a field had, and its part of the flood, 0 to 1.
@@ -104,6 +111,20 @@ pub struct Spot {
     pub point: Point,
     /// What speaks against what it told last.
     pub word: Word,
+}
+
+impl Spot {
+    /// What speaks against it.
+    pub fn doubt(&self) -> Option<Doubt> {
+        let point = self.point;
+        match self.word {
+            Word::Good => None,
+            Word::New => Some(Doubt::New { agent: point.agent }),
+            Word::Uncounted => Some(Doubt::Uncounted { point }),
+            Word::Contested => Some(Doubt::Contested { agent: point.agent }),
+            Word::Counters => Some(Doubt::Counters { point }),
+        }
+    }
 }
 
 impl Evidence {

@@ -81,8 +81,7 @@ impl Engine {
 
     /// How long nothing is to be done, unless there is news.
     pub fn rest(&self, now: Now) -> Duration {
-        let rest = Duration::from_nanos(self.due.0.saturating_sub(now.nanos));
-        if self.detector.is_about_to_tell() { rest.min(SOON) } else { rest }
+        Duration::from_nanos(self.due.0.saturating_sub(now.nanos))
     }
 
     /// Carries out what a person asks.
@@ -176,9 +175,6 @@ fn hour_of_week(wall: SystemTime) -> usize {
 
 /// Seconds.
 const YEAR: f64 = 365.25 * 86_400.0;
-
-/// The same where a flood is decided and waits for the samples that say how much it is.
-const SOON: Duration = Duration::from_millis(10);
 
 /// From one look at the time to the next.
 pub(super) const TICKS_APART: Duration = Duration::from_millis(100);

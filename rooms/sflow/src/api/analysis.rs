@@ -363,6 +363,9 @@ pub struct Interval {
     pub high: Option<f64>,
     /// Samples within the smoothing time.
     pub samples: f64,
+    /// The counters of the interface say otherwise: how wrong it is, nobody knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contradicted: bool,
 }
 
 /// A flow definition's value at a data source.

@@ -140,7 +140,7 @@ impl Small {
 }
 
 fn estimate(value: f64) -> Interval {
-    Interval { low: Some(value * 0.75), high: Some(value * 1.25), samples: 61.0 }
+    Interval { low: Some(value * 0.75), high: Some(value * 1.25), samples: 61.0, contradicted: false }
 }
 
 impl Analysis for Small {
@@ -306,7 +306,7 @@ impl Analysis for Small {
                 key: "10.9.0.1,10.0.0.5".into(),
                 value: value / 2.0,
                 age: Duration::from_millis(40),
-                estimate: Interval { low: None, high: None, samples: 2.0 },
+                estimate: Interval { low: None, high: None, samples: 2.0, contradicted: false },
             }],
         };
         let values = [value(1, 1e6), value(4, 9e6)];

@@ -8,7 +8,7 @@ use super::*;
 #[test]
 fn a_day_of_busy_traffic_has_no_flood() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(thresholds()));
+    let mut detector = Detector::new(settings(thresholds()));
     let mut load = Load::new(&mut random);
     let mut samples = 0u64;
     for second in 0..86_400u64 {

@@ -9,7 +9,7 @@ fn thresholds() -> Vec<Threshold> {
 #[test]
 fn a_carpet_over_a_22_is_one_attack_on_it() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(thresholds()));
+    let mut detector = Detector::new(settings(thresholds()));
     // 10 kpps to each of 1,024 hosts: a quarter of what each may get.
     flood(&mut detector, &mut random, (0, 5.0), (1.024e7, 10_000.0), |random| {
         udp(anybody(random), host(0x400 + random.number(0..1024) as u32), (53, 4000), 1400)
@@ -24,7 +24,7 @@ fn a_carpet_over_a_22_is_one_attack_on_it() {
 #[test]
 fn hosts_within_fold_into_their_prefix() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(thresholds()));
+    let mut detector = Detector::new(settings(thresholds()));
     // 80 kpps to each of 256: each one is a flood of its own, which takes longer to be seen than that of all.
     flood(&mut detector, &mut random, (0, 8.0), (256.0 * 80_000.0, 10_000.0), |random| {
         udp(anybody(random), host(0x400 + random.number(0..256) as u32), (9, 9), 400)
@@ -36,7 +36,7 @@ fn hosts_within_fold_into_their_prefix() {
 #[test]
 fn one_host_is_itself_not_its_prefix() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(thresholds()));
+    let mut detector = Detector::new(settings(thresholds()));
     flood(&mut detector, &mut random, (0, 5.0), (5e7, 10_000.0), |random| udp(anybody(random), host(7), (9, 9), 400));
     let findings = detector.take_findings();
     assert!(floods(&findings).iter().all(|one| one.target.prefix == IpNet::from(host(7))), "{:?}", standing(&findings));
@@ -45,7 +45,7 @@ fn one_host_is_itself_not_its_prefix() {
 #[test]
 fn a_thousand_targets_at_once_are_a_thousand_floods() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(thresholds()));
+    let mut detector = Detector::new(settings(thresholds()));
     // Every 64th address of the /16.
     flood(&mut detector, &mut random, (0, 3.0), (1000.0 * 400_000.0, 10_000.0), |random| {
         udp(anybody(random), host(64 * random.number(0..1000) as u32 + 5), (9, 9), 400)

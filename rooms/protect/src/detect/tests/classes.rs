@@ -5,7 +5,7 @@ use super::*;
 /// 36,000 packets/s of an amplification beside 32,000 others, against 40,000: neither is too much, together they are.
 #[test]
 fn what_is_too_much_only_together_is_told_as_that() {
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     let mut random = Source(5);
     let seconds = 14;
     for number in 0..68 * seconds {
@@ -26,7 +26,7 @@ fn what_is_too_much_only_together_is_told_as_that() {
 fn what_follows_a_flood_is_told_as_what_it_is() {
     let thresholds = [Class::UdpFlood, Class::TcpFlood].map(|class| Threshold::packets(class, 40_000.0));
     for class in [Class::UdpFlood, Class::TcpFlood] {
-        let mut detector = believed(settings(thresholds.to_vec()));
+        let mut detector = Detector::new(settings(thresholds.to_vec()));
         let mut random = Source(11);
         flood(&mut detector, &mut random, (SECOND, 3.0), (400_000.0, 1_000.0), |random| {
             udp(anybody(random), host(7), (53, 4_000), 1_000)
@@ -52,7 +52,7 @@ fn what_follows_a_flood_is_told_as_what_it_is() {
 /// What was decided and has ended before anybody could be told keeps no place, and hides nothing.
 #[test]
 fn what_is_not_told_soon_is_decided_anew() {
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     show(&mut detector, 0, "10.0.0.1", 1_000.0, udp(ip("1.1.1.1"), host(60_000), (1, 1), 100));
     let (kept, time) = (SECOND / 10, 10 * SECOND);
     for number in 0..80 {

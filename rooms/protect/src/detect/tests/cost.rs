@@ -20,7 +20,7 @@ fn packets(random: &mut Source, hosts: u64) -> Vec<Packet> {
 #[test]
 fn a_sample_allocates_nothing_once_all_is_warm() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(all_classes()));
+    let mut detector = Detector::new(settings(all_classes()));
     let packets = packets(&mut random, 256);
     let mut go = |from: u64, count: u64| {
         let before = sys::allocations();
@@ -48,7 +48,7 @@ fn a_sample() {
         ("a flood of one host, one threshold", one, 1, 100_000.0),
         ("a flood of one host, all classes", all_classes(), 1, 100_000.0),
     ] {
-        let mut detector = believed(settings(thresholds));
+        let mut detector = Detector::new(settings(thresholds));
         let packets = packets(&mut random, hosts);
         let mut best = f64::INFINITY;
         for round in 0..20u64 {

@@ -10,7 +10,7 @@ fn udp_and_amplification() -> Vec<Threshold> {
 #[test]
 fn a_flood_is_told_with_its_evidence_and_when_it_is_over() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(udp_and_amplification()));
+    let mut detector = Detector::new(settings(udp_and_amplification()));
     let target = host(7);
     flood(&mut detector, &mut random, (0, 3.0), (400_000.0, 1000.0), |random| {
         udp(anybody(random), target, (53, 4000 + random.number(0..60_000) as u16), 1400)
@@ -50,7 +50,7 @@ fn a_flood_is_told_with_its_evidence_and_when_it_is_over() {
 fn of_several_thresholds_the_narrowest_is_the_rule() {
     let mut random = Source::drawn();
     let classes = [Class::IpFlood, Class::UdpFlood, Class::UdpAmplification];
-    let mut detector = believed(settings(classes.map(|class| Threshold::packets(class, 40_000.0)).to_vec()));
+    let mut detector = Detector::new(settings(classes.map(|class| Threshold::packets(class, 40_000.0)).to_vec()));
     flood(&mut detector, &mut random, (0, 1.0), (400_000.0, 1000.0), |random| {
         udp(anybody(random), host(7), (53, 4000 + random.number(0..60_000) as u16), 1400)
     });
@@ -69,7 +69,7 @@ fn an_amplification_is_told_as_one_beside_what_the_target_gets_anyway() {
         (150_000.0, 250_000.0, Class::UdpFlood),
     ] {
         let mut random = Source::drawn();
-        let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+        let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
         let share = amplified / (amplified + others);
         flood(&mut detector, &mut random, (0, 10.0), (amplified + others, 1000.0), |random| {
             let port = if random.uniform() < share { 53 } else { 40_000 };
@@ -83,7 +83,7 @@ fn an_amplification_is_told_as_one_beside_what_the_target_gets_anyway() {
 /// An agent that looks ten times a second tells of what passed since: how soon it is decided has a least and a most.
 #[test]
 fn what_was_kept_before_it_was_told_counts_in_the_time_to_a_decision() {
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     show(&mut detector, 0, "10.0.0.1", 1000.0, udp(ip("1.1.1.1"), host(60_000), (1, 1), 100));
     let (kept, time) = (SECOND / 10, 10 * SECOND + 123_456);
     for number in 0..80 {
@@ -105,7 +105,7 @@ fn what_was_kept_before_it_was_told_counts_in_the_time_to_a_decision() {
 #[test]
 fn few_sources_are_no_flood_until_they_are_many() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![udp_and_amplification().remove(1)]));
+    let mut detector = Detector::new(settings(vec![udp_and_amplification().remove(1)]));
     let target = host(7);
     flood(&mut detector, &mut random, (0, 5.0), (400_000.0, 1000.0), |random| {
         udp(host(0x10_0000 + random.number(0..5) as u32), target, (443, 443), 1400)
@@ -121,7 +121,7 @@ fn few_sources_are_no_flood_until_they_are_many() {
 fn allowed_sources_do_not_count() {
     let mut random = Source::drawn();
     let allowed_sources = vec!["198.51.100.0/24".parse().unwrap()];
-    let mut detector = believed(Settings { allowed_sources, ..settings(udp_and_amplification()) });
+    let mut detector = Detector::new(Settings { allowed_sources, ..settings(udp_and_amplification()) });
     flood(&mut detector, &mut random, (0, 5.0), (400_000.0, 1000.0), |_| {
         udp(ip("198.51.100.7"), host(7), (443, 443), 1400)
     });
@@ -133,7 +133,7 @@ fn allowed_sources_do_not_count() {
 fn bits_count_where_they_are_asked_for() {
     let mut random = Source::drawn();
     let bits = Threshold { packets: None, bits: Some(5e8), ..Threshold::packets(Class::IpFlood, 0.0) };
-    let mut detector = believed(settings(vec![bits]));
+    let mut detector = Detector::new(settings(vec![bits]));
     // 90 kpps of 64 bytes are 46 Mbit/s; of 1,500 bytes over a Gbit/s.
     let packet = |length| move |random: &mut Source| udp(anybody(random), host(7), (443, 443), length);
     flood(&mut detector, &mut random, (0, 5.0), (90_000.0, 1000.0), packet(64));
@@ -148,7 +148,7 @@ fn bits_count_where_they_are_asked_for() {
 fn the_same_packets_at_two_hops_are_one_flood() {
     // 30 kpps against 40 kpps, seen by two agents, at ingress and at egress of each.
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![udp_and_amplification().remove(1)]));
+    let mut detector = Detector::new(settings(vec![udp_and_amplification().remove(1)]));
     for tick in 0..30 * 60 {
         let now = tick * SECOND / 30;
         for agent in ["10.0.0.1", "10.0.0.2"] {
@@ -177,8 +177,7 @@ fn at_the_edge_interfaces_are_summed_up() {
     // 30 kpps at each of two edges, against 40 kpps; what is seen within does not count.
     for (edge, found) in [(vec![], false), (vec![point("10.0.0.1"), point("10.0.0.2")], true)] {
         let mut random = Source::drawn();
-        let mut detector = believed(Settings { edge, ..settings(vec![udp_and_amplification().remove(1)]) });
-        trust(&mut detector, "10.0.0.3", 0);
+        let mut detector = Detector::new(Settings { edge, ..settings(vec![udp_and_amplification().remove(1)]) });
         for tick in 0..30 * 60 {
             for agent in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
                 let packet = udp(anybody(&mut random), host(7), (9, 9), 500);
@@ -196,7 +195,7 @@ fn at_the_edge_interfaces_are_summed_up() {
 fn thresholds_are_learnt_and_kept() {
     let mut random = Source::drawn();
     let learn = Threshold { learn: true, ratio: 2.0, ..Threshold::packets(Class::UdpFlood, 1_000.0) };
-    let mut detector = believed(settings(vec![learn.clone()]));
+    let mut detector = Detector::new(settings(vec![learn.clone()]));
     // A week's hour in which the busiest host gets 20 kpps. It is over the fixed threshold at first.
     let packet = |random: &mut Source| udp(anybody(random), host(7), (9, 9), 500);
     flood(&mut detector, &mut random, (0, 3600.0), (20_000.0, 1000.0), packet);
@@ -205,14 +204,13 @@ fn thresholds_are_learnt_and_kept() {
     let saved = detector.save();
     drop(detector);
     let text = serde_json::to_string(&saved).unwrap();
-    let mut detector = believed(settings(vec![learn]));
+    let mut detector = Detector::new(settings(vec![learn]));
     detector.restore(serde_json::from_str(&text).unwrap());
     flood(&mut detector, &mut random, (3600 * SECOND, 60.0), (20_000.0, 1000.0), packet);
     assert_eq!(standing(&detector.take_findings()), []);
     let (hosts, thresholds) = detector.in_force("web").unwrap();
     assert!(hosts == 1 && thresholds.len() == 1 && thresholds[0].learnt, "{hosts} {thresholds:?}");
     assert!(thresholds[0].packets.is_some_and(|packets| (35e3..60e3).contains(&packets)), "{thresholds:?}");
-    trust(&mut detector, "10.0.0.1", 3660 * SECOND);
     flood(&mut detector, &mut random, (3660 * SECOND, 5.0), (200_000.0, 1000.0), packet);
     let findings = detector.take_findings();
     let rule = &floods(&findings)[0].evidence.rule;
@@ -222,7 +220,7 @@ fn thresholds_are_learnt_and_kept() {
 #[test]
 fn other_settings_keep_what_goes_on() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(udp_and_amplification()));
+    let mut detector = Detector::new(settings(udp_and_amplification()));
     let packet = |random: &mut Source| udp(anybody(random), host(7), (9, 9), 500);
     flood(&mut detector, &mut random, (0, 2.0), (400_000.0, 1000.0), packet);
     assert_eq!(standing(&detector.take_findings()).len(), 1);
@@ -244,7 +242,7 @@ fn other_settings_keep_what_goes_on() {
 #[test]
 fn ipv6_hosts_are_protected_alike() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(udp_and_amplification()));
+    let mut detector = Detector::new(settings(udp_and_amplification()));
     let target = ip("2001:db8:0:5::7");
     flood(&mut detector, &mut random, (0, 2.0), (400_000.0, 1000.0), |random| {
         let source = std::net::Ipv6Addr::from((0x2a00u128 << 112) | u128::from(random.bits()));
@@ -258,7 +256,7 @@ fn ipv6_hosts_are_protected_alike() {
 fn what_is_told_is_of_the_flood_and_not_of_what_came_before() {
     for seed in 0..10 {
         let mut random = Source(seed * 11 + 3);
-        let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+        let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
         let customer = |random: &mut Source| -> IpAddr { ip(&format!("198.18.{}.9", random.number(0..250))) };
         let honest = |random: &mut Source| {
             if random.uniform() < 0.5 {
@@ -296,7 +294,7 @@ fn what_is_told_is_of_the_flood_and_not_of_what_came_before() {
 #[test]
 fn the_rate_of_a_flood_that_ended_sinks() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(udp_and_amplification()));
+    let mut detector = Detector::new(settings(udp_and_amplification()));
     flood(&mut detector, &mut random, (0, 3.0), (400_000.0, 1000.0), |random| {
         udp(anybody(random), host(7), (53, 4000), 1400)
     });
@@ -318,12 +316,11 @@ fn the_rate_of_a_flood_that_ended_sinks() {
 /// What is told first of so many floods of a size, 1 in 1,000: how much of it ends below the truth, and how much begins above it.
 fn told_wrong(random: &mut Source, size: f64, count: u32) -> [u32; 2] {
     let (rate, seconds) = (size * 40_000.0, 6.0 / size);
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     let mut wrong = [0; 2];
     for number in 0..count {
         // Each in a prefix of its own.
         let (target, from) = (host(number * 256 % 65_536), u64::from(number + 1) * 100 * SECOND);
-        trust(&mut detector, "10.0.0.1", from);
         flood(&mut detector, random, (from, seconds), (rate, 1000.0), |random| {
             udp(anybody(random), target, (random.bits() as u16, 80), 500)
         });
@@ -352,7 +349,7 @@ fn what_is_told_first_is_as_much_as_it_is() {
 /// A datagram that the shard is still reading while time is told: its samples came before the time by which their excess begins.
 #[test]
 fn a_flood_is_what_it_is_though_its_samples_come_behind_the_time() {
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     let mut random = Source::drawn();
     for round in 0..20 {
         let begin = 10 * SECOND + round * SECOND / 12;

@@ -5,9 +5,9 @@ mod carpet;
 mod classes;
 mod cost;
 mod doubts;
+mod exposure;
 mod false_alarms;
 mod findings;
-mod first;
 mod phantoms;
 mod power;
 mod rules;
@@ -19,8 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_testbed::random::Source;
 
 use super::*;
-use crate::evidence::{Exporter, Heard};
-use crate::model::{Class, Detection, Packet, Stream, Transport};
+use crate::model::{Class, Detection, Packet, Transport};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -39,12 +38,7 @@ fn point(agent: &str) -> Point {
 /// 10.1.0.0/16 and 2001:db8::/48, with a threshold for UDP alone, unless told otherwise.
 fn settings(thresholds: Vec<Threshold>) -> Settings {
     let networks = vec!["10.1.0.0/16".parse().unwrap(), "2001:db8::/48".parse().unwrap()];
-    let agents = vec![Exporter { agent: "10.0.0.0/24".parse().unwrap(), from: None, sub_agents: None }];
-    Settings {
-        groups: vec![Group { name: "web".into(), networks, thresholds }],
-        evidence: evidence::Settings { agents, ..evidence::Settings::default() },
-        ..Settings::default()
-    }
+    Settings { groups: vec![Group { name: "web".into(), networks, thresholds }], ..Settings::default() }
 }
 
 fn udp(source: IpAddr, destination: IpAddr, ports: (u16, u16), length: u32) -> Packet {
@@ -62,43 +56,29 @@ fn anybody(source: &mut Source) -> IpAddr {
     Ipv4Addr::from(0x3000_0000 + source.bits() as u32 % 0x4000_0000).into()
 }
 
-/// A detector whose agent 10.0.0.1 is believed, with counters that allow for anything.
-fn believed(settings: Settings) -> Detector {
-    let mut detector = Detector::new(settings);
-    for agent in ["10.0.0.1", "10.0.0.2"] {
-        trust(&mut detector, agent, 0);
-    }
-    detector
+/// An agent that sends ten times a second is heard, against which nothing speaks.
+fn alive(detector: &mut Detector, agent: &str, now: u64) {
+    detector.alive(&Alive { time: now, agent: ip(agent) });
 }
 
-fn trust(detector: &mut Detector, agent: &str, now: u64) {
-    detector.agent(&Heard {
-        time: now,
-        agent: ip(agent),
-        stream: Stream::default(),
-        from: ip(agent),
-        trouble: None,
-        pause: 0,
-        is_known: false,
-    });
-    let (packets, bits) = ([1e9; 2], [1e13; 2]);
-    let (from, to) = (now.saturating_sub(20 * SECOND), now);
-    detector.counters(&Counts { point: point(agent), stream: Stream::default(), from, to, packets, bits, speed: None });
+/// A sample of an agent that sends ten times a second.
+fn sighting(time: u64, agent: &str, frames: f64, packet: Packet) -> Sighting<'static> {
+    let (point, exposure, word, ingress) = (point(agent), Some(time % (SECOND / 10)), Word::Good, Some(true));
+    Sighting { time, stream: 0, exposure, word, point, ingress, frames, packet, header: &[0x45, 0] }
 }
 
 fn show(detector: &mut Detector, time: u64, agent: &str, frames: f64, packet: Packet) {
-    let sighting = Sighting {
-        time,
-        kept: 0,
-        ago: [0; 2],
-        point: point(agent),
-        stream: Stream::default(),
-        ingress: Some(true),
-        frames,
-        packet,
-        header: &[0x45, 0],
-    };
-    detector.sample(&sighting);
+    detector.sample(&sighting(time, agent, frames, packet));
+    detector.begin_full();
+}
+
+/// Time passes, in which the agent is heard and tells of nothing.
+fn pass(detector: &mut Detector, from: u64, seconds: u64) {
+    for tick in 0..10 * seconds {
+        let now = from + tick * SECOND / 10;
+        alive(detector, "10.0.0.1", now);
+        detector.tick(now, 0);
+    }
 }
 
 /// Samples of traffic of a rate, from `from` on for so many seconds, at random; one in `sampling`. Ticks go on meanwhile.
@@ -115,6 +95,7 @@ fn flood(
         let now = from + (at.min(seconds) * 1e9) as u64;
         while ticked + SECOND / 10 <= now - from {
             ticked += SECOND / 10;
+            alive(detector, "10.0.0.1", from + ticked);
             detector.tick(from + ticked, 0);
         }
         if at >= seconds {
@@ -142,11 +123,7 @@ fn standing(findings: &[Finding]) -> Vec<(String, Class)> {
         let key = match finding {
             Finding::Flood(detection) => (detection.target.prefix.to_string(), detection.class),
             Finding::Over { target, class, .. } => (target.prefix.to_string(), *class),
-            Finding::Unheard { .. }
-            | Finding::GoesOn { .. }
-            | Finding::Ebbing { .. }
-            | Finding::Inconsistent { .. }
-            | Finding::Discredited { .. } => continue,
+            Finding::Ebbing { .. } | Finding::Contested(_) => continue,
         };
         standing.retain(|known| *known != key);
         if matches!(finding, Finding::Flood(_)) {

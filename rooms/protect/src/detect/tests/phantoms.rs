@@ -1,6 +1,7 @@
 //! One attack is one attack: neither its host's nor its prefix's evidence makes another one.
 
 use super::*;
+use crate::model::Target;
 
 /// A /24 with the thresholds of a small site, and benign traffic to three of its hosts.
 fn site() -> Settings {
@@ -38,11 +39,7 @@ fn story(findings: &[Finding]) -> Vec<String> {
                 known.retain(|one| *one != (target.clone(), *class));
                 story.push(format!("-{}", target.prefix));
             }
-            Finding::Unheard { .. }
-            | Finding::GoesOn { .. }
-            | Finding::Ebbing { .. }
-            | Finding::Inconsistent { .. }
-            | Finding::Discredited { .. } => {}
+            Finding::Ebbing { .. } | Finding::Contested(_) => {}
         }
     }
     story
@@ -52,7 +49,7 @@ fn story(findings: &[Finding]) -> Vec<String> {
 fn a_steady_flood_of_one_host_is_one_attack() {
     for seed in 0..20 {
         let mut random = Source(seed * 7 + 1);
-        let mut detector = believed(site());
+        let mut detector = Detector::new(site());
         flood(&mut detector, &mut random, (0, 3.0), (20_000.0, 1000.0), benign);
         flood(&mut detector, &mut random, (3 * SECOND, 10.0), (820_000.0, 1000.0), |random| {
             if random.uniform() < 20.0 / 820.0 {
@@ -71,7 +68,7 @@ fn a_steady_flood_of_one_host_is_one_attack() {
 fn floods_of_neighbours_one_after_another_stay_their_own() {
     for seed in 0..10 {
         let mut random = Source(seed * 7 + 1);
-        let mut detector = believed(site());
+        let mut detector = Detector::new(site());
         for number in 0..4u64 {
             let target = host(8 + number as u32);
             flood(&mut detector, &mut random, (number * 4 * SECOND, 4.0), (800_000.0, 1000.0), |random| {
@@ -88,7 +85,7 @@ fn floods_of_neighbours_one_after_another_stay_their_own() {
 fn what_one_host_got_is_no_flood_of_its_prefix_afterwards() {
     for seed in 0..10 {
         let mut random = Source(seed * 7 + 1);
-        let mut detector = believed(site());
+        let mut detector = Detector::new(site());
         flood(&mut detector, &mut random, (0, 3.0), (800_000.0, 1000.0), |random| {
             udp(one_of(random, 300), host(8), (random.bits() as u16, random.bits() as u16), 200)
         });
@@ -110,7 +107,7 @@ fn what_one_host_got_is_no_flood_of_its_prefix_afterwards() {
 fn what_is_told_is_above_its_threshold() {
     for times in [1.3, 2.0, 3.0, 20.0] {
         let mut random = Source::drawn();
-        let mut detector = believed(site());
+        let mut detector = Detector::new(site());
         flood(&mut detector, &mut random, (0, 5.0), (times * 40_000.0, 1000.0), |random| {
             udp(one_of(random, 300), host(8), (random.bits() as u16, random.bits() as u16), 200)
         });
@@ -131,7 +128,7 @@ fn what_is_told_is_above_its_threshold() {
 fn one_speed_test_beside_benign_clients_has_one_source() {
     for seed in 0..20 {
         let mut random = Source(seed * 7 + 1);
-        let mut detector = believed(site());
+        let mut detector = Detector::new(site());
         let benign = |random: &mut Source| {
             let source = host(0x10_0000 + random.number(0..2000) as u32);
             tcp(source, host(11), (random.bits() as u16, 443), 0x10, 800)
@@ -154,7 +151,7 @@ fn one_speed_test_beside_benign_clients_has_one_source() {
 #[test]
 fn shares_that_chance_makes_are_not_told() {
     let mut random = Source::drawn();
-    let mut detector = believed(site());
+    let mut detector = Detector::new(site());
     let mut top = |random: &mut Source, from: u64, one: f64| {
         flood(&mut detector, random, (from, 3.0), (800_000.0, 1000.0), |random| {
             // So many that none of them has six of a hundred samples, but for once in 10^8.
@@ -176,7 +173,7 @@ fn shares_that_chance_makes_are_not_told() {
 #[test]
 fn of_few_sources_some_are_told_though_none_stands_out() {
     let mut random = Source::drawn();
-    let mut detector = believed(site());
+    let mut detector = Detector::new(site());
     flood(&mut detector, &mut random, (0, 3.0), (800_000.0, 1000.0), |random| {
         udp(one_of(random, 40), host(8), (random.bits() as u16, 9), 200)
     });

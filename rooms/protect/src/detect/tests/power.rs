@@ -5,7 +5,7 @@ use super::*;
 /// Seconds from a flood's beginning to its finding, for each of so many floods of a size that last so long; packets 1 in 1,000.
 fn delays(threshold: f64, (size, seconds): (f64, f64), count: u32) -> Vec<f64> {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, threshold)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, threshold)]));
     // The agent is known by then.
     (0..20).for_each(|at| show(&mut detector, at, "10.0.0.1", 1000.0, udp(ip("1.1.1.1"), host(60_000), (1, 1), 100)));
     let mut delays = Vec::new();
@@ -13,7 +13,6 @@ fn delays(threshold: f64, (size, seconds): (f64, f64), count: u32) -> Vec<f64> {
         // Each in a prefix of its own.
         let target = host(number * 256 % 65_536);
         let from = u64::from(number + 1) * 100 * SECOND;
-        trust(&mut detector, "10.0.0.1", from);
         flood(&mut detector, &mut random, (from, seconds), (size * threshold, 1000.0), |random| {
             udp(anybody(random), target, (random.bits() as u16, 80), 500)
         });
@@ -65,7 +64,7 @@ fn what_is_below_the_threshold_never_is() {
 #[test]
 fn the_first_excess_is_when_it_began() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     let target = host(7);
     let mut packet = |random: &mut Source| udp(anybody(random), target, (9, 80), 500);
     flood(&mut detector, &mut random, (0, 10.0), (10_000.0, 1000.0), &mut packet);

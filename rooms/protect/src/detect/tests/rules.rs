@@ -11,9 +11,8 @@ fn narrowest(
     let mut random = Source::drawn();
     let thresholds = [Class::IpFlood, Class::UdpFlood, Class::TcpFlood, Class::IcmpFlood]
         .map(|class| Threshold::packets(class, 40_000.0));
-    let mut detector = believed(settings(thresholds.into()));
+    let mut detector = Detector::new(settings(thresholds.into()));
     flood(&mut detector, &mut random, (0, 600.0), (10_000.0, 1000.0), &mut usual);
-    trust(&mut detector, "10.0.0.1", 600 * SECOND);
     flood(&mut detector, &mut random, (600 * SECOND, 3.0), (400_000.0, 1000.0), attack);
     let findings = detector.take_findings();
     let last = floods(&findings).into_iter().last().unwrap();
@@ -92,7 +91,7 @@ fn what_has_nothing_in_common_has_no_narrow_rule() {
         }
     };
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![Threshold::packets(Class::IpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::IpFlood, 40_000.0)]));
     flood(&mut detector, &mut random, (0, 3.0), (400_000.0, 1000.0), attack);
     let findings = detector.take_findings();
     assert_eq!(floods(&findings)[0].rules, [Rule::to(host(7).into())]);
@@ -103,7 +102,7 @@ fn what_has_nothing_in_common_has_no_narrow_rule() {
 #[test]
 fn the_first_samples_of_a_flood_are_no_other_traffic() {
     let mut random = Source::drawn();
-    let mut detector = believed(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
+    let mut detector = Detector::new(settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]));
     flood(&mut detector, &mut random, (0, 100.0), (10_000.0, 1000.0), |random| {
         udp(anybody(random), host(1 + random.number(0..50) as u32), (443, 443), 700)
     });
@@ -112,9 +111,7 @@ fn the_first_samples_of_a_flood_are_no_other_traffic() {
         let mut told = None;
         for second in 0..80 {
             let now = (100 + 100 * turn as u64 + second) * SECOND;
-            if second == 0 {
-                trust(&mut detector, "10.0.0.1", now);
-            }
+            if second == 0 {}
             flood(&mut detector, &mut random, (now, 1.0), (40_000.0 * times, 1000.0), |random| {
                 udp(anybody(random), target, (53, 4000 + random.number(0..60_000) as u16), 1400)
             });

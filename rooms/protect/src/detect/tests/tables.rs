@@ -14,7 +14,7 @@ fn a_sweep_does_not_push_out_who_is_under_attack() {
     let limits = Limits { targets: 128, dossiers: 64, profiles: 64, ..Limits::default() };
     let decided = |sweep: bool| {
         let mut random = Source(7);
-        let mut detector = believed(small(limits));
+        let mut detector = Detector::new(small(limits));
         let mut swept = Source::drawn();
         let mut found = None;
         for tick in 0..20_000u64 {
@@ -64,7 +64,8 @@ impl Fork for Source {
 fn more_floods_than_there_is_room_for_are_counted() {
     let mut random = Source::drawn();
     let limits = Limits { floods: 10, dossiers: 30, ..Limits::default() };
-    let mut detector = believed(Settings { limits, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
+    let mut detector =
+        Detector::new(Settings { limits, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
     flood(&mut detector, &mut random, (0, 3.0), (100.0 * 400_000.0, 10_000.0), |random| {
         udp(anybody(random), host(600 * random.number(0..100) as u32 + 5), (9, 9), 400)
     });
@@ -78,8 +79,11 @@ fn every_sample_is_accounted_for() {
     let mut random = Source::drawn();
     let limits = Limits { views: 2, ..Limits::default() };
     let allowed_sources = vec!["198.51.100.0/24".parse().unwrap()];
-    let mut detector =
-        believed(Settings { limits, allowed_sources, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
+    let mut detector = Detector::new(Settings {
+        limits,
+        allowed_sources,
+        ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)])
+    });
     for time in 0..10_000 {
         let agent = format!("10.0.0.{}", random.number(1..5));
         let source = if random.uniform() < 0.3 { ip("198.51.100.7") } else { anybody(&mut random) };
@@ -107,13 +111,12 @@ mod properties {
             let mut random = Source(seed);
             let learn = Threshold { learn: true, bits: Some(low * 1e3), ..Threshold::packets(Class::IpFlood, low) };
             let limits = Limits { targets: 64, dossiers: 8, profiles: 8, floods: 4, views: 4 };
-            let mut detector = believed(Settings { limits, ..settings(vec![learn]) });
+            let mut detector = Detector::new(Settings { limits, ..settings(vec![learn]) });
             let mut findings = Vec::new();
             for _ in 0..3_000 {
                 let now = random.bits() % (100 * SECOND);
                 match random.number(0..50) {
                     0 => detector.tick(now, random.bits() as usize % 1000),
-                    1 => trust(&mut detector, "10.0.0.1", now),
                     2 => detector.adopt(Settings { limits, ..settings(vec![Threshold::packets(Class::UdpFlood, low)]) }),
                     _ => {
                         let target = host(random.bits() as u32 % 300);

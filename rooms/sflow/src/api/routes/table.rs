@@ -44,7 +44,7 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::get("/analyzer/json", "The analyser's own figures: samples by kind, datagrams that never came, why there was no rate and how often \
          (`rates_absent_REASON`), and of each table how full it is, how full it may be, and what it refused or evicted; `connections_ended_full`: connections \
          that gave way to newer ones. Further \
-         tables are `newcomers`, `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
+         tables are `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
     Route::get("/agents/json", "Agents by address. `firstSeen`, `lastSeen` are ages and `uptime` is the agent's own, in ms; `stale`: nothing came \
          for three of its longest polling intervals (180 s until one is known). `streams`: sequences of datagrams behind the \
          address; `sharedDataSources`: those that more than one of them tells of, whose metrics have no values. \
