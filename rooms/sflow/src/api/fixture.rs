@@ -11,12 +11,12 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey,
 };
-use crate::flows::AggMode;
 use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
+use crate::flows::AggMode;
 use crate::flows::{End, Ends};
 use crate::shard::{Life, Statistics, Table, Tally};
 use crate::thresholds::{Refused, Threshold, Thresholds};

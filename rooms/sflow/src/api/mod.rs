@@ -39,8 +39,8 @@ pub use weir_service::http::Settings;
 use weir_service::http::{Ended, Places};
 
 pub use analysis::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Load, Measure, Measured, Rejected, TopKey,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Load, Measure, Measured, Rejected, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};

@@ -337,9 +337,8 @@ mod tests {
             ] {
                 let keys = format!("{ip}destination,group:{ip}destination:ddos_protect,{key}");
                 for further in [r#""#, r#","values":"count:[or:ipsource:ip6source],bytes","aggMode":"AGENT","n":10"#] {
-                    let put = format!(
-                        r#"{{"keys":"{keys}","value":"frames","filter":"{extra}{filter}","t":"2"{further}}}"#
-                    );
+                    let put =
+                        format!(r#"{{"keys":"{keys}","value":"frames","filter":"{extra}{filter}","t":"2"{further}}}"#);
                     let checked = json(&put).unwrap().check();
                     assert!(checked.is_ok(), "{put}: {:?}", checked.err());
                 }

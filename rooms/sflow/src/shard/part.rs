@@ -100,7 +100,8 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, streams, sources, flows, definitions, offenders, crossings } = settings.limits.share(workers);
+        let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
+            settings.limits.share(workers);
         let limits = agents::Limits { agents, streams, sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {

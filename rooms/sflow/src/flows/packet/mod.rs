@@ -161,7 +161,7 @@ impl<'a> Packet<'a> {
             View::Other if record.format.enterprise == 0 && (2000..2300).contains(&record.format.format) => {
                 known.operation = record.structure.map(|_| record);
             }
-            View::Other | View::Timestamp(_) => {}
+            View::Other => {}
         }
     }
 
