@@ -7,18 +7,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Result;
-use weir_kernel::trace::packets::{self, Fate, HEADER, Packet, Packets};
-use weir_wire::frame::Frame;
+use weir_kernel::trace::packets::{self, Fate, Packet, Packets};
 use weir_wire::sflow::encode::{Discarded, Put};
-use weir_wire::sflow::{HeaderProtocol, Interface, Space};
+use weir_wire::sflow::{Interface, Space};
 
 use crate::collectors::Collectors;
 use crate::counters::{HOST, put};
 use crate::ledger::{DropsCount, ReasonCount};
-use crate::length::{CHECK_SEQUENCE, IPV4, IPV6, frame_length, start};
+use crate::length::Head;
 use crate::outbox::Outbox;
 use crate::reasons;
-use crate::sampling::{HEADER_IPV4, HEADER_IPV6, is_own};
+use crate::sampling::is_own;
 use crate::shedding::Rate;
 
 /// What was dropped, and what was told of it.
@@ -43,31 +42,15 @@ struct Held {
     output: Option<u32>,
     reason: u32,
     location: u64,
-    length: u32,
-    segments: u32,
-    protocol: u16,
-    bytes: [u8; HEADER],
-    captured: usize,
+    head: Head,
 }
 
 impl Drops {
     /// Takes a packet out of the ring.
     pub(crate) fn hold(&mut self, packet: &Packet<'_>) {
         let Fate::Discarded { input, output, reason, location } = packet.fate else { return };
-        let mut bytes = [0; HEADER];
-        bytes[..packet.bytes.len()].copy_from_slice(packet.bytes);
-        let Packet { length, segments, protocol, .. } = *packet;
-        self.held.push(Held {
-            input,
-            output,
-            reason,
-            location,
-            length,
-            segments,
-            protocol,
-            bytes,
-            captured: packet.bytes.len(),
-        });
+        let head = Head::new(packet, packet.protocol == 0);
+        self.held.push(Held { input, output, reason, location, head });
     }
 
     /// Writes of what was taken as many as `most` a second. All have the number of packets that no sample tells of as it is now.
@@ -109,9 +92,7 @@ impl Drops {
                 reason: reasons::number(&name),
             };
             let function = packets.function(held.location);
-            let start = start(held.protocol == 0, held.protocol);
-            let frame = Frame::parse(start, &held.bytes[..held.captured]);
-            outbox.add(!is_own(frame, collectors), |samples| {
+            outbox.add(!is_own(held.head.frame(), collectors), |samples| {
                 held.write(&mut samples.discarded(&sample), &name, function);
             });
             *self.sent.entry(name).or_default() += 1;
@@ -136,17 +117,9 @@ impl Drops {
 
 impl Held {
     fn write(&self, records: &mut weir_wire::sflow::encode::Records<'_>, reason: &str, function: &str) {
-        let header = &self.bytes[..self.captured];
-        let known = match self.protocol {
-            0 => Some((HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE)),
-            IPV4 => Some((HEADER_IPV4, 0)),
-            IPV6 => Some((HEADER_IPV6, 0)),
-            _ => None,
-        };
-        if let Some((protocol, check)) = known.filter(|_| !header.is_empty()) {
-            let frame = Frame::parse(start(self.protocol == 0, self.protocol), header);
-            let length = frame_length(&frame, header, self.length, self.segments) + check;
-            let values = [Put::U32(protocol), Put::U32(length), Put::U32(check), Put::Opaque(header)];
+        let header = &self.head.bytes[..self.head.captured];
+        if let Some([protocol, length, stripped]) = self.head.described().filter(|_| !header.is_empty()) {
+            let values = [Put::U32(protocol), Put::U32(length), Put::U32(stripped), Put::Opaque(header)];
             put(records, Space::Flow, "sampled_header", &values);
         }
         if !function.is_empty() {

@@ -1,9 +1,54 @@
-//! How long a frame is on the wire, of which the kernel has the beginning.
+//! How a frame begins, and how long it is on the wire.
 
+use weir_kernel::trace::packets::{HEADER, Packet};
 use weir_wire::frame::{Frame, Protocol, Start};
+use weir_wire::sflow::HeaderProtocol;
+
+/// The first bytes of a packet, as the kernel's ring has them.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    length: u32,
+    segments: u32,
+    /// Whether it begins with an Ethernet header; else with the network header of `protocol`.
+    pub(crate) ethernet: bool,
+    protocol: u16,
+    pub(crate) bytes: [u8; HEADER],
+    pub(crate) captured: usize,
+}
+
+impl Head {
+    pub(crate) fn new(packet: &Packet<'_>, ethernet: bool) -> Self {
+        let mut bytes = [0; HEADER];
+        let captured = packet.bytes.len();
+        bytes[..captured].copy_from_slice(packet.bytes);
+        let Packet { length, segments, protocol, .. } = *packet;
+        Self { length, segments, ethernet, protocol, bytes, captured }
+    }
+
+    pub(crate) fn frame(&self) -> Frame<'_> {
+        let start = match (self.ethernet, self.protocol) {
+            (true, _) => Start::Ethernet,
+            (false, IPV6) => Start::Ipv6,
+            (false, _) => Start::Ipv4,
+        };
+        Frame::parse(start, &self.bytes[..self.captured])
+    }
+
+    /// `header_protocol`, the length of the frame and how much of it was taken off; `None`: there is no number for how it begins.
+    pub(crate) fn described(&self) -> Option<[u32; 3]> {
+        let (protocol, check) = match (self.ethernet, self.protocol) {
+            (true, _) => (HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE),
+            (false, IPV4) => (HeaderProtocol::IPV4.0, 0),
+            (false, IPV6) => (HeaderProtocol::IPV6.0, 0),
+            _ => return None,
+        };
+        let bytes = &self.bytes[..self.captured];
+        Some([protocol, frame_length(&self.frame(), bytes, self.length, self.segments) + check, check])
+    }
+}
 
 /// Length of a frame; of a super-packet, a buffer of `length` bytes, the mean length of its segments, each with all headers.
-pub(crate) fn frame_length(frame: &Frame<'_>, bytes: &[u8], length: u32, segments: u32) -> u32 {
+fn frame_length(frame: &Frame<'_>, bytes: &[u8], length: u32, segments: u32) -> u32 {
     if segments <= 1 {
         return length;
     }
@@ -24,22 +69,13 @@ fn headers(frame: &Frame<'_>, bytes: &[u8]) -> u32 {
     })
 }
 
-/// How a frame begins: with an Ethernet header, or with the network header of this EtherType.
-pub(crate) fn start(ethernet: bool, protocol: u16) -> Start {
-    match (ethernet, protocol) {
-        (true, _) => Start::Ethernet,
-        (false, IPV6) => Start::Ipv6,
-        (false, _) => Start::Ipv4,
-    }
-}
-
 /// Bytes of the check sequence that Ethernet frames have on the wire, and interfaces take off (`stripped`): lengths have it
 /// (specification, section 5.3.1).
-pub(crate) const CHECK_SEQUENCE: u32 = 4;
+const CHECK_SEQUENCE: u32 = 4;
 
 /// EtherTypes.
-pub(crate) const IPV4: u16 = 0x0800;
-pub(crate) const IPV6: u16 = 0x86dd;
+const IPV4: u16 = 0x0800;
+const IPV6: u16 = 0x86dd;
 
 #[cfg(test)]
 mod tests {

@@ -9,12 +9,12 @@ use weir_kernel::links::Index;
 use weir_kernel::trace::packets::{Fate, HEADER, Means, Packet, Packets, Sampled};
 use weir_wire::frame::{Frame, Protocol};
 use weir_wire::sflow::encode::{Flow, Put, Records};
-use weir_wire::sflow::{DataSource, HeaderProtocol, Interface, Space};
+use weir_wire::sflow::{DataSource, Interface, Space};
 
 use crate::collectors::Collectors;
 use crate::counters::put;
 use crate::ledger::SamplingCount;
-use crate::length::{CHECK_SEQUENCE, IPV4, IPV6, frame_length, start};
+use crate::length::Head;
 use crate::outbox::Outbox;
 use crate::shedding::{Rate, kept};
 
@@ -54,13 +54,9 @@ struct Source {
 struct Held {
     interface: Index,
     times: u32,
-    length: u32,
-    segments: u32,
     vlan: Option<(u16, u16)>,
-    protocol: u16,
     outgoing: bool,
-    bytes: [u8; HEADER],
-    captured: usize,
+    head: Head,
 }
 
 impl Sampler {
@@ -118,20 +114,10 @@ impl Sampler {
     /// Takes a packet out of the ring.
     pub(crate) fn hold(&mut self, packet: &Packet<'_>) {
         let Fate::Sampled { interface, times } = packet.fate else { return };
-        let mut bytes = [0; HEADER];
-        bytes[..packet.bytes.len()].copy_from_slice(packet.bytes);
-        self.held.push(Held {
-            interface,
-            times,
-            length: packet.length,
-            segments: packet.segments,
-            vlan: packet.vlan,
-            protocol: packet.protocol,
-            outgoing: packet.outgoing,
-            bytes,
-            captured: packet.bytes.len(),
-        });
-        if let Some(source) = self.sources.get_mut(&interface) {
+        let source = self.sources.get_mut(&interface);
+        let head = Head::new(packet, source.as_ref().is_none_or(|source| source.ethernet));
+        self.held.push(Held { interface, times, vlan: packet.vlan, outgoing: packet.outgoing, head });
+        if let Some(source) = source {
             source.waiting += u64::from(times);
         }
     }
@@ -155,7 +141,7 @@ impl Sampler {
                 continue;
             };
             self.sent += u64::from(held.times);
-            let urgent = !(held.outgoing && is_own(held.frame(source.ethernet), collectors));
+            let urgent = !(held.outgoing && is_own(held.head.frame(), collectors));
             for _ in 0..held.times {
                 let (pool_before, waiting) = before.get(&held.interface).copied().unwrap_or((source.counts.pool, 1));
                 let growth = u128::from(source.counts.pool.saturating_sub(pool_before));
@@ -173,7 +159,7 @@ impl Sampler {
                     output: if held.outgoing { Interface::Index(held.interface) } else { Interface::Unknown },
                     expanded: false,
                 };
-                outbox.add(urgent, |samples| held.write(source.ethernet, &mut samples.flow(&sample)));
+                outbox.add(urgent, |samples| held.write(&mut samples.flow(&sample)));
             }
         }
         Ok(())
@@ -221,39 +207,29 @@ impl Sampler {
 }
 
 impl Held {
-    fn write(&self, ethernet: bool, records: &mut Records<'_>) {
-        let (protocol, check) = match (ethernet, self.protocol) {
-            (true, _) => (HeaderProtocol::ETHERNET.0, CHECK_SEQUENCE),
-            (false, IPV4) => (HEADER_IPV4, 0),
-            (false, IPV6) => (HEADER_IPV6, 0),
-            // Without a number for it the packet is counted alone.
-            _ => return,
-        };
-        let (tagged, length) = self.tagged(ethernet);
-        let tag = if self.vlan.is_some() && ethernet { TAG as u32 } else { 0 };
-        let length_there =
-            frame_length(&self.frame(ethernet), &self.bytes[..self.captured], self.length, self.segments);
-        let frame_length = length_there + tag + check;
-        let values = [Put::U32(protocol), Put::U32(frame_length), Put::U32(check), Put::Opaque(&tagged[..length])];
+    fn write(&self, records: &mut Records<'_>) {
+        // Without a number for how it begins the packet is counted alone.
+        let Some([protocol, length, stripped]) = self.head.described() else { return };
+        let (tagged, captured) = self.tagged();
+        let tag = if self.vlan.is_some() && self.head.ethernet { TAG as u32 } else { 0 };
+        let header = Put::Opaque(&tagged[..captured]);
+        let values = [Put::U32(protocol), Put::U32(length + tag), Put::U32(stripped), header];
         put(records, Space::Flow, "sampled_header", &values);
     }
 
     /// The first bytes with the tag where it was on the wire, and how many they are.
-    fn tagged(&self, ethernet: bool) -> ([u8; HEADER], usize) {
-        match self.vlan.filter(|_| ethernet && self.captured >= ADDRESSES) {
-            None => (self.bytes, self.captured),
+    fn tagged(&self) -> ([u8; HEADER], usize) {
+        let Head { ethernet, bytes, captured, .. } = self.head;
+        match self.vlan.filter(|_| ethernet && captured >= ADDRESSES) {
+            None => (bytes, captured),
             Some((protocol, tag)) => {
-                let mut bytes = self.bytes;
+                let mut bytes = bytes;
                 bytes.copy_within(ADDRESSES..HEADER - TAG, ADDRESSES + TAG);
                 bytes[ADDRESSES..ADDRESSES + 2].copy_from_slice(&protocol.to_be_bytes());
                 bytes[ADDRESSES + 2..ADDRESSES + 4].copy_from_slice(&tag.to_be_bytes());
-                (bytes, (self.captured + TAG).min(HEADER))
+                (bytes, (captured + TAG).min(HEADER))
             }
         }
-    }
-
-    fn frame(&self, ethernet: bool) -> Frame<'_> {
-        Frame::parse(start(ethernet, self.protocol), &self.bytes[..self.captured])
     }
 }
 
@@ -272,40 +248,28 @@ fn sum(a: Sampled, b: Sampled) -> Sampled {
 const ADDRESSES: usize = 12;
 const TAG: usize = 4;
 
-/// `header_protocol` (specification, section 5.3.1).
-pub(crate) const HEADER_IPV4: u32 = 11;
-pub(crate) const HEADER_IPV6: u32 = 12;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn held(vlan: Option<(u16, u16)>) -> Held {
-        // Ethernet, IPv4 of 20 bytes, TCP of 32.
+    fn held(vlan: Option<(u16, u16)>, ethernet: bool, captured: usize) -> Held {
         let mut bytes = [0; HEADER];
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
         bytes[23] = 6;
-        bytes[14 + 20 + 12] = 8 << 4;
-        let length = 66 + 40 * 1448 + 100;
-        Held {
-            interface: 2,
-            times: 1,
-            length,
-            segments: 41,
-            vlan,
-            protocol: 0,
-            outgoing: true,
-            bytes,
-            captured: HEADER,
-        }
+        let fate = Fate::Sampled { interface: 2, times: 1 };
+        let (length, segments, protocol) = (1514, 1, 0);
+        let bytes = &bytes[..captured];
+        let head = Head::new(&Packet { fate, length, segments, vlan, protocol, outgoing: true, bytes }, ethernet);
+        Held { interface: 2, times: 1, vlan, outgoing: true, head }
     }
 
     #[test]
     fn a_tag_is_put_where_it_was() {
-        let (bytes, length) = held(Some((0x8100, 7))).tagged(true);
+        let tag = Some((0x8100, 7));
+        let (bytes, length) = held(tag, true, HEADER).tagged();
         assert_eq!((&bytes[12..19], length), (&[0x81, 0, 0, 7, 8, 0, 0x45][..], HEADER));
-        let (bytes, length) = Held { captured: 60, ..held(Some((0x8100, 7))) }.tagged(true);
+        let (bytes, length) = held(tag, true, 60).tagged();
         assert_eq!((bytes[14 + 4 + 9], length), (6, 64));
-        assert_eq!(held(Some((0x8100, 7))).tagged(false).0, held(None).bytes);
+        assert_eq!(held(tag, false, HEADER).tagged(), held(None, true, HEADER).tagged());
     }
 }

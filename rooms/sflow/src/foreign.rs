@@ -1,7 +1,7 @@
 //! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
 //! else.
 
-use crate::api::{Groups, Topology};
+use crate::api::Groups;
 use crate::flows::Definition;
 use crate::thresholds::Threshold;
 
@@ -15,12 +15,11 @@ pub fn asks(text: &str) -> bool {
     crate::api::is_question(text)
 }
 
-/// Which of the bodies of PUT requests this could be: a flow definition, a threshold, groups, a topology.
-pub fn bodies(json: &[u8]) -> [bool; 4] {
+/// Which of the bodies of PUT requests this could be: a flow definition, a threshold, groups.
+pub fn bodies(json: &[u8]) -> [bool; 3] {
     [
         serde_json::from_slice::<Definition>(json).is_ok_and(|definition| definition.check().is_ok()),
         serde_json::from_slice::<Threshold>(json).is_ok(),
         serde_json::from_slice::<Groups>(json).is_ok(),
-        serde_json::from_slice::<Topology>(json).is_ok(),
     ]
 }

@@ -132,7 +132,8 @@ const SAMPLES: Family = labelled(
     "weir_sflow",
     Some("samples"),
     Kind::Counter,
-    "Samples in the datagrams that were analysed, by kind; `malformed` and `refused` were not taken into account.",
+    "Samples in the datagrams that were analysed, by kind; `malformed`, `refused` and `repeated` were not taken into account; \
+     `contradicted` are those of `flow` whose frame length was replaced by what the headers say.",
     &["kind"],
 );
 const ABSENT: Family = labelled(

@@ -171,7 +171,7 @@ impl Plain {
         let start = if ip[0] >> 4 == 4 { Start::Ipv4 } else { Start::Ipv6 };
         let header = &ip[..ip.len().min(HEADER)];
         let decoded = Packet::captured(AgentId(0), packet.original_length, Frame::parse(start, header), &Nameless);
-        if let Some(packet) = decoded.sighted().filter(|packet| self.outlet.protects(packet.destination)) {
+        if let Some(packet) = decoded.sighted(|address| self.outlet.protects(address)) {
             let frames = f64::from(self.one_in);
             let (stream, exposure, word, ingress) = (0, Some(0), Word::Good, Some(true));
             self.outlet.sample(&Sighting { time, stream, exposure, word, point, ingress, frames, packet, header });

@@ -60,8 +60,8 @@ pub struct Limits {
     pub flows: usize,
     /// Flow definitions, those of the API included.
     pub definitions: usize,
-    /// Agents on probation, when very many are new at once. About 150 bytes each.
-    pub newcomers: usize,
+    /// Streams of one agent, by where its datagrams come from.
+    pub streams: usize,
     /// Addresses by which what is malformed is counted. About 50 bytes each.
     pub offenders: usize,
     /// Data sources and flows that are above a threshold. About 150 bytes each, taken with the first threshold.
@@ -84,7 +84,7 @@ impl Default for Limits {
             sources: 1_000_000,
             flows: 1_000_000,
             definitions: 256,
-            newcomers: 16_384,
+            streams: 64,
             offenders: 1_024,
             crossings: 65_536,
         }
@@ -104,7 +104,7 @@ impl Limits {
             sources: part(self.sources),
             flows: part(self.flows),
             definitions: self.definitions,
-            newcomers: part(self.newcomers),
+            streams: self.streams,
             offenders: part(self.offenders),
             crossings: part(self.crossings),
         }

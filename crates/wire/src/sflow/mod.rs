@@ -39,7 +39,7 @@ pub use structure::{Field, Kind, Meaning, Space, Structure};
 pub use value::{List, Value, Values};
 pub use view::{
     AsPath, AsSegment, ExtendedAcl, ExtendedGateway, ExtendedHwTrap, ExtendedRouter, ExtendedSwitch, ExtendedUrl,
-    ExtendedUser, HeaderProtocol, IfCounters, Numbers, SampledEthernet, SampledHeader, SampledIp, View,
+    ExtendedUser, HeaderProtocol, Numbers, SampledEthernet, SampledHeader, SampledIp, View,
 };
 
 /// The port that collectors listen on, registered with IANA.

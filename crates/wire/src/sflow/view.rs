@@ -41,10 +41,6 @@ pub enum View<'a> {
     HwTrap(ExtendedHwTrap<'a>),
     /// 0:1042, `extended_linux_drop_reason`: the reason that Linux gives.
     LinuxReason(&'a [u8]),
-    /// 0:1043, `extended_timestamp`: when the packet was sampled, ns since 1970-01-01 UTC.
-    Timestamp(u64),
-    /// 0:1 of counters.
-    Interface(IfCounters),
     /// Another: [`Record::values`] tells what is in it.
     Other,
 }
@@ -168,12 +164,8 @@ pub struct Numbers<'a> {
 /// `extended_user` (0:1004). Texts are in the character sets that their MIBEnum numbers tell (RFC 2978; 106 is UTF-8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedUser<'a> {
-    /// Character set of `src_user`; 0: unknown.
-    pub src_charset: u32,
     /// User at the source.
     pub src_user: &'a [u8],
-    /// Character set of `dst_user`; 0: unknown.
-    pub dst_charset: u32,
     /// User at the destination.
     pub dst_user: &'a [u8],
 }
@@ -181,8 +173,6 @@ pub struct ExtendedUser<'a> {
 /// `extended_url` (0:1005).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtendedUrl<'a> {
-    /// 1: the source is the server; 2: the destination is.
-    pub direction: u32,
     /// Request line.
     pub url: &'a [u8],
     /// `Host` of the request.
@@ -209,34 +199,6 @@ pub struct ExtendedHwTrap<'a> {
     pub trap: &'a [u8],
 }
 
-/// `if_counters` (0:1). Counters are totals; all ones: not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // RFC 2863 documents them.
-pub struct IfCounters {
-    pub if_index: u32,
-    pub if_type: u32,
-    /// Bit/s.
-    pub if_speed: u64,
-    /// 0: unknown; 1: full duplex; 2: half duplex; 3: in; 4: out.
-    pub if_direction: u32,
-    /// Bit 0: administratively up; bit 1: operating.
-    pub if_status: u32,
-    pub if_in_octets: u64,
-    pub if_in_ucast_pkts: u32,
-    pub if_in_multicast_pkts: u32,
-    pub if_in_broadcast_pkts: u32,
-    pub if_in_discards: u32,
-    pub if_in_errors: u32,
-    pub if_in_unknown_protos: u32,
-    pub if_out_octets: u64,
-    pub if_out_ucast_pkts: u32,
-    pub if_out_multicast_pkts: u32,
-    pub if_out_broadcast_pkts: u32,
-    pub if_out_discards: u32,
-    pub if_out_errors: u32,
-    pub if_promiscuous_mode: u32,
-}
-
 impl HeaderProtocol {
     /// Ethernet, from the destination address on.
     pub const ETHERNET: Self = Self(1);
@@ -244,8 +206,6 @@ impl HeaderProtocol {
     pub const IPV4: Self = Self(11);
     /// IPv6.
     pub const IPV6: Self = Self(12);
-    /// MPLS, from the outermost label on.
-    pub const MPLS: Self = Self(13);
 }
 
 impl<'a> Record<'a> {
@@ -260,24 +220,22 @@ impl<'a> Record<'a> {
         }
         let reader = &mut Reader::new(self.body);
         let view = match (self.space, self.format.format) {
-            (Space::Flow, 1) => SampledHeader::read(reader).map(View::Header),
-            (Space::Flow, 2) => SampledEthernet::read(reader).map(View::Ethernet),
-            (Space::Flow, 3) => SampledIp::read(reader, Reader::ipv4).map(View::Ip),
-            (Space::Flow, 4) => SampledIp::read(reader, Reader::ipv6).map(View::Ip),
-            (Space::Flow, 1001) => ExtendedSwitch::read(reader).map(View::Switch),
-            (Space::Flow, 1002) => return ExtendedRouter::read(reader).map(View::Router),
+            (Space::Flow, 1) => header(reader).map(View::Header),
+            (Space::Flow, 2) => ethernet(reader).map(View::Ethernet),
+            (Space::Flow, 3) => ip(reader, Reader::ipv4).map(View::Ip),
+            (Space::Flow, 4) => ip(reader, Reader::ipv6).map(View::Ip),
+            (Space::Flow, 1001) => switch(reader).map(View::Switch),
+            (Space::Flow, 1002) => return router(reader).map(View::Router),
             (Space::Flow, 1003) => return ExtendedGateway::read(reader).map(View::Gateway),
-            (Space::Flow, 1004) => ExtendedUser::read(reader).map(View::User),
-            (Space::Flow, 1005) => ExtendedUrl::read(reader).map(View::Url),
+            (Space::Flow, 1004) => user(reader).map(View::User),
+            (Space::Flow, 1005) => url(reader).map(View::Url),
             (Space::Flow, 1036) => reader.u32().map(View::EgressQueue),
-            (Space::Flow, 1037) => ExtendedAcl::read(reader).map(View::Acl),
+            (Space::Flow, 1037) => acl(reader).map(View::Acl),
             (Space::Flow, 1038) => reader.opaque().map(View::Function),
             (Space::Flow, 1039) => reader.u32().map(View::TransitDelay),
             (Space::Flow, 1040) => reader.u32().map(View::QueueDepth),
-            (Space::Flow, 1041) => ExtendedHwTrap::read(reader).map(View::HwTrap),
+            (Space::Flow, 1041) => hw_trap(reader).map(View::HwTrap),
             (Space::Flow, 1042) => reader.opaque().map(View::LinuxReason),
-            (Space::Flow, 1043) => reader.u64().map(View::Timestamp),
-            (Space::Counter, 1) => IfCounters::read(reader).map(View::Interface),
             _ => Some(View::Other),
         };
         view.ok_or(CUT)
@@ -286,50 +244,45 @@ impl<'a> Record<'a> {
 
 const CUT: Malformed = Malformed::Cut(Part::Structure);
 
-impl<'a> SampledHeader<'a> {
-    #[inline]
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        let [protocol, frame_length, stripped] = reader.words()?;
-        Some(Self { protocol: HeaderProtocol(protocol), frame_length, stripped, header: reader.opaque()? })
-    }
+#[inline]
+fn header<'a>(reader: &mut Reader<'a>) -> Option<SampledHeader<'a>> {
+    let [protocol, frame_length, stripped] = reader.words()?;
+    Some(SampledHeader { protocol: HeaderProtocol(protocol), frame_length, stripped, header: reader.opaque()? })
 }
 
-impl SampledEthernet {
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        Some(Self { length: reader.u32()?, src_mac: reader.mac()?, dst_mac: reader.mac()?, ethertype: reader.u32()? })
-    }
+fn ethernet(reader: &mut Reader<'_>) -> Option<SampledEthernet> {
+    Some(SampledEthernet {
+        length: reader.u32()?,
+        src_mac: reader.mac()?,
+        dst_mac: reader.mac()?,
+        ethertype: reader.u32()?,
+    })
 }
 
-impl SampledIp {
-    fn read<'a>(reader: &mut Reader<'a>, address: fn(&mut Reader<'a>) -> Option<IpAddr>) -> Option<Self> {
-        Some(Self {
-            length: reader.u32()?,
-            protocol: reader.u32()?,
-            src_ip: address(reader)?,
-            dst_ip: address(reader)?,
-            src_port: reader.u32()?,
-            dst_port: reader.u32()?,
-            tcp_flags: reader.u32()?,
-            traffic_class: reader.u32()?,
-        })
-    }
+fn ip<'a>(reader: &mut Reader<'a>, address: fn(&mut Reader<'a>) -> Option<IpAddr>) -> Option<SampledIp> {
+    Some(SampledIp {
+        length: reader.u32()?,
+        protocol: reader.u32()?,
+        src_ip: address(reader)?,
+        dst_ip: address(reader)?,
+        src_port: reader.u32()?,
+        dst_port: reader.u32()?,
+        tcp_flags: reader.u32()?,
+        traffic_class: reader.u32()?,
+    })
 }
 
-impl ExtendedSwitch {
-    #[inline]
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let [src_vlan, src_priority, dst_vlan, dst_priority] = reader.words()?;
-        Some(Self { src_vlan, src_priority, dst_vlan, dst_priority })
-    }
+#[inline]
+fn switch(reader: &mut Reader<'_>) -> Option<ExtendedSwitch> {
+    let [src_vlan, src_priority, dst_vlan, dst_priority] = reader.words()?;
+    Some(ExtendedSwitch { src_vlan, src_priority, dst_vlan, dst_priority })
 }
 
-impl ExtendedRouter {
-    #[inline]
-    fn read(reader: &mut Reader<'_>) -> Result<Self, Malformed> {
-        let nexthop = address(reader, Part::Structure)?;
-        let [src_mask_len, dst_mask_len] = reader.words().ok_or(CUT)?;
-        Ok(Self { nexthop, src_mask_len, dst_mask_len })
-    }
+#[inline]
+fn router(reader: &mut Reader<'_>) -> Result<ExtendedRouter, Malformed> {
+    let nexthop = address(reader, Part::Structure)?;
+    let [src_mask_len, dst_mask_len] = reader.words().ok_or(CUT)?;
+    Ok(ExtendedRouter { nexthop, src_mask_len, dst_mask_len })
 }
 
 impl<'a> ExtendedGateway<'a> {
@@ -396,91 +349,23 @@ impl Iterator for Numbers<'_> {
         self.words = rest;
         Some(u32::from_be_bytes(*first))
     }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.words.len(), Some(self.words.len()))
-    }
 }
 
-impl ExactSizeIterator for Numbers<'_> {}
-
-impl<'a> ExtendedUser<'a> {
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        Some(Self {
-            src_charset: reader.u32()?,
-            src_user: reader.opaque()?,
-            dst_charset: reader.u32()?,
-            dst_user: reader.opaque()?,
-        })
-    }
+fn user<'a>(reader: &mut Reader<'a>) -> Option<ExtendedUser<'a>> {
+    // Before each text is the number of its character set.
+    let mut text = || reader.u32().and_then(|_| reader.opaque());
+    Some(ExtendedUser { src_user: text()?, dst_user: text()? })
 }
 
-impl<'a> ExtendedUrl<'a> {
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        Some(Self { direction: reader.u32()?, url: reader.opaque()?, host: reader.opaque()? })
-    }
+fn url<'a>(reader: &mut Reader<'a>) -> Option<ExtendedUrl<'a>> {
+    let [_direction] = reader.words()?;
+    Some(ExtendedUrl { url: reader.opaque()?, host: reader.opaque()? })
 }
 
-impl<'a> ExtendedAcl<'a> {
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        Some(Self { number: reader.u32()?, name: reader.opaque()?, direction: reader.u32()? })
-    }
+fn acl<'a>(reader: &mut Reader<'a>) -> Option<ExtendedAcl<'a>> {
+    Some(ExtendedAcl { number: reader.u32()?, name: reader.opaque()?, direction: reader.u32()? })
 }
 
-impl<'a> ExtendedHwTrap<'a> {
-    fn read(reader: &mut Reader<'a>) -> Option<Self> {
-        Some(Self { group: reader.opaque()?, trap: reader.opaque()? })
-    }
-}
-
-impl IfCounters {
-    #[inline]
-    fn read(reader: &mut Reader<'_>) -> Option<Self> {
-        let [
-            if_index,
-            if_type,
-            speed_high,
-            speed_low,
-            if_direction,
-            if_status,
-            in_high,
-            in_low,
-            if_in_ucast_pkts,
-            if_in_multicast_pkts,
-            if_in_broadcast_pkts,
-            if_in_discards,
-            if_in_errors,
-            if_in_unknown_protos,
-            out_high,
-            out_low,
-            if_out_ucast_pkts,
-            if_out_multicast_pkts,
-            if_out_broadcast_pkts,
-            if_out_discards,
-            if_out_errors,
-            if_promiscuous_mode,
-        ] = reader.words()?;
-        let wide = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
-        Some(Self {
-            if_index,
-            if_type,
-            if_speed: wide(speed_high, speed_low),
-            if_direction,
-            if_status,
-            if_in_octets: wide(in_high, in_low),
-            if_in_ucast_pkts,
-            if_in_multicast_pkts,
-            if_in_broadcast_pkts,
-            if_in_discards,
-            if_in_errors,
-            if_in_unknown_protos,
-            if_out_octets: wide(out_high, out_low),
-            if_out_ucast_pkts,
-            if_out_multicast_pkts,
-            if_out_broadcast_pkts,
-            if_out_discards,
-            if_out_errors,
-            if_promiscuous_mode,
-        })
-    }
+fn hw_trap<'a>(reader: &mut Reader<'a>) -> Option<ExtendedHwTrap<'a>> {
+    Some(ExtendedHwTrap { group: reader.opaque()?, trap: reader.opaque()? })
 }

@@ -1,31 +1,25 @@
 //! Questions about flows: over all shards, a slice at a time.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::time::Duration;
 
 use weir_wire::sflow::DataSource;
 
 use super::agents::is_silent;
-use crate::api::{self, ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
-use crate::flows::{AggMode, Flow, Moments, Precision, Ranking};
+use crate::api::{ActiveFlow, ActiveFlows, Agents, FlowValue, Interval, TopKey};
+use crate::flows::{Flow, Moments, Precision, Ranking};
 use crate::names::AgentId;
 use crate::shard::{Now, Shard, Shards};
 
 /// The largest.
 pub(super) fn active(shards: &Shards, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
     let checked = shards.flow_definition(name)?;
-    let mode = match query.mode {
-        None => checked.definition().agg_mode,
-        Some(api::AggMode::Max) => AggMode::Max,
-        Some(api::AggMode::Sum) => AggMode::Sum,
-        Some(api::AggMode::Edge) => AggMode::Edge,
-    };
-    let inner = if mode == AggMode::Edge { inner_ports(shards) } else { HashSet::new() };
+    let mode = query.mode.unwrap_or(checked.definition().agg_mode);
     let mut ranking = Ranking::new(mode, query.most, query.least);
     while ranking.next_pass() {
         scan(shards, name, |shard, flow| {
-            if is_asked_about(shard, flow, agents, &inner) {
+            if is_asked_about(shard, flow, agents) {
                 ranking.offer(flow);
             }
         });
@@ -74,10 +68,9 @@ pub(super) fn values(
     let checked = shards.flow_definition(name)?;
     let most = checked.definition().n as usize;
     let mut found: BTreeMap<(IpAddr, DataSource), At> = BTreeMap::new();
-    let nothing = HashSet::new();
     scan(shards, name, |shard, flow| {
         let (id, at) = flow.seen_by();
-        if source.is_some_and(|source| source != at) || !is_asked_about(shard, flow, agents, &nothing) {
+        if source.is_some_and(|source| source != at) || !is_asked_about(shard, flow, agents) {
             return;
         }
         let Some(agent) = shard.directory().address(id) else { return };
@@ -134,13 +127,8 @@ fn scan(shards: &Shards, name: &str, mut show: impl FnMut(&Shard, &Flow<'_>)) {
     }
 }
 
-fn is_asked_about(shard: &Shard, flow: &Flow<'_>, agents: &Agents, without: &HashSet<(IpAddr, u32)>) -> bool {
-    if *agents == Agents::All && without.is_empty() {
-        return true;
-    }
-    let (id, source) = flow.seen_by();
-    let Some(address) = shard.directory().address(id) else { return false };
-    agents.contains(address) && !(source.class == 0 && without.contains(&(address, source.index)))
+fn is_asked_about(shard: &Shard, flow: &Flow<'_>, agents: &Agents) -> bool {
+    *agents == Agents::All || shard.directory().address(flow.seen_by().0).is_some_and(|agent| agents.contains(agent))
 }
 
 /// How long ago a sample came, of which flows know the seconds since the beginning.
@@ -166,18 +154,6 @@ impl Silent {
     }
 }
 
-/// Ports that lead to other nodes of the topology.
-fn inner_ports(shards: &Shards) -> HashSet<(IpAddr, u32)> {
-    let topology = shards.topology();
-    let ends = topology.links.values().flat_map(|link| [(&link.node1, &link.port1), (&link.node2, &link.port2)]);
-    let port = |(node, port): (&String, &String)| {
-        let node = topology.nodes.get(node)?;
-        let index = node.ports.get(port)?.index?;
-        Some((node.agent?, u32::try_from(index).ok()?))
-    };
-    ends.filter_map(port).collect()
-}
-
 fn address(shards: &Shards, id: AgentId) -> Option<IpAddr> {
     let number = id.0 as usize % shards.len();
     shards.at(number, |shard| shard.directory().address(id))
@@ -187,7 +163,7 @@ fn interval(moments: Option<Moments>) -> Interval {
     let Some(estimate) = moments.map(|moments| moments.estimate()) else { return Interval::default() };
     let is_known = estimate.high.is_finite();
     let [low, high] = [estimate.low, estimate.high].map(|end| is_known.then_some(end));
-    Interval { low, high, samples: estimate.samples }
+    Interval { low, high, samples: estimate.samples, contradicted: high.is_none() }
 }
 
 /// Flows of one turn.

@@ -14,7 +14,7 @@ use weir_wire::sflow::DataSource;
 
 use crate::api::{
     ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface, Measure,
-    NOTES, Rejected, Topology,
+    NOTES, Rejected,
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
@@ -170,24 +170,6 @@ impl Analysis for Answers {
         }
         let outcome = self.shards.define_groups(name, groups);
         outcome.map_err(|error| Rejected { message: error.to_string(), key: None, place: None })
-    }
-
-    fn topology(&self) -> Topology {
-        self.shards.topology()
-    }
-
-    fn put_topology(&self, topology: Topology) -> Result<(), Rejected> {
-        for (name, link) in &topology.links {
-            for (node, port) in [(&link.node1, &link.port1), (&link.node2, &link.port2)] {
-                if !topology.nodes.get(node).is_some_and(|node| node.ports.contains_key(port)) {
-                    let message =
-                        format!("link {name:?}: there is no port {port:?} of a node {node:?}: add it to `nodes`");
-                    return Err(Rejected { message, key: Some("links"), place: None });
-                }
-            }
-        }
-        self.shards.set_topology(topology);
-        Ok(())
     }
 }
 

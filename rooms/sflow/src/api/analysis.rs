@@ -12,9 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
-use super::topology::Topology;
 use crate::counters::Reason;
 use crate::events::{Event, Log, Numbered, short};
+use crate::flows::AggMode;
 use crate::shard::Life;
 use crate::thresholds::{Refused, Threshold};
 
@@ -96,15 +96,6 @@ pub trait Analysis: Send + Sync + 'static {
     /// # Errors
     /// If there are too many.
     fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected>;
-
-    /// The topology by which flows seen at several hops are told apart (`aggMode=edge`).
-    fn topology(&self) -> Topology;
-
-    /// Sets the topology.
-    ///
-    /// # Errors
-    /// If a link names a node or port that there is not, or there are too many.
-    fn put_topology(&self, topology: Topology) -> Result<(), Rejected>;
 }
 
 /// Networks by the group that they are in; the longest prefix counts.
@@ -333,18 +324,6 @@ pub struct ActiveFlows {
     pub mode: Option<AggMode>,
 }
 
-/// How several reports of one flow are joined.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AggMode {
-    /// The largest: the flow passes several hops, and each sees it.
-    #[default]
-    Max,
-    /// Their sum: each sees another part.
-    Sum,
-    /// What enters at the edge of the topology.
-    Edge,
-}
-
 /// A flow now.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ActiveFlow {
@@ -384,6 +363,9 @@ pub struct Interval {
     pub high: Option<f64>,
     /// Samples within the smoothing time.
     pub samples: f64,
+    /// The counters of the interface say otherwise: how wrong it is, nobody knows.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub contradicted: bool,
 }
 
 /// A flow definition's value at a data source.

@@ -11,11 +11,12 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey, Topology,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey,
 };
 use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
+use crate::flows::AggMode;
 use crate::flows::{End, Ends};
 use crate::shard::{Life, Statistics, Table, Tally};
 use crate::thresholds::{Refused, Threshold, Thresholds};
@@ -39,7 +40,6 @@ pub(crate) struct Small {
     pub(crate) flows: Mutex<BTreeMap<String, Value>>,
     pub(crate) thresholds: Mutex<Thresholds>,
     pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
-    pub(crate) topology: Mutex<Topology>,
 }
 
 /// As hostile as names from others can be.
@@ -83,7 +83,6 @@ impl Default for Small {
             flows: Mutex::default(),
             thresholds: Mutex::default(),
             groups: Mutex::default(),
-            topology: Mutex::default(),
         };
         small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#, Life::Kept).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
@@ -141,7 +140,7 @@ impl Small {
 }
 
 fn estimate(value: f64) -> Interval {
-    Interval { low: Some(value * 0.75), high: Some(value * 1.25), samples: 61.0 }
+    Interval { low: Some(value * 0.75), high: Some(value * 1.25), samples: 61.0, contradicted: false }
 }
 
 impl Analysis for Small {
@@ -307,7 +306,7 @@ impl Analysis for Small {
                 key: "10.9.0.1,10.0.0.5".into(),
                 value: value / 2.0,
                 age: Duration::from_millis(40),
-                estimate: Interval { low: None, high: None, samples: 2.0 },
+                estimate: Interval { low: None, high: None, samples: 2.0, contradicted: false },
             }],
         };
         let values = [value(1, 1e6), value(4, 9e6)];
@@ -352,15 +351,6 @@ impl Analysis for Small {
         } else {
             named.insert(name.to_owned(), groups)
         };
-        Ok(())
-    }
-
-    fn topology(&self) -> Topology {
-        self.topology.lock().unwrap().clone()
-    }
-
-    fn put_topology(&self, topology: Topology) -> Result<(), Rejected> {
-        *self.topology.lock().unwrap() = topology;
         Ok(())
     }
 }

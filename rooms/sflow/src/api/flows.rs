@@ -6,11 +6,12 @@ use std::sync::Arc;
 use axum::http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use super::analysis::{ActiveFlows, AggMode};
+use super::analysis::ActiveFlows;
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{agents_of, passes, source_of};
 use super::{Agents, Api, Call, conditions};
 use crate::events::Short;
+use crate::flows::AggMode;
 
 /// Keys that samples had, with the milliseconds since; with `all=true`, every key with what it is.
 pub(super) fn keys(api: &Arc<Api>, call: &Call) -> Answer {
@@ -36,7 +37,7 @@ pub(super) fn query(call: &Call) -> ActiveFlows {
 pub(crate) fn mode(call: &Call) -> Option<AggMode> {
     Some(match call.text("aggMode")? {
         "sum" => AggMode::Sum,
-        "edge" => AggMode::Edge,
+        "agent" => AggMode::Agent,
         _ => AggMode::Max,
     })
 }

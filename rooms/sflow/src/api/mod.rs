@@ -17,7 +17,6 @@ mod call;
 mod flows;
 mod live;
 mod metrics;
-mod openapi;
 mod page;
 mod problem;
 mod routes;
@@ -26,7 +25,6 @@ mod server;
 mod settings;
 mod statistics;
 mod streams;
-mod topology;
 
 #[cfg(test)]
 pub(crate) mod fixture;
@@ -41,12 +39,11 @@ pub use weir_service::http::Settings;
 use weir_service::http::{Ended, Places};
 
 pub use analysis::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, AggMode, Analysis, CompletedFlow, FlowKey, FlowValue, Groups,
-    Interface, Interval, Load, Measure, Measured, Rejected, TopKey,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
+    Interval, Load, Measure, Measured, Rejected, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
-pub use topology::{Link, Node, Port, Topology};
 
 pub(crate) use body::pages;
 pub(crate) use call::named;

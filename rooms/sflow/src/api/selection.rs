@@ -12,16 +12,12 @@ use crate::counters::Metric;
 use crate::thresholds::{Fact, Filter};
 use weir_service::http::Call;
 
-/// The agents of the path: `ALL`, `TOPOLOGY`, or addresses and host names between commas or semicolons. An address may be
+/// The agents of the path: `ALL`, or addresses and host names between commas or semicolons. An address may be
 /// of no agent (yet); a name must be of one.
 pub(crate) fn agents_of(analysis: &dyn Analysis, call: &Call) -> Result<Agents, Problem> {
     let list = call.part("agents");
-    match list {
-        "ALL" => return Ok(Agents::All),
-        "TOPOLOGY" => {
-            return Ok(these(analysis.topology().nodes.values().filter_map(|node| node.agent).collect()));
-        }
-        _ => {}
+    if list == "ALL" {
+        return Ok(Agents::All);
     }
     let mut agents = Vec::new();
     for name in items(list) {
@@ -31,13 +27,9 @@ pub(crate) fn agents_of(analysis: &dyn Analysis, call: &Call) -> Result<Agents, 
     if agents.is_empty() {
         return Err(Problem::request("agents: name agents by address or host name, or ALL"));
     }
-    Ok(these(agents))
-}
-
-fn these(mut agents: Vec<IpAddr>) -> Agents {
     agents.sort_unstable();
     agents.dedup();
-    Agents::These(agents)
+    Ok(Agents::These(agents))
 }
 
 impl Agents {

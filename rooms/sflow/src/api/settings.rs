@@ -1,4 +1,4 @@
-//! What clients put: flow definitions, thresholds, groups and the topology.
+//! What clients put: flow definitions, thresholds and groups.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,6 @@ use weir_tee::config::values::Network;
 use super::analysis::Groups;
 use super::call::named;
 use super::problem::{Answer, Problem, json_response};
-use super::topology::Topology;
 use super::{Api, Call};
 use crate::shard::Life;
 use crate::thresholds::Threshold;
@@ -120,21 +119,4 @@ pub(super) fn delete_groups(api: &Arc<Api>, call: &Call) -> Answer {
         api.analysis.put_groups(call.part("name"), Groups::new())?;
     }
     deleted(was_there, "group", call, "/group/json")
-}
-
-pub(super) fn topology(api: &Arc<Api>, _: &Call) -> Answer {
-    Ok(json_response(StatusCode::OK, &api.analysis.topology()))
-}
-
-pub(super) fn put_topology(api: &Arc<Api>, call: &Call) -> Answer {
-    let topology: Topology = call.json()?;
-    for (name, link) in &topology.links {
-        for node in [&link.node1, &link.node2] {
-            if !topology.nodes.contains_key(node) {
-                return Err(Problem::request(format!("link {name:?}: there is no node {node:?} among the nodes")));
-            }
-        }
-    }
-    api.analysis.put_topology(topology)?;
-    done()
 }

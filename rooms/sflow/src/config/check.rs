@@ -150,7 +150,7 @@ impl<'a> Checker<'a> {
             sources: bound("sources", written.sources, default.sources, 10_000_000)?,
             flows: bound("flows", written.flows, default.flows, 100_000_000)?,
             definitions: bound("definitions", written.definitions, default.definitions, 4096)?,
-            newcomers: bound("newcomers", written.newcomers, default.newcomers, 1_000_000)?,
+            streams: bound("streams", written.streams, default.streams, 65_536)?,
             offenders: bound("offenders", written.offenders, default.offenders, 1_000_000)?,
             crossings: bound("crossings", written.crossings, default.crossings, 10_000_000)?,
         })

@@ -72,8 +72,8 @@ pub struct Limits {
     pub flows: Option<usize>,
     /// Flow definitions.
     pub definitions: Option<usize>,
-    /// Agents on probation.
-    pub newcomers: Option<usize>,
+    /// Streams of one agent: its sub-agents, and devices that share its address, each by where its datagrams come from.
+    pub streams: Option<usize>,
     /// Addresses by which what is malformed is counted.
     pub offenders: Option<usize>,
     /// Data sources and flows that are above a threshold.

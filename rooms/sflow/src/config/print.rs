@@ -45,7 +45,7 @@ fn document(config: &Config) -> Document {
             sources: Some(limits.sources),
             flows: Some(limits.flows),
             definitions: Some(limits.definitions),
-            newcomers: Some(limits.newcomers),
+            streams: Some(limits.streams),
             offenders: Some(limits.offenders),
             crossings: Some(limits.crossings),
         }),

@@ -63,7 +63,7 @@ impl Compiled {
             return;
         }
         let Some((&(first, kind), others)) = self.columns.split_first() else { return };
-        let Some(amount) = evaluation.number(first) else { return };
+        let Some(amount) = evaluation.amount(first, kind) else { return };
         let long = batch.long.len() as u32;
         let Some(key) = evaluation.key(&self.keys, &mut batch.long) else { return };
         let further = batch.further.len() as u32;
@@ -71,7 +71,7 @@ impl Compiled {
             batch.further.push(weight);
         }
         for (node, kind) in others {
-            let value = evaluation.number(*node).map(|number| number as f64 * weight);
+            let value = evaluation.amount(*node, *kind).map(|number| number as f64 * weight);
             batch.further.push(value.unwrap_or(0.0));
             if *kind == Kind::Average {
                 batch.further.push(if value.is_some() { weight } else { 0.0 });

@@ -22,7 +22,7 @@ pub struct Definition {
     /// are not counted. Empty: one flow a data source.
     #[serde(deserialize_with = "list")]
     pub keys: String,
-    /// What is summed or averaged: `bytes`, `frames`, `requests`, `avg:duration` ...
+    /// What is summed, averaged or counted: `bytes`, `frames`, `requests`, `avg:duration`, `count:ipsource` ...
     #[serde(deserialize_with = "list")]
     pub value: String,
     /// Further values of the same flows, separated by commas.
@@ -64,11 +64,14 @@ pub struct Definition {
 pub enum AggMode {
     /// The largest: a flow is counted once, though several switches saw it.
     #[default]
+    #[serde(alias = "MAX")]
     Max,
     /// The sum.
+    #[serde(alias = "SUM")]
     Sum,
-    /// The sum over the ports that lead out of the network; as `sum` where nothing is known of links between switches.
-    Edge,
+    /// The sum over the data sources of an agent, and of those the largest.
+    #[serde(alias = "AGENT")]
+    Agent,
 }
 
 impl Default for Definition {
@@ -310,5 +313,36 @@ mod tests {
         let mistake = Definition { keys: "ipsource,ipsorce".to_owned(), ..Definition::default() }.check().unwrap_err();
         assert_eq!(mistake.to_string(), "keys: unknown key `ipsorce`, did you mean `ipsource`?");
         assert_eq!(mistake.syntax.caret(&mistake.text), "ipsource,ipsorce\n         ^");
+    }
+
+    /// As sFlow-RT's ddos-protect puts them: six kinds of attacks, over both versions of IP.
+    #[test]
+    fn what_ddos_protect_puts_is_taken() {
+        for (ip, next, source, more) in [
+            ("ip", "ipprotocol", "ipsource", "ipflags=001|range:ipfragoffset:1=true"),
+            ("ip6", "ip6nexthdr", "ip6source", "ip6fragm=yes|range:ip6fragoffset:1=true"),
+        ] {
+            let icmp = if ip == "ip" { ("icmptype", 1) } else { ("icmp6type", 58) };
+            let filter = format!(
+                "first:stack:.:ip:ip6={ip}&group:{source}:ddos_protect=external&\
+                 group:{ip}destination:ddos_protect!=external,private,multicast,exclude"
+            );
+            for (key, extra) in [
+                (next, String::new()),
+                (next, format!("({more})&")),
+                ("udpsourceport", format!("{next}=17&")),
+                ("udpdestinationport", format!("{next}=17&")),
+                (icmp.0, format!("{next}={}&", icmp.1)),
+                ("tcpdestinationport", format!("{next}=6&")),
+            ] {
+                let keys = format!("{ip}destination,group:{ip}destination:ddos_protect,{key}");
+                for further in [r#""#, r#","values":"count:[or:ipsource:ip6source],bytes","aggMode":"AGENT","n":10"#] {
+                    let put =
+                        format!(r#"{{"keys":"{keys}","value":"frames","filter":"{extra}{filter}","t":"2"{further}}}"#);
+                    let checked = json(&put).unwrap().check();
+                    assert!(checked.is_ok(), "{put}: {:?}", checked.err());
+                }
+            }
+        }
     }
 }

@@ -36,8 +36,6 @@ pub(super) enum Expression {
     /// The third if the first is this text, else the fourth.
     If(Box<Expression>, String, Box<Expression>, Box<Expression>),
     IfName(Box<Expression>),
-    /// Name of the agent; its address if it has none. Asked by an interface, as sFlow-RT does: without one, nothing.
-    Node(Box<Expression>),
 }
 
 impl Expression {
@@ -55,8 +53,7 @@ impl Expression {
             | Self::Null(key, _)
             | Self::Range(key, ..)
             | Self::First(key, ..)
-            | Self::IfName(key)
-            | Self::Node(key) => (&[], [Some(key), None, None]),
+            | Self::IfName(key) => (&[], [Some(key), None, None]),
             Self::Or(keys) | Self::Concat(_, keys) => (keys, [None; 3]),
             Self::Eq(a, b) => (&[], [Some(a), Some(b), None]),
             Self::If(key, _, then, other) => (&[], [Some(key), Some(then), Some(other)]),
@@ -199,9 +196,8 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
             let (then, other) = (arguments.key().ok_or_else(few)??, arguments.key().ok_or_else(few)??);
             Expression::If(key, text, then, other)
         }
-        "ifname" => Expression::IfName(arguments.of("the number of an interface", is_number).ok_or_else(few)??),
-        // All names of the table are handled above.
-        _ => Expression::Node(arguments.key().ok_or_else(few)??),
+        // All other names of the table are handled above.
+        _ => Expression::IfName(arguments.of("the number of an interface", is_number).ok_or_else(few)??),
     };
     match arguments.next() {
         Some(extra) => Err(Syntax::new(extra.at, format!("too many arguments: write {usage}"))),
@@ -288,7 +284,7 @@ impl<'a> Arguments<'a> {
 }
 
 /// Functions, and how they are written.
-pub(super) const FUNCTIONS: [(&str, &str); 17] = [
+pub(super) const FUNCTIONS: [(&str, &str); 16] = [
     ("group", "group:KEY:SET, e.g. group:ipsource:campus"),
     ("country", "country:KEY or country:KEY:code|name|both"),
     ("asn", "asn:KEY or asn:KEY:number|name|both"),
@@ -305,15 +301,15 @@ pub(super) const FUNCTIONS: [(&str, &str); 17] = [
     ("eq", "eq:KEY:KEY, e.g. eq:bgpsourceas:bgpas"),
     ("if", "if:KEY:TEXT:KEY:KEY, e.g. if:[first:stack:.:ip:ip6]:ip:ipsource:ip6source"),
     ("ifname", "ifname:KEY, e.g. ifname:inputifindex"),
-    ("node", "node:KEY, e.g. node:inputifindex"),
 ];
 
 /// What sFlow-RT has and we have not.
-const ABSENT: [(&str, &str); 5] = [
+const ABSENT: [(&str, &str); 6] = [
     ("dns", "names are not resolved; use group:KEY:SET"),
     ("map", "use group:KEY:SET"),
-    ("host", "use node:inputifindex"),
-    ("link", "links between switches are not known by name; use aggMode edge"),
+    ("host", "use agent"),
+    ("node", "use agent"),
+    ("link", "links between switches are not known; use the filter direction=ingress"),
     ("uri", "use prefix and suffix"),
 ];
 
@@ -349,7 +345,7 @@ mod tests {
             "null:vlan:0,ipdestination",
             "oui:macsource",
             "macsource,macdestination,arpoperation,arpipsender,arpiptarget",
-            "concat:\\::node:inputifindex",
+            "concat:\\::ifname:inputifindex",
         ] {
             if text.starts_with("concat") {
                 // Nested functions want brackets.
@@ -358,7 +354,7 @@ mod tests {
                 assert!(list(text).is_ok(), "{text}: {:?}", list(text));
             }
         }
-        let colon = list("concat:\\::[node:inputifindex]:inputifindex").unwrap();
+        let colon = list("concat:\\::[ifname:inputifindex]:inputifindex").unwrap();
         assert!(matches!(&colon[..], [Expression::Concat(separator, keys)] if separator == ":" && keys.len() == 2));
     }
 

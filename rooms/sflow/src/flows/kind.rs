@@ -1,5 +1,6 @@
 //! What values of a key can be: a filter that compares it with anything else would hold for no packet, or for all, in silence.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use ipnet::IpNet;
@@ -27,8 +28,8 @@ pub(super) enum Kind {
     ClassIndex,
     /// Half of an Ethernet address: six hexadecimal digits, in capitals.
     Oui,
-    /// One of these.
-    Words(Vec<String>),
+    /// This one.
+    Word(Cow<'static, str>),
     /// A reason's name in the specification; its number, where it has no name.
     Reason,
     /// Any text.
@@ -42,10 +43,46 @@ pub(super) enum Family {
     Either,
 }
 
+/// Forms of keys, as their table names them.
+macro_rules! forms {
+    ($($name:ident: $($kind:expr),+;)*) => { $(pub(super) const $name: &[Kind] = &[$($kind),+];)* };
+}
+
+forms! {
+    TEXT: Kind::Text;
+    TRUTH: Kind::Truth;
+    REASON: Kind::Reason;
+    MAC: Kind::Mac;
+    IP: Kind::Ip(Family::Either);
+    IP4: Kind::Ip(Family::V4);
+    IP6: Kind::Ip(Family::V6);
+    BITS2: Kind::Bits(2);
+    BITS3: Kind::Bits(3);
+    BITS9: Kind::Bits(9);
+    ONE: Kind::Number(1);
+    UP_TO_7: Kind::Number(7);
+    UP_TO_63: Kind::Number(63);
+    OFFSET: Kind::Number(0x1fff);
+    LABEL: Kind::Number(0xf_ffff);
+    VNI: Kind::Number(0xff_ffff);
+    U8: Kind::Number(0xff);
+    U16: Kind::Number(0xffff);
+    U32: Kind::Number(0xffff_ffff);
+    SOURCE: Kind::Number(0xffff_ffff), Kind::ClassIndex;
+    INPUT: Kind::Number(0xffff_ffff), word("internal");
+    OUTPUT: Kind::Number(0xffff_ffff), word("internal"), word("multiple"), word("discard");
+    WAYS: word("ingress"), word("egress");
+    YES_NO: word("yes"), word("no");
+}
+
+const fn word(word: &'static str) -> Kind {
+    Kind::Word(Cow::Borrowed(word))
+}
+
 /// The forms that values of an expression can have, but for null.
 pub(super) fn kinds(expression: &Expression) -> Vec<Kind> {
     match expression {
-        Expression::Field(field, _) => of_field(*field),
+        Expression::Field(field, _) => field.kinds().to_vec(),
         Expression::Group(..) | Expression::Country(..) => vec![Kind::Text],
         Expression::Asn(_, Attribute::Short) => vec![Kind::Number(u32::MAX.into())],
         Expression::Asn(..) => vec![Kind::Text],
@@ -58,98 +95,13 @@ pub(super) fn kinds(expression: &Expression) -> Vec<Kind> {
             kinds(key).into_iter().map(masked).collect()
         }
         Expression::Prefix(..) | Expression::Suffix(..) | Expression::Concat(..) => vec![Kind::Text],
-        Expression::First(_, _, tokens) => vec![Kind::Words(tokens.clone())],
-        Expression::Null(key, text) => [kinds(key), vec![Kind::Words(vec![text.clone()])]].concat(),
+        Expression::First(_, _, tokens) => tokens.iter().map(|token| Kind::Word(token.clone().into())).collect(),
+        Expression::Null(key, text) => [kinds(key), vec![Kind::Word(text.clone().into())]].concat(),
         Expression::Or(keys) => keys.iter().flat_map(kinds).collect(),
         Expression::If(_, _, then, other) => [kinds(then), kinds(other)].concat(),
         Expression::Range(..) | Expression::Eq(..) => vec![Kind::Truth],
-        Expression::IfName(_) | Expression::Node(_) => vec![Kind::Text],
+        Expression::IfName(_) => vec![Kind::Text],
     }
-}
-
-fn of_field(field: Field) -> Vec<Kind> {
-    use Field as F;
-    let words = |words: &[&str]| Kind::Words(words.iter().map(|&word| word.to_owned()).collect());
-    let one = match field {
-        F::DataSource => return vec![Kind::Number(u32::MAX.into()), Kind::ClassIndex],
-        F::InputIfIndex => return vec![Kind::Number(u32::MAX.into()), words(&["internal"])],
-        F::OutputIfIndex => {
-            return vec![Kind::Number(u32::MAX.into()), words(&["internal", "multiple", "discard"])];
-        }
-        F::Direction | F::AclDirection => words(&["ingress", "egress"]),
-        F::Ip6FragM => words(&["yes", "no"]),
-        F::Reason => Kind::Reason,
-        F::IsUnicast | F::IsMulticast | F::IsBroadcast => Kind::Truth,
-        F::IpEcn | F::Ip6Ecn => Kind::Bits(2),
-        F::IpFlags => Kind::Bits(3),
-        F::TcpFlags => Kind::Bits(9),
-        F::MacSource | F::MacDestination | F::ArpMacSender | F::ArpMacTarget => Kind::Mac,
-        F::IpSource | F::IpDestination | F::ArpIpSender | F::ArpIpTarget => Kind::Ip(Family::V4),
-        F::Ip6Source | F::Ip6Destination => Kind::Ip(Family::V6),
-        F::Agent | F::IpNextHop | F::BgpNextHop => Kind::Ip(Family::Either),
-        F::Stack
-        | F::MplsLabels
-        | F::BgpAsPath
-        | F::BgpCommunities
-        | F::SourceUser
-        | F::DestinationUser
-        | F::Url
-        | F::Host
-        | F::Function
-        | F::LinuxReason
-        | F::HwTrapGroup
-        | F::HwTrap
-        | F::AclName => Kind::Text,
-        F::Frames | F::Requests => Kind::Number(1),
-        F::Priority | F::GreVersion => Kind::Number(7),
-        F::IpDscp | F::Ip6Dscp => Kind::Number(63),
-        F::IpProtocol
-        | F::IpTtl
-        | F::IpTos
-        | F::Ip6NextHdr
-        | F::Ip6HopLimit
-        | F::Ip6Tos
-        | F::IcmpType
-        | F::IcmpCode
-        | F::Icmp6Type
-        | F::Icmp6Code => Kind::Number(u8::MAX.into()),
-        F::IpFragOffset | F::Ip6FragOffset => Kind::Number(0x1fff),
-        F::EthernetProtocol
-        | F::PppoeSession
-        | F::ArpOperation
-        | F::IpId
-        | F::TcpSourcePort
-        | F::TcpDestinationPort
-        | F::UdpSourcePort
-        | F::UdpDestinationPort
-        | F::SctpSourcePort
-        | F::SctpDestinationPort
-        | F::GreProtocol => Kind::Number(u16::MAX.into()),
-        F::MplsLabel | F::Ip6FlowLabel => Kind::Number(0xf_ffff),
-        F::Vni | F::VxlanVni | F::GeneveVni => Kind::Number(0xff_ffff),
-        F::Bytes
-        | F::Vlan
-        | F::OutputVlan
-        | F::OutputPriority
-        | F::IpBytes
-        | F::Ip6Bytes
-        | F::EspSpi
-        | F::GreKey
-        | F::IpSourceMaskLen
-        | F::IpDestinationMaskLen
-        | F::BgpAs
-        | F::BgpSourceAs
-        | F::BgpSourcePeerAs
-        | F::BgpDestinationAs
-        | F::BgpDestinationPeerAs
-        | F::BgpLocalPref
-        | F::AclNumber
-        | F::QueueIndex
-        | F::QueueDepth
-        | F::TransitDelay
-        | F::Duration => Kind::Number(u32::MAX.into()),
-    };
-    vec![one]
 }
 
 /// Whether a key with these values can be the text that it is compared with; else one line with what to write.
@@ -159,8 +111,9 @@ pub(super) fn comparable(key: &str, of: &Expression, text: &str) -> Result<(), S
         return Ok(());
     }
     let forms: Vec<String> = kinds.iter().map(ToString::to_string).collect();
-    let hint = kinds.iter().find_map(|kind| kind.hint(of, text)).unwrap_or_default();
-    Err(format!("`{}` is {}, never `{}`{hint}", key.escape_debug(), forms.join(", or "), text.escape_debug()))
+    let words = kinds.iter().filter_map(|kind| if let Kind::Word(word) = kind { Some(&**word) } else { None });
+    let hint = kinds.iter().find_map(|kind| kind.hint(of, text)).unwrap_or_else(|| did_you_mean(text, words));
+    Err(format!("`{}` is {}, never `{}`{hint}", key.escape_debug(), forms.join(" or "), text.escape_debug()))
 }
 
 /// Whether values of an expression can be looked up as addresses.
@@ -199,7 +152,7 @@ impl Kind {
                 .split_once('.')
                 .is_some_and(|(class, index)| [class, index].into_iter().all(|part| part.parse::<u32>().is_ok())),
             Self::Oui => text.len() == 6 && text.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'A'..=b'F')),
-            Self::Words(words) => words.iter().any(|word| word == text),
+            Self::Word(word) => word == text,
             Self::Reason => match text.parse::<u32>() {
                 Ok(number) => reason_name(number).is_none(),
                 Err(_) => reasons().any(|name| name == text),
@@ -228,7 +181,6 @@ impl Kind {
                 let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(6).collect();
                 if digits.len() == 6 { write(&digits.to_uppercase()) } else { None }
             }
-            Self::Words(words) => Some(did_you_mean(text, words.iter().map(String::as_str))),
             Self::Reason => match text.parse::<u32>().ok().and_then(reason_name) {
                 Some(name) => write(&name),
                 None => Some(did_you_mean(text, reasons())),
@@ -251,7 +203,7 @@ impl fmt::Display for Kind {
             Self::Masked(family, bits) => write!(f, "{} of {bits} bits", Self::Ip(*family)),
             Self::ClassIndex => f.write_str("CLASS.INDEX"),
             Self::Oui => f.write_str("six hexadecimal digits in capitals"),
-            Self::Words(words) => write!(f, "{}", words.join(" or ").escape_debug()),
+            Self::Word(word) => word.escape_debug().fmt(f),
             Self::Reason => f.write_str("the name of a reason"),
             Self::Text => f.write_str("a text"),
         }
@@ -352,7 +304,7 @@ mod tests {
             ("reason", "258", "`reason` is the name of a reason, never `258`: write acl"),
             ("reason", "ttl_exeeded", "never `ttl_exeeded`, did you mean `ttl_exceeded`?"),
             ("first:stack:.:ip:ip6", "tcp", "`first:stack:.:ip:ip6` is ip or ip6, never `tcp`"),
-            ("outputifindex", "drop", "is a whole number from 0 to 4294967295, or internal or multiple or discard"),
+            ("outputifindex", "drop", "is a whole number from 0 to 4294967295 or internal or multiple or discard"),
             ("vlan", "\u{1b}[2J", "never `\\u{1b}[2J`"),
         ] {
             let said = refused(key, text).unwrap_or_default();

@@ -14,6 +14,7 @@ use super::filter::{Filter, Right, Test};
 use super::packet::{self, Packet};
 use super::table::{Key, Piece};
 use super::value::{Literal, Scratch, Value};
+use super::values::Kind;
 use crate::names::{Geo, Lookups};
 
 /// A node, by its place in the plan.
@@ -39,7 +40,6 @@ enum Step {
     Eq(Node, Node),
     If(Node, Literal, Node, Node),
     IfName(Node),
-    Agent(Node),
 }
 
 /// A filter over nodes.
@@ -113,7 +113,6 @@ impl Plan {
                 Step::If(self.node(key), Literal::new(text), self.node(then), self.node(other))
             }
             Expression::IfName(key) => Step::IfName(self.node(key)),
-            Expression::Node(key) => Step::Agent(self.node(key)),
         };
         let node = Node(self.steps.len() as u32);
         self.steps.push(step);
@@ -220,11 +219,12 @@ impl Evaluation<'_, '_> {
         self.memory.pieces[at].1
     }
 
-    /// The value of a node as a number.
+    /// What the value of a node adds to a sum.
     #[inline]
-    pub(super) fn number(&mut self, node: Node) -> Option<u64> {
+    pub(super) fn amount(&mut self, node: Node, kind: Kind) -> Option<u64> {
         self.know(node);
-        self.memory.values[node.0 as usize].1.number()
+        let value = &self.memory.values[node.0 as usize].1;
+        if kind == Kind::Count { (!value.is_null()).then_some(1) } else { value.number() }
     }
 
     /// The value of a node for this packet.
@@ -325,10 +325,6 @@ impl Evaluation<'_, '_> {
                 let index = self.value(*key);
                 packet::if_name(self.packet, index, &mut self.memory.scratch)
             }
-            Step::Agent(key) => match self.value(*key) {
-                Value::Null => Value::Null,
-                _ => packet::node(self.packet, &mut self.memory.scratch),
-            },
         }
     }
 

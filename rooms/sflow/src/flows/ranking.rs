@@ -3,8 +3,10 @@
 //! Each pass sees every flow once, in slices. For `max` one pass is enough: what is not larger than the n-th largest so far is
 //! none of the largest. For `sum` the first pass also adds every flow into one of many buckets by its key: a bucket is an upper
 //! bound of each key in it, and the n-th largest single value a lower bound of the n-th largest sum. The second pass groups
-//! only keys whose bucket reaches that bound.
+//! only keys whose bucket reaches that bound. `agent` is the same, of keys with the agent; of each key the largest remains.
 
+use std::borrow::Cow;
+use std::collections::HashSet;
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::fast::FixedState;
@@ -74,8 +76,7 @@ enum Source {
 }
 
 impl Ranking {
-    /// For the `n` largest flows of at least `min_value`. Whoever asks for `edge` leaves out flows at ports between switches; what
-    /// remains is summed.
+    /// For the `n` largest flows of at least `min_value`.
     pub fn new(mode: AggMode, n: usize, min_value: f64) -> Ranking {
         let n = n.clamp(1, MAX_RANKED);
         Ranking {
@@ -121,7 +122,7 @@ impl Ranking {
         match self.pass {
             Pass::Largest => {
                 if self.mode != AggMode::Max {
-                    let bucket = bucket(flow.key());
+                    let bucket = bucket(&self.group(flow));
                     self.buckets[bucket] += value;
                     let (agent, source) = flow.seen_by();
                     self.only_source = match self.only_source {
@@ -135,9 +136,9 @@ impl Ranking {
                 }
             }
             Pass::Sums => {
-                let key = flow.key();
-                if self.buckets[bucket(key)] >= self.threshold {
-                    self.offer_sum(flow, value);
+                let group = self.group(flow);
+                if self.buckets[bucket(&group)] >= self.threshold {
+                    self.offer_sum(&group, flow, value);
                 }
             }
             Pass::Begin | Pass::Done => {}
@@ -165,15 +166,23 @@ impl Ranking {
         }
     }
 
-    fn offer_sum(&mut self, flow: &Flow<'_>, value: f64) {
-        match self.found.get_mut(flow.key()) {
+    /// What a flow is added to the others of.
+    fn group<'a>(&self, flow: &'a Flow<'_>) -> Cow<'a, [u8]> {
+        match self.mode {
+            AggMode::Agent => [flow.key(), &flow.seen_by().0.0.to_ne_bytes()].concat().into(),
+            AggMode::Max | AggMode::Sum => flow.key().into(),
+        }
+    }
+
+    fn offer_sum(&mut self, group: &[u8], flow: &Flow<'_>, value: f64) {
+        match self.found.get_mut(group) {
             Some(ranked) => ranked.add(flow, value),
             None => {
                 if self.found.len() >= MAX_CANDIDATES {
                     self.overflow = true;
                     return;
                 }
-                self.found.insert(flow.key().into(), Ranked::new(flow, value));
+                self.found.insert(group.into(), Ranked::new(flow, value));
             }
         }
     }
@@ -199,6 +208,10 @@ impl Ranking {
     pub fn finish(self) -> Vec<Ranked> {
         let mut all: Vec<Ranked> = self.found.into_values().filter(|ranked| ranked.value >= self.min_value).collect();
         all.sort_unstable_by(|a, b| b.value.total_cmp(&a.value).then_with(|| a.key.cmp(&b.key)));
+        if self.mode == AggMode::Agent {
+            let mut seen = HashSet::new();
+            all.retain(|ranked| seen.insert(ranked.key.clone()));
+        }
         all.truncate(self.n);
         all
     }

@@ -16,7 +16,7 @@ pub struct Seen {
 
 impl Default for Seen {
     fn default() -> Self {
-        Self { last: vec![None; Field::table().len()], due: 0.0, scratch: Scratch::default() }
+        Self { last: vec![None; Field::TABLE.len()], due: 0.0, scratch: Scratch::default() }
     }
 }
 
@@ -32,9 +32,9 @@ impl Seen {
     #[cold]
     fn look(&mut self, packet: &Packet<'_>, now: f64) {
         self.due = now + APART;
-        for ((field, ..), last) in Field::table().iter().zip(&mut self.last) {
+        for (key, last) in Field::TABLE.iter().zip(&mut self.last) {
             self.scratch.clear();
-            if !packet.field(*field, 0, &mut self.scratch).is_null() {
+            if !packet.field(key.field, 0, &mut self.scratch).is_null() {
                 *last = Some(now);
             }
         }

@@ -3,11 +3,8 @@
 //! Most definitions are of some packets only: those over ports of UDP never of a packet of TCP. What all packets of a definition
 //! have is worked out when it is compiled, so that others cost it nothing, and nothing of them is worked out for it.
 
-use weir_wire::frame::Protocol;
-
 use super::definition::Checked;
 use super::expression::Expression;
-use super::field::Field;
 use super::filter::{Filter, Right, Test};
 use super::packet::Packet;
 
@@ -68,7 +65,7 @@ impl Traits {
     /// Those of all packets for which an expression is not null.
     fn there(expression: &Expression) -> Traits {
         match expression {
-            Expression::Field(field, _) => protocol(*field).map_or(NONE, |protocol| Traits(1 << protocol as u32)),
+            Expression::Field(field, _) => field.protocol().map_or(NONE, |protocol| Traits(1 << protocol as u32)),
             Expression::Null(..) | Expression::If(..) => NONE,
             Expression::Or(keys) => keys.iter().map(Traits::there).reduce(Traits::or).unwrap_or(NONE),
             // Nothing comes of nothing.
@@ -105,39 +102,14 @@ impl Traits {
     }
 }
 
-/// The protocol whose header alone says this, unless records do in place of all headers.
-fn protocol(field: Field) -> Option<Protocol> {
-    Some(match field {
-        Field::PppoeSession => Protocol::Pppoe,
-        Field::MplsLabel | Field::MplsLabels => Protocol::Mpls,
-        Field::ArpOperation | Field::ArpMacSender | Field::ArpMacTarget => Protocol::Arp,
-        Field::ArpIpSender | Field::ArpIpTarget => Protocol::Arp,
-        Field::IpSource | Field::IpDestination | Field::IpProtocol | Field::IpTtl | Field::IpBytes => Protocol::Ipv4,
-        Field::IpTos | Field::IpDscp | Field::IpEcn => Protocol::Ipv4,
-        Field::IpId | Field::IpFlags | Field::IpFragOffset => Protocol::Ipv4,
-        Field::Ip6Source | Field::Ip6Destination | Field::Ip6NextHdr | Field::Ip6HopLimit => Protocol::Ipv6,
-        Field::Ip6Tos | Field::Ip6Dscp | Field::Ip6Ecn | Field::Ip6FlowLabel | Field::Ip6Bytes => Protocol::Ipv6,
-        Field::Ip6FragOffset | Field::Ip6FragM => Protocol::Fragment,
-        Field::TcpSourcePort | Field::TcpDestinationPort | Field::TcpFlags => Protocol::Tcp,
-        Field::UdpSourcePort | Field::UdpDestinationPort => Protocol::Udp,
-        Field::SctpSourcePort | Field::SctpDestinationPort => Protocol::Sctp,
-        Field::IcmpType | Field::IcmpCode => Protocol::Icmp,
-        Field::Icmp6Type | Field::Icmp6Code => Protocol::Icmpv6,
-        Field::EspSpi => Protocol::Esp,
-        Field::GreProtocol | Field::GreKey | Field::GreVersion => Protocol::Gre,
-        Field::VxlanVni => Protocol::Vxlan,
-        Field::GeneveVni => Protocol::Geneve,
-        _ => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use weir_testbed::random::Source;
-    use weir_wire::frame::{Frame, Start};
+    use weir_wire::frame::{Frame, Protocol, Start};
     use weir_wire::sflow::DataSource;
 
     use super::super::Definition;
+    use super::super::field::{Field, Key};
     use super::super::value::Scratch;
     use super::*;
     use crate::names::{AgentId, Nameless};
@@ -174,7 +146,7 @@ mod tests {
             for _ in 0..8 {
                 let bytes = frame(&mut source, transport);
                 let packet = packet(&bytes);
-                for &(field, name, _) in Field::table() {
+                for &Key { field, name, .. } in Field::TABLE {
                     for nth in 0..2 {
                         let is_there = !packet.field(field, nth, &mut scratch).is_null();
                         let needed = Traits::there(&Expression::Field(field, nth));

@@ -1,4 +1,4 @@
-//! What is summed: `bytes`, `frames`, `rate:KEY`, `avg:KEY`.
+//! What is summed: `bytes`, `frames`, `rate:KEY`, `avg:KEY`, `count:KEY`.
 
 use super::expression::{self, Expression};
 use super::kind::is_number;
@@ -19,6 +19,8 @@ pub(super) enum Kind {
     Rate,
     /// The mean over all packets.
     Average,
+    /// The packets that have it, by time.
+    Count,
 }
 
 /// The one value of a definition.
@@ -51,13 +53,14 @@ fn column(piece: Piece<'_>) -> Result<Column, Syntax> {
     let (kind, of) = match piece.split(':')?.as_slice() {
         [Piece { text: "rate" | "sum", .. }, of] => (Kind::Rate, *of),
         [Piece { text: "avg", .. }, of] => (Kind::Average, *of),
-        [Piece { text: function @ ("count" | "min" | "max"), at }, ..] => {
-            return Err(Syntax::new(*at, format!("no value `{function}`: write rate:KEY or avg:KEY")));
+        [Piece { text: "count", .. }, of] => (Kind::Count, *of),
+        [Piece { text: function @ ("min" | "max"), at }, ..] => {
+            return Err(Syntax::new(*at, format!("no value `{function}`: write rate:KEY, avg:KEY or count:KEY")));
         }
         _ => (Kind::Rate, piece),
     };
     let (at, text, of) = (of.at, of.text, expression::parse(of)?);
-    if !is_number(&of) {
+    if kind != Kind::Count && !is_number(&of) {
         return Err(Syntax::new(at, format!("`{}` is never a number: write bytes or frames", text.escape_debug())));
     }
     Ok(Column { name: piece.text.to_owned(), of, kind })
@@ -72,9 +75,9 @@ mod tests {
 
     #[test]
     fn rates_and_averages() {
-        let columns = list("bytes,avg:ipbytes, rate:requests,avg:[or:ipbytes:ip6bytes]").unwrap();
+        let columns = list("bytes,avg:ipbytes, rate:requests,avg:[or:ipbytes:ip6bytes],count:ipsource").unwrap();
         let kinds: Vec<Kind> = columns.iter().map(|column| column.kind).collect();
-        assert_eq!(kinds, [Kind::Rate, Kind::Average, Kind::Rate, Kind::Average]);
+        assert_eq!(kinds, [Kind::Rate, Kind::Average, Kind::Rate, Kind::Average, Kind::Count]);
         assert_eq!(columns[3].name, "avg:[or:ipbytes:ip6bytes]");
     }
 
@@ -84,6 +87,6 @@ mod tests {
         assert_eq!(one("avg:ipsource").unwrap_err().to_string(), "`ipsource` is never a number: write bytes or frames");
         assert_eq!(one("").unwrap_err().message, "a value is missing: write bytes or frames");
         assert_eq!(list("bytes,avg:byts").unwrap_err().at, 10);
-        assert_eq!(list("count:ipsource").unwrap_err().message, "no value `count`: write rate:KEY or avg:KEY");
+        assert_eq!(list("max:bytes").unwrap_err().message, "no value `max`: write rate:KEY, avg:KEY or count:KEY");
     }
 }

@@ -94,7 +94,7 @@ impl Flow<'_> {
     #[inline]
     pub fn value(&self) -> f64 {
         match self.scan.compiled.checked.columns[0].kind {
-            Kind::Rate => self.sum * self.scan.scale,
+            Kind::Rate | Kind::Count => self.sum * self.scan.scale,
             Kind::Average => self.column(0),
         }
     }

@@ -16,9 +16,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weir_service::metrics::Format;
 
-use crate::api::{ActiveFlows, AggMode, Answer, Api, Call, Measured, Problem};
+use crate::api::{ActiveFlows, Answer, Api, Call, Measured, Problem};
 use crate::api::{Passing, agents_of, conditions, mode, names_of, pages};
 use crate::events::Short;
+use crate::flows::AggMode;
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
 pub use scraped::{DEFINITIONS, IDLE};

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use super::{Now, Shards};
-use crate::api::{Groups, Topology};
+use crate::api::Groups;
 use crate::flows::{Checked, Definition, Known, Mistake};
 use crate::names::{self, Geo, Lookups};
 use crate::settings::Settings;
@@ -26,7 +26,6 @@ pub(super) struct Held {
     scraped: BTreeSet<String>,
     thresholds: Thresholds,
     groups: BTreeMap<String, Groups>,
-    topology: Topology,
     lookups: Arc<Lookups>,
 }
 
@@ -46,7 +45,6 @@ pub(crate) struct Put {
     flows: BTreeMap<String, Definition>,
     thresholds: BTreeMap<String, Threshold>,
     groups: BTreeMap<String, Groups>,
-    topology: Topology,
 }
 
 /// Why a definition is not carried out.
@@ -94,7 +92,6 @@ impl Held {
             scraped: BTreeSet::new(),
             thresholds: Thresholds::default(),
             groups: BTreeMap::new(),
-            topology: Topology::default(),
             lookups: Arc::new(names.0),
         }
     }
@@ -271,16 +268,6 @@ impl Shards {
         Ok(())
     }
 
-    /// The topology.
-    pub fn topology(&self) -> Topology {
-        self.held().topology.clone()
-    }
-
-    /// Sets it.
-    pub fn set_topology(&self, topology: Topology) {
-        self.held().topology = topology;
-    }
-
     /// How many flow definitions and thresholds are in force, without those that a scrape began.
     pub(crate) fn in_force(&self) -> (usize, usize) {
         let held = self.held();
@@ -303,7 +290,6 @@ impl Shards {
                 .filter(|(name, _)| !settings.groups.contains_key(*name))
                 .map(|(name, groups)| (name.clone(), groups.clone()))
                 .collect(),
-            topology: held.topology.clone(),
         }
     }
 
@@ -321,7 +307,6 @@ impl Shards {
         {
             refused.extend(self.define_threshold(&name, threshold).err().map(|why| format!("threshold {name}: {why}")));
         }
-        self.set_topology(put.topology);
         refused
     }
 

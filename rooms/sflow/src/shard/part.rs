@@ -100,8 +100,9 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, sources, flows, definitions, offenders, crossings, .. } = settings.limits.share(workers);
-        let limits = agents::Limits { agents, sources, ..Default::default() };
+        let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
+            settings.limits.share(workers);
+        let limits = agents::Limits { agents, streams, sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,
@@ -231,7 +232,8 @@ impl Shard {
         self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
-        let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.frame_length());
+        self.tally.contradicted += u64::from(packet.contradicted);
+        let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.length);
         if let Some(protecting) = &mut self.protecting {
             let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
             protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);

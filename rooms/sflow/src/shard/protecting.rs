@@ -67,7 +67,7 @@ impl Protecting {
         ingress: Option<bool>,
         counted: Option<&mut Agrees>,
     ) {
-        let Some(sighted) = packet.sighted().filter(|packet| self.outlet.protects(packet.destination)) else { return };
+        let Some(sighted) = packet.sighted(|address| self.outlet.protects(address)) else { return };
         let (stream, exposure, word) = match self.at {
             At::Unlisted => return self.outlet.unlisted(),
             At::Rival => return self.outlet.rival(),

@@ -23,11 +23,13 @@ pub struct Tally {
     pub refused: u64,
     /// Not taken into account: they were here before, or too late to know.
     pub repeated: u64,
+    /// Of `flow`, those that state a length which the packet's headers contradict; the headers' counts.
+    pub contradicted: u64,
 }
 
 impl Tally {
     /// Each with its name, in the order of the fields.
-    pub fn by_kind(&self) -> [(&'static str, u64); 7] {
+    pub fn by_kind(&self) -> [(&'static str, u64); 8] {
         [
             ("flow", self.flow),
             ("counter", self.counter),
@@ -36,6 +38,7 @@ impl Tally {
             ("malformed", self.malformed),
             ("refused", self.refused),
             ("repeated", self.repeated),
+            ("contradicted", self.contradicted),
         ]
     }
 }
@@ -49,6 +52,7 @@ impl AddAssign for Tally {
         self.malformed += other.malformed;
         self.refused += other.refused;
         self.repeated += other.repeated;
+        self.contradicted += other.contradicted;
     }
 }
 

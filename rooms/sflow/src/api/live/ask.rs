@@ -5,7 +5,8 @@ use std::net::IpAddr;
 
 use serde_json::{Value, json};
 
-use crate::api::{AggMode, Problem};
+use crate::api::Problem;
+use crate::flows::AggMode;
 
 /// A question.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,7 +81,7 @@ impl Ask {
                 count: number(given, "count", 10, 100)?,
                 mode: match given.remove("aggMode").as_deref() {
                     Some("sum") => Some(AggMode::Sum),
-                    Some("edge") => Some(AggMode::Edge),
+                    Some("agent") => Some(AggMode::Agent),
                     Some("max") => Some(AggMode::Max),
                     _ => None,
                 },

@@ -51,7 +51,7 @@ pub fn page(mut answer: impl FnMut(&str, &str, Option<&str>) -> String) -> Strin
         }
         let _ = write!(page, "\n```\n{} {}\n", route.verb.name(), route.example);
         route.body.map(|body| writeln!(page, "{body}"));
-        if !matches!(route.path, "/" | "/openapi.json") {
+        if route.path != "/" {
             let _ = writeln!(page, "\n{}", answer(route.verb.name(), route.example, route.body).trim_end());
         }
         page.push_str("```\n");

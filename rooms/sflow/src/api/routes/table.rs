@@ -3,20 +3,42 @@
 use weir_service::http::{ANY, Kind, Parameter};
 
 use super::{Route, index};
-use crate::api::{agents, flows, live, metrics, openapi, page, settings, streams};
+use crate::api::{agents, flows, live, metrics, page, settings, streams};
 use crate::prometheus;
 
 const MAX_FLOWS: Parameter = Parameter::whole("maxFlows", 1, 10_000, Some(100), "how many, the largest first");
 const MIN_VALUE: Parameter = Parameter::real("minValue", 0.0, f64::MAX, 0.0, "the least value of a flow that is told");
 const AGG_MODE: Parameter = Parameter::new(
     "aggMode",
-    Kind::Choice { of: &["max", "sum", "edge"], default: Some("max") },
+    Kind::Choice { of: &["max", "sum", "agent"], default: Some("max") },
     "how reports of one flow by several data sources are joined: `max` takes the largest (it passes several hops), `sum` \
-            adds them, `edge` takes what enters at the edge of the topology",
+            adds them, `agent` adds those of each agent and takes the largest",
 );
 const TIMEOUT: Parameter =
     Parameter::real("timeout", 0.0, 600.0, 0.0, "seconds to wait where there is nothing yet (long poll)");
 const THRESHOLD_ID: Parameter = Parameter::text("thresholdID", "only events of this threshold");
+
+/// What a scrape of flows says.
+const SCRAPED: &[Parameter] = &[
+    Parameter::text("metric", "the metric's name"),
+    Parameter::text("key", "flow keys, in one parameter or several"),
+    Parameter::text("label", "labels instead of the keys' names, in their order"),
+    Parameter::text("value", "what is counted"),
+    Parameter::text("filter", "which samples"),
+    Parameter::whole(
+        "n",
+        1,
+        10_000,
+        Some(10),
+        "taken, but of no effect: all flows are kept, and `maxFlows` says how many are told",
+    ),
+    Parameter::real("t", 0.2, 600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
+    Parameter::new("dropped", Kind::Flag, "discarded packets instead of sampled ones"),
+    AGG_MODE,
+    Parameter::whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),
+    Parameter::real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
+    Parameter::real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
+];
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 const SSE: &str = "text/event-stream";
@@ -25,11 +47,10 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::get("/", "This index; a browser is shown the page.", index).media(PLAIN),
     Route::get("/version", "The software and its version.", agents::version).media(PLAIN),
     Route::get("/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
-    Route::get("/openapi.json", "The OpenAPI 3.1 description of all this.", openapi::describe),
     Route::get("/analyzer/json", "The analyser's own figures: samples by kind, datagrams that never came, why there was no rate and how often \
          (`rates_absent_REASON`), and of each table how full it is, how full it may be, and what it refused or evicted; `connections_ended_full`: connections \
          that gave way to newer ones. Further \
-         tables are `newcomers`, `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
+         tables are `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
     Route::get("/agents/json", "Agents by address. `firstSeen`, `lastSeen` are ages and `uptime` is the agent's own, in ms; `stale`: nothing came \
          for three of its longest polling intervals (180 s until one is known). `streams`: sequences of datagrams behind the \
          address; `sharedDataSources`: those that more than one of them tells of, whose metrics have no values. \
@@ -101,29 +122,18 @@ pub(crate) static ROUTES: &[Route] = &[
     Route::get("/group/{name}/json", "Sets the groups of a name, for keys like `group:ipsource:sites`; the longest prefix counts.", settings::put_groups).example("/group/sites/json")
     .put(r#"{"office":["10.1.0.0/16","2001:db8:1::/48"],"world":["0.0.0.0/0","::/0"]}"#),
     Route::get("/group/{name}/json", "Takes the groups of a name away.", settings::delete_groups).example("/group/sites/json").delete(),
-    Route::get("/topology/json", "Nodes and links.", settings::topology),
-    Route::get("/topology/json", "Sets nodes and links, for `aggMode=edge` and `TOPOLOGY`.", settings::put_topology)
-        .put(
-            r#"{"nodes":{"leaf1":{"agent":"10.0.0.1","ports":{"swp1":{"ifindex":1}}},"spine1":{"agent":"10.0.0.2","ports":{"swp9":{}}}},"links":{"L1":{"node1":"leaf1","port1":"swp1","node2":"spine1","port2":"swp9"}}}"#,
-        ),
     Route::get("/prometheus/metrics/{agents}/{metrics}/txt", "Metrics for Prometheus, each with the prefix `sflow_`; a stale series is absent.", prometheus::metrics).example("/prometheus/metrics/ALL/ifinoctets,load_one/txt")
     .further()
     .media(PLAIN),
     Route::long("/prometheus/flows/{agents}/txt", "Flows for Prometheus. The definition begins with the first scrape and ends 300 s after the last.", prometheus::flows).example("/prometheus/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&label=src,dst&value=bytes&scale=8")
-    .query(&[
-        Parameter::text("metric", "the metric's name"),
-        Parameter::text("key", "flow keys, in one parameter or several"),
-        Parameter::text("label", "labels instead of the keys' names, in their order"),
-        Parameter::text("value", "what is counted"),
-        Parameter::text("filter", "which samples"),
-        Parameter::whole("n", 1, 10_000, Some(10), "taken, but of no effect: all flows are kept, and `maxFlows` says how many are told"),
-        Parameter::real("t", 0.2, 600.0, 15.0, "`t` of the definition: the time constant of the smoothing, in seconds"),
-        Parameter::new("dropped", Kind::Flag, "discarded packets instead of sampled ones"),
-        AGG_MODE,
-        Parameter::whole("maxFlows", 1, 10_000, Some(20), "how many, the largest first"),
-        Parameter::real("minValue", 0.0, f64::MAX, 0.1, "the least value of a flow that is told"),
-        Parameter::real("scale", f64::MIN, f64::MAX, 1.0, "what values are multiplied by"),
-    ])
+    .query(SCRAPED)
+    .changes()
+    .media(PLAIN),
+    Route::get("/app/prometheus/scripts/export.js/dump/{agents}/{metrics}/txt", "`/prometheus/metrics`, where sFlow-RT's application has it.", prometheus::metrics).example("/app/prometheus/scripts/export.js/dump/ALL/load_one/txt")
+    .further()
+    .media(PLAIN),
+    Route::long("/app/prometheus/scripts/export.js/flows/{agents}/txt", "`/prometheus/flows`, where sFlow-RT's application has it.", prometheus::flows).example("/app/prometheus/scripts/export.js/flows/ALL/txt?metric=pair_bps&key=ipsource,ipdestination&value=bytes")
+    .query(SCRAPED)
     .changes()
     .media(PLAIN),
 ];
@@ -144,10 +154,7 @@ pub(super) static OF_THE_PAGE: &[Route] = &[
 
 /// What stands in the braces of paths.
 pub(in crate::api) const PARTS: &[(&str, &str)] = &[
-    (
-        "agents",
-        "agents by address or host name, between commas or semicolons; `ALL`, or `TOPOLOGY`: those of its nodes",
-    ),
+    ("agents", "agents by address or host name, between commas or semicolons, or `ALL`"),
     ("metrics", "metrics, between commas or semicolons; `ALL` where every one makes sense"),
     ("name", "a name of 1 to 128 bytes"),
 ];

@@ -30,8 +30,6 @@ fn example(serving: &Serving, verb: &str, target: &str, body: Option<&str>) -> R
 #[test]
 fn every_route_answers() {
     let index = get(&serve().1, "/").body;
-    let description = get(&serve().1, "/openapi.json").json();
-    assert_eq!(description["openapi"], "3.1.0");
     for route in ROUTES {
         let (small, serving) = serve();
         let verb = route.verb.name();
@@ -52,25 +50,11 @@ fn every_route_answers() {
             index.lines().any(|line| line.split('?').next().unwrap().split_whitespace().eq([verb, route.path])),
             "{index}"
         );
-        let operation = &description["paths"][route.path][verb.to_lowercase()];
-        assert_eq!(operation["summary"], route.about);
-        let parameters = operation["parameters"].as_array().unwrap();
-        for parameter in route.query {
-            assert!(parameters.iter().any(|described| described["name"] == parameter.name), "{operation}");
-        }
-        // The example uses what the description knows, and the path is the route's.
+        // The path of the example is the route's.
         let path = route.example.split('?').next().unwrap();
         assert_eq!(path.split('/').count(), route.path.split('/').count(), "{path}");
         drop(small);
     }
-    let paths = description["paths"].as_object().unwrap();
-    let operations: usize = paths.values().map(|path| path.as_object().unwrap().len()).sum();
-    assert_eq!(operations, ROUTES.len());
-    let ids: std::collections::HashSet<_> = paths
-        .values()
-        .flat_map(|path| path.as_object().unwrap().values().map(|operation| operation["operationId"].to_string()))
-        .collect();
-    assert_eq!(ids.len(), ROUTES.len());
 }
 
 /// The page's answers are the snapshot of every answer's form.
@@ -139,7 +123,7 @@ fn mistakes_are_told_in_one_line() {
             "maxFlows=0: is to be a whole number from 1 to 10000",
         ),
         (get(&serving, "/activeflows/ALL/tcp/json?minValue=NaN"), 400, "minValue=NaN: is to be a number from 0 to any"),
-        (get(&serving, "/activeflows/ALL/tcp/json?aggMode=avg"), 400, "aggMode=avg: is to be max, sum, edge"),
+        (get(&serving, "/activeflows/ALL/tcp/json?aggMode=avg"), 400, "aggMode=avg: is to be max, sum, agent"),
         (
             get(&serving, "/activeflows/ALL/tcp/json?n=30"),
             400,
@@ -205,14 +189,6 @@ fn mistakes_are_told_in_one_line() {
             "timeout: 0 is not 1 to 86400 seconds",
         ),
         (put("/group/x/json", "{\"a\":[\"10.0.0.0/99\"]}"), 400, "body: `10.0.0.0/99`: write a network or an address"),
-        (
-            put(
-                "/topology/json",
-                "{\"links\":{\"l\":{\"node1\":\"a\",\"port1\":\"b\",\"node2\":\"c\",\"port2\":\"d\"}}}",
-            ),
-            400,
-            "link \"l\": there is no node \"a\" among the nodes",
-        ),
         (put("/version", ""), 405, "PUT is not for this path: it takes GET, HEAD, OPTIONS"),
         (get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=a"), 400, "value: this path needs it"),
         (

@@ -325,14 +325,6 @@ fn duration(operation: Record<'_>) -> Option<Value> {
     })
 }
 
-/// The name that an agent has, or its address.
-pub(in crate::flows) fn node(packet: &Packet<'_>, scratch: &mut Scratch) -> Value {
-    match packet.directory.name(packet.agent) {
-        Some(name) => scratch.foreign(name.as_bytes()),
-        None => packet.directory.address(packet.agent).map_or(Value::Null, Value::Ip),
-    }
-}
-
 /// The name of an interface, if it has told one.
 pub(in crate::flows) fn if_name(packet: &Packet<'_>, if_index: Value, scratch: &mut Scratch) -> Value {
     let index = if_index.number().and_then(|index| u32::try_from(index).ok());

@@ -1,15 +1,15 @@
 //! A sampled or discarded packet with all that is known of it; `fields`: the values of its keys.
 
 mod fields;
-mod outermost;
+mod sighted;
 
-use weir_wire::frame::{Frame, Start};
+use weir_wire::frame::{Frame, Layer, Protocol, Start};
 use weir_wire::sflow::{
     DataSource, DiscardedPacket, ExtendedAcl, ExtendedGateway, ExtendedHwTrap, ExtendedRouter, ExtendedSwitch,
     ExtendedUrl, ExtendedUser, FlowSample, Interface, Record, Records, SampledEthernet, SampledIp, View,
 };
 
-pub(super) use fields::{if_name, ip, node};
+pub(super) use fields::{if_name, ip};
 
 use crate::names::{AgentId, Directory};
 
@@ -21,6 +21,8 @@ pub struct Packet<'a> {
     pub source: DataSource,
     /// Length of the frame in bytes; 0: nobody says.
     pub length: u32,
+    /// Whether the agent tells a length that the headers contradict.
+    pub contradicted: bool,
     /// Records that were malformed, and are missing.
     pub malformed: u32,
     input: Interface,
@@ -100,6 +102,7 @@ impl<'a> Packet<'a> {
             agent,
             source,
             length: 0,
+            contradicted: false,
             malformed: 0,
             input: Interface::Unknown,
             output: Interface::Unknown,
@@ -133,10 +136,12 @@ impl<'a> Packet<'a> {
             View::Header(_) if known.header => {}
             View::Header(header) => {
                 known.header = true;
-                self.length = header.frame_length;
                 if let Some(start) = Start::from_header_protocol(header.protocol.0) {
                     self.frame = Frame::parse(start, header.header);
                 }
+                let (told, real) = (header.frame_length, self.told_by_headers());
+                self.contradicted = told == 0 || told > MAX_LENGTH || real.is_some_and(|real| told / 8 > real);
+                self.length = if self.contradicted { real.unwrap_or(header.header.len() as u32) } else { told };
             }
             View::Ethernet(ethernet) => known.ethernet = Some(ethernet),
             View::Ip(ip) => known.ip = Some(ip),
@@ -156,8 +161,22 @@ impl<'a> Packet<'a> {
             View::Other if record.format.enterprise == 0 && (2000..2300).contains(&record.format.format) => {
                 known.operation = record.structure.map(|_| record);
             }
-            View::Other | View::Timestamp(_) | View::Interface(_) => {}
+            View::Other => {}
         }
+    }
+
+    /// The frame's length as its outermost IP header has it; `None`: there is none, or it leaves it to the network card.
+    fn told_by_headers(&self) -> Option<u32> {
+        let is_ip = |layer: &&Layer| matches!(layer.protocol, Protocol::Ipv4 | Protocol::Ipv6);
+        let outermost = self.frame.layers().iter().find(is_ip)?;
+        let length = match outermost.protocol {
+            Protocol::Ipv4 => u32::from(self.frame.ipv4(0)?.length()),
+            _ => match self.frame.ipv6(0)?.payload_length() {
+                0 => 0,
+                payload => u32::from(payload) + 40,
+            },
+        };
+        (length > 0).then(|| u32::from(outermost.start) + length)
     }
 
     /// Whether the device dropped it.
@@ -176,3 +195,6 @@ impl<'a> Packet<'a> {
         &self.frame
     }
 }
+
+/// The longest IPv6 packet without an option for longer ones (RFC 8200): no frame carries more, but for a few tags.
+const MAX_LENGTH: u32 = 65_575;

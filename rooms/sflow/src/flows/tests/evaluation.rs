@@ -73,14 +73,12 @@ fn keys_say_what_the_packet_says() {
         ("if:[first:stack:.:ip:ip6]:ip:[group:ipsource:campus]:ip6source", Some("east")),
         ("if:[first:stack:.:ip:ip6]:ip6:ip6source:ipdestination", Some("10.0.1.2")),
         ("ifname:inputifindex", Some("swp5")),
-        ("node:inputifindex", Some("leaf\\u{1b}[31m1")),
         ("oui:macsource", Some("020000")),
         ("country:ipsource", None),
         ("null:[country:ipsource]:unknown", Some("unknown")),
     ] {
         assert_eq!(key_of(keys, "", 1, &bytes).as_deref(), expected, "{keys}");
     }
-    assert_eq!(key_of("node:inputifindex", "", 2, &bytes).as_deref(), Some("192.0.2.1"), "no name: its address");
 }
 
 #[test]

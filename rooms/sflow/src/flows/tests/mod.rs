@@ -110,11 +110,18 @@ fn rankings_are_as_sorting_all() {
         let (agent, source) = flow.seen_by();
         factor = flow.value() / true_sums[&(agent.0, source.index, flow.show())];
     });
-    for mode in [AggMode::Max, AggMode::Sum] {
+    for mode in [AggMode::Max, AggMode::Sum, AggMode::Agent] {
         let mut expected: HashMap<String, f64> = HashMap::new();
-        for ((_, _, key), sum) in &true_sums {
+        let mut by_agent: HashMap<(u32, String), f64> = HashMap::new();
+        for ((agent, _, key), sum) in &true_sums {
             let entry = expected.entry(key.clone()).or_default();
-            *entry = if mode == AggMode::Max { entry.max(*sum) } else { *entry + sum };
+            let of_agent = by_agent.entry((*agent, key.clone())).or_default();
+            *of_agent += sum;
+            *entry = match mode {
+                AggMode::Max => entry.max(*sum),
+                AggMode::Sum => *entry + sum,
+                AggMode::Agent => entry.max(*of_agent),
+            };
         }
         let mut expected: Vec<(String, f64)> = expected.into_iter().collect();
         expected.sort_by(|a, b| b.1.total_cmp(&a.1));

@@ -1,5 +1,6 @@
 //! Packets as samples tell of them: records beside headers, and instead of them.
 
+use weir_protect::model::Transport;
 use weir_wire::sflow::{Datagram, Sample};
 
 use super::*;
@@ -52,7 +53,7 @@ fn key_of(keys: &str, filter: &str, datagram: &[u8]) -> Option<String> {
 }
 
 fn header(bytes: &[u8]) -> Vec<u8> {
-    record(1, &[&words(&[1, 1518, 4, bytes.len() as u32])[..], bytes].concat())
+    record(1, &[&words(&[1, 300, 4, bytes.len() as u32])[..], bytes].concat())
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn records_add_to_the_header() {
         ],
     );
     for (keys, expected) in [
-        ("ipsource,ipprotocol,udpdestinationport,bytes", "10.0.0.1,17,53,1518"),
+        ("ipsource,ipprotocol,udpdestinationport,bytes", "10.0.0.1,17,53,300"),
         ("vlan,priority,outputvlan,outputpriority", "11,3,12,4"),
         ("ipnexthop,ipsourcemasklen,ipdestinationmasklen", "192.0.2.8,24,16"),
         ("bgpnexthop,bgpas,bgpsourceas,bgpsourcepeeras", "192.0.2.9,65000,65010,65011"),
@@ -133,4 +134,68 @@ fn discarded_packets_say_why() {
     assert_eq!(Some(reason), weir_wire::sflow::reason_name(290));
     assert_eq!(rest, "nf_hook_slow,5,deny,ingress,l2_drops,ingress_vlan_filter,SKB_DROP_REASON,10.0.0.1,7");
     assert_eq!(key_of("ipsource", "", &dropped), None, "a definition without `dropped` counts samples");
+}
+
+/// An IPv4 packet of that length, behind an Ethernet header.
+fn ip(total: u16) -> Vec<u8> {
+    let mut bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    bytes
+}
+
+/// A length that cannot be is the headers', and counted.
+#[test]
+fn lengths_that_headers_contradict_are_theirs() {
+    for (told, header, expected) in [
+        (1518, ip(1500), (1518, false)),
+        // Padding, and what a network card cuts into pieces later.
+        (64, ip(28), (64, false)),
+        (65_000, ip(0), (65_000, false)),
+        (u32::MAX, ip(1500), (1514, true)),
+        (0, ip(1500), (1514, true)),
+        (65_000, ip(60), (74, true)),
+        (65_576, ip(0), (42, true)),
+        (0, vec![0xff; 20], (20, true)),
+    ] {
+        let record = record(1, &[&words(&[1, told, 4, header.len() as u32])[..], &header].concat());
+        let bytes = datagram(false, &[record]);
+        let sample = Datagram::parse(&bytes).unwrap().samples().next().unwrap().unwrap();
+        let Sample::Flow(sample) = sample else { panic!("{sample:?}") };
+        let packet = Packet::sampled(AgentId(1), &sample, &Nameless);
+        assert_eq!((packet.length, packet.contradicted), expected, "{told} {}", header.len());
+    }
+}
+
+/// An attack within a tunnel is on the one inside, if he is protected.
+#[test]
+fn the_innermost_protected_address_counts() {
+    let inner = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
+    let outer = |protocol: u8, tunnel: &[u8], inside: &[u8]| {
+        let mut bytes = frame([192, 0, 2, 1], [192, 0, 2, 2], 4789);
+        bytes[23] = protocol;
+        bytes[17] = (20 + tunnel.len() + inside.len()) as u8;
+        bytes.truncate(34);
+        [&bytes, tunnel, inside].concat()
+    };
+    let udp = [0x12, 0x34, 0x12, 0xb5, 0, 0, 0, 0];
+    let vxlan = [&udp[..], &[8, 0, 0, 0, 0, 0, 5, 0]].concat();
+    for bytes in [
+        outer(47, &[0, 0, 8, 0], &inner[14..]),
+        outer(17, &vxlan, &inner),
+        outer(4, &[], &inner[14..]),
+        outer(4, &[], &outer(4, &[], &outer(17, &vxlan, &inner)[14..])[14..]),
+    ] {
+        let source = DataSource { class: 0, index: 1 };
+        let frame = Frame::parse(Start::Ethernet, &bytes);
+        let packet = Packet::bare(AgentId(1), source, 1000, frame, &Nameless);
+        let of = |protected: &[&str]| {
+            let found = packet.sighted(|address| protected.contains(&&*address.to_string()));
+            found.map(|found| (found.destination.to_string(), found.protocol, found.transport))
+        };
+        let (destination, protocol, transport) = of(&["10.0.1.2", "192.0.2.2"]).unwrap();
+        assert_eq!((&*destination, protocol), ("10.0.1.2", 17), "{bytes:02x?}");
+        assert!(matches!(transport, Some(Transport::Udp { destination: 53, .. })), "{transport:?}");
+        assert_eq!(of(&["192.0.2.2"]).unwrap().0, "192.0.2.2");
+        assert_eq!(of(&["10.0.0.1"]), None);
+    }
 }
