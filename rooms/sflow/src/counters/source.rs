@@ -96,9 +96,7 @@ impl Counters {
     /// places in a datagram.
     fn order(&mut self, moment: &Moment, number: u32, reasons: &mut Reasons) -> Option<Reason> {
         let before = std::mem::replace(&mut self.last, *moment);
-        let Some(ahead) = self.number.replace(number).map(|newest| number.wrapping_sub(newest) as i32) else {
-            return None;
-        };
+        let ahead = self.number.replace(number).map(|newest| number.wrapping_sub(newest) as i32)?;
         if moment.epoch != before.epoch {
             self.polling = 0.0;
             return Some(Reason::Restart);

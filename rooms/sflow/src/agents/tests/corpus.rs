@@ -182,7 +182,8 @@ fn a_sequence_that_jumps_is_a_discontinuity() {
 /// seconds, or goes at another speed. Loss is loss all the same.
 #[test]
 fn an_uptime_is_a_clock_once_it_has_agreed() {
-    let uptimes: [(fn(u64) -> u64, bool); 7] = [
+    type Uptime = fn(u64) -> u64;
+    let uptimes: [(Uptime, bool); 7] = [
         (|ms| 7_001 + ms, true),
         (|ms| ms * 1_001 / 1_000, true),
         (|_| 77, false),
