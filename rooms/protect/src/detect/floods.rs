@@ -301,8 +301,7 @@ impl Detector {
         let flood = self.floods.get(place).filter(|flood| flood.level > 0)?;
         let (before, last, network) = (self.target(flood), flood.last, flood.network);
         let (target, since, is_good) = (flood.target, flood.first_excess, flood.is_good);
-        let hosts: Vec<_> =
-            self.seen(place).flat_map(|(_, dossier)| report::hosts(dossier, place.1, since)).collect();
+        let hosts: Vec<_> = self.seen(place).flat_map(|(_, dossier)| report::hosts(dossier, place.1, since)).collect();
         let now = narrow::narrowest(place.0, &hosts, HOLDS);
         // Where no packet of it is left among the recent ones nothing is known of its width.
         if hosts.is_empty() || now.length >= target.length || !now.contains(target) {

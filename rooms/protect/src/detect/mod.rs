@@ -43,9 +43,9 @@ pub use settings::{Group, Limits, Settings, Threshold};
 pub use statistics::{Statistics, Totals};
 pub use watches::Saved;
 
+use self::classes::Classes;
 use self::dossiers::{Dossiers, NONE};
 use self::floods::Floods;
-use self::classes::Classes;
 use self::groups::{Groups, LEVELS, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};

@@ -64,7 +64,8 @@ impl Fork for Source {
 fn more_floods_than_there_is_room_for_are_counted() {
     let mut random = Source::drawn();
     let limits = Limits { floods: 10, dossiers: 30, ..Limits::default() };
-    let mut detector = Detector::new(Settings { limits, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
+    let mut detector =
+        Detector::new(Settings { limits, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
     flood(&mut detector, &mut random, (0, 3.0), (100.0 * 400_000.0, 10_000.0), |random| {
         udp(anybody(random), host(600 * random.number(0..100) as u32 + 5), (9, 9), 400)
     });
@@ -78,8 +79,11 @@ fn every_sample_is_accounted_for() {
     let mut random = Source::drawn();
     let limits = Limits { views: 2, ..Limits::default() };
     let allowed_sources = vec!["198.51.100.0/24".parse().unwrap()];
-    let mut detector =
-        Detector::new(Settings { limits, allowed_sources, ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)]) });
+    let mut detector = Detector::new(Settings {
+        limits,
+        allowed_sources,
+        ..settings(vec![Threshold::packets(Class::UdpFlood, 40_000.0)])
+    });
     for time in 0..10_000 {
         let agent = format!("10.0.0.{}", random.number(1..5));
         let source = if random.uniform() < 0.3 { ip("198.51.100.7") } else { anybody(&mut random) };
