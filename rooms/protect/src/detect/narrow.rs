@@ -34,12 +34,7 @@ struct Traffic<'a> {
 type Step = fn(&Traffic<'_>, &Rule) -> Option<Rule>;
 
 /// Rules from the bare destination to the narrowest. `usual`: part of the packets that came before the flood too, 0 to 1.
-pub(super) fn rules(
-    destination: IpNet,
-    now: &[(f32, Packet)],
-    earlier: &[Packet],
-    usual: f64,
-) -> Vec<Rule> {
+pub(super) fn rules(destination: IpNet, now: &[(f32, Packet)], earlier: &[Packet], usual: f64) -> Vec<Rule> {
     let total = now.iter().map(|(weight, _)| f64::from(*weight)).sum();
     let usual = if earlier.is_empty() { 0.0 } else { usual.clamp(0.0, 0.9) };
     let traffic = Traffic { now, total, earlier, usual };

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use super::Detector;
 use super::classes;
 use super::dossiers::Dossier;
 use super::floods::{Flood, Place};
@@ -16,7 +17,6 @@ use super::sequential::Bar;
 use super::table::Key;
 use super::views::View;
 use super::watches::{Unit, Watch};
-use super::Detector;
 use crate::model::{Class, Detection, Doubt, Evidence, Packet, Rule, Share, Spot, Target, Transport, Word};
 
 /// What is known of addresses elsewhere.

@@ -51,11 +51,9 @@ pub(crate) fn attack(id: u64) -> Attack {
             class: Class::UdpAmplification,
             first_excess: 1_000_000_000,
             decided: 1_040_000_000,
-            kept: 0,
             evidence,
             rules: vec![bare, narrow],
             doubts: Vec::new(),
-            seconds: Vec::new(),
         },
         phase: Phase::Pending,
         began: at(0),
@@ -121,13 +119,7 @@ pub(crate) fn board() -> Board {
             }],
         }),
         caps: Caps { max_routes: 1000, max_prefixes: 256, max_share: 0.05, max_harm: 0.2, ..Caps::default() },
-        counts: Counts {
-            sightings: 5120,
-            believed: 2,
-            attacks: 3,
-            doubted: vec![("uncounted", 1)],
-            ..Counts::default()
-        },
+        counts: Counts { sightings: 5120, alive: 2, attacks: 3, doubted: vec![("uncounted", 1)], ..Counts::default() },
     }
 }
 

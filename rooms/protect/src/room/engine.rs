@@ -176,6 +176,5 @@ fn hour_of_week(wall: SystemTime) -> usize {
 /// Seconds.
 const YEAR: f64 = 365.25 * 86_400.0;
 
-
 /// From one look at the time to the next.
 pub(super) const TICKS_APART: Duration = Duration::from_millis(100);
