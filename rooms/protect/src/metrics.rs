@@ -3,7 +3,6 @@
 use weir_service::metrics::{Family, Kind, Samples, Value};
 
 use crate::model::{Board, Phase};
-use crate::people::Refusals;
 use crate::people::hooks::Count;
 
 /// What is exposed.
@@ -12,7 +11,7 @@ pub struct Figures<'a> {
     /// How things stand.
     pub board: &'a Board,
     /// Requests without a known token.
-    pub refusals: Refusals,
+    pub unknown: u64,
     /// What became of events, by receiver.
     pub hooks: &'a [Count],
 }
@@ -51,7 +50,7 @@ pub fn metrics(samples: &mut Samples<'_>, figures: &Figures<'_>) {
     samples.family(&CONNECTED, speaker.map(|speaker| ([speaker.address.clone()], speaker.connected)));
     let neighbours = speaker.iter().flat_map(|speaker| &speaker.neighbours);
     let of = |neighbour: &crate::model::Neighbour| {
-        ([neighbour.address.to_string(), neighbour.asn.to_string()], neighbour.state == "Established")
+        ([neighbour.address.to_string(), neighbour.asn.to_string()], neighbour.is_established())
     };
     samples.family(&NEIGHBOURS, neighbours.map(of));
     let outcomes = figures.hooks.iter().flat_map(|count| {
@@ -69,8 +68,13 @@ pub fn families() -> Vec<Family> {
     all.chain([&ATTACKS]).chain(groups).chain(counts).copied().collect()
 }
 
-const PHASES: [(Phase, &str); 4] =
-    [(Phase::Seen, "seen"), (Phase::Pending, "pending"), (Phase::Active, "active"), (Phase::Fading, "fading")];
+const PHASES: [(Phase, &str); 5] = [
+    (Phase::Seen, "seen"),
+    (Phase::Pending, "pending"),
+    (Phase::Unreachable, "unreachable"),
+    (Phase::Active, "active"),
+    (Phase::Fading, "fading"),
+];
 
 type Read = (&'static Family, fn(&Figures<'_>) -> Value);
 
@@ -126,7 +130,7 @@ const OF_ALL: &[Read] = &[
         |figures| figures.board.counts.switch_unwritten.into(),
     ),
     (&counter("weir_protect_unknown_requests", None, "Requests below /protect without a known token."), |figures| {
-        figures.refusals.unknown.into()
+        figures.unknown.into()
     }),
 ];
 
@@ -145,7 +149,7 @@ const OF_GROUPS: &[OfGroup] = &[
 const ATTACKS: Family = of(
     "weir_protect_attacks",
     Kind::Gauge,
-    "Attacks that are not over, by phase: seen (observed, doubted or refused), pending, active, fading.",
+    "Attacks that are not over, by phase: seen (observed or refused), pending, unreachable (routes are wanted, and no neighbour has them), active, fading.",
     &["phase"],
 );
 const EVICTED: Family = of(
@@ -213,9 +217,8 @@ mod tests {
     #[test]
     fn what_is_on_the_board_is_exposed() {
         let text = expose(Format::Text, |samples| {
-            let refusals = Refusals { unknown: 7, limited: 1, evicted: 0 };
             let hooks = [Count { receiver: "syslog", told: 1, failed: 0, dropped: 2 }];
-            metrics(samples, &Figures { board: &fixture::board(), refusals, hooks: &hooks });
+            metrics(samples, &Figures { board: &fixture::board(), unknown: 7, hooks: &hooks });
         });
         for line in [
             "weir_protect_attacks{phase=\"pending\"} 1",

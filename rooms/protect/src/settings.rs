@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use ipnet::IpNet;
 
-pub use crate::config::document::Unknown;
-use crate::config::document::{Access, Document, Hooks, Neighbour, OnStop};
-use crate::config::values::Exporter;
+use crate::config::document::{Access, Document, Hooks, OnStop};
+use crate::config::values::{Community, Exporter};
 use crate::listed::Listed;
 use crate::model::{Action, Class, Mode, Point};
 
@@ -36,7 +35,7 @@ pub struct Settings {
     pub groups: BTreeMap<String, Group>,
     /// What they send is no part of a flood, and no rule names them.
     pub allowed_sources: Vec<IpNet>,
-    /// Nothing is announced that touches them: those of the file, the agents, the speaker's neighbours and next hops.
+    /// Nothing is announced that touches them: those of the file, and the agents.
     pub untouchable: Vec<IpNet>,
     /// What is announced at most.
     pub caps: Caps,
@@ -55,11 +54,9 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Files that nobody else may read: tokens, and the passwords of neighbours.
+    /// Files that nobody else may read: tokens.
     pub fn secrets(&self) -> Vec<PathBuf> {
-        let tokens = self.access.iter().map(|access| access.tokens.clone());
-        let neighbours = self.speaker.iter().flat_map(|speaker| &speaker.neighbours);
-        tokens.chain(neighbours.filter_map(|neighbour| neighbour.password.clone())).collect()
+        self.access.iter().map(|access| access.tokens.clone()).collect()
     }
 }
 
@@ -115,8 +112,6 @@ pub struct Caps {
     pub share: f64,
     /// The part of a target's other traffic that may be hit, where a level says nothing else.
     pub harm: f64,
-    /// What may be done by itself where that is not known.
-    pub unknown_harm: Unknown,
 }
 
 /// How long routes live.
@@ -137,23 +132,23 @@ pub struct Ttl {
 pub struct Speaker {
     /// gobgpd's gRPC.
     pub gobgp: SocketAddr,
-    /// On every route, besides this Weir's own number.
-    pub marker: Option<(u16, u16)>,
+    /// Tells own routes from others'.
+    pub id: u32,
+    /// On every route, for people and filters.
+    pub marker: Option<Community>,
     /// On blackhole routes.
-    pub community: (u16, u16),
+    pub community: Community,
     /// Of blackhole routes for IPv4.
     pub next_hop: Option<IpAddr>,
     /// Of blackhole routes for IPv6.
     pub next_hop_v6: Option<IpAddr>,
     /// What becomes of routes at an orderly end.
     pub on_stop: OnStop,
-    /// Neighbours that gobgpd is given once it has all routes.
-    pub neighbours: Vec<Neighbour>,
 }
 
 impl Default for Caps {
     fn default() -> Self {
-        Self { routes: 1_000, prefixes: 256, share: 0.05, harm: 0.2, unknown_harm: Unknown::Narrow }
+        Self { routes: 1_000, prefixes: 256, share: 0.05, harm: 0.2 }
     }
 }
 

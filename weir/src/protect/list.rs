@@ -70,11 +70,6 @@ fn remarks(state: &Value) -> Vec<String> {
     if let Some(by) = state["stopped"]["by"].as_str() {
         remarks.push(format!("everything was stopped by {}: `weir protect resume` goes on", escaped(by)));
     }
-    if let Some(orphans) = state["speaker"]["orphans"].as_u64().filter(|&orphans| orphans > 0) {
-        let (routes, them) = if orphans == 1 { ("route", "it") } else { ("routes", "them") };
-        let what = format!("gobgpd has {orphans} {routes} with the number of another Weir");
-        remarks.push(format!("{what}: `weir protect sweep` withdraws {them}"));
-    }
     if state["counts"]["switch_unwritten"] == true {
         let what = "the last stop, or its end, is not in the journal yet (tried each second)";
         remarks.push(format!("{what}: a restart would not know of it"));

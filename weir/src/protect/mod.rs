@@ -45,8 +45,6 @@ enum Command {
     Stop(act::All),
     /// Go on after a stop.
     Resume(act::All),
-    /// Withdraw routes with the number of another Weir, or of this one before its journal was lost.
-    Sweep(act::All),
     /// Tell what would have been done about a capture, and when.
     Replay(replay::Replay),
 }
@@ -61,7 +59,6 @@ impl Protect {
             Command::Add(add) => add.run(),
             Command::Stop(all) => all.run("stop"),
             Command::Resume(all) => all.run("resume"),
-            Command::Sweep(all) => all.run("sweep"),
             Command::Replay(replay) => replay.run(),
         }
     }

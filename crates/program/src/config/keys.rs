@@ -1,5 +1,6 @@
 //! A table of a configuration in one declaration: what is read, checked, printed and documented.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Write};
 use std::marker::PhantomData;
 use std::net::{IpAddr, SocketAddr};
@@ -432,6 +433,19 @@ impl<T: Value> Value for Vec<T> {
 
     fn within(&self, bounds: [&str; 3]) -> Result<(), String> {
         self.iter().try_for_each(|value| value.within(bounds))
+    }
+
+    fn tables() -> Vec<(String, &'static [Key])> {
+        T::tables()
+    }
+}
+
+/// Tables that the file names: `[groups.NAME]`.
+impl<K, T: Value> Value for BTreeMap<K, T> {
+    const KIND: &'static str = "tables by name";
+
+    fn absent() -> Option<Self> {
+        Some(Self::new())
     }
 
     fn tables() -> Vec<(String, &'static [Key])> {

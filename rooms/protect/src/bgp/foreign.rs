@@ -2,9 +2,8 @@
 
 use prost::Message;
 
-use super::gobgp::Local;
 use super::gobgp::messages::{ListPathResponse, ListPeerResponse};
-use super::neighbours;
+use super::gobgp::{Local, neighbour};
 use super::wire::Family;
 
 /// Reads any bytes as answers of gobgpd.
@@ -21,6 +20,6 @@ pub fn read(bytes: &[u8]) {
         }
     }
     if let Ok(answer) = ListPeerResponse::decode(bytes) {
-        answer.peer.as_ref().and_then(neighbours::state);
+        answer.peer.as_ref().and_then(neighbour);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{HashMap, HashSet};
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -10,38 +9,36 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
-use super::desired::Desired;
+use super::State;
 use super::gobgp::messages::Peer;
-use super::gobgp::{Client, Failure, PATIENCE};
+use super::gobgp::{Client, Failure, PATIENCE, neighbour};
 use super::marker::Marker;
-use super::neighbours::{self, Change};
-use super::table::{Found, Table};
+use super::table::{Found, Table, desired};
 use super::wire::{Announcement, Family, Key};
-use super::{OnStop, Session, Settings, State};
-use crate::model::{Installed, Route};
+use crate::config::document::OnStop;
+use crate::model::{Installed, Neighbour, Route};
+use crate::settings;
 
 /// All routes that are wanted; `None`: nobody has said yet.
 type Wanted = watch::Receiver<Option<Arc<[Route]>>>;
 
 /// What a speaker's thread does.
 pub(super) struct Driver<T> {
-    settings: Settings,
+    address: String,
+    on_stop: OnStop,
     wanted: Wanted,
-    /// Changes when orphans are to go.
-    sweep: watch::Receiver<()>,
     tell: T,
     state: State,
     marker: Marker,
-    /// As attributes have it.
-    own: [u8; 12],
-    /// Why a neighbour was not added, or not deleted, as it was told last.
-    refused: HashMap<IpAddr, String>,
+    /// What was withdrawn last: it does not come back unless somebody else announces it as ours.
+    withdrawn: HashSet<Key>,
 }
 
 impl<T: Fn(&State)> Driver<T> {
-    pub(super) fn new(settings: Settings, wanted: Wanted, sweep: watch::Receiver<()>, tell: T) -> Self {
-        let (marker, own) = (settings.marker(), settings.instance.community());
-        Self { state: State::new(marker), settings, wanted, sweep, tell, marker, own, refused: HashMap::new() }
+    pub(super) fn new(settings: &settings::Speaker, wanted: Wanted, tell: T) -> Self {
+        let state = State::new(settings);
+        let (address, marker, on_stop) = (settings.gobgp.to_string(), state.marker, settings.on_stop);
+        Self { address, on_stop, wanted, tell, state, marker, withdrawn: HashSet::new() }
     }
 
     /// Speaks until it is told to stop.
@@ -52,8 +49,8 @@ impl<T: Fn(&State)> Driver<T> {
             tokio::select! {
                 biased;
                 _ = stop.wait_for(|&stop| stop) => return self.leave(client).await,
-                why = self.session(&mut client) => {
-                    if self.state.is_up() {
+                Err(Failure::Lost(why) | Failure::Refused(why)) = self.session(&mut client) => {
+                    if self.state.speaking.connected {
                         pause = FIRST_PAUSE;
                     }
                     self.lost(&why);
@@ -69,15 +66,8 @@ impl<T: Fn(&State)> Driver<T> {
     }
 
     /// One session: from the connection to what ends it.
-    async fn session(&mut self, client: &mut Option<Client>) -> String {
-        match self.hold_on(client).await {
-            Ok(never) => match never {},
-            Err(Failure::Lost(why) | Failure::Refused(why)) => why,
-        }
-    }
-
-    async fn hold_on(&mut self, client: &mut Option<Client>) -> Result<Infallible, Failure> {
-        let (connected, global) = Client::connect(&self.settings.gobgp).await?;
+    async fn session(&mut self, client: &mut Option<Client>) -> Result<Infallible, Failure> {
+        let (connected, global) = Client::connect(&self.address).await?;
         let client = client.insert(connected);
         let (tell, mut events) = mpsc::channel(EVENTS);
         // Ends with the session.
@@ -85,31 +75,25 @@ impl<T: Fn(&State)> Driver<T> {
         watching.spawn(client.events(tell));
         let mut table = Table::default();
         let others = self.look_at_all(client, &mut table).await?;
-        self.look_at_peers(client).await?;
+        self.look_at_neighbours(client).await?;
         let version = client.version().name();
         let (asn, router_id) = (global.asn, weir_program::escape::escaped(&global.router_id));
-        self.state.session = Session::Up { since: SystemTime::now(), version, asn, router_id };
+        let speaking = &mut self.state.speaking;
+        (speaking.connected, speaking.since, speaking.why) = (true, Some(SystemTime::now()), None);
+        (speaking.version, speaking.standing) = (format!("gobgpd {version}"), Some(table.len()));
         tracing::info!(
-            "gobgpd at {} answers ({version}, AS {asn}): {} routes of ours, {others} local ones of others",
-            self.settings.gobgp,
+            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): {} routes of ours, {others} local ones of others",
+            self.address,
             table.len()
         );
-        self.state.standing = Some(table.len());
-        self.count_orphans(&table);
-
-        // Neighbours come last: not before there is something to hold.
-        let mut are_neighbours_due = true;
         let mut beat = interval(BEAT);
         beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let mut audit = Instant::now() + AUDIT;
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
             if let Some(wanted) = wanted {
-                self.hold(client, &mut table, &Desired::new(&wanted, self.marker)).await?;
+                self.hold(client, &mut table, &desired(&wanted, self.marker)).await?;
                 self.state.held = Some(wanted);
-                if std::mem::take(&mut are_neighbours_due) {
-                    self.hold_neighbours(client).await?;
-                }
             }
             (self.tell)(&self.state);
             loop {
@@ -117,31 +101,17 @@ impl<T: Fn(&State)> Driver<T> {
                     biased;
                     // It is never closed: the handle waits for us.
                     Ok(()) = self.wanted.changed() => break,
-                    Ok(()) = self.sweep.changed() => {
-                        self.look_at_all(client, &mut table).await?;
-                        // A look keeps few of them.
-                        for _ in 0..SWEEPS {
-                            let orphans = table.orphans();
-                            if orphans.is_empty() {
-                                break;
-                            }
-                            client.change(&orphans, &[]).await?;
-                            self.look_at_all(client, &mut table).await?;
-                        }
-                        self.count_orphans(&table);
-                        break;
-                    }
                     event = events.recv() => {
                         let peer = event.ok_or_else(|| Failure::Lost("it has ended the session".to_owned()))?;
-                        self.hear(client, &peer).await?;
-                        (self.tell)(&self.state);
+                        self.hear(&peer);
+                        self.look_at_neighbours(client).await?;
+                        break;
                     }
                     _ = beat.tick() => client.alive().await?,
                     () = sleep_until(audit) => {
                         let began = Instant::now();
                         self.look_at_all(client, &mut table).await?;
-                        are_neighbours_due = true;
-                        self.count_orphans(&table);
+                        self.look_at_neighbours(client).await?;
                         // A table of millions takes its time: most of it is others'.
                         audit = Instant::now() + AUDIT.max(20 * began.elapsed());
                         break;
@@ -151,24 +121,13 @@ impl<T: Fn(&State)> Driver<T> {
         }
     }
 
-    /// Says so when there are more orphans than before.
-    fn count_orphans(&mut self, table: &Table) {
-        let orphans = table.orphans();
-        let before = std::mem::replace(&mut self.state.orphans, orphans.len());
-        if orphans.len() > before {
-            let prefix = orphans.iter().find_map(|local| local.key.prefix());
-            let example = prefix.map(|prefix| format!(", {prefix} for one")).unwrap_or_default();
-            tracing::warn!(
-                "gobgpd at {}: {} routes have the number of another Weir{example}: if that was this one before its journal was lost, \
-                 nobody withdraws them (`weir protect sweep` does)",
-                self.settings.gobgp,
-                orphans.len()
-            );
-        }
-    }
-
-    /// Makes the table what is wanted, and the state what the table is.
-    async fn hold(&mut self, client: &mut Client, table: &mut Table, desired: &Desired) -> Result<(), Failure> {
+    /// Makes the table what is wanted, and the state what the table and the neighbours have.
+    async fn hold(
+        &mut self,
+        client: &mut Client,
+        table: &mut Table,
+        desired: &HashMap<Key, Announcement>,
+    ) -> Result<(), Failure> {
         let missing = table.missing(desired);
         // Somebody may have put a route there since the last look.
         self.look_at(client, table, &missing).await?;
@@ -178,7 +137,7 @@ impl<T: Fn(&State)> Driver<T> {
         let mut refused = HashMap::new();
         if !surplus.is_empty() || !announced.is_empty() {
             // Should it fall silent now, so many may be there.
-            self.state.standing = Some(table.len() + announced.len());
+            self.state.speaking.standing = Some(table.len() + announced.len());
             (self.tell)(&self.state);
             match client.change(&surplus, &announced).await {
                 Err(Failure::Refused(_)) => {
@@ -186,7 +145,7 @@ impl<T: Fn(&State)> Driver<T> {
                     for local in &surplus {
                         let gone = client.change(std::slice::from_ref(local), &[]).await;
                         if let Err(Failure::Refused(why)) = gone {
-                            tracing::warn!("gobgpd at {}: a route is not withdrawn: {why}", self.settings.gobgp);
+                            tracing::warn!("gobgpd at {}: a route is not withdrawn: {why}", self.address);
                         } else {
                             gone?;
                         }
@@ -204,16 +163,73 @@ impl<T: Fn(&State)> Driver<T> {
             }
             let touched = surplus.iter().map(|local| &local.key).chain(&missing);
             self.look_at(client, table, &touched.cloned().collect::<Vec<_>>()).await?;
+            if surplus.iter().any(|local| self.withdrawn.contains(&local.key)) {
+                tracing::warn!(
+                    "gobgpd at {}: a route came back that was withdrawn: does another Weir have protect.speaker.id = {}?",
+                    self.address,
+                    self.marker.id
+                );
+            }
+            self.withdrawn = surplus.into_iter().map(|local| local.key).collect();
         }
-        let installed = |route: &Announcement| match table.own(&route.key) {
-            Some(local) if local.attributes == route.attributes => Installed::Yes { since: local.since },
-            _ if table.is_others(&route.key) => Installed::No { why: OTHERS.to_owned() },
-            _ => Installed::No { why: refused.get(&route.key).map_or(VANISHED, String::as_str).to_owned() },
+        let reached = self.reached(client, desired).await?;
+        let installed = |route: &Announcement| {
+            let why = match table.own(&route.key) {
+                Some(local) if local.attributes == route.attributes => match reached.contains(&route.key) {
+                    true => return Installed::Yes { since: local.since },
+                    false => self.unreachable(route.key.family),
+                },
+                _ if table.is_others(&route.key) => OTHERS.to_owned(),
+                _ => refused.get(&route.key).map_or(VANISHED, String::as_str).to_owned(),
+            };
+            Installed::No { why }
         };
-        self.state.standing = Some(table.len());
-        let routes = desired.iter().map(|route| (route.key.clone(), (route.attributes.clone(), installed(route))));
-        self.state.routes = routes.collect();
+        let routes = desired.values().map(|route| (route.key.clone(), (route.attributes.clone(), installed(route))));
+        let routes: HashMap<_, _> = routes.collect();
+        self.state.speaking.standing = Some(table.len());
+        self.state.routes = routes;
         Ok(())
+    }
+
+    /// What the adj-out of any neighbour has whose session stands: gobgpd leaves out families that are not negotiated, and what its
+    /// export policy refuses.
+    async fn reached(
+        &self,
+        client: &mut Client,
+        desired: &HashMap<Key, Announcement>,
+    ) -> Result<HashSet<Key>, Failure> {
+        let mut reached = HashSet::new();
+        for neighbour in self.state.speaking.neighbours.iter().filter(|neighbour| neighbour.is_established()) {
+            for family in Family::ALL {
+                let keys: Vec<&Key> = desired.keys().filter(|key| key.family == family).collect();
+                if keys.is_empty() || keys.iter().all(|key| reached.contains(*key)) {
+                    continue;
+                }
+                let prefixes: Vec<_> = keys.iter().filter_map(|key| key.prefix()).collect();
+                match client
+                    .sent_to(neighbour.address, family, &prefixes, |key| {
+                        reached.insert(key);
+                    })
+                    .await
+                {
+                    // The family is none of this neighbour's, or the neighbour is gone.
+                    Err(Failure::Refused(_)) => {}
+                    looked => looked?,
+                }
+            }
+        }
+        Ok(reached)
+    }
+
+    /// Why no neighbour has a route of this family.
+    fn unreachable(&self, family: Family) -> String {
+        let said = |neighbour: &Neighbour| match neighbour.is_established() {
+            true => format!("{neighbour} has not negotiated {family}, or gobgpd's export policy refuses it"),
+            false => format!("{neighbour} is {}", neighbour.state),
+        };
+        let told: Vec<String> = self.state.speaking.neighbours.iter().take(NAMED).map(said).collect();
+        let why = if told.is_empty() { "gobgpd has no neighbour".to_owned() } else { told.join("; ") };
+        format!("unreachable by BGP: {why}")
     }
 
     /// Finds all that is ours; how many local routes others have.
@@ -243,7 +259,7 @@ impl<T: Fn(&State)> Driver<T> {
         family: Family,
         keys: Option<&HashSet<&Key>>,
     ) -> Result<usize, Failure> {
-        let mut found = Found::new(&self.own, keys, MOST_OWN);
+        let mut found = Found::new(self.marker.own(), keys, MOST_OWN);
         let keys = keys.filter(|_| !family.is_flow);
         let prefixes: Vec<_> = keys.into_iter().flatten().filter_map(|key| key.prefix()).collect();
         match client.local_paths(family, &prefixes, |place| found.take(place)).await {
@@ -251,9 +267,8 @@ impl<T: Fn(&State)> Driver<T> {
             Err(Failure::Refused(_)) => {}
             looked => looked?,
         }
-        let too_many = |most| {
-            Failure::Lost(format!("it has more than {most} routes with this Weir's number: too many to look after"))
-        };
+        let too_many =
+            |most| Failure::Lost(format!("it has more than {most} routes with this Weir's id: too many to look after"));
         let others = found.others().map_err(too_many)?;
         match keys {
             Some(keys) => table.enter(|key| keys.contains(key), found),
@@ -262,85 +277,54 @@ impl<T: Fn(&State)> Driver<T> {
         Ok(others)
     }
 
-    /// Gives gobgpd those of our neighbours that it lacks, and takes away those of ours that it is no longer to have.
-    async fn hold_neighbours(&mut self, client: &mut Client) -> Result<(), Failure> {
-        let there = self.look_at_peers(client).await?;
-        let Change { deleted, added } = Change::new(&there, &self.settings.neighbours, self.settings.instance);
-        if deleted.is_empty() && added.is_empty() {
-            return Ok(());
-        }
-        for address in deleted {
-            tracing::info!(
-                "gobgpd at {}: neighbour {address} is deleted: it is asked for otherwise, or not",
-                self.settings.gobgp
-            );
-            self.tried(address, client.delete_peer(address).await)?;
-        }
-        for peer in added {
-            let Some(address) = neighbours::state(&peer).map(|state| state.address) else { continue };
-            self.tried(address, client.add_peer(peer).await)?;
-        }
-        self.look_at_peers(client).await.map(drop)
-    }
-
-    /// A refusal is told once.
-    fn tried(&mut self, address: IpAddr, changed: Result<(), Failure>) -> Result<(), Failure> {
-        match changed {
-            Err(Failure::Refused(why)) => {
-                if self.refused.get(&address) != Some(&why) {
-                    tracing::warn!("gobgpd at {}: neighbour {address}: {why}", self.settings.gobgp);
-                    self.refused.insert(address, why);
-                }
-            }
-            changed => {
-                changed?;
-                self.refused.remove(&address);
-            }
-        }
-        Ok(())
-    }
-
-    async fn look_at_peers(&mut self, client: &mut Client) -> Result<Vec<Peer>, Failure> {
+    async fn look_at_neighbours(&mut self, client: &mut Client) -> Result<(), Failure> {
         let peers = client.peers().await?;
-        self.state.neighbours.clear();
-        for state in peers.iter().filter_map(neighbours::state) {
-            neighbours::enter(&mut self.state.neighbours, state);
-        }
-        Ok(peers)
+        peers.iter().for_each(|peer| self.hear(peer));
+        let mut neighbours: Vec<Neighbour> = peers.iter().filter_map(neighbour).take(MOST_NEIGHBOURS).collect();
+        neighbours.sort_by_key(|neighbour| neighbour.address);
+        self.state.speaking.neighbours = neighbours;
+        Ok(())
     }
 
-    /// Hears of a neighbour: of one that is not known it may be the last.
-    async fn hear(&mut self, client: &mut Client, peer: &Peer) -> Result<(), Failure> {
-        let Some(heard) = neighbours::state(peer) else { return Ok(()) };
-        let known = &mut self.state.neighbours;
-        if let Some(known) = known.iter_mut().find(|known| known.address == heard.address) {
-            // Its AS stays: the news may be of one that was deleted, and another is in its place.
-            known.state = heard.state;
-        } else if known.len() < neighbours::MOST {
-            self.look_at_peers(client).await?;
+    /// Says at once when a session of a neighbour begins or ends: with it go the routes.
+    fn hear(&mut self, peer: &Peer) {
+        let Some(now) = neighbour(peer) else { return };
+        let known = self.state.speaking.neighbours.iter_mut().find(|known| known.address == now.address);
+        let Some(known) = known else { return };
+        let before = std::mem::replace(known, now);
+        let now = known.clone();
+        match (before.is_established(), now.is_established()) {
+            (true, false) => tracing::warn!(
+                "gobgpd at {}: {now} is no longer established ({}), and has none of Weir's {} routes: its log says why (a prefix limit?)",
+                self.address,
+                now.state,
+                self.state.routes.len()
+            ),
+            (false, true) => tracing::info!("gobgpd at {}: {now} is established", self.address),
+            _ => {}
         }
-        Ok(())
     }
 
     /// Says so once, when a session has ended or none has begun, and again when the reason is another.
     fn lost(&mut self, why: &str) {
-        match &mut self.state.session {
-            Session::Down { why: known, .. } if *known == why => return,
-            Session::Down { why: known, .. } => why.clone_into(known),
-            Session::Up { .. } => self.state.session = Session::Down { since: SystemTime::now(), why: why.to_owned() },
+        let speaking = &mut self.state.speaking;
+        if speaking.connected {
+            (speaking.connected, speaking.since) = (false, Some(SystemTime::now()));
+        } else if speaking.why.as_deref() == Some(why) {
+            return;
         }
+        speaking.why = Some(why.to_owned());
+        speaking.neighbours.clear();
         let waiting = self.wanted.borrow().as_ref().map_or(0, |routes| routes.len());
-        tracing::warn!("gobgpd at {}: {why} (tried again; {waiting} routes wait)", self.settings.gobgp);
+        tracing::warn!("gobgpd at {}: {why} (tried again; {waiting} routes wait)", self.address);
         self.state.routes.clear();
         self.state.held = None;
-        self.state.neighbours.clear();
-        self.refused.clear();
         (self.tell)(&self.state);
     }
 
     /// The end: withdraws what is ours, where that is asked.
     async fn leave(self, client: Option<Client>) {
-        if self.settings.on_stop == OnStop::Keep {
+        if self.on_stop == OnStop::Keep {
             return;
         }
         let Some(mut client) = client else { return self.routes_stay() };
@@ -348,7 +332,7 @@ impl<T: Fn(&State)> Driver<T> {
         let withdraw = async {
             let mut table = Table::default();
             self.look_at_all(&mut client, &mut table).await?;
-            client.change(&table.surplus(&Desired::default()), &[]).await
+            client.change(&table.surplus(&HashMap::new()), &[]).await
         };
         if !timeout(PATIENCE, withdraw).await.is_ok_and(|gone| gone.is_ok()) {
             self.routes_stay();
@@ -356,11 +340,11 @@ impl<T: Fn(&State)> Driver<T> {
     }
 
     fn routes_stay(&self) {
-        tracing::warn!("gobgpd at {}: it does not answer, so that routes may stay there", self.settings.gobgp);
+        tracing::warn!("gobgpd at {}: it does not answer, so that routes may stay there", self.address);
     }
 }
 
-const OTHERS: &str = "gobgpd has a route of somebody else there (it lacks this Weir's number): it stays as it is";
+const OTHERS: &str = "gobgpd has a route of somebody else there (it lacks this Weir's id): it stays as it is";
 const VANISHED: &str =
     "gobgpd has taken it, and does not have it (is the family among its own? has it an import policy?)";
 
@@ -374,11 +358,12 @@ const BEAT: Duration = Duration::from_secs(1);
 /// How often all of its table is looked at.
 const AUDIT: Duration = Duration::from_secs(10);
 
-/// Routes of a family with our number that are looked after: far more than caps permit, as somebody may make them up.
+/// Routes of a family with our id that are looked after: far more than caps permit, as somebody may make them up.
 const MOST_OWN: usize = 100_000;
 
-/// How often a sweep looks for further ones.
-const SWEEPS: usize = 100;
+/// Neighbours that are shown, and of which a reason names.
+const MOST_NEIGHBOURS: usize = 1_000;
+const NAMED: usize = 3;
 
 /// What is heard of neighbours, and not yet taken.
 const EVENTS: usize = 64;

@@ -2,52 +2,54 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::desired::Desired;
 use super::gobgp::Local;
-use super::marker::is_of_weir;
-use super::wire::Key;
+use super::marker::Marker;
+use super::wire::{Announcement, Key};
+use crate::model::Route;
+
+/// What is wanted, by what tells one path from another. Of routes for the same packets the first counts; those that BGP has no way to
+/// say are left out: who asks for the state of one is told why.
+pub(super) fn desired(routes: &[Route], marker: Marker) -> HashMap<Key, Announcement> {
+    let mut desired = HashMap::with_capacity(routes.len());
+    for announcement in routes.iter().filter_map(|route| Announcement::new(route, marker).ok()) {
+        desired.entry(announcement.key.clone()).or_insert(announcement);
+    }
+    desired
+}
 
 /// The local paths of gobgpd's table, as of the last look.
 #[derive(Debug, Default)]
 pub(super) struct Table {
-    /// Those with our number.
+    /// Those with our id.
     own: HashMap<Key, Local>,
     /// Of the places that were asked for, those where somebody else has put one. gobgpd keeps one local path a prefix: ours would
     /// replace it.
     others: HashSet<Key>,
-    /// Those of them with the number of another Weir: nobody withdraws them if that was this one, with a journal that is lost.
-    orphans: HashMap<Key, Local>,
 }
 
-/// What a look has found. Of what others have, however much, no more is kept than is asked for, and what another Weir has put there.
+/// What a look has found. Of what others have, however much, no more is kept than is asked for.
 #[derive(Debug)]
 pub(super) struct Found<'a> {
-    own: &'a [u8; 12],
+    own: [u8; 12],
     asked: Option<&'a HashSet<&'a Key>>,
     kept: Vec<Local>,
     most: usize,
-    /// Of another Weir, few of them: the next look finds further ones.
-    orphans: Vec<Local>,
     /// How many were left aside.
     others: usize,
 }
 
 impl<'a> Found<'a> {
     /// `own`: by what ours are known; `asked`: places that are asked for; `most`: how many are kept.
-    pub(super) fn new(own: &'a [u8; 12], asked: Option<&'a HashSet<&'a Key>>, most: usize) -> Self {
-        Self { own, asked, kept: Vec::new(), most, orphans: Vec::new(), others: 0 }
+    pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>, most: usize) -> Self {
+        Self { own, asked, kept: Vec::new(), most, others: 0 }
     }
 
     /// Takes all paths of a place.
     pub(super) fn take(&mut self, place: Vec<Local>) {
         let is_asked = |local: &Local| self.asked.is_some_and(|asked| asked.contains(&local.key));
-        let is_kept = |local: &Local| is_own(local, self.own) || is_asked(local);
-        let is_orphan = |local: &Local| is_of_weir(&local.attributes.large);
+        let is_kept = |local: &Local| is_own(local, &self.own) || is_asked(local);
         if !place.iter().any(is_kept) {
-            match self.orphans.len() < MOST_ORPHANS && place.iter().any(is_orphan) {
-                true => self.orphans.extend(place),
-                false => self.others += place.len(),
-            }
+            self.others += place.len();
         } else if self.kept.len() <= self.most {
             self.kept.extend(place);
         }
@@ -59,9 +61,6 @@ impl<'a> Found<'a> {
     }
 }
 
-/// How many routes of another Weir are kept.
-const MOST_ORPHANS: usize = 1_000;
-
 fn is_own(local: &Local, own: &[u8; 12]) -> bool {
     local.attributes.large.contains(own)
 }
@@ -71,15 +70,11 @@ impl Table {
     pub(super) fn enter(&mut self, looked_at: impl Fn(&Key) -> bool, found: Found<'_>) {
         self.own.retain(|key, _| !looked_at(key));
         self.others.retain(|key| !looked_at(key));
-        self.orphans.retain(|key, _| !looked_at(key));
-        for local in found.kept.into_iter().chain(found.orphans) {
-            if is_own(&local, found.own) {
+        for local in found.kept {
+            if is_own(&local, &found.own) {
                 self.own.insert(local.key.clone(), local);
             } else {
-                self.others.insert(local.key.clone());
-                if is_of_weir(&local.attributes.large) {
-                    self.orphans.insert(local.key.clone(), local);
-                }
+                self.others.insert(local.key);
             }
         }
         // They cannot be told apart by what withdraws them.
@@ -87,22 +82,17 @@ impl Table {
     }
 
     /// What must go: ours, and not wanted.
-    pub(super) fn surplus(&self, desired: &Desired) -> Vec<Local> {
+    pub(super) fn surplus(&self, desired: &HashMap<Key, Announcement>) -> Vec<Local> {
         self.own.values().filter(|local| desired.get(&local.key).is_none()).cloned().collect()
     }
 
     /// Keys of what is wanted, and is not there as it is wanted.
-    pub(super) fn missing(&self, desired: &Desired) -> Vec<Key> {
+    pub(super) fn missing(&self, desired: &HashMap<Key, Announcement>) -> Vec<Key> {
         desired
-            .iter()
+            .values()
             .filter(|route| self.own(&route.key).is_none_or(|local| local.attributes != route.attributes))
             .map(|route| route.key.clone())
             .collect()
-    }
-
-    /// What another Weir has put there, or this one when it had another number.
-    pub(super) fn orphans(&self) -> Vec<Local> {
-        self.orphans.values().cloned().collect()
     }
 
     /// Ours at this place.
@@ -128,32 +118,30 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::Instance;
-    use super::super::marker::Marker;
-    use super::super::wire::{Announcement, Attributes};
+    use super::super::wire::Attributes;
     use super::*;
-    use crate::model::{Action, Route, Rule};
+    use crate::config::values::Community;
+    use crate::model::{Action, Rule};
 
-    const OURS: Instance = Instance(7);
-    const MARKER: Marker = Marker { community: Some((65001, 666)), instance: Some(OURS) };
+    const MARKER: Marker = Marker { community: Some(Community::Standard(65001, 666)), id: 7 };
 
     /// A blackhole route for one of 16 hosts, with one of four communities.
     fn route((host, community): (u8, u16)) -> Route {
         let rule = Rule::to(format!("192.0.2.{}/32", host % 16).parse().unwrap());
         let next_hop = Some("192.0.2.1".parse().unwrap());
-        Route { rule, action: Action::Blackhole, next_hop, communities: vec![(1, community % 4)] }
+        Route { rule, action: Action::Blackhole, next_hop, communities: vec![Community::Standard(1, community % 4)] }
     }
 
     fn local(route: &Route, is_ours: bool) -> Local {
         let Announcement { key, mut attributes } = Announcement::new(route, MARKER).unwrap();
         if !is_ours {
             // Others may have the same community, and be another Weir's.
-            attributes.large = [Instance(8).community()].into();
+            attributes.large = [Marker { id: 8, ..MARKER }.own()].into();
         }
         Local { key, attributes, since: SystemTime::UNIX_EPOCH }
     }
 
-    fn found<'a>(own: &'a [u8; 12], asked: Option<&'a HashSet<&'a Key>>, places: Vec<Vec<Local>>) -> Found<'a> {
+    fn found<'a>(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>, places: Vec<Vec<Local>>) -> Found<'a> {
         let mut found = Found::new(own, asked, 1_000);
         places.into_iter().for_each(|place| found.take(place));
         found
@@ -162,28 +150,28 @@ mod tests {
     /// A table of a million routes of others is none of ours.
     #[test]
     fn what_others_have_is_counted_and_takes_no_room() {
-        let own = OURS.community();
+        let own = MARKER.own();
         let (ours, theirs) = (local(&route((1, 0)), true), local(&route((2, 0)), false));
         let places = std::iter::repeat_n(vec![theirs.clone()], 100_000).chain([vec![ours.clone()]]).collect();
-        let all = found(&own, None, places);
-        assert_eq!((all.others(), all.kept.len(), all.orphans.len()), (Ok(100_000 - MOST_ORPHANS), 1, MOST_ORPHANS));
+        let all = found(own, None, places);
+        assert_eq!((all.others(), all.kept.len()), (Ok(100_000), 1));
         let mut table = Table::default();
         table.enter(|_| true, all);
-        assert_eq!((table.len(), table.others.len(), table.orphans.len()), (1, 1, 1));
+        assert_eq!((table.len(), table.others.len()), (1, 0));
         // Where a route is to come it counts.
         let asked = [&theirs.key].into();
-        let some = found(&own, Some(&asked), vec![vec![theirs.clone()]]);
+        let some = found(own, Some(&asked), vec![vec![theirs.clone()]]);
         table.enter(|key| *key == theirs.key, some);
         assert!(table.is_others(&theirs.key) && table.len() == 1);
         // Theirs and ours at one place, in whichever order: it is theirs.
         let both = local(&route((1, 3)), false);
         for place in [vec![ours.clone(), both.clone()], vec![both, ours.clone()]] {
-            table.enter(|_| true, found(&own, None, vec![place]));
+            table.enter(|_| true, found(own, None, vec![place]));
             assert_eq!((table.len(), table.is_others(&ours.key)), (0, true));
         }
         // Of ours there are not more than can be.
         let places = std::iter::repeat_n(vec![ours], 1_001).collect();
-        assert_eq!(found(&own, None, places).others(), Err(1_000));
+        assert_eq!(found(own, None, places).others(), Err(1_000));
     }
 
     proptest! {
@@ -197,9 +185,9 @@ mod tests {
             let there = there.into_iter().map(|(at, is_ours)| local(&route(at), is_ours));
             let mut gobgpd: BTreeMap<Key, Attributes> = there.map(|local| (local.key, local.attributes)).collect();
             let before = gobgpd.clone();
-            let is_ours = |attributes: &Attributes| attributes.large.contains(&OURS.community());
+            let is_ours = |attributes: &Attributes| attributes.large.contains(&MARKER.own());
             let routes: Vec<Route> = wanted.into_iter().map(route).collect();
-            let desired = Desired::new(&routes, MARKER);
+            let desired = desired(&routes, MARKER);
             let look = |gobgpd: &BTreeMap<Key, Attributes>| {
                 let mut table = Table::default();
                 let local = |(key, attributes): (&Key, &Attributes)| Local {
@@ -207,9 +195,9 @@ mod tests {
                     attributes: attributes.clone(),
                     since: SystemTime::UNIX_EPOCH,
                 };
-                let asked = desired.iter().map(|announcement| &announcement.key).collect();
-                let own = OURS.community();
-                let mut found = Found::new(&own, Some(&asked), 100);
+                let asked = desired.keys().collect();
+                let own = MARKER.own();
+                let mut found = Found::new(own, Some(&asked), 100);
                 gobgpd.iter().map(local).for_each(|local| found.take(vec![local]));
                 table.enter(|_| true, found);
                 table
@@ -221,8 +209,6 @@ mod tests {
             for key in table.missing(&desired).into_iter().filter(|key| !table.is_others(key)) {
                 gobgpd.insert(key.clone(), desired.get(&key).unwrap().attributes.clone());
             }
-            let orphans: Vec<_> = table.orphans().into_iter().map(|local| local.key).collect();
-            prop_assert_eq!(orphans.len(), before.values().filter(|attributes| !is_ours(attributes)).count());
             for (key, attributes) in &before {
                 if !is_ours(attributes) {
                     prop_assert_eq!(gobgpd.get(key), Some(attributes));
@@ -232,7 +218,7 @@ mod tests {
                 let meant = desired.get(key).map(|announcement| &announcement.attributes);
                 prop_assert!(!is_ours(attributes) || meant == Some(attributes));
             }
-            prop_assert!(desired.iter().all(|announcement| gobgpd.contains_key(&announcement.key)));
+            prop_assert!(desired.keys().all(|key| gobgpd.contains_key(key)));
             // Then there is nothing left to do.
             let table = look(&gobgpd);
             prop_assert!(table.surplus(&desired).is_empty());

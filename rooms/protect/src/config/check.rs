@@ -1,9 +1,8 @@
-//! Defaults filled in, every value within its bounds, and what fits together.
+//! What fits together, and what has to be there.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::IpAddr;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -12,16 +11,16 @@ use ipnet::IpNet;
 use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use weir_program::config::Step::{self, Index, Key};
-use weir_units::{Frequency, Share, Span};
+use weir_program::escape::{escaped, showable};
+use weir_units::Share;
 
 use super::Context;
-use super::document::{self, Document};
-use super::values::{Exporter, Network, Rarity};
+use super::document::{self, Document, Kind};
+use super::values::Network;
 use crate::journal;
-use crate::model::Mode;
+use crate::model::{Action, Mode, Point};
 use crate::people::Tokens;
-use crate::people::hooks::{Url, check_trust};
-use crate::settings::{Caps, Settings, Ttl};
+use crate::settings::{Caps, Group, Level, Settings, Speaker, Threshold, Ttl};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -30,120 +29,87 @@ pub(super) struct Checker<'a> {
 
 impl Checker<'_> {
     pub(super) fn settings(&self, document: &Document) -> Result<Settings> {
-        let mode = document.mode.unwrap_or_default();
-        let agents = document.agents.clone().unwrap_or_default();
-        let networks: Vec<Network> = agents.iter().map(|agent| Network(agent.agent)).collect();
-        let routers = self.networks(&[Key("agents")], Some(&networks))?;
-        for (index, agent) in agents.iter().enumerate() {
-            if let Some((from, meant)) = agent.from.and_then(|from| Some((from, ipv4_of(from)?))) {
-                let whole = Exporter { from: Some(meant), ..agent.clone() };
-                let message = format!("protect.agents: from {from} is IPv4 in IPv6's form: write \"{whole}\"");
-                return Err(self.error(&[Key("agents"), Index(index)], &message));
-            }
-        }
+        let networks: Vec<Network> = document.agents.iter().map(|agent| Network(agent.agent)).collect();
+        let routers = self.networks(&[Key("agents")], &networks)?;
         let speaker = document.speaker.as_ref().map(|speaker| self.speaker(speaker)).transpose()?;
+        let caps = Caps {
+            routes: document.caps.routes as usize,
+            prefixes: document.caps.prefixes as usize,
+            share: document.caps.share.fraction(),
+            harm: document.caps.harm.fraction(),
+        };
         let mut groups = BTreeMap::new();
-        let caps = self.caps(document.caps.as_ref())?;
         for (name, group) in &document.groups {
-            groups.insert(name.clone(), self.group(name, group, mode, &caps, speaker.as_ref())?);
+            groups.insert(name.clone(), self.group(name, group, document.mode, &caps, speaker.as_ref())?);
         }
         if groups.is_empty() {
-            return Err(self.error(&[], "protect: nothing is protected: write [protect.groups.NAME] with its networks"));
+            return Err(self.error(&[], "nothing is protected: write [protect.groups.NAME] with its networks"));
         }
         self.overlap(&groups)?;
-        let allow = document.allow.clone().unwrap_or_default();
-        let allowed_sources = self.networks(&[Key("allow"), Key("sources")], allow.sources.as_deref())?;
-        let mut untouchable = self.networks(&[Key("allow"), Key("destinations")], allow.destinations.as_deref())?;
-        self.routers(&routers, speaker.as_ref(), &untouchable, &groups)?;
+        let allowed_sources = self.networks(&[Key("allow"), Key("sources")], &document.allow.sources)?;
+        let mut untouchable = self.networks(&[Key("allow"), Key("destinations")], &document.allow.destinations)?;
+        self.routers(&routers, &untouchable, &groups)?;
         untouchable.extend(&routers);
-        untouchable.extend(speaker.iter().flat_map(|speaker| &speaker.neighbours).map(|to| IpNet::from(to.address)));
         self.room_for_one(&groups, &caps)?;
         let settings = Settings {
-            mode,
-            agents,
+            mode: document.mode,
+            agents: document.agents.clone(),
             journal: document.journal.clone(),
-            false_alarms: document.false_alarms.unwrap_or(FALSE_ALARMS).per_second(),
-            burst: self.span(&[Key("burst")], document.burst, BURST, Span::from_millis(1), Span::from_secs(60))?,
-            witnesses: self.count(&[Key("witnesses")], document.witnesses, 1, 1, 16)?,
-            settle: self.span(
-                &[Key("settle")],
-                document.settle,
-                SETTLE,
-                Span::from_secs(0),
-                Span::from_secs(86_400),
-            )?,
-            ingress: self.ingress(document.ingress.as_deref().unwrap_or_default())?,
+            false_alarms: document.false_alarms.per_second(),
+            burst: document.burst.duration(),
+            witnesses: document.witnesses.into(),
+            settle: document.settle.duration(),
+            ingress: self.ingress(&document.ingress)?,
             groups,
             allowed_sources,
             untouchable,
             caps,
-            ttl: self.ttl(document.ttl.as_ref())?,
+            ttl: self.ttl(&document.ttl)?,
             speaker,
             access: document.access.clone(),
-            hooks: self.hooks(document.hooks.as_ref())?,
+            hooks: document.hooks.clone(),
             document: document.clone(),
-            warnings: Vec::new(),
+            warnings: self.warnings(document),
         };
         self.able(&settings)?;
-        self.useful(&settings)?;
         self.files(&settings)?;
-        Ok(Settings { warnings: self.warnings(&settings), ..settings })
+        Ok(settings)
     }
 
-    fn caps(&self, written: Option<&document::Caps>) -> Result<Caps> {
-        let (default, written) = (Caps::default(), written.cloned().unwrap_or_default());
-        let part = |key: &'static str, written: Option<Share>, default: f64| {
-            let value = written.map_or(default, |share| share.fraction());
-            if value > 0.0 {
-                return Ok(value);
-            }
-            let message =
-                format!("protect.caps: {key}: 0 would permit nothing: write e.g. \"5%\" (or mode = \"observe\")");
-            Err(self.error(&[Key("caps"), Key(key)], &message))
-        };
-        Ok(Caps {
-            routes: self.count(&[Key("caps"), Key("routes")], written.routes, default.routes, 1, 100_000)?,
-            prefixes: self.count(&[Key("caps"), Key("prefixes")], written.prefixes, default.prefixes, 1, 100_000)?,
-            share: part("share", written.share, default.share)?,
-            harm: written.harm.map_or(default.harm, |share| share.fraction()),
-            unknown_harm: written.unknown_harm.unwrap_or(default.unknown_harm),
-        })
+    /// What would be found out in the first attack.
+    fn warnings(&self, document: &Document) -> Vec<String> {
+        let allowed: Vec<IpNet> = document.allow.destinations.iter().map(|network| network.0).collect();
+        let allowed = IpNet::aggregate(&allowed);
+        let is_allowed = |network: &Network| allowed.iter().any(|net| net.contains(&network.0));
+        let useless = document.groups.iter().filter(|(_, group)| group.networks.iter().all(is_allowed));
+        let what = "all of them are within protect.allow.destinations: floods are told, and nothing is ever announced";
+        let path = |name| [Key("groups"), Key(name), Key("networks")];
+        useless.map(|(name, _)| self.error(&path(name), what).to_string()).collect()
     }
 
-    fn ttl(&self, written: Option<&document::Ttl>) -> Result<Ttl> {
-        let (default, written) = (Ttl::default(), written.cloned().unwrap_or_default());
-        let (second, week) = (Span::from_secs(1), Span::from_secs(7 * 86_400));
-        let span = |key: &'static str, value, default| self.span(&[Key("ttl"), Key(key)], value, default, second, week);
-        let most = span("most", written.most, default.most)?;
-        let ttl = Ttl {
-            first: span("first", written.first, default.first.min(most))?,
-            most,
-            hysteresis: span("hysteresis", written.hysteresis, default.hysteresis.min(most))?,
-            backoff: written.backoff.unwrap_or(default.backoff),
-        };
-        for (key, value) in [("first", ttl.first), ("hysteresis", ttl.hysteresis)] {
-            if value > most {
-                let (value, most) = (show(value), show(most));
-                let message =
-                    format!("protect.ttl: {key}: {value} is longer than most, {most} (raise most or lower it)");
+    fn ttl(&self, written: &document::Ttl) -> Result<Ttl> {
+        for (key, value) in [("first", written.first), ("hysteresis", written.hysteresis)] {
+            if value > written.most {
+                let message = format!("{value} is longer than most, {} (raise most or lower it)", written.most);
                 return Err(self.error(&[Key("ttl"), Key(key)], &message));
             }
         }
-        if !(1.0..=16.0).contains(&ttl.backoff) {
-            let message = format!("protect.ttl: backoff: {} (it must be 1 to 16)", ttl.backoff);
-            return Err(self.error(&[Key("ttl"), Key("backoff")], &message));
-        }
-        Ok(ttl)
+        Ok(Ttl {
+            first: written.first.duration(),
+            most: written.most.duration(),
+            hysteresis: written.hysteresis.duration(),
+            backoff: written.backoff,
+        })
     }
 
-    fn ingress(&self, names: &[String]) -> Result<Vec<crate::model::Point>> {
+    fn ingress(&self, names: &[String]) -> Result<Vec<Point>> {
         let mut points = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let named = (self.context.interfaces)(name);
             if named.is_empty() {
-                let name = weir_program::escape::escaped(name);
+                let name = escaped(name);
                 let message = format!(
-                    "protect.ingress: no interface is called `{name}`: name it at its [[agent]], interfaces = {{ 1 = {name:?} }}"
+                    "no interface is called `{name}`: name it at its [[agent]], interfaces = {{ 1 = {name:?} }}"
                 );
                 return Err(self.error(&[Key("ingress"), Index(index)], &message));
             }
@@ -154,11 +120,44 @@ impl Checker<'_> {
         Ok(points)
     }
 
+    fn speaker(&self, written: &document::Speaker) -> Result<Speaker> {
+        let fail = |key: &'static str, what: &str| self.error(&[Key("speaker"), Key(key)], what);
+        for (key, hop, v4, example) in
+            [("next_hop", written.next_hop, true, "192.0.2.1"), ("next_hop_v6", written.next_hop_v6, false, "100::1")]
+        {
+            if hop.is_some_and(|hop| hop.is_ipv4() != v4) {
+                let family = if v4 { "an IPv4" } else { "an IPv6" };
+                return Err(fail(key, &format!("it must be {family} address, e.g. \"{example}\"")));
+            }
+            if let Some(hop) = hop.filter(is_no_hop) {
+                let what = format!("{hop} is no next hop: write one that routers discard, e.g. \"{example}\"");
+                return Err(fail(key, &what));
+            }
+        }
+        let gobgp = written.gobgp.0;
+        if !gobgp.ip().to_canonical().is_loopback() {
+            let told = format!(
+                "{gobgp}: its gRPC has no password and no encryption, and whoever reaches it announces anything: have gobgpd on \
+                 this machine, at \"127.0.0.1:{port}\" or \"[::1]:{port}\" (or lead a tunnel there)",
+                port = gobgp.port()
+            );
+            return Err(fail("gobgp", &told));
+        }
+        Ok(Speaker {
+            gobgp,
+            id: written.id,
+            marker: written.marker,
+            community: written.community,
+            next_hop: written.next_hop,
+            next_hop_v6: written.next_hop_v6,
+            on_stop: written.on_stop,
+        })
+    }
+
     /// Whether what the modes promise can be done.
     fn able(&self, settings: &Settings) -> Result<()> {
-        let of = |wanted: Mode| settings.groups.iter().find(|(_, group)| group.mode == wanted).map(|(name, _)| name);
         for (mode, word) in [(Mode::Automatic, "automatic"), (Mode::Manual, "manual")] {
-            let Some(name) = of(mode) else { continue };
+            let Some((name, _)) = settings.groups.iter().find(|(_, group)| group.mode == mode) else { continue };
             let need = match () {
                 () if settings.agents.is_empty() => {
                     "needs agents: name those whose samples may lead to an action, agents = [\"10.0.0.1\"]"
@@ -176,133 +175,228 @@ impl Checker<'_> {
             };
             let own = settings.document.groups.get(name).is_some_and(|group| group.mode.is_some());
             let path: &[Step<'_>] = if own { &[Key("groups"), Key(name), Key("mode")] } else { &[Key("mode")] };
-            return Err(self.error(path, &format!("protect: mode {word} (group `{name}`) {need}")));
+            return Err(self.error(path, &format!("mode {word} (group `{name}`) {need}")));
         }
         Ok(())
     }
 
-    /// What is read or written later can be.
+    /// What is read, written or started later can be.
     fn files(&self, settings: &Settings) -> Result<()> {
         if let Some(path) = &settings.journal {
             journal::writable(path)
                 .and_then(|()| journal::read(path).map(drop))
-                .map_err(|why| self.error(&[Key("journal")], &format!("protect.journal: {}: {why}", path.display())))?;
+                .map_err(|why| self.error(&[Key("journal")], &format!("{}: {why}", path.display())))?;
         }
-        for (index, neighbour) in settings.speaker.iter().flat_map(|speaker| &speaker.neighbours).enumerate() {
-            let Some(path) = &neighbour.password else { continue };
-            let at = [Key("speaker"), Key("neighbours"), Index(index), Key("password")];
-            let told = |why: String| self.error(&at, &format!("protect.speaker: password: {}: {why}", path.display()));
-            fs::read_to_string(path).map_err(|why| told(why.to_string()))?;
+        let command = &settings.document.hooks.command;
+        if let Some(program) = command.first() {
+            startable(program)
+                .map_err(|why| self.error(&[Key("hooks"), Key("command")], &format!("{}: {why}", escaped(program))))?;
         }
         let Some(access) = settings.access.as_ref().filter(|_| self.context.serves) else { return Ok(()) };
-        let (path, at) = (&access.tokens, [Key("access"), Key("tokens")]);
-        readable(path).map_err(|why| self.error(&at, &format!("protect.access: tokens: {}: {why}", path.display())))?;
-        Tokens::read(path).map(drop).map_err(|why| self.error(&at, &format!("protect.access: {why}")))
+        Tokens::read(&access.tokens)
+            .map(drop)
+            .map_err(|why| self.error(&[Key("access"), Key("tokens")], &why.to_string()))
     }
 
-    /// Who is told.
-    fn hooks(&self, written: Option<&document::Hooks>) -> Result<document::Hooks> {
-        let hooks = written.cloned().unwrap_or_default();
-        let at = |key: &'static str| [Key("hooks"), Key(key)];
-        if hooks.command.as_ref().is_some_and(|line| line.first().is_none_or(String::is_empty)) {
-            let message = "protect.hooks: command: it names no program: write command = [\"/usr/local/bin/page-noc\"]";
-            return Err(self.error(&at("command"), message));
-        }
-        if let Some(program) = hooks.command.as_ref().and_then(|line| line.first()) {
-            startable(program).map_err(|why| {
-                let program = weir_program::escape::escaped(program);
-                self.error(&at("command"), &format!("protect.hooks: command: {program}: {why}"))
-            })?;
-        }
-        let webhook = hooks.webhook.as_ref().map(|url| url.parse::<Url>()).transpose();
-        let webhook = webhook.map_err(|why| self.error(&at("webhook"), &format!("protect.hooks: webhook: {why}")))?;
-        let key = if hooks.ca.is_some() { "ca" } else { "webhook" };
-        if webhook.is_some_and(|url| url.is_encrypted()) {
-            check_trust(hooks.ca.as_deref())
-                .map_err(|why| self.error(&at(key), &format!("protect.hooks: {key}: {why}")))?;
-        } else if hooks.ca.is_some() {
-            let message =
-                "protect.hooks: ca: nothing asks for it: write webhook = \"https://HOST/PATH\", or leave ca out";
-            return Err(self.error(&at(key), message));
-        }
-        let (least, most) = (Span::from_millis(100), Span::from_secs(600));
-        self.span(&at("timeout"), hooks.timeout, Duration::from_secs(10), least, most)?;
-        Ok(hooks)
-    }
-
-    pub(super) fn networks(&self, path: &[Step<'_>], written: Option<&[Network]>) -> Result<Vec<IpNet>> {
-        let written = written.unwrap_or_default();
+    fn networks(&self, path: &[Step<'_>], written: &[Network]) -> Result<Vec<IpNet>> {
         for (index, Network(network)) in written.iter().enumerate() {
             let what = if let Some(meant) = ipv4_of(*network) {
                 format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")
             } else if network.trunc() != *network {
-                format!("has bits behind its prefix: write \"{}\", or \"{}\" alone", network.trunc(), network.addr())
+                format!("has bits after its prefix: write \"{}\", or \"{}\" alone", network.trunc(), network.addr())
             } else {
                 continue;
             };
-            let keys = path.iter().filter_map(|step| if let Key(key) = step { Some(*key) } else { None });
-            let keys = keys.collect::<Vec<_>>().join(".");
-            return Err(self.error(&[path, &[Index(index)]].concat(), &format!("protect.{keys}: {network} {what}")));
+            return Err(self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")));
         }
         Ok(written.iter().map(|network| network.0).collect())
     }
 
-    fn count(
+    fn group(
         &self,
-        path: &[Step<'_>],
-        written: Option<usize>,
-        default: usize,
-        least: usize,
-        most: usize,
-    ) -> Result<usize> {
-        match written {
-            None => Ok(default),
-            Some(count) if (least..=most).contains(&count) => Ok(count),
-            Some(count) => {
-                Err(self.error(path, &format!("protect.{}: {count} (it must be {least} to {most})", dotted(path))))
+        name: &str,
+        written: &document::Group,
+        mode: Mode,
+        caps: &Caps,
+        speaker: Option<&Speaker>,
+    ) -> Result<Group> {
+        let mode = written.mode.unwrap_or(mode);
+        let at = [Key("groups"), Key(name)];
+        let fail = |path: &[Step<'_>], what: &str| self.error(&[&at[..], path].concat(), what);
+        showable(name).map_err(|why| self.error(&at, &why.to_string()))?;
+        if written.networks.is_empty() {
+            return Err(fail(&[Key("networks")], "it has no networks: write networks = [\"192.0.2.0/24\"]"));
+        }
+        let networks = self.networks(&[at[0], at[1], Key("networks")], &written.networks)?;
+        if written.thresholds.is_empty() {
+            let what = "it has no thresholds: write e.g. thresholds.udp_flood.packets = \"40k/s\"";
+            return Err(fail(&[Key("thresholds")], what));
+        }
+        let mut thresholds = BTreeMap::new();
+        for (&class, of) in &written.thresholds {
+            let packets = of.packets.map(|packets| packets.micro_hertz as f64 / 1e6);
+            let bits = of.bits.map(|bits| bits.bits_per_second as f64);
+            if packets.is_none() && bits.is_none() {
+                let what = "neither packets nor bits: write the least that is ever too much, e.g. packets = \"40k/s\" (with learn = \
+                            true it is the floor)";
+                return Err(fail(&[Key("thresholds"), Key(class.name())], what));
+            }
+            let document::Threshold { learn, min_sources, ratio, spread, .. } = *of;
+            let min_sources = min_sources.into();
+            thresholds.insert(class, Threshold { packets, bits, learn, min_sources, ratio, spread });
+        }
+        let mut levels = Vec::new();
+        for (index, level) in written.levels.iter().enumerate() {
+            let fail = |key: &str, what: &str| fail(&[Key("levels"), Index(index), Key(key)], what);
+            levels.push(level_of(level, index == 0, caps, &fail)?);
+            if level.action == Kind::Blackhole {
+                hops(&networks, speaker).map_err(|what| fail("action", &what))?;
+                if mode == Mode::Automatic && level.harm.is_none_or(|harm| harm.fraction() < 1.0) {
+                    let what = "a blackhole hits all other traffic of its target: write harm = \"100%\" at this level to accept \
+                                that, or mode = \"manual\"";
+                    return Err(fail("action", what));
+                }
             }
         }
+        if levels.is_empty() {
+            levels.push(Level { action: Action::Drop, after: Duration::ZERO, harm: caps.harm });
+        }
+        Ok(Group { networks, mode, thresholds, levels })
     }
 
-    fn span(
-        &self,
-        path: &[Step<'_>],
-        written: Option<Span>,
-        default: Duration,
-        least: Span,
-        most: Span,
-    ) -> Result<Duration> {
-        match written {
-            None => Ok(default),
-            Some(span) if (least..=most).contains(&span) => Ok(span.duration()),
-            Some(span) => {
-                Err(self
-                    .error(path, &format!("protect.{}: {span} (it must be \"{least}\" to \"{most}\")", dotted(path))))
+    /// A network has one group; one within another's is the inner one's.
+    fn overlap(&self, groups: &BTreeMap<String, Group>) -> Result<()> {
+        let mut seen: BTreeMap<IpNet, &str> = BTreeMap::new();
+        for (name, group) in groups {
+            for (index, network) in group.networks.iter().enumerate() {
+                if let Some(other) = seen.insert(*network, name) {
+                    let path = [Key("groups"), Key(name), Key("networks"), Index(index)];
+                    let both =
+                        if other == name { "twice in it".into() } else { format!("in the group `{other}`, too") };
+                    return Err(self.error(&path, &format!("{network} is {both} (leave it out in one place)")));
+                }
             }
         }
+        Ok(())
     }
 
-    pub(super) fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
+    /// What tells of floods must not be cut off.
+    fn routers(&self, agents: &[IpNet], allowed: &[IpNet], groups: &BTreeMap<String, Group>) -> Result<()> {
+        let all =
+            || groups.iter().flat_map(|(name, group)| group.networks.iter().enumerate().map(move |of| (name, of)));
+        for (index, agent) in agents.iter().enumerate() {
+            if allowed.iter().any(|net| net.contains(agent)) {
+                continue;
+            }
+            let is_host = agent.prefix_len() == agent.max_prefix_len();
+            // Where all that is protected counts as an agent, nothing is.
+            if let Some((name, (_, network))) = all().find(|(_, (_, network))| !is_host && agent.contains(*network)) {
+                let message = format!(
+                    "{agent} has all of group {name}'s {network} in it: name the agents' own addresses, or a network that has \
+                     nothing else"
+                );
+                return Err(self.error(&[Key("agents"), Index(index)], &message));
+            }
+            let overlaps = |network: &IpNet| network.contains(agent) || agent.contains(network);
+            if let Some((name, (at, network))) = all().find(|(_, (_, network))| overlaps(network)) {
+                let path = [Key("groups"), Key(name), Key("networks"), Index(at)];
+                let message = format!(
+                    "{network} has the agent {} in it: name that in protect.allow.destinations, and nothing is ever announced for it",
+                    agent.addr()
+                );
+                return Err(self.error(&path, &message));
+            }
+        }
+        Ok(())
+    }
+
+    /// A blackhole that the share never permits would be found out in the first attack.
+    fn room_for_one(&self, groups: &BTreeMap<String, Group>, caps: &Caps) -> Result<()> {
+        let blackholes = |group: &Group| group.levels.iter().any(|level| level.action == Action::Blackhole);
+        let Some((name, group)) = groups.iter().find(|(_, group)| blackholes(group)) else { return Ok(()) };
+        let v4 = group.networks.iter().any(|net| net.addr().is_ipv4());
+        let of_family = groups.values().flat_map(|group| &group.networks).filter(|net| net.addr().is_ipv4() == v4);
+        let space: f64 = IpNet::aggregate(&of_family.copied().collect()).iter().map(crate::guard::addresses).sum();
+        if space * caps.share >= 1.0 {
+            return Ok(());
+        }
+        let message = format!(
+            "{} of {space} protected addresses is less than one: group `{name}` could never blackhole a host (write at least \
+             \"{}%\")",
+            Share::from_fraction(caps.share).unwrap_or_default(),
+            (100.0 / space).ceil()
+        );
+        Err(self.error(&[Key("caps"), Key("share")], &message))
+    }
+
+    fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
         self.context.error(path, message)
     }
 }
 
-/// A name as the file has it in a path of keys.
-pub(super) fn quoted(name: &str) -> String {
-    let is_bare = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !name.is_empty();
-    if is_bare { name.to_owned() } else { format!("{name:?}") }
+/// One step of action, with what it needs and nothing else.
+fn level_of(
+    written: &document::Level,
+    first: bool,
+    caps: &Caps,
+    fail: &dyn Fn(&str, &str) -> anyhow::Error,
+) -> Result<Level> {
+    let strays = [
+        ("rate", written.rate.is_some(), Kind::Limit),
+        ("dscp", written.dscp.is_some(), Kind::Mark),
+        ("to", written.to.is_some(), Kind::Redirect),
+    ];
+    if let Some((key, ..)) = strays.iter().find(|(_, given, kind)| *given && *kind != written.action) {
+        return Err(fail(key, "it is of another action (leave it out)"));
+    }
+    let need = |key: &str, example: &str| fail(key, &format!("{key} is missing: write e.g. {key} = {example}"));
+    let action = match written.action {
+        Kind::Drop => Action::Drop,
+        Kind::Blackhole => Action::Blackhole,
+        Kind::Limit => {
+            let rate = written.rate.ok_or_else(|| need("rate", "\"10mbit\""))?;
+            Action::Limit { bytes_per_s: rate.bits_per_second as f32 / 8.0 }
+        }
+        Kind::Mark => Action::Mark { dscp: written.dscp.ok_or_else(|| need("dscp", "\"cs1\""))?.0 },
+        Kind::Redirect => {
+            let to = written.to.ok_or_else(|| need("to", "\"65000:100\""))?;
+            Action::Redirect { asn: to.asn, number: to.number }
+        }
+    };
+    let after = match (written.after, first) {
+        (Some(_), true) => return Err(fail("after", "the first step is taken at once (leave it out)")),
+        (None, false) => {
+            let what =
+                "after is missing: write how long the step before may go on without helping, e.g. after = \"30s\"";
+            return Err(fail("after", what));
+        }
+        (after, _) => after.unwrap_or_default(),
+    };
+    Ok(Level { action, after: after.duration(), harm: written.harm.map_or(caps.harm, |share| share.fraction()) })
 }
 
-/// Whether a secret can be read, and by nobody else.
-fn readable(path: &Path) -> Result<(), String> {
-    let about = fs::metadata(path).map_err(|error| error.to_string())?;
-    if !about.is_file() {
-        return Err("it is no regular file".into());
+/// A blackhole needs a next hop of each family that it is for.
+fn hops(networks: &[IpNet], speaker: Option<&Speaker>) -> Result<(), String> {
+    let Some(speaker) = speaker else { return Ok(()) };
+    for (v4, hop, key, example) in
+        [(true, speaker.next_hop, "next_hop", "192.0.2.1"), (false, speaker.next_hop_v6, "next_hop_v6", "100::1")]
+    {
+        if hop.is_none() && networks.iter().any(|net| net.addr().is_ipv4() == v4) {
+            return Err(format!(
+                "a blackhole needs a next hop that routers discard: write {key} = \"{example}\" in [protect.speaker]"
+            ));
+        }
     }
-    if about.mode() & 0o077 != 0 {
-        return Err(format!("others can read it (mode {:o}): chmod 600 {}", about.mode() & 0o777, path.display()));
-    }
-    fs::File::open(path).map(drop).map_err(|error| error.to_string())
+    Ok(())
+}
+
+/// Whether routers would send to themselves, to nobody, to many, or to whoever is on some link.
+fn is_no_hop(hop: &IpAddr) -> bool {
+    let is_local = match hop {
+        IpAddr::V4(hop) => hop.is_link_local() || hop.is_broadcast() || hop.octets()[0] == 0,
+        IpAddr::V6(hop) => hop.is_unicast_link_local() || hop.to_ipv4_mapped().is_some(),
+    };
+    is_local || hop.is_unspecified() || hop.is_loopback() || hop.is_multicast()
 }
 
 /// Whether a program is there and can be started: by its path, or by a name that `PATH` leads to.
@@ -321,31 +415,9 @@ fn startable(program: &str) -> Result<(), String> {
     if is_found { Ok(()) } else { Err("no such program in PATH: write its whole path".into()) }
 }
 
-fn dotted(path: &[Step<'_>]) -> String {
-    let keys = path.iter().filter_map(|step| if let Key(key) = step { Some(*key) } else { None });
-    keys.collect::<Vec<_>>().join(": ")
-}
-
 /// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
-pub(super) fn ipv4_of(network: IpNet) -> Option<IpNet> {
+fn ipv4_of(network: IpNet) -> Option<IpNet> {
     let IpAddr::V6(address) = network.addr() else { return None };
     let length = network.prefix_len().checked_sub(96)?;
     Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
-}
-
-fn show(span: Duration) -> Span {
-    Span::from_nanos(span.as_nanos() as u64)
-}
-
-/// One a year.
-pub(super) const FALSE_ALARMS: Rarity = Rarity { times: 1.0, per: super::values::Per::Year };
-
-/// A tenth of a second of the threshold.
-const BURST: Duration = Duration::from_millis(100);
-/// Ten minutes.
-const SETTLE: Duration = Duration::from_secs(60);
-
-/// As the file has a frequency.
-pub(super) fn frequency(per_second: f64) -> Frequency {
-    Frequency { micro_hertz: (per_second * 1e6).round() as u64 }
 }

@@ -2,14 +2,8 @@
 
 mod check;
 pub mod document;
-mod forms;
-mod groups;
-mod levels;
-mod print;
-mod speaker;
 #[cfg(test)]
 mod tests;
-mod useful;
 pub mod values;
 
 use anyhow::{Result, anyhow};
@@ -37,7 +31,7 @@ impl Context<'_> {
         let mut whole = vec![Step::Key(self.at)];
         whole.extend(path);
         match self.file {
-            Some(file) => file.error(&whole, message),
+            Some(file) => file.wrong(&whole, message),
             None => anyhow!("{message}"),
         }
     }
@@ -53,5 +47,5 @@ pub fn settings(document: &Document, context: &Context<'_>) -> Result<Settings> 
 
 /// The document that says the same, with every default written out.
 pub fn document(settings: &Settings) -> Document {
-    print::document(settings)
+    settings.document.clone()
 }

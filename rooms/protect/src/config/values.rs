@@ -11,21 +11,25 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network(pub IpNet);
 
-/// An agent, or a network of them; its sub-agents, and where its datagrams come from, if not from itself: `10.0.0.1 sub-agents 0,3 from
-/// 192.0.2.9`.
+/// An agent, or a network of them, and where its datagrams come from, if not from itself: `10.0.0.1 from 192.0.2.9`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exporter {
     /// Its address as its datagrams tell it.
     pub agent: IpNet,
     /// Where they come from; `None`: from that same address.
     pub from: Option<IpNet>,
-    /// Its sub-agents; `None`: the one that is heard first, and others after their probation.
-    pub sub_agents: Option<Vec<u32>>,
 }
 
-/// A standard community (RFC 1997): `65535:666`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Community(pub u16, pub u16);
+/// A community, as routers write it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Community {
+    /// RFC 1997: `65535:666`.
+    Standard(u16, u16),
+    /// RFC 4360: `rt:64500:666`, `soo:64500:666`, or eight bytes as `0x0002fbf40000029a`.
+    Extended([u8; 8]),
+    /// RFC 8092: `64500:666:0`.
+    Large([u32; 3]),
+}
 
 /// A route target, AS:NN (RFC 4360, RFC 5668): of an AS above 65,535 the number has 16 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,22 +114,10 @@ impl FromStr for Exporter {
         let network = |text: &str| Some(text.trim().parse::<Network>().ok()?.0);
         let parts = || {
             let (agent, from) = text.split_once(" from ").map_or((text, None), |(agent, from)| (agent, Some(from)));
-            let (agent, named) =
-                agent.split_once(" sub-agents ").map_or((agent, None), |(agent, named)| (agent, Some(named)));
-            let numbers = |named: &str| -> Option<Vec<u32>> {
-                named.split(',').map(|number| number.trim().parse().ok()).collect()
-            };
-            Some(Self {
-                agent: network(agent)?,
-                from: from.map_or(Some(None), |from| network(from).map(Some))?,
-                sub_agents: named.map_or(Some(None), |named| numbers(named).map(Some))?,
-            })
+            Some(Self { agent: network(agent)?, from: from.map_or(Some(None), |from| network(from).map(Some))? })
         };
         parts().ok_or_else(|| {
-            format!(
-                "`{text}`: write an agent, e.g. \"10.0.0.1\", \"10.0.0.0/24\", \"10.0.0.1 from 192.0.2.9\" or \"10.0.0.1 sub-agents \
-                 0,3\""
-            )
+            format!("`{text}`: write an agent, e.g. \"10.0.0.1\", \"10.0.0.0/24\" or \"10.0.0.1 from 192.0.2.9\"")
         })
     }
 }
@@ -134,8 +126,39 @@ impl FromStr for Community {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let parts = text.split_once(':').and_then(|(asn, number)| Some(Self(asn.parse().ok()?, number.parse().ok()?)));
-        parts.ok_or_else(|| format!("`{text}`: write a community, AS:NN of 16 bits each, e.g. \"65535:666\""))
+        let parts: Vec<&str> = text.split(':').collect();
+        let read = || match parts[..] {
+            [kind, asn, number] if EXTENDED.iter().any(|(_, name)| *name == kind) => {
+                let (subtype, _) = EXTENDED.iter().find(|(_, name)| *name == kind)?;
+                format!("{asn}:{number}").parse::<RouteTarget>().ok()?.extended(0, *subtype).map(Self::Extended)
+            }
+            [asn, first, second] => Some(Self::Large([asn.parse().ok()?, first.parse().ok()?, second.parse().ok()?])),
+            [asn, number] => Some(Self::Standard(asn.parse().ok()?, number.parse().ok()?)),
+            _ => {
+                let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 16)?;
+                u64::from_str_radix(digits, 16).ok().map(|bytes| Self::Extended(bytes.to_be_bytes()))
+            }
+        };
+        read().ok_or_else(|| {
+            format!(
+                "`{text}`: write a community, e.g. \"65535:666\", large \"64500:666:0\", or extended \"rt:64500:666\""
+            )
+        })
+    }
+}
+
+/// Extended communities that have names: their subtypes (RFC 4360, sections 4 and 5).
+const EXTENDED: [(u8, &str); 2] = [(2, "rt"), (3, "soo")];
+
+impl RouteTarget {
+    /// As an extended community: of this type if its AS has two bytes, else of that of four bytes (RFC 5668). `None`: it does not fit.
+    pub(crate) fn extended(self, kind: u8, subtype: u8) -> Option<[u8; 8]> {
+        let (asn, number) = (self.asn.to_be_bytes(), self.number.to_be_bytes());
+        match (asn, number) {
+            ([0, 0, a, b], [c, d, e, f]) => Some([kind, subtype, a, b, c, d, e, f]),
+            ([a, b, c, d], [0, 0, e, f]) => Some([kind | 2, subtype, a, b, c, d, e, f]),
+            _ => None,
+        }
     }
 }
 
@@ -249,17 +272,17 @@ impl fmt::Display for Network {
 impl fmt::Display for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.agent.fmt(f)?;
-        let named: Vec<String> = self.sub_agents.iter().flatten().map(u32::to_string).collect();
-        if !named.is_empty() {
-            write!(f, " sub-agents {}", named.join(","))?;
-        }
         self.from.map_or(Ok(()), |from| write!(f, " from {from}"))
     }
 }
 
 impl fmt::Display for Community {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.0, self.1)
+        match *self {
+            Self::Standard(asn, number) => write!(f, "{asn}:{number}"),
+            Self::Large([asn, first, second]) => write!(f, "{asn}:{first}:{second}"),
+            Self::Extended(bytes) => write!(f, "0x{:016x}", u64::from_be_bytes(bytes)),
+        }
     }
 }
 
@@ -336,19 +359,13 @@ mod tests {
         for text in ["1/year", "0.5/month", "2/week", "10/day"] {
             assert_eq!(text.parse::<Rarity>().unwrap().to_string(), text);
         }
-        for text in [
-            "10.0.0.1/32",
-            "10.0.0.0/24 from 192.0.2.9/32",
-            "2001:db8::/32",
-            "10.0.0.1/32 sub-agents 0,3",
-            "10.0.0.1/32 sub-agents 7 from 192.0.2.9/32",
-        ] {
+        for text in ["10.0.0.1/32", "10.0.0.0/24 from 192.0.2.9/32", "2001:db8::/32"] {
             assert_eq!(text.parse::<Exporter>().unwrap().to_string(), text);
         }
-        for text in ["10.0.0.1 sub-agents", "10.0.0.1 sub-agents a", "10.0.0.1 sub-agents 0,", "10.0.0.1 from"] {
+        for text in ["10.0.0.1 sub-agents 0", "10.0.0.1 from"] {
             assert!(text.parse::<Exporter>().is_err(), "{text}");
         }
-        for text in ["65535:666", "0:1"] {
+        for text in ["65535:666", "0:1", "64500:4200000000:0", "0x0002fbf40000029a"] {
             assert_eq!(text.parse::<Community>().unwrap().to_string(), text);
         }
         for text in ["65000:100", "4200000000:65535", "65535:4200000000"] {
@@ -356,6 +373,13 @@ mod tests {
         }
         for text in ["1", "1/s", "0/year", "-1/year", "nan/year", "1e9/day"] {
             assert!(text.parse::<Rarity>().is_err(), "{text}");
+        }
+        for (text, bytes) in [("rt:64500:666", 0x0002_fbf4_0000_029a_u64), ("soo:4200000000:7", 0x0203_fa56_ea00_0007)]
+        {
+            assert_eq!(text.parse::<Community>(), Ok(Community::Extended(bytes.to_be_bytes())));
+        }
+        for text in ["1", "rt:1", "4294967296:1:1", "0x12", "rt:70000:70000", "color:1:1"] {
+            assert!(text.parse::<Community>().is_err(), "{text}");
         }
         assert!("65536:1".parse::<Community>().is_err() && "70000:70000".parse::<RouteTarget>().is_err());
         let (year, day) = ("365.25/year".parse::<Rarity>().unwrap(), "1/day".parse::<Rarity>().unwrap());

@@ -3,13 +3,12 @@
 use ipnet::IpNet;
 use weir_program::escape::escaped;
 
-use super::life::{Announced, Life};
+use super::life::{Announced, Life, unfound};
 use super::machine::ATTACKS;
-use super::plan::plan;
 use super::words::nothing;
 use super::{Denied, Guard, Now, SECOND, Traffic};
 use crate::journal::What;
-use crate::model::{Action, Class, Detection, Evidence, Mode, Phase, Target};
+use crate::model::{Action, Class, Mode, Target};
 use crate::settings::{Group, Level};
 
 impl Guard {
@@ -52,8 +51,8 @@ impl Guard {
         let step = Level { action: Action::Blackhole, after: std::time::Duration::ZERO, harm: 1.0 };
         let group = Group { levels: vec![step], ..group.clone() };
         let target = Target { prefix, group: name.to_owned() };
-        let detection = by_hand(target);
-        let (plan, verdict) = plan(&settings, &group, &detection, 0, true, &self.used, traffic);
+        let detection = unfound(target, CLASS, "by hand", Vec::new());
+        let (plan, verdict) = self.plan(&group, &detection, 0, true, traffic);
         let plan = match verdict.and_then(|()| plan.ok_or_else(nothing)) {
             Ok(plan) => plan,
             Err(refusal) => return denied(refusal.why),
@@ -65,49 +64,12 @@ impl Guard {
         let attack = life.show();
         (attack.by, attack.by_hand) = (Some(by.to_owned()), true);
         self.insert(life);
-        let announced = Announced::by_hand(plan.routes, seconds * SECOND, now);
-        self.set(id, announced, plan.harm, seconds * SECOND, now);
-        self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
+        let announced = Announced::new(plan.routes, seconds * SECOND, now);
+        self.set(id, Announced { kept: announced.expires, ..announced }, plan.harm, now);
         self.tell(id, by, What::Announced, String::new(), now);
         Ok(())
     }
 }
 
-impl Announced {
-    /// For so many ns, whatever is found.
-    pub(super) fn by_hand(routes: Vec<crate::model::Route>, left: u64, now: Now) -> Self {
-        let (time, until) = (now.nanos, now.nanos + left);
-        Self {
-            routes,
-            level: 0,
-            began: time,
-            since: time,
-            changed: time,
-            rate: 0.0,
-            times: 0,
-            renewed: 0,
-            expires: until,
-            fades: None,
-            kept: until,
-            installed: false,
-            others: None,
-            stood: 0,
-        }
-    }
-}
-
 /// It is of no class, and nobody is told of one: its place among attacks has to have one.
 pub(super) const CLASS: Class = Class::IpFlood;
-
-/// What is known of it: nothing.
-fn by_hand(target: Target) -> Detection {
-    Detection {
-        target,
-        class: CLASS,
-        first_excess: 0,
-        decided: 0,
-        evidence: Evidence { rule: "by hand".into(), ..Evidence::default() },
-        rules: Vec::new(),
-        doubts: Vec::new(),
-    }
-}

@@ -7,10 +7,7 @@ use std::time::SystemTime;
 use ipnet::IpNet;
 
 use super::{Now, SECOND, Traffic};
-use crate::model::{Attack, Class, Detection, Evidence, Harm, Level, Phase, Rate, Refusal, Route};
-
-/// What may be so many times less than it is told is hardly known.
-const UNSURE: f64 = 4.0;
+use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route, Rule, Target};
 
 /// An attack, and what is kept of it besides what people are shown.
 #[derive(Clone, Debug)]
@@ -61,16 +58,47 @@ pub(super) struct Announced {
     pub(super) fades: Option<u64>,
     /// Until when a person wants it.
     pub(super) kept: u64,
-    /// Whether the speaker has had all of it.
-    pub(super) installed: bool,
+    /// Whether routers have it.
+    pub(super) force: Force,
     /// Since when its packets are others than the rules are for, and packets a second then; the excess has held since.
     pub(super) others: Option<(u64, f64)>,
-    /// When the speaker last had all of it; 0: never yet.
-    pub(super) stood: u64,
+}
+
+/// Whether routers have what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Force {
+    /// Not yet.
+    Wanted,
+    /// A neighbour has each route.
+    Reached,
+    /// No longer, or not at all.
+    Lost,
 }
 
 /// What is attacked, and by what.
 pub(super) type Found = (IpNet, Class);
+
+impl Announced {
+    /// The first step, for so many ns.
+    pub(super) fn new(routes: Vec<Route>, left: u64, now: Now) -> Self {
+        let time = now.nanos;
+        Self {
+            routes,
+            level: 0,
+            began: time,
+            since: time,
+            changed: time,
+            rate: 0.0,
+            times: 0,
+            renewed: 0,
+            expires: time + left,
+            fades: None,
+            kept: 0,
+            force: Force::Wanted,
+            others: None,
+        }
+    }
+}
 
 impl Life {
     pub(super) fn new(id: u64, detection: Detection, now: Now) -> Self {
@@ -134,12 +162,8 @@ impl Life {
     pub(super) fn find(&mut self, detection: Detection, now: Now) {
         (self.seen, self.found, self.awaited) = (true, now.nanos, None);
         let Evidence { packets, bits, .. } = &detection.evidence;
-        // By what it is for sure: a first estimate of samples that came together may be many times too much.
-        let higher = |one: Rate, other: &Rate| {
-            let value = for_sure(other);
-            if value > one.value { Rate { value, ..*other } } else { one }
-        };
-        self.highest = self.highest.max(for_sure(packets) as f32);
+        let higher = |one: Rate, other: &Rate| if other.value > one.value { *other } else { one };
+        self.highest = self.highest.max(packets.value as f32);
         let peak = &self.attack.peak;
         let peak = (higher(peak.0, packets), higher(peak.1, bits));
         let attack = self.show();
@@ -179,12 +203,23 @@ impl Life {
         above(packets, threshold_packets) || above(bits, threshold_bits)
     }
 
-    /// How many times its threshold it is, for sure; without end where that is not known.
-    pub(super) fn excess(&self) -> f64 {
-        let Evidence { packets, bits, threshold_packets, threshold_bits, .. } = &self.attack.detection.evidence;
-        let times = |rate: &Rate, threshold: &Option<f64>| threshold.map(|most| rate.low / most.max(1.0));
-        let known = [times(packets, threshold_packets), times(bits, threshold_bits)];
-        known.into_iter().flatten().reduce(f64::max).unwrap_or(f64::INFINITY)
+    /// Where it stands, with what is announced.
+    pub(super) fn place(&mut self) {
+        let Some(announced) = &self.announced else { return };
+        let phase = match announced.force {
+            Force::Wanted | Force::Lost => Phase::Unreachable,
+            Force::Reached if self.seen || self.attack.by_hand => Phase::Active,
+            Force::Reached => Phase::Fading,
+        };
+        if self.attack.phase != phase {
+            self.show().phase = phase;
+        }
+    }
+
+    /// Whether its word is contradicted, and no person took it upon themselves.
+    pub(super) fn is_contradicted(&self) -> bool {
+        let contradicts = |doubt: &Doubt| matches!(doubt, Doubt::Contested { .. } | Doubt::Counters { .. });
+        !self.approved && self.attack.detection.doubts.iter().any(contradicts)
     }
 
     /// Whether an agent that told of it was heard after that, so that it says something that it tells no more of it; also where nobody
@@ -214,9 +249,10 @@ impl Life {
     }
 }
 
-/// What a rate is, or its least where it is hardly known: then it may have been that little.
-fn for_sure(rate: &Rate) -> f64 {
-    if rate.low > 0.0 && rate.value > UNSURE * rate.low { rate.low } else { rate.value }
+/// What is known of an attack that nothing was found of: `rule` says why it is there.
+pub(super) fn unfound(target: Target, class: Class, rule: &str, rules: Vec<Rule>) -> Detection {
+    let evidence = Evidence { rule: rule.to_owned(), ..Evidence::default() };
+    Detection { target, class, first_excess: 0, decided: 0, evidence, rules, doubts: Vec::new() }
 }
 
 /// Part of an excess that each rule of a detection covers.

@@ -1,6 +1,7 @@
 //! The state machine.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +9,17 @@ use ipnet::IpNet;
 use weir_program::escape::escaped;
 
 use super::caps::Used;
-use super::life::{Announced, Found, Life};
-use super::plan::{Plan, Planned, plan};
+use super::life::{Announced, Force, Found, Life};
+use super::plan::Plan;
 use super::repeats::{Repeats, lives};
 use super::tally::Tally;
 use super::words::{found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Attack, Detection, Doubt, Finding, Installed, Level, Mode, Phase, Refusal, Route, Stopped};
+use crate::model::{
+    Attack, Contested, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Refusal, Route, Spot, Stopped,
+    Word,
+};
 use crate::settings::{Group, Settings};
 
 /// All attacks, and what is done about them.
@@ -27,8 +31,8 @@ pub struct Guard {
     pub(super) used: Used,
     pub(super) repeats: Repeats,
     pub(super) stopped: Option<Stopped>,
-    /// By which own routes are known, as the journal has it.
-    pub(super) instance: Option<String>,
+    /// Of gobgpd: nothing is announced for them.
+    pub(super) neighbours: Vec<IpAddr>,
     pub(super) last_id: u64,
     pub(super) history: VecDeque<Arc<Attack>>,
     pub(super) entries: Vec<Entry>,
@@ -52,7 +56,7 @@ impl Guard {
             used,
             repeats: Repeats::default(),
             stopped: None,
-            instance: None,
+            neighbours: Vec::new(),
             last_id: 0,
             history: VecDeque::new(),
             entries: Vec::new(),
@@ -75,11 +79,42 @@ impl Guard {
                     (evidence.packets, evidence.bits) = (packets, bits);
                 }
             }
-            Finding::Contested(contested) => {
-                let why = format!("agent {} is contested: {}", contested.agent, contested.why);
-                self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, why));
-            }
+            Finding::Contested(contested) => self.contest(&contested, traffic, now),
         }
+    }
+
+    /// What was announced of late on the word of this agent alone, or of this interface, waits for a person; what is older stays until its
+    /// time is over.
+    fn contest(&mut self, contested: &Contested, traffic: &dyn Traffic, now: Now) {
+        let Contested { agent, point, why, .. } = *contested;
+        let doubt = point.map_or(Doubt::Contested { agent }, |point| Doubt::Counters { point });
+        self.tally.doubt(doubt.name());
+        self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent} is contested: {why}")));
+        let settle = self.settings.settle.as_nanos() as u64;
+        let is_meant = |spot: &Spot| {
+            spot.word >= Word::Contested || spot.point.agent == agent && point.is_none_or(|point| point == spot.point)
+        };
+        let rests_on_it = |life: &&Life| {
+            let points = &life.attack.detection.evidence.points;
+            let is_young = |announced: &Announced| announced.began + settle > now.nanos && announced.began > 0;
+            life.announced.as_ref().is_some_and(is_young)
+                && !(life.approved || points.is_empty())
+                && points.iter().all(is_meant)
+        };
+        let gone: Vec<u64> = self.lives.values().filter(rests_on_it).map(|life| life.attack.id).collect();
+        for id in gone {
+            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().detection.doubts.insert(0, doubt));
+            self.distrust(id, traffic, now);
+        }
+    }
+
+    /// What speaks against it is enough to withdraw what is announced: it waits for a person, or is over.
+    pub(super) fn distrust(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
+        let Some(life) = self.lives.get(&id) else { return };
+        let why = life.attack.detection.doubts.first().map(ToString::to_string).unwrap_or_default();
+        let seen = life.seen;
+        self.withdraw(id, WEIR, &why, now);
+        if seen { self.decide(id, traffic, now) } else { self.finish(id, now) }
     }
 
     fn flood(&mut self, detection: Detection, traffic: &dyn Traffic, now: Now) {
@@ -131,54 +166,39 @@ impl Guard {
     pub(super) fn decide(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
         let Some(life) = self.lives.get(&id).filter(|life| life.seen) else { return };
         let detection = &life.attack.detection;
-        // What began on good evidence goes on where that only gets less: after a restart counters are known anew after a while.
-        let is_announced = life.announced.is_some();
-        let speaks_against = |doubt: &&Doubt| match doubt {
-            Doubt::Uncounted { .. } => !is_announced,
-            _ => true,
-        };
-        let forbidden = match (&self.stopped, detection.doubts.iter().find(speaks_against)) {
-            (Some(stopped), _) => {
-                Some(Refusal { limit: "stopped", why: format!("everything was stopped by {}", escaped(&stopped.by)) })
-            }
+        let settings = self.settings.clone();
+        let group = settings.groups.get(&detection.target.group);
+        let forbidden = match (&self.stopped, group) {
+            (Some(stopped), _) => Some(("stopped", format!("everything was stopped by {}", escaped(&stopped.by)))),
             _ if life.held => {
                 let by = escaped(life.attack.by.as_deref().unwrap_or_default());
-                Some(Refusal { limit: "withdrawn", why: format!("{by} withdrew it: nothing is done until it is over") })
+                Some(("withdrawn", format!("{by} withdrew it: nothing is done until it is over")))
             }
-            (_, Some(doubt)) => Some(Refusal { limit: "doubt", why: doubt.to_string() }),
+            (_, None) => {
+                let name = escaped(&detection.target.group);
+                Some(("protected", format!("group `{name}` is not protected any more")))
+            }
             _ => None,
         };
-        if let Some(refusal) = forbidden {
-            return self.refuse(id, refusal, None, now);
+        if let Some((limit, why)) = forbidden {
+            return self.refuse(id, Refusal { limit, why }, None, now);
         }
-        let settings = self.settings.clone();
-        let Some(group) = settings.groups.get(&detection.target.group) else {
-            let why = format!("group `{}` is not protected any more", escaped(&detection.target.group));
-            return self.refuse(id, Refusal { limit: "protected", why }, None, now);
-        };
+        let Some(group) = group else { return };
         if life.announced.is_some() {
             return self.go_on(id, group, traffic, now);
         }
         let approved = life.approved;
-        let planned = |guard: &Self| {
-            let detection = &guard.lives.get(&id)?.attack.detection;
-            Some(plan(&settings, group, detection, 0, approved, &guard.used, traffic))
-        };
-        let Some((mut plan, mut verdict)) = planned(self) else { return };
-        let is_full = verdict.as_ref().is_err_and(|why| FULL.contains(&why.limit));
-        if group.mode == Mode::Automatic && is_full && self.make_way(id, now) {
-            (plan, verdict) = planned(self).unwrap_or((plan, verdict));
-        }
-        let mut why = None;
-        if group.mode == Mode::Manual
-            && !approved
-            && let Err(refusal) = &verdict
-            && refusal.limit == "harm"
+        let doubt = detection.doubts.first().filter(|_| !approved).map(ToString::to_string);
+        let asks = !approved && (group.mode == Mode::Manual || doubt.is_some());
+        let (mut plan, mut verdict) = self.plan(group, detection, 0, approved, traffic);
+        let mut why = doubt;
+        if asks
+            && group.mode != Mode::Observe
+            && let Err(Refusal { limit: "harm", why: harm }) = &verdict
         {
             // Whom it may hit is for the person to decide who is asked anyway; no other limit is.
-            why = Some(refusal.why.clone());
-            let Some(detection) = self.lives.get(&id).map(|life| &life.attack.detection) else { return };
-            (plan, verdict) = super::plan::plan(&settings, group, detection, 0, true, &self.used, traffic);
+            why = Some(why.map_or_else(|| harm.clone(), |doubt| format!("{doubt}; {harm}")));
+            (plan, verdict) = self.plan(group, detection, 0, true, traffic);
         }
         let verdict = verdict.and_then(|()| plan.clone().ok_or_else(nothing));
         match (group.mode, verdict) {
@@ -188,9 +208,9 @@ impl Guard {
                 self.refuse(id, Refusal { limit: "observe", why }, plan, now);
             }
             (_, Err(refusal)) => self.refuse(id, refusal, plan, now),
-            (Mode::Manual, Ok(plan)) if !approved => self.wait(id, plan, why, now),
+            (_, Ok(plan)) if asks => self.wait(id, plan, why, now),
             (_, Ok(plan)) => {
-                let who = self.lives.get(&id).filter(|life| life.approved).and_then(|life| life.attack.by.clone());
+                let who = life.attack.by.clone().filter(|_| approved);
                 self.announce(id, plan, who.as_deref().unwrap_or(WEIR), now);
             }
         }
@@ -219,8 +239,8 @@ impl Guard {
             _ => Some((now.nanos, rate)),
         };
         let lasts = announced.others.is_some_and(|(since, _)| now.nanos >= since + CHANGES_APART);
-        life.show().phase = Phase::Active;
         life.show().refusal = None;
+        life.place();
         if due && lasts {
             let _ = self.change(id, group, level, (WEIR, "its packets have changed"), traffic, now);
         }
@@ -239,26 +259,11 @@ impl Guard {
         if !life.refuse(refusal) {
             return;
         }
-        let doubts: Vec<_> = life.attack.detection.doubts.iter().map(Doubt::name).collect();
-        let what = if limit == "doubt" { What::Doubted } else { What::Refused };
-        doubts.into_iter().filter(|_| limit == "doubt").for_each(|doubt| self.tally.doubt(doubt));
         self.tally.refuse(limit);
-        self.tell(id, WEIR, what, why, now);
+        self.tell(id, WEIR, What::Refused, why, now);
         if let Some(entry) = self.entries.last_mut() {
             entry.limit = Some(limit.to_owned());
         }
-    }
-
-    /// Of what nobody but Weir decided the least goes, if it is less by far than what has no room: cheap floods keep none from others.
-    fn make_way(&mut self, id: u64, now: Now) -> bool {
-        let Some(excess) = self.lives.get(&id).map(Life::excess) else { return false };
-        let may_go = |life: &&Life| life.seen && life.announced.is_some() && life.attack.by.is_none();
-        let announced = self.lives.values().filter(may_go).map(|life| (life.excess(), life.attack.id));
-        let least = announced.min_by(|a, b| a.0.total_cmp(&b.0)).filter(|(less, _)| less * FAR <= excess);
-        let Some((_, least)) = least else { return false };
-        let why = format!("attack {id} is larger by far, and the caps have no room for both");
-        self.refuse(least, Refusal { limit: FULL[0], why }, None, now);
-        true
     }
 
     /// It waits for a person; `why`: for more than the mode.
@@ -267,7 +272,10 @@ impl Guard {
         let attack = life.show();
         (attack.level, attack.harm) = (Level { number: 0, routes: plan.routes }, plan.harm);
         (attack.phase, attack.refusal) = (Phase::Pending, None);
-        if life.told.replace("pending") != Some("pending") {
+        let doubts: Vec<_> = attack.detection.doubts.iter().map(Doubt::name).collect();
+        let told = doubts.first().copied().unwrap_or("pending");
+        if life.told.replace(told) != Some(told) {
+            doubts.into_iter().for_each(|doubt| self.tally.doubt(doubt));
             let why = why.map_or_else(|| "it waits for a person".into(), |why| format!("it waits for a person: {why}"));
             self.tell(id, WEIR, What::Pending, why, now);
         }
@@ -277,24 +285,9 @@ impl Guard {
         let Some(life) = self.lives.get_mut(&id) else { return };
         let times = self.repeats.times(&life.key(), now.nanos);
         let (live, _) = lives(&self.settings.ttl, times);
-        let announced = Announced {
-            routes: plan.routes,
-            level: 0,
-            began: now.nanos,
-            since: now.nanos,
-            changed: now.nanos,
-            rate: life.rate(),
-            times,
-            renewed: 0,
-            expires: now.nanos + live,
-            fades: None,
-            kept: 0,
-            installed: false,
-            others: None,
-            stood: 0,
-        };
+        let announced = Announced { rate: life.rate(), times, ..Announced::new(plan.routes, live, now) };
         let why = reason(life);
-        self.set(id, announced, plan.harm, live, now);
+        self.set(id, announced, plan.harm, now);
         self.tell(id, who, What::Announced, why, now);
     }
 
@@ -309,16 +302,16 @@ impl Guard {
         traffic: &dyn Traffic,
         now: Now,
     ) -> Result<(), Refusal> {
-        let Some(life) = self.lives.get_mut(&id) else { return Err(nothing()) };
-        let Some(before) = life.announced.take() else { return Err(nothing()) };
-        self.used.remove(&before.routes);
+        let life = self.lives.get_mut(&id).ok_or_else(nothing)?;
+        let before = life.announced.take().ok_or_else(nothing)?;
         // The harm of a step that a person took is theirs; a further one is for whoever takes it.
         let approved = who != WEIR || life.approved && level == before.level;
-        let detection = &life.attack.detection;
-        let planned: Planned = plan(&self.settings, group, detection, level, approved, &self.used, traffic);
-        let outcome = planned.1.and_then(|()| planned.0.ok_or_else(nothing));
+        self.used.remove(&before.routes);
+        let detection = &self.lives[&id].attack.detection;
+        let (plan, verdict) = self.plan(group, detection, level, approved, traffic);
+        let outcome = verdict.and_then(|()| plan.ok_or_else(nothing));
+        let life = self.lives.get_mut(&id).ok_or_else(nothing)?;
         let rate = life.rate();
-        let left = before.expires.saturating_sub(now.nanos);
         match outcome {
             Ok(Plan { routes, harm })
                 if routes != before.routes
@@ -333,11 +326,11 @@ impl Guard {
                     since,
                     rate,
                     changed: now.nanos,
-                    installed: false,
+                    force: Force::Wanted,
                     others: None,
                     ..before
                 };
-                self.set(id, after, harm, left, now);
+                self.set(id, after, harm, now);
                 self.tell(id, who, What::Announced, why.to_owned(), now);
                 Ok(())
             }
@@ -350,21 +343,24 @@ impl Guard {
         }
     }
 
-    /// These routes are wanted from now on, for so many nanoseconds.
-    pub(super) fn set(&mut self, id: u64, announced: Announced, harm: crate::model::Harm, left: u64, now: Now) {
+    /// These routes are wanted from now on.
+    pub(super) fn set(&mut self, id: u64, mut announced: Announced, harm: Harm, now: Now) {
         let Some(life) = self.lives.get_mut(&id) else { return };
         self.used.add(&announced.routes);
         self.tally.announced += announced.routes.len() as u64;
         self.changed = true;
         life.told = None;
-        let seen = life.seen;
+        if !self.is_told {
+            // Nobody tells what routers have.
+            announced.force = Force::Reached;
+        }
         let attack = life.show();
-        attack.phase = if seen { Phase::Active } else { Phase::Fading };
         attack.level = Level { number: announced.level, routes: announced.routes.clone() };
         attack.installed = vec![Installed::Waiting; announced.routes.len()];
-        attack.expires = Some(now.wall + Duration::from_nanos(left));
+        attack.expires = Some(now.wall + Duration::from_nanos(announced.expires.saturating_sub(now.nanos)));
         (attack.harm, attack.refusal, attack.was_announced) = (harm, None, true);
         life.announced = Some(announced);
+        life.place();
     }
 
     /// What is announced for it is wanted no more.
@@ -397,19 +393,14 @@ impl Guard {
             .get(&id)
             .filter(|life| !life.attack.by_hand)
             .and_then(|life| Some((life.key(), life.times()? + 1)));
-        self.end(id, "it is over", now);
+        self.end(id, now);
         if let Some((key, times)) = again {
             self.repeats.remember(key, times, now.nanos, &self.settings.ttl);
         }
     }
 
-    /// It is part of a wider attack that is answered.
-    pub(super) fn finish_part(&mut self, id: u64, now: Now) {
-        self.end(id, "what is done about the wider attack that it is part of does for it as well", now);
-    }
-
-    fn end(&mut self, id: u64, why: &str, now: Now) {
-        self.withdraw(id, WEIR, why, now);
+    fn end(&mut self, id: u64, now: Now) {
+        self.withdraw(id, WEIR, "it is over", now);
         if let Some(life) = self.lives.get_mut(&id) {
             life.recall_peak();
         }
@@ -440,12 +431,6 @@ fn spares(traffic: &dyn Traffic, target: &IpNet, routes: &[Route], others: &[Rou
         _ => routes.iter().all(|route| others.iter().any(|other| route.rule.is_within(&other.rule))),
     }
 }
-
-/// Limits that are reached when there is no room for one more.
-pub(super) const FULL: [&str; 2] = ["max_prefixes", "max_routes"];
-
-/// How many times as far above its threshold an attack has to be to take another one's place.
-const FAR: f64 = 4.0;
 
 /// Attacks that are followed at once.
 pub(super) const ATTACKS: usize = 8_192;

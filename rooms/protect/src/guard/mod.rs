@@ -63,9 +63,6 @@ pub trait Announcer: Send {
     /// All routes that are wanted from now on; cheap when they are the same.
     fn want(&mut self, routes: &[Route]);
 
-    /// Withdraws what another Weir has put there, or this one when it had another number.
-    fn sweep(&mut self) {}
-
     /// What it says of a route that is wanted.
     fn installed(&self, route: &Route) -> Installed;
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::life::{Found, Life};
 use super::machine::HELPED;
+use super::plan::overlap;
 use super::repeats::lives;
 use super::{Guard, Now, SECOND, Traffic};
 use crate::journal::{WEIR, What};
-use crate::model::{Mode, Phase, Route};
+use crate::model::{Mode, Route};
 use crate::settings::Settings;
 
 impl Guard {
@@ -41,12 +42,18 @@ impl Guard {
                 false if now.nanos >= ends => {
                     if now.nanos >= announced.expires.max(announced.kept) || life.is_told_otherwise(traffic) {
                         self.finish(id, now);
-                    } else {
-                        self.stay(id, "silence", "none of the agents that told of it has been heard since", now);
+                    } else if life.told.replace("silence") != Some("silence") {
+                        let why = "none of the agents that told of it has been heard since: what is announced stays until its time is over";
+                        self.tell(id, WEIR, What::Doubted, why.into(), now);
                     }
                 }
+                true if now.nanos >= announced.expires.max(announced.kept) && life.is_contradicted() => {
+                    self.distrust(id, traffic, now);
+                }
                 true if now.nanos >= announced.expires => self.renew(id, now),
-                true if is_second => self.escalate(id, traffic, now),
+                true if is_second && (life.approved || life.attack.detection.doubts.is_empty()) => {
+                    self.escalate(id, traffic, now);
+                }
                 _ => {}
             }
         }
@@ -59,31 +66,12 @@ impl Guard {
         life.seen = false;
         // What was told of it by then says nothing of whether it is over.
         life.found = life.found.max(last.min(now.nanos));
-        let Some(announced) = &mut life.announced else {
-            let is_refused = life.attack.refusal.as_ref().is_some_and(|why| LASTING.contains(&why.limit));
-            if !is_refused || life.held {
-                return self.finish(id, now);
-            }
-            // What comes and goes is one attack, also where nothing may be done about it.
-            let (_, hold) = lives(&self.settings.ttl, 0);
-            life.awaited = Some(last.min(now.nanos) + hold);
-            let evidence = &mut life.show().detection.evidence;
-            return (evidence.packets, evidence.bits) = Default::default();
-        };
+        let Some(announced) = &mut life.announced else { return self.finish(id, now) };
         let (_, hold) = lives(&self.settings.ttl, announced.times);
         announced.fades = Some(last.min(now.nanos) + hold);
-        let attack = life.show();
-        attack.phase = Phase::Fading;
-        let evidence = &mut attack.detection.evidence;
+        let evidence = &mut life.show().detection.evidence;
         (evidence.packets, evidence.bits) = Default::default();
-    }
-
-    /// What is announced stays as it is: what speaks against it is about who tells of it, not about whether it goes on.
-    pub(super) fn stay(&mut self, id: u64, told: &'static str, why: &str, now: Now) {
-        let Some(life) = self.lives.get_mut(&id).filter(|life| life.announced.is_some()) else { return };
-        if life.told.replace(told) != Some(told) {
-            self.tell(id, WEIR, What::Doubted, format!("{why}: what is announced stays until its time is over"), now);
-        }
+        life.place();
     }
 
     /// Its time is over, and it is still there: longer, this time. It is the same attack: it has not come back.
@@ -129,10 +117,7 @@ impl Guard {
         self.settings = settings.clone();
         let forbids = |life: &Life| {
             let group = settings.groups.get(&life.attack.detection.target.group);
-            let touched = |route: &Route| {
-                let to = &route.rule.destination;
-                settings.untouchable.iter().any(|net| net.contains(to) || to.contains(net))
-            };
+            let touched = |route: &Route| self.untouchable().any(|net| overlap(&net, &route.rule.destination));
             let routes = life.announced.iter().flat_map(|announced| &announced.routes);
             group.is_none_or(|group| group.mode == Mode::Observe) || routes.into_iter().any(touched)
         };
@@ -150,10 +135,6 @@ impl Guard {
         self.decide_all(traffic, now);
     }
 }
-
-/// Limits by which an attack is refused that comes again: it is the same for as long as one about which something is done would be.
-const LASTING: [&str; 8] =
-    ["harm", "level", "max_prefixes", "max_routes", "max_share", "next_hop", "protected", "rule"];
 
 /// Limits that what else happens may lift.
 const RETRIED: [&str; 4] = ["max_routes", "max_prefixes", "max_share", "harm"];

@@ -83,10 +83,6 @@ impl Guard {
                 }
                 Ok(())
             }
-            Command::Sweep => {
-                self.entries.push(Entry::new(now.wall, by, What::Withdrawn, "routes with the number of another Weir"));
-                Ok(())
-            }
             Command::Resume => {
                 if self.stopped.take().is_none() {
                     return Err(Denied::Already("nothing was stopped"));

@@ -6,14 +6,15 @@ use std::time::{Duration, SystemTime};
 
 use ipnet::IpNet;
 
-use super::life::{Announced, Life};
+use super::life::{Announced, Life, unfound};
 use super::machine::ATTACKS;
 use super::people::STOPPED;
+use super::plan::overlap;
 use super::repeats::lives;
 use super::wanted::entry_of;
 use super::{Guard, Now, SECOND, by_hand};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Action, Class, Detection, Evidence, Harm, Mode, Phase, Stopped, Target};
+use crate::model::{Action, Class, Harm, Mode, Stopped, Target};
 
 /// An attack as the journal tells of it.
 #[derive(Debug)]
@@ -37,14 +38,11 @@ impl Guard {
         for entry in entries {
             let id = entry.attack.unwrap_or_default();
             self.last_id = self.last_id.max(id);
-            if entry.instance.is_some() {
-                self.instance.clone_from(&entry.instance);
-            }
             match entry.what {
                 What::Stopped => self.stopped = Some(Stopped { by: entry.who.clone(), since: entry.time }),
                 What::Resumed => self.stopped = None,
                 What::Over => drop(told.remove(&id)),
-                What::Rotated | What::Began => {}
+                What::Rotated => {}
                 _ => {
                     let by_hand = entry.by_hand;
                     let class = entry.class.or(by_hand.then_some(by_hand::CLASS));
@@ -80,10 +78,6 @@ impl Guard {
     pub fn carried(&self, now: Now) -> Vec<Entry> {
         let rotated = Entry::new(now.wall, WEIR, What::Rotated, "the file before this one is full");
         let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }];
-        if let Some(instance) = &self.instance {
-            let began = Entry::new(now.wall, WEIR, What::Began, "as before");
-            carried.push(Entry { instance: Some(instance.clone()), ..began });
-        }
         if let Some(stopped) = &self.stopped {
             carried.push(Entry::new(stopped.since, &stopped.by, What::Stopped, "as before"));
         }
@@ -111,13 +105,11 @@ impl Guard {
             return;
         }
         let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
-        let evidence = Evidence { rule: "known from the journal".into(), ..Evidence::default() };
-        let time = now.nanos;
-        let detection = Detection { target, class, first_excess: 0, decided: 0, evidence, rules, doubts: Vec::new() };
+        let detection = unfound(target, class, "known from the journal", rules);
         let mut life = Life::new(id, detection, now);
         // Whether it still goes on will be seen, or it is over.
         let (_, hold) = lives(&self.settings.ttl, 0);
-        (life.held, life.seen, life.awaited) = (held, false, Some(time + hold));
+        (life.held, life.seen, life.awaited) = (held, false, Some(now.nanos + hold));
         life.approved = active.is_some() && by.is_some();
         let attack = life.show();
         (attack.began, attack.by, attack.by_hand) = (began, by, by_hand);
@@ -129,8 +121,7 @@ impl Guard {
         let left = entry.expires.and_then(|until| until.duration_since(now.wall).ok()).unwrap_or_default();
         let left = left.min(Duration::from_secs(entry.ttl_s.unwrap_or_default())).min(ttl.most);
         let touched = entry.routes.iter().any(|route| {
-            let to = &route.rule.destination;
-            self.settings.untouchable.iter().any(|net| net.contains(to) || to.contains(net))
+            self.untouchable().any(|net| overlap(&net, &route.rule.destination))
                 || route.action == Action::Blackhole && route.next_hop.is_none()
         });
         let times = entry.times.unwrap_or_default();
@@ -139,31 +130,15 @@ impl Guard {
         if left.is_zero() || !fits {
             return self.forget(id, times, now);
         }
-        let (_, hold) = lives(&ttl, times);
+        let (left, (_, hold)) = (left.as_nanos() as u64, lives(&ttl, times));
+        let mut announced = Announced::new(entry.routes, left, now);
         if by_hand {
-            let left = left.as_nanos() as u64;
-            self.set(id, Announced::by_hand(entry.routes, left, now), Harm::default(), left, now);
-            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().phase = Phase::Active);
-            self.tally.announced = 0;
-            return;
+            announced.kept = announced.expires;
+        } else {
+            (announced.level, announced.began, announced.rate, announced.times) = (level, 0, f64::INFINITY, times);
+            announced.fades = Some(now.nanos + hold.min(left).max(SECOND));
         }
-        let announced = Announced {
-            routes: entry.routes,
-            level,
-            began: 0,
-            since: time,
-            changed: time,
-            rate: f64::INFINITY,
-            times,
-            renewed: 0,
-            expires: time + left.as_nanos() as u64,
-            fades: Some(time + hold.min(left.as_nanos() as u64).max(SECOND)),
-            kept: 0,
-            installed: true,
-            others: None,
-            stood: 0,
-        };
-        self.set(id, announced, Harm::default(), left.as_nanos() as u64, now);
+        self.set(id, announced, Harm::default(), now);
         self.tally.announced = 0;
     }
 

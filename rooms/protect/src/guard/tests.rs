@@ -1,5 +1,4 @@
 mod by_hand;
-mod carpets;
 mod doubts;
 mod life;
 mod limits;
@@ -40,12 +39,8 @@ impl Traffic for Usual {
         Harm { packets: share * 1_000.0, share: Some(share) }
     }
 
-    fn is_heard(&self, _: IpAddr, _: u64) -> bool {
+    fn is_alive(&self, _: IpAddr, _: u64) -> bool {
         true
-    }
-
-    fn is_silent(&self, _: IpAddr) -> bool {
-        false
     }
 }
 
@@ -80,18 +75,15 @@ pub(super) fn detection(prefix: &str, packets: f64) -> Detection {
     let prefix: IpNet = prefix.parse().unwrap();
     let bare = Rule::to(prefix);
     let narrow = Rule { protocols: vec![17], source_ports: vec![Ports(53, 53)], ..bare.clone() };
-    let rate = Rate { value: packets, low: packets * 0.9, high: packets * 1.1 };
+    let rate = Rate { value: packets, low: packets * 0.9, high: Some(packets * 1.1) };
     Detection {
         target: Target { prefix, group: "web".into() },
         class: Class::UdpFlood,
         first_excess: 0,
         decided: 0,
-        kept: 0,
         evidence: Evidence { packets: rate, threshold_packets: Some(40e3), ..Evidence::default() },
         rules: vec![bare, narrow],
         doubts: Vec::new(),
-        is_hearsay: false,
-        seconds: Vec::new(),
     }
 }
 
@@ -108,8 +100,7 @@ impl Scene {
 
     pub(super) fn over(&mut self, prefix: &str) {
         let target = Target { prefix: prefix.parse().unwrap(), group: "web".into() };
-        let over =
-            Finding::Over { target, class: Class::UdpFlood, last: self.now.nanos, is_hearsay: false, widened: None };
+        let over = Finding::Over { target, class: Class::UdpFlood, last: self.now.nanos };
         self.guard.finding(over, &Usual(self.harm), self.now);
         self.settle();
     }

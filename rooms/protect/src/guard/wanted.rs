@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::life::Life;
+use super::life::{Force, Life};
 use super::{Announcer, Guard, Now, SECOND};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Attack, Installed, Mode, Route, Rule};
@@ -13,23 +13,42 @@ use crate::model::{Attack, Installed, Mode, Route, Rule};
 impl Guard {
     /// What the speaker has of what is wanted.
     pub fn look(&mut self, speaker: &dyn Announcer, now: Now) {
-        let mut done = Vec::new();
+        let mut news = Vec::new();
         self.is_told = true;
+        let speaking = speaker.speaking();
+        self.neighbours = speaking.neighbours.iter().map(|neighbour| neighbour.address).collect();
         for (id, life) in &mut self.lives {
             let Some(announced) = &mut life.announced else { continue };
             let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
-            let all = installed.iter().all(|installed| matches!(installed, Installed::Yes { .. }));
-            announced.stood = if all { now.nanos } else { announced.stood };
-            if all && !announced.installed {
-                announced.installed = true;
-                done.push((*id, now.nanos.saturating_sub(announced.changed)));
+            let missing = installed.iter().find(|installed| !matches!(installed, Installed::Yes { .. }));
+            let before = announced.force;
+            match (missing, before) {
+                (None, Force::Wanted) => {
+                    let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
+                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted")));
+                }
+                (None, Force::Lost) => news.push((*id, What::Installed, "a neighbour has it now".into())),
+                (Some(Installed::No { why }), Force::Wanted | Force::Reached) => {
+                    news.push((*id, What::Unreachable, why.clone()));
+                }
+                (Some(_), Force::Reached) if !speaking.connected => {
+                    news.push((*id, What::Unreachable, "gobgpd does not answer".into()));
+                }
+                _ => {}
             }
+            announced.force = match missing {
+                None => Force::Reached,
+                Some(Installed::No { .. }) => Force::Lost,
+                Some(_) if before == Force::Reached && !speaking.connected => Force::Lost,
+                Some(_) => before,
+            };
             if life.attack.installed != installed {
                 life.show().installed = installed;
             }
+            life.place();
         }
-        for (id, after) in done {
-            self.tell(id, WEIR, What::Installed, format!("{:.1} ms after it was wanted", after as f64 / 1e6), now);
+        for (id, what, why) in news {
+            self.tell(id, WEIR, what, why, now);
         }
     }
 
@@ -93,11 +112,7 @@ impl Guard {
     /// A line for the journal about an attack.
     pub(super) fn tell(&mut self, id: u64, who: &str, what: What, why: String, now: Now) {
         let Some(life) = self.lives.get(&id) else { return };
-        let mut entry = entry_of(life, who, what, why, now);
-        if what == What::Announced {
-            // A line lost, the others still tell by which number these routes are known.
-            entry.instance.clone_from(&self.instance);
-        }
+        let entry = entry_of(life, who, what, why, now);
         self.entries.push(entry);
     }
 }

@@ -29,8 +29,7 @@ pub(super) fn reason(life: &Life) -> String {
 }
 
 /// All limits that something may be refused for: they are counted from the start, so that the first one of each is seen as one more.
-pub(super) const LIMITS: [&str; 12] = [
-    "doubt",
+pub(super) const LIMITS: [&str; 11] = [
     "harm",
     "level",
     "max_prefixes",

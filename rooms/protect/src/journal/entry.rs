@@ -21,8 +21,10 @@ pub enum What {
     Pending,
     /// Routes are wanted from now on, in place of those of before.
     Announced,
-    /// The speaker has all of them.
+    /// A neighbour has each of them.
     Installed,
+    /// No neighbour has all of them.
+    Unreachable,
     /// They are wanted no more.
     Withdrawn,
     /// They live until another time.
@@ -37,8 +39,6 @@ pub enum What {
     Resumed,
     /// The file before this one is full.
     Rotated,
-    /// The journal of this Weir begins: its number is in it.
-    Began,
 }
 
 /// One line.
@@ -86,9 +86,6 @@ pub struct Entry {
         deserialize_with = "read_some_time"
     )]
     pub expires: Option<SystemTime>,
-    /// By which this Weir's routes are known: [`crate::bgp::Instance`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
     /// Whether a person asked for it, and nothing was found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
@@ -106,6 +103,7 @@ impl What {
             Self::Pending => "pending",
             Self::Announced => "announced",
             Self::Installed => "installed",
+            Self::Unreachable => "unreachable",
             Self::Withdrawn => "withdrawn",
             Self::Extended => "extended",
             Self::Over => "over",
@@ -113,7 +111,6 @@ impl What {
             Self::Stopped => "stopped",
             Self::Resumed => "resumed",
             Self::Rotated => "rotated",
-            Self::Began => "began",
         }
     }
 }
@@ -135,7 +132,6 @@ impl Entry {
             times: None,
             ttl_s: None,
             expires: None,
-            instance: None,
             by_hand: false,
         }
     }

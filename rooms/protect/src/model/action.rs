@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use serde::{Deserialize, Serialize};
 
 use super::Rule;
+use crate::config::values::Community;
 
 /// What routers are asked to do.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize)]
@@ -43,6 +44,6 @@ pub struct Route {
     pub action: Action,
     /// The next hop of a blackhole; unused with FlowSpec.
     pub next_hop: Option<IpAddr>,
-    /// Communities besides the marker, as AS:NN: 65535:666.
-    pub communities: Vec<(u16, u16)>,
+    /// Communities besides those that mark it as ours.
+    pub communities: Vec<Community>,
 }

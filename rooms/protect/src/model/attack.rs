@@ -33,11 +33,13 @@ pub struct Level {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Seen; observed only, or its evidence is doubted, or what would be done is refused.
+    /// Seen; observed only, or what would be done is refused.
     Seen,
     /// Waits for a person.
     Pending,
-    /// Routes are wanted.
+    /// Routes are wanted, and no neighbour has all of them.
+    Unreachable,
+    /// Routes are in force.
     Active,
     /// No longer seen; routes stay until the hysteresis is over.
     Fading,
@@ -48,7 +50,7 @@ pub enum Phase {
 /// Why nothing is announced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Refusal {
-    /// Which limit: `max_routes`, `max_share`, `harm`, `protected`, `doubt`, `stopped`.
+    /// Which limit: `max_routes`, `max_share`, `harm`, `protected`, `stopped`.
     pub limit: &'static str,
     /// One line: what it was and what it may be.
     pub why: String,
@@ -157,6 +159,4 @@ pub enum Command {
     Stop,
     /// Go on after a stop.
     Resume,
-    /// Withdraw routes with the number of another Weir.
-    Sweep,
 }

@@ -1,5 +1,6 @@
 //! How things stand: what people are shown of all attacks, of the speaker, and of what may still be announced.
 
+use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -83,8 +84,6 @@ pub struct Speaking {
     pub why: Option<String>,
     /// Routes of ours that its table has or may have: as last known while it does not answer; `None`: it has never answered.
     pub standing: Option<usize>,
-    /// Routes with the number of another Weir, or of this one before its journal was lost: nobody withdraws them.
-    pub orphans: usize,
     /// Whether it has done all that is wanted of it.
     pub settled: bool,
     /// Those that it speaks to.
@@ -92,14 +91,27 @@ pub struct Speaking {
 }
 
 /// A BGP neighbour of the speaker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Neighbour {
     /// Its address.
     pub address: IpAddr,
     /// Its AS.
     pub asn: u32,
     /// As BGP calls it (RFC 4271, section 8.2.2): `Established`.
-    pub state: String,
+    pub state: &'static str,
+}
+
+impl Neighbour {
+    /// Whether it has what it is sent.
+    pub fn is_established(&self) -> bool {
+        self.state == "Established"
+    }
+}
+
+impl fmt::Display for Neighbour {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "neighbour {} (AS {})", self.address, self.asn)
+    }
 }
 
 /// What is announced, and how much may be.

@@ -110,13 +110,8 @@ pub(crate) fn board() -> Board {
             since: Some(at(0)),
             why: None,
             standing: Some(1),
-            orphans: 0,
             settled: true,
-            neighbours: vec![Neighbour {
-                address: "192.0.2.254".parse().unwrap(),
-                asn: 65002,
-                state: "Established".into(),
-            }],
+            neighbours: vec![Neighbour { address: "192.0.2.254".parse().unwrap(), asn: 65002, state: "Established" }],
         }),
         caps: Caps { max_routes: 1000, max_prefixes: 256, max_share: 0.05, max_harm: 0.2, ..Caps::default() },
         counts: Counts { sightings: 5120, alive: 2, attacks: 3, doubted: vec![("uncounted", 1)], ..Counts::default() },
@@ -188,7 +183,6 @@ impl Shown for Fixture {
                 Ok("resumed".into())
             }
             Command::Add { prefix, seconds } => Ok(format!("{prefix} for {seconds} s")),
-            Command::Sweep => Ok("withdrawn".into()),
         }
     }
 

@@ -10,11 +10,9 @@ use axum::body::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use weir_service::http::{Place, event, events, frames};
+use weir_service::http::{Answer, Call, Place, Problem, event, events, frames};
 
 use super::access::Person;
-use super::call::Call;
-use super::problem::Answer;
 use super::told::{self, Row, State, Whole};
 use super::{People, Role};
 use crate::model::Board;
@@ -43,12 +41,12 @@ struct Follower {
 }
 
 pub(super) fn follow(people: &Arc<People>, call: &Call) -> Answer {
-    let attack = call.asked.whole("attack").and_then(|id| id.try_into().ok());
+    let person = call.parts.extensions.get::<Person>().cloned().ok_or_else(Problem::mistake)?;
+    let attack = call.whole("attack").and_then(|id| id.try_into().ok());
     let place = people.places.take()?;
     let mut board = people.shown.board();
     board.mark_changed();
-    let (people, person) = (people.clone(), call.person.clone());
-    let follower = Follower { people, person, board, attack, next: Instant::now(), _place: place };
+    let follower = Follower { people: people.clone(), person, board, attack, next: Instant::now(), _place: place };
     Ok(events(frames(follower, Follower::next)))
 }
 

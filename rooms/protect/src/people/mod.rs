@@ -1,23 +1,18 @@
 //! People: who may look and act, what they are shown, and whom the room tells by itself.
 //!
 //! ```text
-//! a room's HTTP, behind its admission --> access: whose token? --> routes: one table
-//!                                                          | attempts: counted, limited     | Shown: board, journal, commands
-//!                                                          v                                v
-//!                                                     401, 429                    JSON, server-sent events, page
+//! a room's HTTP --> admit: whose token? --> routes: one table --> Shown: board, journal, commands
+//!                     | 401, 403                              --> JSON, server-sent events, page
 //!
-//! the guard --> hooks: a bounded queue a receiver --> a program, a webhook, syslog
+//! the guard --> hooks: a bounded queue a receiver --> a program, syslog
 //! ```
 //!
 //! Nothing is here unless `[protect.access]` says who may ask.
 
 mod access;
-mod attempts;
-mod call;
 pub mod hooks;
 mod live;
 mod page;
-mod problem;
 mod routes;
 mod shown;
 mod told;
@@ -28,31 +23,28 @@ pub(crate) mod fixture;
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::{Duration, Instant};
 
 use axum::Router;
-use weir_service::http::Places;
+use axum::extract::Request;
+use axum::http::{Method, StatusCode, header};
+use weir_service::http::{Peer, Places, Problem};
 
+use crate::model::Board;
 pub use access::{Person, Role, Tokens, TokensError};
-pub use attempts::Refusals;
 pub use routes::page;
 pub use shown::{Denied, Shown};
-
-use attempts::Attempts;
-
-/// `[protect.access]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// The file of tokens.
-    pub tokens: PathBuf,
-}
 
 /// What handlers have, and what is counted of them.
 pub struct People {
     shown: Arc<dyn Shown>,
     tokens: RwLock<Arc<Tokens>>,
-    attempts: Mutex<Attempts>,
+    /// Requests without a known token.
+    unknown: AtomicU64,
+    /// When a line was last logged about them.
+    logged: Mutex<Option<Instant>>,
     /// For those who follow.
     places: Places,
 }
@@ -63,7 +55,8 @@ impl People {
         Self {
             shown,
             tokens: RwLock::new(Arc::new(tokens)),
-            attempts: Mutex::new(Attempts::new()),
+            unknown: AtomicU64::new(0),
+            logged: Mutex::new(None),
             places: Places::new(PLACES, "follow attacks"),
         }
     }
@@ -74,17 +67,54 @@ impl People {
     }
 
     /// Requests without a known token.
-    pub fn refusals(&self) -> Refusals {
-        self.attempts().counts()
+    pub fn unknown(&self) -> u64 {
+        self.unknown.load(Ordering::Relaxed)
     }
 
     fn tokens(&self) -> Arc<Tokens> {
         self.tokens.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn attempts(&self) -> MutexGuard<'_, Attempts> {
-        self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn board(&self) -> Arc<Board> {
+        self.shown.board().borrow().clone()
     }
+
+    /// The request with the [`Person`] who asks: who is known may look, and whoever has the role may act.
+    fn admit(&self, mut request: Request) -> Result<Request, Problem> {
+        let token = request.headers().get(header::AUTHORIZATION).and_then(|value| bearer(value.as_bytes()));
+        let Some(person) = token.and_then(|token| self.tokens().recognise(token)) else {
+            return Err(self.refuse(request.extensions().get::<Peer>()));
+        };
+        if person.role < Role::Act && !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let message = format!("{} may look, not act: give that token the role act", person.name);
+            return Err(Problem::new(StatusCode::FORBIDDEN, message));
+        }
+        request.extensions_mut().insert(person);
+        Ok(request)
+    }
+
+    /// 401. Tokens are too long to be guessed, so nobody is locked out.
+    fn refuse(&self, peer: Option<&Peer>) -> Problem {
+        let count = self.unknown.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
+        if logged.is_none_or(|at| at.elapsed() >= LINES_APART) {
+            *logged = Some(Instant::now());
+            let from = peer.map(|peer| format!(", the last from {}", peer.client)).unwrap_or_default();
+            tracing::warn!(
+                "protect: {count} requests without a known token since the start{from} (is a token of `tokens` wrong, or does somebody try?)"
+            );
+        }
+        let message = "no known token: send Authorization: Bearer TOKEN, with one of the file `tokens` names";
+        Problem::new(StatusCode::UNAUTHORIZED, message)
+            .header(header::WWW_AUTHENTICATE, "Bearer realm=\"weir protect\"")
+    }
+}
+
+/// The token of `Bearer TOKEN` (RFC 6750, section 2.1); the scheme in whatever case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    const SCHEME: &[u8] = b"Bearer ";
+    let (scheme, token) = value.split_at_checked(SCHEME.len())?;
+    scheme.eq_ignore_ascii_case(SCHEME).then(|| token.trim_ascii())
 }
 
 /// The routes below `/protect`, to be merged into a room's router.
@@ -94,3 +124,6 @@ pub fn router(people: &Arc<People>) -> Router {
 
 /// Clients that follow at once.
 const PLACES: usize = 64;
+
+/// From one line of the log about unknown tokens to the next.
+const LINES_APART: Duration = Duration::from_secs(10);

@@ -2,9 +2,12 @@
 
 use std::sync::Arc;
 
+use axum::http::StatusCode;
 use serde_json::Value;
 use tokio::sync::watch;
+use weir_service::http::Problem;
 
+use super::routes::absent;
 use crate::model::{Board, Command};
 
 /// Whoever guards.
@@ -37,4 +40,14 @@ pub enum Denied {
     /// The guard does not answer.
     #[error("the guard does not answer: the log of weir says more")]
     Silent,
+}
+
+impl From<Denied> for Problem {
+    fn from(denied: Denied) -> Self {
+        match denied {
+            Denied::Absent(id) => absent(id),
+            Denied::Refused(why) => Self::new(StatusCode::CONFLICT, why),
+            Denied::Silent => Self::new(StatusCode::SERVICE_UNAVAILABLE, denied.to_string()),
+        }
+    }
 }

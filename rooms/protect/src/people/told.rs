@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::words;
 use crate::model::{
-    Attack, Board, Counts, Detection, Doubt, Evidence, Group, Harm, Installed, Neighbour, Phase, Refusal, Route, Rule,
+    Attack, Board, Counts, Detection, Doubt, Evidence, Harm, Installed, Neighbour, Phase, Refusal, Route, Rule,
 };
 
 /// An attack in a list.
@@ -195,7 +195,7 @@ pub(super) fn state(board: &Board, now: SystemTime) -> State<'_> {
         json!({
             "address": speaker.address, "version": speaker.version, "connected": speaker.connected,
             "since_ms": speaker.since.map(millis), "why": speaker.why, "standing": speaker.standing,
-            "settled": speaker.settled, "orphans": speaker.orphans, "text": words::standing(speaker, is_stopped),
+            "settled": speaker.settled, "text": words::standing(speaker, is_stopped),
             "in_doubt": words::is_in_doubt(speaker, is_stopped), "neighbours": neighbours,
         })
     });
@@ -205,17 +205,13 @@ pub(super) fn state(board: &Board, now: SystemTime) -> State<'_> {
         mode: board.mode,
         stopped: board.stopped.as_ref().map(|stopped| json!({"by": stopped.by, "since_ms": millis(stopped.since)})),
         attacks: json!({
-            "seen": of(Phase::Seen), "pending": of(Phase::Pending), "active": of(Phase::Active),
+            "seen": of(Phase::Seen), "pending": of(Phase::Pending), "unreachable": of(Phase::Unreachable), "active": of(Phase::Active),
             "fading": of(Phase::Fading), "over": board.history.len(),
         }),
         speaker,
         caps: board.caps,
         counts: Told(&board.counts),
     }
-}
-
-pub(super) fn groups(board: &Board) -> &[Group] {
-    &board.groups
 }
 
 /// The attack of a number, whether it goes on or not.

@@ -15,7 +15,6 @@ mod intake;
 mod outlet;
 mod protection;
 mod run;
-mod speaker;
 #[cfg(test)]
 mod tests;
 mod thinning;

@@ -16,7 +16,7 @@ use crate::guard::Denied;
 use crate::journal::{Entry, WEIR};
 use crate::metrics::{self, Figures};
 use crate::model::{Attack, Board, Command};
-use crate::people::hooks::{self, Event, Hooks, Url};
+use crate::people::hooks::{self, Event, Hooks};
 use crate::people::{self, People, Shown, Tokens};
 use crate::settings::Settings;
 
@@ -54,7 +54,7 @@ impl Protection {
     /// One line: a file of tokens or the journal cannot be read, no thread is to be had.
     pub fn start(settings: Arc<Settings>, shards: usize, atlas: Option<Box<dyn Atlas>>) -> Result<(Self, Vec<Outlet>)> {
         let tokens = settings.access.as_ref().map(|access| Tokens::read(&access.tokens)).transpose()?;
-        let hooks = Arc::new(Hooks::start(&receivers(&settings)?).context("start the hooks")?);
+        let hooks = Arc::new(Hooks::start(&settings.hooks).context("start the hooks")?);
         let Started { room, outlets } = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
         let shown: Arc<dyn Shown> = Arc::new(room.commands().clone());
         let people = tokens.map(|tokens| Arc::new(People::new(shown, tokens)));
@@ -100,8 +100,8 @@ impl Protection {
     /// Adds every family of [`metrics::families`].
     pub fn metrics(&self, samples: &mut Samples<'_>) {
         let board = self.board();
-        let refusals = self.people.as_ref().map(|people| people.refusals()).unwrap_or_default();
-        metrics::metrics(samples, &Figures { board: &board, refusals, hooks: &self.hooks.counts() });
+        let unknown = self.people.as_ref().map_or(0, |people| people.unknown());
+        metrics::metrics(samples, &Figures { board: &board, unknown, hooks: &self.hooks.counts() });
     }
 
     /// What an account says of it.
@@ -160,19 +160,5 @@ fn listener(hooks: Arc<Hooks>) -> Listener {
             Some(attack) => Event::of(entry.what, attack, entry.time, by, why),
             None => Event::of_all(entry.what, entry.time, by, why),
         });
-    })
-}
-
-fn receivers(settings: &Settings) -> Result<hooks::Settings> {
-    let written = &settings.hooks;
-    let webhook =
-        written.webhook.as_ref().map(|url| url.parse::<Url>()).transpose().context("protect.hooks: webhook")?;
-    let default = hooks::Settings::default();
-    Ok(hooks::Settings {
-        command: written.command.clone().unwrap_or_default(),
-        webhook,
-        ca: written.ca.clone(),
-        syslog: written.syslog.map(|address| address.0),
-        timeout: written.timeout.map_or(default.timeout, weir_units::Span::duration),
     })
 }

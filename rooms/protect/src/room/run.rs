@@ -6,18 +6,17 @@ use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
-use ring::rand::{SecureRandom, SystemRandom};
+use anyhow::{Context, Result};
 use tokio::sync::watch;
 use weir_program::clock;
 
 use super::commands::Asked;
 use super::intake::Intake;
-use super::{Commands, Engine, Outlet, Waker, queue, speaker};
-use crate::bgp::Instance;
+use super::{Commands, Engine, Outlet, Waker, queue};
+use crate::bgp::Speaker;
 use crate::detect::Atlas;
 use crate::guard::{Announcer, Denied, Now};
-use crate::journal::{self, Entry, WEIR, What, Writer};
+use crate::journal::{self, Entry, Writer};
 use crate::model::{Board, Command, Counts, Speaking};
 use crate::people::words;
 use crate::settings::Settings;
@@ -53,7 +52,7 @@ impl Room {
     /// Reads the journal and starts the thread `guard`, with a queue for each shard.
     ///
     /// # Errors
-    /// One line: the journal is none of ours, the speaker's password cannot be read, no thread is to be had.
+    /// One line: the journal is none of ours, no thread is to be had.
     pub fn start(
         settings: &Arc<Settings>,
         shards: usize,
@@ -61,10 +60,12 @@ impl Room {
         listener: Option<Listener>,
     ) -> Result<Started> {
         let waker = Arc::<Waker>::default();
-        let speaker = |instance| {
-            settings.speaker.as_ref().map(|speaker| speaker::start(speaker, instance, waker.clone())).transpose()
-        };
-        Self::with(settings, shards, atlas, listener, speaker, waker.clone())
+        let speaker = settings.speaker.as_ref().map(|speaker| {
+            let bell = waker.clone();
+            Speaker::start(speaker, move || bell.wake()).context("start the speaker")
+        });
+        let speaker = speaker.transpose()?.map(|speaker| Box::new(speaker) as Box<dyn Announcer>);
+        Self::with(settings, shards, atlas, listener, speaker, waker)
     }
 
     /// As above, with whoever announces.
@@ -73,32 +74,22 @@ impl Room {
         shards: usize,
         atlas: Option<Box<dyn Atlas>>,
         listener: Option<Listener>,
-        speaker: impl FnOnce(Instance) -> Result<Option<Box<dyn Announcer>>>,
+        speaker: Option<Box<dyn Announcer>>,
         waker: Arc<Waker>,
     ) -> Result<Started> {
         let now = read_clock();
         let mut engine = Engine::new(settings.clone());
         engine.set_atlas(atlas);
-        let mut known = known(settings)?;
+        let known = known(settings)?;
         let writer = match &settings.journal {
             None => None,
             Some(path) => {
                 // Only now it is known as whom it is written.
-                let shown = || format!("journal {}", path.display());
-                journal::writable(path).with_context(shown)?;
-                if settings.speaker.is_some() && known.iter().all(|entry| entry.instance.is_none()) {
-                    // Routes whose number is forgotten would be nobody's: first it is on the disk.
-                    let began = Entry::new(now.wall, WEIR, What::Began, "");
-                    known.push(Entry { instance: Some(fresh()?.to_string()), ..began });
-                    let told = known.last().map(std::slice::from_ref).unwrap_or_default();
-                    journal::Journal::new(path.clone(), journal::MOST).append(told).with_context(shown)?;
-                }
+                journal::writable(path).with_context(|| format!("journal {}", path.display()))?;
                 recall(&mut engine, path);
                 Some(Writer::start(path.clone(), journal::MOST).context("start the journal's thread")?)
             }
         };
-        let instance = known.iter().rev().find_map(|entry| entry.instance.as_ref()?.parse().ok());
-        let speaker = speaker(instance.map_or_else(fresh, Ok)?)?;
         let listed = Arc::new(settings.listed());
         let open = |_| {
             let (mut outlet, inlet) = queue(PLACES, &settings.protected(), waker.clone());
@@ -242,9 +233,6 @@ impl Run {
                 let is_kept = self.settle(true);
                 if done.is_ok() && matches!(command, Command::Stop | Command::Resume) && self.writer.is_some() {
                     self.owed = (!is_kept).then(Owed::default);
-                }
-                if done.is_ok() && command == Command::Sweep {
-                    self.speaker.iter_mut().for_each(|speaker| speaker.sweep());
                 }
                 if done.is_ok() && command == Command::Stop {
                     self.waiting.push(Waiting { answer, is_kept, until: read_clock().nanos + STOPPED_WITHIN });
@@ -427,7 +415,6 @@ fn told(command: &Command, is_kept: bool) -> String {
         Command::Resume => {
             "resumed: mode automatic announces again what attacks ask for, mode manual asks again, what was approved too".into()
         },
-        Command::Sweep => "routes with the number of another Weir are withdrawn as soon as gobgpd answers".into(),
     };
     noted(done, matches!(command, Command::Stop | Command::Resume), is_kept)
 }
@@ -454,13 +441,6 @@ fn noted(done: String, is_switch: bool, is_kept: bool) -> String {
         ),
         _ => format!("{done} (it could not be written to the journal: a restart will not know of it)"),
     }
-}
-
-/// A number for this Weir that nobody else has.
-fn fresh() -> Result<Instance> {
-    let mut number = [0; 8];
-    SystemRandom::new().fill(&mut number).map_err(|_| anyhow!("the kernel has no random numbers"))?;
-    Ok(Instance(u64::from_be_bytes(number)))
 }
 
 /// Knows again what was learnt, where that can be read; else it is learnt anew.

@@ -4,11 +4,11 @@ use std::fs;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
-use weir_protect::bgp::Settings;
 use weir_protect::model::{Action, Ports, Route, Rule};
+use weir_protect::settings::Speaker as Settings;
 use weir_testbed::{PATIENCE, program, skip};
 
-use crate::network::{Network, blackhole, gobgpds, router, settings, spawn, until};
+use crate::network::{Network, blackhole, gobgpds, settings, spawn, until};
 
 const TARGETS: [&str; 2] = ["10.9.2.7", "fd09:2::7"];
 
@@ -16,7 +16,7 @@ const TARGETS: [&str; 2] = ["10.9.2.7", "fd09:2::7"];
 fn drops(network: &Network, settings: Settings) {
     let targets: [IpAddr; 2] = TARGETS.map(|target| target.parse().unwrap());
     let held = network.speaker(settings);
-    held.speaker.want(Vec::new());
+    held.speaker.want(&[]);
     held.until_established();
     assert_eq!(targets.map(|target| network.passes(target)), [true, true]);
     held.install(&[blackhole("10.9.2.7/32"), blackhole("fd09:2::7/128")]);
@@ -26,7 +26,7 @@ fn drops(network: &Network, settings: Settings) {
     held.install(&[blackhole("fd09:2::7/128")]);
     until("passed", || network.passes(targets[0]));
     assert!(!network.passes(targets[1]));
-    held.speaker.want(Vec::new());
+    held.speaker.want(&[]);
     until("passed", || network.passes(targets[1]));
 }
 
@@ -35,16 +35,15 @@ fn drops(network: &Network, settings: Settings) {
 fn bird_drops() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
-        drops(&network, Settings { neighbours: vec![router()], ..settings() });
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
+        drops(&network, settings());
     }
 }
 
 #[test]
 fn frr_drops() {
     let Some(network) = Network::create() else { return };
-    let (Some(_gobgpd), Some(zebra), Some(bgpd)) = (network.gobgpd("gobgpd", true), program("zebra"), program("bgpd"))
-    else {
+    let (Some(_gobgpd), Some(zebra), Some(bgpd)) = (network.gobgpd("gobgpd"), program("zebra"), program("bgpd")) else {
         return;
     };
     // Packages would have made these groups.
@@ -74,8 +73,7 @@ fn frr_drops() {
 fn flowspec_is_enforced_by_exabgp_and_nft() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(python), Some(nft)) =
-            (network.gobgpd(gobgpd, false), program("python3"), program("nft"))
+        let (Some(_gobgpd), Some(python), Some(nft)) = (network.gobgpd(gobgpd), program("python3"), program("nft"))
         else {
             return;
         };
@@ -91,8 +89,8 @@ fn flowspec_is_enforced_by_exabgp_and_nft() {
         command.env("exabgp_daemon_user", "root").env("exabgp_api_cli", "false");
         let _exabgp = spawn(&network.router, command);
 
-        let held = network.speaker(Settings { neighbours: vec![router()], ..settings() });
-        held.speaker.want(Vec::new());
+        let held = network.speaker(settings());
+        held.speaker.want(&[]);
         held.until_established();
         let rule = |prefix: &str| Rule {
             protocols: vec![17],

@@ -2,10 +2,9 @@
 
 use std::time::Instant;
 
-use weir_protect::bgp::Settings;
 use weir_testbed::standstills::Standstills;
 
-use crate::network::{Network, are_installed, blackholes, gobgpds, router, settings, until};
+use crate::network::{Network, are_installed, blackholes, gobgpds, settings, until};
 
 /// What issue and documentation promise, in ms.
 const PROMISED: f64 = 200.0;
@@ -15,9 +14,9 @@ const PROMISED: f64 = 200.0;
 fn routes_come_one_by_one_and_all_at_once() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
-        let held = network.speaker(Settings { neighbours: vec![router()], ..settings() });
-        held.speaker.want(Vec::new());
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
+        let held = network.speaker(settings());
+        held.speaker.want(&[]);
         held.until_established();
         let mut monitor = network.monitor();
 
@@ -26,7 +25,7 @@ fn routes_come_one_by_one_and_all_at_once() {
         let mut delays: Vec<f64> = (1..=100)
             .map(|count| {
                 let began = Instant::now();
-                held.speaker.want(routes[..count].to_vec());
+                held.speaker.want(&routes[..count]);
                 let wanted = routes[count - 1].rule.destination.network().to_string();
                 let came = |line: &String| line.starts_with("blackhole") && line.split(' ').nth(1) == Some(&wanted);
                 loop {
@@ -42,7 +41,7 @@ fn routes_come_one_by_one_and_all_at_once() {
         until("withdrawn", || network.blackholes() == 0);
 
         let began = Instant::now();
-        held.speaker.want(routes.clone());
+        held.speaker.want(&routes);
         let mut came = 0;
         while came < routes.len() {
             if monitor.next_line().unwrap().starts_with("blackhole 10.9.") {
@@ -56,7 +55,7 @@ fn routes_come_one_by_one_and_all_at_once() {
             "{gobgpd}: to the router's kernel: one {median:.1} ms (median), {p99:.1} ms (p99); 1,000 {all:.0} ms, known here {known:.0} ms"
         );
         assert!(p99 <= PROMISED, "{gobgpd}: {p99} ms");
-        held.speaker.want(Vec::new());
+        held.speaker.want(&[]);
         until("withdrawn", || network.blackholes() == 0);
     }
 }

@@ -6,6 +6,7 @@ mod capture;
 mod drops;
 mod latency;
 mod network;
+mod reach;
 mod reconcile;
 mod restart;
 mod silence;

@@ -13,14 +13,17 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use ipnet::IpNet;
 use tempfile::TempDir;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_protect::bgp::{Instance, Neighbour, OnStop, Settings, Speaker, State};
-use weir_protect::model::{Action, Installed, Route, Rule};
+use weir_protect::bgp::{Speaker, State};
+use weir_protect::config::document::OnStop;
+use weir_protect::config::values::Community;
+use weir_protect::model::{Action, Installed, Neighbour, Route, Rule};
+use weir_protect::settings::Speaker as Settings;
 pub(crate) use weir_testbed::await_that as until;
 use weir_testbed::network::{end, namespace};
 use weir_testbed::{Ended, PATIENCE, Started, program};
@@ -35,8 +38,8 @@ pub(crate) fn gobgpds() -> Vec<&'static str> {
     vec!["gobgpd"]
 }
 
-pub(crate) const MARKER: (u16, u16) = (65001, 666);
-pub(crate) const BLACKHOLE: (u16, u16) = (65535, 666);
+const MARKER: Community = Community::Standard(65001, 666);
+pub(crate) const BLACKHOLE: Community = Community::Standard(65535, 666);
 
 pub(crate) struct Network {
     pub(crate) attacker: NetNs,
@@ -99,10 +102,10 @@ impl Network {
         path
     }
 
-    /// gobgpd, with these neighbours in its own file.
+    /// gobgpd, with the router as its neighbour.
     #[track_caller]
-    pub(crate) fn gobgpd(&self, name: &str, has_neighbours: bool) -> Option<Started> {
-        self.gobgpd_with(name, if has_neighbours { include_str!("gobgpd-neighbour.toml") } else { "" })
+    pub(crate) fn gobgpd(&self, name: &str) -> Option<Started> {
+        self.gobgpd_with(name, include_str!("gobgpd-neighbour.toml"))
     }
 
     /// gobgpd, with more in its file.
@@ -117,7 +120,12 @@ impl Network {
 
     #[track_caller]
     pub(crate) fn bird(&self) -> Option<Started> {
-        let file = self.file("bird.conf", include_str!("bird.conf"));
+        self.bird_with(include_str!("bird.conf"))
+    }
+
+    #[track_caller]
+    pub(crate) fn bird_with(&self, text: &str) -> Option<Started> {
+        let file = self.file("bird.conf", text);
         let mut command = Command::new(program("bird")?);
         command.arg("-f").arg("-c").arg(file).arg("-s").arg(self.folder.path().join("bird.ctl"));
         Some(spawn(&self.router, command))
@@ -125,7 +133,7 @@ impl Network {
 
     pub(crate) fn speaker(&self, settings: Settings) -> Held {
         let (tell, bell) = mpsc::channel();
-        let start = || Speaker::start(settings, move || tell.send(()).unwrap_or(())).unwrap();
+        let start = || Speaker::start(&settings, move || tell.send(()).unwrap_or(())).unwrap();
         Held { speaker: self.speaker.run(start).unwrap(), bell }
     }
 
@@ -201,20 +209,20 @@ impl Held {
         let began = Instant::now();
         while !is(&self.speaker.state()) {
             let left = PATIENCE.saturating_sub(began.elapsed());
-            assert!(self.bell.recv_timeout(left).is_ok(), "{what}: {:?}", self.speaker.state().session);
+            assert!(self.bell.recv_timeout(left).is_ok(), "{what}: {:?}", self.speaker.state().speaking);
         }
     }
 
     /// Wants them, and waits until all of them are installed.
     #[track_caller]
     pub(crate) fn install(&self, routes: &[Route]) {
-        self.speaker.want(routes.to_vec());
+        self.speaker.want(routes);
         self.until("installed", |state| are_installed(state, routes));
     }
 
     #[track_caller]
     pub(crate) fn until_established(&self) {
-        self.until("a neighbour", |state| state.neighbours.iter().any(|neighbour| neighbour.state == "established"));
+        self.until("a neighbour", |state| state.speaking.neighbours.iter().any(Neighbour::is_established));
     }
 }
 
@@ -224,18 +232,14 @@ pub(crate) fn are_installed(state: &State, routes: &[Route]) -> bool {
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        gobgp: GOBGP.to_owned(),
-        instance: Instance(1),
+        gobgp: GOBGP.parse().unwrap(),
+        id: 1,
         marker: Some(MARKER),
-        neighbours: Vec::new(),
+        community: BLACKHOLE,
+        next_hop: None,
+        next_hop_v6: None,
         on_stop: OnStop::Keep,
     }
-}
-
-pub(crate) fn router() -> Neighbour {
-    let local_address = Some("10.9.0.1".parse().unwrap());
-    let (hold_time, restart_time) = (Duration::from_secs(9), Duration::from_secs(60));
-    Neighbour { local_address, hold_time, restart_time, ..Neighbour::new("10.9.0.2".parse().unwrap(), 65002) }
 }
 
 pub(crate) fn blackhole(prefix: &str) -> Route {

@@ -3,20 +3,21 @@
 use std::env;
 use std::process::Command;
 
-use weir_protect::bgp::{Instance, Neighbour, OnStop, Session, Settings};
+use weir_protect::config::document::OnStop;
 use weir_protect::model::{Action, Installed, Ports, Route, Rule};
+use weir_protect::settings::Speaker as Settings;
 use weir_testbed::program;
 
-use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, router, settings, spawn, until};
+use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, settings, spawn, until};
 
-/// Another speaker's routes have another number, though the same marker: they are as anybody's.
+/// Another speaker's routes have another id, though the same marker: they are as anybody's.
 #[test]
 #[ignore = "long: 20 s"]
 fn what_others_announce_stays() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
-        let other = Settings { instance: Instance(2), on_stop: OnStop::Withdraw, ..settings() };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
+        let other = Settings { id: 2, on_stop: OnStop::Withdraw, ..settings() };
         let other = network.speaker(other);
         let flow = |action| Route { action, next_hop: None, ..blackhole("10.9.4.9/32") };
         let theirs = [blackhole("10.9.4.1/32"), blackhole("fd09:2::1/128"), flow(Action::Drop)];
@@ -26,7 +27,7 @@ fn what_others_announce_stays() {
         let ours = [blackhole("10.9.4.2/32"), blackhole("10.9.4.1/32"), flow(Action::Mark { dscp: 8 })];
         // BIRD announces it, with our marker: it is BIRD's all the same.
         let from_bird = blackhole("10.9.3.1/32");
-        held.speaker.want(ours.to_vec());
+        held.speaker.want(&ours);
         held.until("an answer", |state| ours.iter().all(|route| state.installed(route) != Installed::Waiting));
         let state = held.speaker.state();
         assert!(matches!(state.installed(&ours[0]), Installed::Yes { .. }));
@@ -41,31 +42,10 @@ fn what_others_announce_stays() {
         until("theirs alone", || network.blackholes() == 2);
         assert!(are_installed(&other.speaker.state(), &theirs));
         // Theirs being gone, ours takes the place.
-        held.speaker.want(ours[1..].to_vec());
+        held.speaker.want(&ours[1..]);
         held.until("refused", |state| matches!(state.installed(&ours[1]), Installed::No { .. }));
         drop(other);
         held.until("installed", |state| are_installed(state, &ours[1..]));
-    }
-}
-
-/// What a Weir left behind whose journal is lost is nobody's: it goes when somebody asks for that, and nothing else does.
-#[test]
-fn what_another_weir_left_is_counted_and_swept_when_asked() {
-    for gobgpd in gobgpds() {
-        let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
-        let other = network.speaker(Settings { instance: Instance(2), on_stop: OnStop::Keep, ..settings() });
-        other.install(&[blackhole("10.9.4.1/32"), blackhole("fd09:2::1/128")]);
-        drop(other);
-
-        let held = network.speaker(settings());
-        held.until("two orphans", |state| state.orphans == 2);
-        held.install(&[blackhole("10.9.4.2/32")]);
-        held.until_established();
-        until("theirs and ours", || network.blackholes() == 3);
-        held.speaker.sweep();
-        held.until("no orphan", |state| state.orphans == 0);
-        until("ours alone", || network.blackholes() == 1);
     }
 }
 
@@ -74,7 +54,7 @@ fn what_another_weir_left_is_counted_and_swept_when_asked() {
 fn each_route_is_told_how_it_stands() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let Some(_gobgpd) = network.gobgpd(gobgpd, false) else { return };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let held = network.speaker(settings());
         let plain = Route { communities: Vec::new(), ..blackhole("10.9.4.1/32") };
         let impossible = Route { next_hop: None, ..blackhole("10.9.4.2/32") };
@@ -82,7 +62,7 @@ fn each_route_is_told_how_it_stands() {
         let ports = (0..100).map(|at| Ports(1000 + at, 1000 + at)).collect();
         let rule = Rule { source_ports: ports, ..Rule::to("10.9.4.3/32".parse().unwrap()) };
         let long = Route { rule, action: Action::Drop, next_hop: None, communities: Vec::new() };
-        held.speaker.want(vec![impossible.clone(), long.clone(), blackhole("10.9.4.1/32"), plain.clone()]);
+        held.speaker.want(&[impossible.clone(), long.clone(), blackhole("10.9.4.1/32"), plain.clone()]);
         held.until("installed", |state| are_installed(state, &[blackhole("10.9.4.1/32")]));
         let why = |route| match held.speaker.state().installed(route) {
             Installed::No { why } => why,
@@ -103,10 +83,11 @@ fn a_family_that_gobgpd_lacks_is_told() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let only = "[[global.afi-safis]]\n[global.afi-safis.config]\nafi-safi-name = \"ipv4-unicast\"\n";
-        let Some(_gobgpd) = network.gobgpd_with(gobgpd, only) else { return };
+        let only = format!("{only}{}", include_str!("gobgpd-neighbour.toml"));
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd_with(gobgpd, &only), network.bird()) else { return };
         let held = network.speaker(settings());
         let flow = Route { action: Action::Drop, next_hop: None, ..blackhole("10.9.4.9/32") };
-        held.speaker.want(vec![flow.clone(), blackhole("10.9.4.1/32")]);
+        held.speaker.want(&[flow.clone(), blackhole("10.9.4.1/32")]);
         held.until("installed", |state| are_installed(state, &[blackhole("10.9.4.1/32")]));
         let state = held.speaker.state();
         let Installed::No { why } = state.installed(&flow) else { panic!("{gobgpd}: {:?}", state.installed(&flow)) };
@@ -120,7 +101,7 @@ fn a_family_that_gobgpd_lacks_is_told() {
 fn what_is_there_is_not_announced_again() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let Some(_gobgpd) = network.gobgpd(gobgpd, false) else { return };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let routes: Vec<Route> = crate::tshark::meant().into_iter().map(|(route, _)| route).collect();
         let since = || {
             let held = network.speaker(settings());
@@ -142,17 +123,17 @@ fn what_is_there_is_not_announced_again() {
 fn what_a_killed_weir_has_left_is_taken_over() {
     const NAME: &str = "reconcile::what_a_killed_weir_has_left_is_taken_over";
     if env::var_os("WEIR_TEST_ROLE").is_some() {
-        let speaker = weir_protect::bgp::Speaker::start(settings(), || {}).unwrap();
+        let speaker = weir_protect::bgp::Speaker::start(&settings(), || {}).unwrap();
         loop {
-            speaker.want(blackholes(1000));
+            speaker.want(&blackholes(1000));
             std::thread::sleep(std::time::Duration::from_millis(5));
-            speaker.want(blackholes(500));
+            speaker.want(&blackholes(500));
             std::thread::sleep(std::time::Duration::from_millis(5));
         }
     }
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, true), network.bird()) else { return };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         for _ in 0..3 {
             let mut command = Command::new(env::current_exe().unwrap());
             command.args(["--exact", NAME]).env("WEIR_TEST_ROLE", "killed").arg("--include-ignored");
@@ -162,13 +143,13 @@ fn what_a_killed_weir_has_left_is_taken_over() {
             let held = network.speaker(settings());
             held.install(&blackholes(700));
             until("as wanted", || network.blackholes() == 700);
-            held.speaker.want(blackholes(10));
+            held.speaker.want(&blackholes(10));
             until("as wanted", || network.blackholes() == 10);
             let leaving = Settings { on_stop: OnStop::Withdraw, ..settings() };
             drop(held);
             assert_eq!(network.blackholes(), 10);
             let held = network.speaker(leaving);
-            held.until("a session", |state| matches!(state.session, Session::Up { .. }));
+            held.until("a session", |state| state.speaking.connected);
             drop(held);
             until("withdrawn", || network.blackholes() == 0);
         }
@@ -180,40 +161,12 @@ fn what_a_killed_weir_has_left_is_taken_over() {
 #[ignore = "long: 10 s"]
 fn what_was_deleted_comes_back() {
     let Some(network) = Network::create() else { return };
-    let (Some(_gobgpd), Some(gobgp)) = (network.gobgpd("gobgpd", false), program("gobgp")) else { return };
+    let (Some(_gobgpd), Some(_bird)) = (network.gobgpd("gobgpd"), network.bird()) else { return };
+    let Some(gobgp) = program("gobgp") else { return };
     let held = network.speaker(settings());
     held.install(&[blackhole("10.9.4.1/32")]);
     let run = |arguments: &str| network.script(&network.speaker, &format!("{} {arguments}", gobgp.display()));
     assert!(run("global rib").contains("10.9.4.1/32"));
     run("global rib del all");
     until("back", || run("global rib").contains("10.9.4.1/32"));
-}
-
-/// The neighbours of the settings are added once; those that are no longer among them go, those of gobgpd's own file stay.
-#[test]
-#[ignore = "long: 1 s"]
-fn neighbours_are_as_the_settings_have_them() {
-    for gobgpd in gobgpds() {
-        let Some(network) = Network::create() else { return };
-        let Some(_gobgpd) = network.gobgpd(gobgpd, true) else { return };
-        let own = router().address;
-        let [one, other] = [3, 4].map(|host| Neighbour { address: [10, 9, 0, host].into(), ..router() });
-        let changed = Neighbour { asn: 65_009, ..one.clone() };
-        let file = (own, router().asn);
-        for (wanted, expected) in [
-            (vec![one.clone(), other.clone()], vec![file, (one.address, one.asn), (other.address, other.asn)]),
-            (vec![one.clone(), other], vec![file, (one.address, one.asn), ([10, 9, 0, 4].into(), one.asn)]),
-            (vec![changed.clone()], vec![file, (one.address, changed.asn)]),
-            (Vec::new(), vec![file]),
-            // It is not ours, though it is asked for.
-            (vec![Neighbour { asn: 65_009, ..router() }], vec![file]),
-        ] {
-            let held = network.speaker(Settings { neighbours: wanted, ..settings() });
-            held.speaker.want(Vec::new());
-            held.until("neighbours", |_| held.speaker.is_settled());
-            let state = held.speaker.state();
-            let known: Vec<_> = state.neighbours.iter().map(|known| (known.address, known.asn)).collect();
-            assert_eq!(known, expected, "{gobgpd}");
-        }
-    }
 }

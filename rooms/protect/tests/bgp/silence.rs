@@ -6,18 +6,17 @@ use std::thread;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
-use weir_protect::bgp::{OnStop, Session, Settings, State};
+use weir_protect::bgp::State;
+use weir_protect::config::document::OnStop;
 use weir_protect::model::Installed;
+use weir_protect::settings::Speaker as Settings;
 use weir_testbed::PATIENCE;
 use weir_testbed::random::Source;
 
 use crate::network::{Network, are_installed, blackhole, blackholes, gobgpds, settings};
 
 fn why(state: &State) -> Option<String> {
-    match &state.session {
-        Session::Down { why, .. } => Some(why.clone()),
-        Session::Up { .. } => None,
-    }
+    state.speaking.why.clone()
 }
 
 /// Nobody waits for it: neither who wants routes nor who ends.
@@ -26,11 +25,11 @@ fn why(state: &State) -> Option<String> {
 fn a_gobgpd_that_hangs_is_noticed_and_caught_up_with() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let Some(running) = network.gobgpd(gobgpd, false) else { return };
+        let (Some(running), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let held = network.speaker(Settings { on_stop: OnStop::Withdraw, ..settings() });
         held.install(&blackholes(10));
         running.signal(Signal::SIGSTOP);
-        held.speaker.want(blackholes(20));
+        held.speaker.want(&blackholes(20));
         assert_eq!(why(&held.speaker.state()), None, "it has waited");
         held.until("noticed", |state| why(state).as_deref() == Some("it does not answer"));
         assert_eq!(held.speaker.state().installed(&blackhole("10.9.4.1/32")), Installed::Waiting);
@@ -50,7 +49,7 @@ fn what_is_no_gobgpd_is_told_once_and_does_no_harm() {
     let answers = [None, Some(Vec::new()), Some(b"HTTP/1.1 404 Not Found\r\n\r\n".to_vec()), Some(source.bytes(3000))];
     for answer in answers {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let gobgp = listener.local_addr().unwrap().to_string();
+        let gobgp = listener.local_addr().unwrap();
         let (tell, bell) = std::sync::mpsc::channel();
         let is_silent = answer.is_none();
         thread::spawn(move || {
@@ -67,8 +66,8 @@ fn what_is_no_gobgpd_is_told_once_and_does_no_harm() {
             }
         });
         let settings = Settings { gobgp, ..settings() };
-        let speaker = weir_protect::bgp::Speaker::start(settings, move || tell.send(()).unwrap_or(())).unwrap();
-        speaker.want(vec![blackhole("10.9.4.1/32")]);
+        let speaker = weir_protect::bgp::Speaker::start(&settings, move || tell.send(()).unwrap_or(())).unwrap();
+        speaker.want(&[blackhole("10.9.4.1/32")]);
         bell.recv_timeout(PATIENCE).unwrap();
         let said = why(&speaker.state()).unwrap();
         assert!(!said.is_empty() && said.lines().count() == 1, "{said:?}");

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use weir_protect::bgp::Settings;
 use weir_protect::model::{Action, Icmp, Ports, Route, Rule, TcpFlags};
 
 use crate::capture::{Reading, nlri};
-use crate::network::{Network, blackhole, gobgpds, router, settings};
+use crate::network::{Network, blackhole, gobgpds, settings};
 
 /// Routes, and how tshark's fields read, by hand: AFI/SAFI, components by type, communities, action.
 pub(crate) fn meant() -> Vec<(Route, &'static str)> {
@@ -62,11 +61,11 @@ pub(crate) fn meant() -> Vec<(Route, &'static str)> {
 fn tshark_reads_what_was_meant() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
-        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd, false), network.bird()) else { return };
+        let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let Some(capture) = network.capture() else { return };
 
-        let held = network.speaker(Settings { neighbours: vec![router()], ..settings() });
-        held.speaker.want(Vec::new());
+        let held = network.speaker(settings());
+        held.speaker.want(&[]);
         held.until_established();
         let (mut routes, wanted): (Vec<Route>, BTreeSet<String>) =
             meant().into_iter().map(|(route, text)| (route, text.to_owned())).unzip();

@@ -90,7 +90,7 @@ fn needs(settings: &Settings, prepared: &Prepared) -> Needs {
         capabilities: prepared.privileges(),
         reads: names.chain(secrets).collect(),
         folders: written.into_iter().flatten().map(|path| folder(path).to_owned()).collect(),
-        is_unconfined: protect.is_some_and(|protect| protect.hooks.command.is_some()),
+        is_unconfined: protect.is_some_and(|protect| !protect.hooks.command.is_empty()),
     }
 }
 

@@ -66,6 +66,9 @@ pub(crate) struct AddPathStreamRequest {
 pub(crate) struct ListPathRequest {
     #[prost(int32, tag = "1")]
     pub(crate) table_type: i32,
+    /// A neighbour's address, of its tables.
+    #[prost(string, tag = "2")]
+    pub(crate) name: String,
     #[prost(message, optional, tag = "3")]
     pub(crate) family: Option<Family>,
     #[prost(message, repeated, tag = "4")]
@@ -121,53 +124,19 @@ pub(crate) struct ListPeerResponse {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct AddPeerRequest {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) peer: Option<Peer>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct DeletePeerRequest {
-    #[prost(string, tag = "1")]
-    pub(crate) address: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct Peer {
     #[prost(message, optional, tag = "2")]
     pub(crate) conf: Option<PeerConf>,
-    #[prost(message, optional, tag = "3")]
-    pub(crate) ebgp_multihop: Option<EbgpMultihop>,
     #[prost(message, optional, tag = "5")]
     pub(crate) state: Option<PeerState>,
-    #[prost(message, optional, tag = "6")]
-    pub(crate) timers: Option<Timers>,
-    #[prost(message, optional, tag = "7")]
-    pub(crate) transport: Option<Transport>,
-    #[prost(message, optional, tag = "9")]
-    pub(crate) graceful_restart: Option<GracefulRestart>,
-    #[prost(message, repeated, tag = "10")]
-    pub(crate) afi_safis: Vec<AfiSafi>,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct PeerConf {
-    #[prost(string, tag = "1")]
-    pub(crate) auth_password: String,
-    #[prost(string, tag = "2")]
-    pub(crate) description: String,
     #[prost(string, tag = "4")]
     pub(crate) neighbor_address: String,
     #[prost(uint32, tag = "5")]
     pub(crate) peer_asn: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct EbgpMultihop {
-    #[prost(bool, tag = "1")]
-    pub(crate) enabled: bool,
-    #[prost(uint32, tag = "2")]
-    pub(crate) multihop_ttl: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -179,70 +148,4 @@ pub(crate) struct PeerState {
     /// 1 to 6: idle, connect, active, opensent, openconfirm, established.
     #[prost(int32, tag = "13")]
     pub(crate) session_state: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Timers {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) config: Option<TimersConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct TimersConfig {
-    #[prost(uint64, tag = "1")]
-    pub(crate) connect_retry: u64,
-    #[prost(uint64, tag = "2")]
-    pub(crate) hold_time: u64,
-    #[prost(uint64, tag = "3")]
-    pub(crate) keepalive_interval: u64,
-    #[prost(uint64, tag = "5")]
-    pub(crate) idle_hold_time_after_reset: u64,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct Transport {
-    #[prost(string, tag = "1")]
-    pub(crate) local_address: String,
-    #[prost(uint32, tag = "6")]
-    pub(crate) remote_port: u32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct GracefulRestart {
-    #[prost(bool, tag = "1")]
-    pub(crate) enabled: bool,
-    #[prost(uint32, tag = "2")]
-    pub(crate) restart_time: u32,
-    #[prost(uint32, tag = "4")]
-    pub(crate) deferral_time: u32,
-    #[prost(bool, tag = "10")]
-    pub(crate) local_restarting: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AfiSafi {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) mp_graceful_restart: Option<MpGracefulRestart>,
-    #[prost(message, optional, tag = "2")]
-    pub(crate) config: Option<AfiSafiConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MpGracefulRestart {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) config: Option<MpGracefulRestartConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct MpGracefulRestartConfig {
-    #[prost(bool, tag = "1")]
-    pub(crate) enabled: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct AfiSafiConfig {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) family: Option<Family>,
-    #[prost(bool, tag = "2")]
-    pub(crate) enabled: bool,
 }

@@ -20,10 +20,11 @@ use weir_program::escape::escaped;
 
 use self::connection::Connection;
 use self::messages::{
-    AddPathStreamRequest, AddPeerRequest, DeletePeerRequest, Empty, GetBgpResponse, Global, ListPathRequest,
-    ListPathResponse, ListPeerResponse, Path, Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
+    AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest, ListPathResponse, ListPeerResponse, Path,
+    Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
 };
 use super::wire::{Announcement, Attributes, Family, Key};
+use crate::model::Neighbour;
 
 /// Why something was not done: one line each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,20 +116,6 @@ impl Client {
         Ok(peers)
     }
 
-    /// Gives it a neighbour.
-    pub(super) async fn add_peer(&mut self, peer: Peer) -> Result<(), Failure> {
-        let request = AddPeerRequest { peer: Some(peer) };
-        let added: Result<Empty, _> = self.unary("AddPeer", request).await;
-        added.map(drop).map_err(|status| failure(&status))
-    }
-
-    /// Takes one from it.
-    pub(super) async fn delete_peer(&mut self, address: IpAddr) -> Result<(), Failure> {
-        let request = DeletePeerRequest { address: address.to_string() };
-        let deleted: Result<Empty, _> = self.unary("DeletePeer", request).await;
-        deleted.map(drop).map_err(|status| failure(&status))
-    }
-
     /// The local paths of a family, those of some prefixes alone where there are any given (unicast): all of one place at once.
     pub(super) async fn local_paths(
         &mut self,
@@ -136,17 +123,45 @@ impl Client {
         prefixes: &[IpNet],
         mut take: impl FnMut(Vec<Local>),
     ) -> Result<(), Failure> {
+        self.paths(GLOBAL, String::new(), family, prefixes, |paths| {
+            take(paths.into_iter().filter_map(|path| Local::read(family, path)).collect());
+        })
+        .await
+    }
+
+    /// What it has sent to a neighbour of a family, of these prefixes alone where there are any given (unicast).
+    pub(super) async fn sent_to(
+        &mut self,
+        neighbour: IpAddr,
+        family: Family,
+        prefixes: &[IpNet],
+        mut take: impl FnMut(Key),
+    ) -> Result<(), Failure> {
+        self.paths(ADJ_OUT, neighbour.to_string(), family, prefixes, |paths| {
+            paths.into_iter().for_each(|path| take(Key { family, nlri: path.nlri_binary }));
+        })
+        .await
+    }
+
+    async fn paths(
+        &mut self,
+        table: i32,
+        name: String,
+        family: Family,
+        prefixes: &[IpNet],
+        mut take: impl FnMut(Vec<Path>),
+    ) -> Result<(), Failure> {
         let exact = self.version.number(0);
         let prefixes = prefixes.iter().map(|prefix| TableLookupPrefix { prefix: prefix.to_string(), r#type: exact });
         let request = ListPathRequest {
-            table_type: self.version.number(GLOBAL),
+            table_type: self.version.number(table),
+            name,
             family: Some(family.into()),
             prefixes: prefixes.collect(),
             enable_only_binary: true,
         };
         self.each("ListPath", request, |answer: ListPathResponse| {
-            let paths = answer.destination.map(|destination| destination.paths).unwrap_or_default();
-            take(paths.into_iter().filter_map(|path| Local::read(family, path)).collect());
+            take(answer.destination.map(|destination| destination.paths).unwrap_or_default());
         })
         .await
     }
@@ -268,6 +283,20 @@ impl Local {
     }
 }
 
+/// How a neighbour is; `None`: the answer names no address.
+pub(super) fn neighbour(peer: &Peer) -> Option<Neighbour> {
+    let (conf, state) = (peer.conf.as_ref(), peer.state.as_ref());
+    let addresses = [conf.map(|conf| &conf.neighbor_address), state.map(|state| &state.neighbor_address)];
+    let address = addresses.into_iter().flatten().find_map(|address| address.parse().ok())?;
+    let asns = [conf.map(|conf| conf.peer_asn), state.map(|state| state.peer_asn)];
+    let asn = asns.into_iter().flatten().find(|&asn| asn != 0).unwrap_or(0);
+    let number = state.and_then(|state| usize::try_from(state.session_state).ok()).unwrap_or(0);
+    Some(Neighbour { address, asn, state: STATES.get(number).unwrap_or(&STATES[0]) })
+}
+
+/// As RFC 4271, section 8.2.2 calls them.
+const STATES: [&str; 7] = ["unknown", "Idle", "Connect", "Active", "OpenSent", "OpenConfirm", "Established"];
+
 impl From<Family> for messages::Family {
     fn from(family: Family) -> Self {
         Self { afi: family.afi().into(), safi: family.safi().into() }
@@ -306,6 +335,7 @@ const CHUNK: usize = 250;
 
 /// `TableType`, of v3.
 const GLOBAL: i32 = 0;
+const ADJ_OUT: i32 = 3;
 
 /// Bytes of an answer: far more than one with a path.
 const LONGEST_MESSAGE: usize = 4 << 20;

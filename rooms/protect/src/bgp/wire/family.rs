@@ -1,5 +1,7 @@
 //! Address families (IANA; RFC 4760, RFC 8955).
 
+use std::fmt;
+
 /// One of the four that routes are of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in crate::bgp) struct Family {
@@ -24,5 +26,12 @@ impl Family {
     /// SAFI.
     pub(in crate::bgp) fn safi(self) -> u8 {
         if self.is_flow { 133 } else { 1 }
+    }
+}
+
+/// As gobgpd's file has it.
+impl fmt::Display for Family {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ipv{}-{}", if self.is_v6 { 6 } else { 4 }, if self.is_flow { "flowspec" } else { "unicast" })
     }
 }

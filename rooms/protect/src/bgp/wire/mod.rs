@@ -13,8 +13,8 @@ use ipnet::IpNet;
 pub(super) use attributes::Attributes;
 pub(super) use family::Family;
 
-use super::Instance;
 use super::marker::Marker;
+use crate::config::values::{Community, RouteTarget};
 use crate::model::{Action, Route};
 
 /// What tells one path from another in a table: family and NLRI.
@@ -43,13 +43,22 @@ impl Announcement {
     ///
     /// # Errors
     /// One line: what BGP has no way to say.
-    pub(super) fn new(route: &Route, marker: impl Into<Marker>) -> Result<Self, String> {
-        let marker = marker.into();
+    pub(super) fn new(route: &Route, marker: Marker) -> Result<Self, String> {
         let rule = &route.rule;
         let mut attributes = Attributes::default();
-        let marked = route.communities.iter().chain(&marker.community);
-        attributes.large.extend(marker.instance.map(Instance::community));
-        attributes.communities.extend(marked.map(|&(asn, number)| u32::from(asn) << 16 | u32::from(number)));
+        attributes.large.insert(marker.own());
+        for community in route.communities.iter().copied().chain(marker.community) {
+            match community {
+                Community::Standard(asn, number) => {
+                    attributes.communities.insert(u32::from(asn) << 16 | u32::from(number));
+                }
+                Community::Extended(bytes) => drop(attributes.extended.insert(bytes)),
+                Community::Large(parts) => {
+                    let bytes = parts.map(u32::to_be_bytes).concat();
+                    attributes.large.extend(<[u8; 12]>::try_from(bytes));
+                }
+            }
+        }
         let destination = rule.destination.trunc();
         let is_v6 = matches!(destination, IpNet::V6(_));
         if route.action == Action::Blackhole {
@@ -89,16 +98,11 @@ fn extended(action: Action) -> Result<Option<[u8; 8]>, String> {
         Action::Limit { bytes_per_s } => return Err(format!("{bytes_per_s} bytes/s is no rate")),
         Action::Mark { dscp } if dscp < 64 => community([0x80, 0x09], [0, 0, 0, 0, 0, dscp]),
         Action::Mark { dscp } => return Err(format!("{dscp} is no DSCP (write 0 to 63)")),
-        Action::Redirect { asn, number } => match (u16::try_from(asn), u16::try_from(number)) {
-            (Ok(asn), _) => {
-                let ([a, b], [c, d, e, f]) = (asn.to_be_bytes(), number.to_be_bytes());
-                community([0x80, 0x08], [a, b, c, d, e, f])
+        Action::Redirect { asn, number } => match (RouteTarget { asn, number }).extended(0x80, 0x08) {
+            Some(community) => community,
+            None => {
+                return Err(format!("route target {asn}:{number}: the number of an AS past 65535 is at most 65535"));
             }
-            (Err(_), Ok(number)) => {
-                let ([a, b, c, d], [e, f]) = (asn.to_be_bytes(), number.to_be_bytes());
-                community([0x82, 0x08], [a, b, c, d, e, f])
-            }
-            _ => return Err(format!("route target {asn}:{number}: the number of an AS past 65535 is at most 65535")),
         },
     }))
 }

@@ -78,7 +78,7 @@ fn what_bgp_cannot_say_is_refused_in_one_line() {
     let refused = |action, next_hop: Option<&str>, why: &str| {
         let next_hop = next_hop.map(|address| address.parse().unwrap());
         let route = Route { rule: rule("192.0.2.9/32"), action, next_hop, communities: Vec::new() };
-        assert_eq!(Announcement::new(&route, (65001, 666)).unwrap_err(), why);
+        assert_eq!(Announcement::new(&route, Marker::default()).unwrap_err(), why);
     };
     refused(Action::Blackhole, None, "a blackhole route needs a next hop (set next_hop)");
     refused(Action::Blackhole, Some("100::1"), "next hop 100::1 of 192.0.2.9/32 is no IPv4 address");

@@ -34,10 +34,10 @@ fn what_a_person_adds_lives_as_long_as_he_says_whatever_is_found() {
     scene.flood(found.clone());
     assert_eq!(scene.wanted().len(), 2);
     let agent = [10, 0, 0, 1].into();
-    scene.flood(Detection { doubts: vec![Doubt::Sequence { agent, what: "two contents".into() }], ..found.clone() });
+    scene.flood(Detection { doubts: vec![Doubt::Contested { agent }], ..found.clone() });
     assert!(has_blackhole(&scene), "{:?}", scene.wanted());
     let Detection { target, class, .. } = found;
-    let over = Finding::Over { target, class, last: scene.now.nanos, is_hearsay: false, widened: None };
+    let over = Finding::Over { target, class, last: scene.now.nanos };
     scene.guard.finding(over, &Usual(0.0), scene.now);
     scene.pass(598.0);
     assert!(has_blackhole(&scene));

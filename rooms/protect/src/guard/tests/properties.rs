@@ -69,7 +69,7 @@ fn happen(scene: &mut Scene, event: &Event, which: &mut usize) {
                 found.rules.truncate(1);
             }
             if doubted {
-                found.doubts.push(Doubt::Stranger { agent: [10, 0, 0, 9].into(), from: [10, 0, 0, 8].into() });
+                found.doubts.push(Doubt::New { agent: [10, 0, 0, 9].into() });
             }
             scene.flood(found);
         }
@@ -124,7 +124,7 @@ fn hold(scene: &Scene, which: usize) -> Result<(), TestCaseError> {
         };
         let attack = board.attacks.iter().find(of);
         prop_assert!(attack.is_some_and(|attack| attack.expires.is_some()), "{route:?} of none in {board:#?}");
-        prop_assert!(attack.is_some_and(|attack| attack.detection.doubts.is_empty()));
+        prop_assert!(attack.is_some_and(|attack| attack.was_announced));
     }
     for attack in &board.attacks {
         let is_announced = matches!(attack.phase, Phase::Active | Phase::Fading);

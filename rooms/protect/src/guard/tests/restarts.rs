@@ -19,25 +19,6 @@ pub(super) fn again(scene: &Scene, text: &str, later: i64) -> Scene {
 }
 
 #[test]
-fn each_announcement_tells_by_which_number_its_routes_are_known() {
-    let mut scene = Scene::new(AUTOMATIC);
-    let began =
-        Entry { instance: Some("4200006343:1:7".into()), ..Entry::new(scene.now.wall, "weir", What::Began, "") };
-    scene.guard.restore(vec![began], scene.now);
-    scene.flood(detection("192.0.2.7/32", 900e3));
-    // The line that says it is lost.
-    let mut again = Scene::new(AUTOMATIC);
-    again.guard.restore(scene.entries.clone(), again.now);
-    assert!(
-        again
-            .guard
-            .carried(again.now)
-            .iter()
-            .any(|entry| { entry.what == What::Began && entry.instance.as_deref() == Some("4200006343:1:7") })
-    );
-}
-
-#[test]
 fn what_was_active_is_wanted_again_and_ids_go_on() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.flood(detection("192.0.2.1/32", 900e3));
@@ -175,18 +156,4 @@ fn a_target_has_one_attack_of_a_class_after_a_restart() {
     assert_eq!((over.attack, &*over.why), (Some(1), "attack 2 continues it"));
     next.flood(detection(HOST, 900e3));
     assert_eq!(next.attack().id, 2);
-}
-
-/// By which number routes are known is never forgotten while there is a journal.
-#[test]
-fn the_number_of_this_weir_stays() {
-    let mut scene = Scene::new(AUTOMATIC);
-    let began = Entry::new(scene.now.wall, "weir", What::Began, "");
-    scene.entries.push(Entry { instance: Some("4200006343:1:2".into()), ..began });
-    for _ in 0..3 {
-        scene = again(&scene, AUTOMATIC, 5);
-        scene.entries = scene.guard.carried(scene.now);
-        let number = scene.entries.iter().find_map(|entry| entry.instance.clone());
-        assert_eq!(number.as_deref(), Some("4200006343:1:2"));
-    }
 }

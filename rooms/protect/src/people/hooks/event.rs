@@ -13,15 +13,15 @@ use crate::people::words;
 
 /// Whether receivers are told: of what becomes of attacks, and of stops.
 pub fn is_told(what: What) -> bool {
-    !matches!(what, What::Extended | What::Rotated | What::Began)
+    !matches!(what, What::Extended | What::Rotated)
 }
 
 /// How much it matters, as syslog counts (RFC 5424, section 6.2.1).
 pub(super) fn severity(what: What) -> u8 {
     match what {
-        What::Detected | What::Pending | What::Refused => 4,
+        What::Detected | What::Pending | What::Refused | What::Unreachable => 4,
         What::Doubted | What::Announced | What::Withdrawn | What::Stopped | What::Resumed => 5,
-        What::Installed | What::Over | What::Extended | What::Rotated | What::Began => 6,
+        What::Installed | What::Over | What::Extended | What::Rotated => 6,
     }
 }
 
@@ -104,7 +104,9 @@ impl Event {
             ),
         };
         let more = match what {
-            What::Announced | What::Installed | What::Withdrawn | What::Pending => about.routes.first(),
+            What::Announced | What::Installed | What::Unreachable | What::Withdrawn | What::Pending => {
+                about.routes.first()
+            }
             What::Doubted => about.doubts.first(),
             _ => None,
         };
@@ -119,7 +121,6 @@ impl Event {
     pub fn of_all(what: What, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
         let text = match (what, why) {
             (What::Doubted, Some(why)) => why,
-            (What::Withdrawn, _) => "routes with the number of another Weir are to be withdrawn",
             (What::Stopped, _) => "everything is to be withdrawn, and nothing announced until it is resumed",
             _ => "mode automatic announces again what attacks ask for, mode manual asks again",
         };

@@ -1,4 +1,4 @@
-//! Whom the room tells by itself: a program, a webhook, syslog.
+//! Whom the room tells by itself: a program, syslog.
 //!
 //! ```text
 //! guard: tell(event) --> a bounded queue a receiver --> one task each, on the thread `hooks`
@@ -12,43 +12,18 @@ mod event;
 mod syslog;
 #[cfg(test)]
 mod tests;
-mod tls;
-mod webhook;
 
-use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
 
 pub use event::{Event, is_told};
-pub use tls::TrustError;
-pub use webhook::{Url, UrlError};
+use weir_program::config::Address;
 
-/// `[protect.hooks]`
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// A program and its arguments; empty: none. It gets an event as JSON on its standard input.
-    pub command: Vec<String>,
-    /// Where an event is posted to, as JSON.
-    pub webhook: Option<Url>,
-    /// File of the authorities whose certificates are believed of it, PEM; `None`: those that this machine trusts.
-    pub ca: Option<PathBuf>,
-    /// Where events are sent to as RFC 5424, by UDP.
-    pub syslog: Option<SocketAddr>,
-    /// How long a program or a receiver may take.
-    pub timeout: Duration,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self { command: Vec::new(), webhook: None, ca: None, syslog: None, timeout: Duration::from_secs(10) }
-    }
-}
+use crate::config::document::Hooks as Settings;
 
 /// The receivers, which are told until this is dropped.
 #[derive(Debug)]
@@ -76,7 +51,7 @@ struct Cells {
 /// What became of the events of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count {
-    /// `command`, `webhook` or `syslog`.
+    /// `command` or `syslog`.
     pub receiver: &'static str,
     /// Those that it took.
     pub told: u64,
@@ -98,22 +73,18 @@ impl Hooks {
     /// Starts the thread `hooks`, if anybody is to be told.
     ///
     /// # Errors
-    /// The thread or its runtime cannot be had; nobody could be believed behind `https://`.
+    /// The thread or its runtime cannot be had.
     pub fn start(settings: &Settings) -> anyhow::Result<Self> {
         let mut hooks = Self { receivers: Vec::new(), stop: None, thread: None };
-        if settings.command.is_empty() && settings.webhook.is_none() && settings.syslog.is_none() {
+        if settings.command.is_empty() && settings.syslog.is_none() {
             return Ok(hooks);
         }
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
-        let timeout = settings.timeout;
+        let timeout = settings.timeout.duration();
         if !settings.command.is_empty() {
             hooks.add(&runtime, command::Program::new(settings.command.clone(), timeout));
         }
-        if let Some(url) = settings.webhook.clone() {
-            let trust = url.is_encrypted().then(|| tls::Trust::load(settings.ca.as_deref())).transpose()?;
-            hooks.add(&runtime, webhook::Poster::new(url, trust, timeout));
-        }
-        if let Some(address) = settings.syslog {
+        if let Some(Address(address)) = settings.syslog {
             hooks.add(&runtime, syslog::Sender::new(address));
         }
         let (stop, stopped) = oneshot::channel::<()>();
@@ -166,14 +137,6 @@ impl Drop for Hooks {
             let _ = thread.join();
         }
     }
-}
-
-/// Whether anybody could be believed behind `https://`: see [`Settings::ca`].
-///
-/// # Errors
-/// Nobody could, for this reason.
-pub fn check_trust(ca: Option<&Path>) -> Result<(), TrustError> {
-    tls::Trust::load(ca).map(drop)
 }
 
 /// Carries events one after another.
