@@ -22,17 +22,11 @@ fn a_sweep_does_not_push_out_who_is_under_attack() {
             let now = tick * SECOND / 1000;
             // 80 samples a second of one host: twice the threshold.
             if random.uniform() < 0.08 {
-                show(&mut detector, now, "10.0.0.1", 1000.0, udp(anybody(&mut random), host(7), (9, 9), 100));
+                at_once(&mut detector, now, udp(anybody(&mut random), host(7), (9, 9), 100));
             }
             for _ in 0..if sweep { 8 } else { 0 } {
                 let anywhere = Ipv4Addr::from(0x0a80_0000 + swept.bits() as u32 % 0x80_0000).into();
-                show(
-                    &mut detector,
-                    now,
-                    "10.0.0.1",
-                    1000.0,
-                    udp(anybody(&mut random.clone_at(tick)), anywhere, (9, 9), 60),
-                );
+                at_once(&mut detector, now, udp(anybody(&mut random.clone_at(tick)), anywhere, (9, 9), 60));
             }
             if let Some(first) = floods(&detector.take_findings()).first() {
                 found = Some((first.target.prefix, now));
@@ -48,6 +42,11 @@ fn a_sweep_does_not_push_out_who_is_under_attack() {
     let Statistics { targets, dossiers, evicted_targets, evicted_profiles, .. } = statistics;
     assert_eq!((targets.0, targets.1, dossiers.0 <= dossiers.1), (128, 128, true), "it is full");
     assert!(evicted_targets > 0 && evicted_profiles > 0, "{statistics:?}");
+}
+
+/// A sample that was told as soon as it was taken.
+fn at_once(detector: &mut Detector, time: u64, packet: Packet) {
+    detector.sample(&Sighting { exposure: Some(0), ..sighting(time, "10.0.0.1", 1000.0, packet) });
 }
 
 trait Fork {
