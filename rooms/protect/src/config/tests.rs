@@ -148,7 +148,7 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
             LEAST.replace("[\"192.0.2.0/24\"]", "\"192.0.2.0/24\""),
             ":3: protect.groups.web.networks: invalid type: string \"192.0.2.0/24\", expected a sequence",
         ),
-        (format!("allow = [\"192.0.2.9\"]\n{LEAST}"), "expected a table: write allow = { sources = [\"192.0.2.9\"]"),
+        (format!("allow = [\"192.0.2.9\"]\n{LEAST}"), ":2: protect.allow: invalid type: sequence, expected a table"),
         (format!("{LEAST}{}", LEAST.replace("web", "mail")), "web.networks: 192.0.2.0/24 is in the group `mail`, too"),
         (format!("mode = \"automatic\"\n{LEAST}"), ":2: protect.mode: mode automatic (group `web`) needs agents"),
         (
