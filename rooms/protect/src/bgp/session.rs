@@ -292,7 +292,7 @@ impl<T: Fn(&State)> Driver<T> {
         let known = self.state.speaking.neighbours.iter_mut().find(|known| known.address == now.address);
         let Some(known) = known else { return };
         let before = std::mem::replace(known, now);
-        let now = known.clone();
+        let now = *known;
         match (before.is_established(), now.is_established()) {
             (true, false) => tracing::warn!(
                 "gobgpd at {}: {now} is no longer established ({}), and has none of Weir's {} routes: its log says why (a prefix limit?)",

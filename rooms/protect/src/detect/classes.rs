@@ -60,6 +60,16 @@ pub(super) fn within(classes: Classes, some: Classes) -> Classes {
     }
 }
 
+/// Classes that have all packets of a class, and others.
+pub(super) fn holding(class: Class) -> impl Iterator<Item = Class> {
+    let own = match class {
+        Class::UdpAmplification => Some(Class::UdpFlood),
+        Class::TcpAmplification => Some(Class::TcpFlood),
+        _ => None,
+    };
+    own.into_iter().chain((class != Class::IpFlood).then_some(Class::IpFlood))
+}
+
 /// Where a class is among [`NARROWEST_FIRST`].
 pub(super) fn breadth(class: Class) -> usize {
     NARROWEST_FIRST.iter().position(|&of| of == class).unwrap_or(NARROWEST_FIRST.len())

@@ -1,7 +1,7 @@
 //! From full buckets to floods, one a target and class; how they go on, and when they are over.
 //!
 //! - Of several tests that are full at once the narrowest class begins, and the wider ones are emptied: they begin by themselves only if other
-//!   packets than its are too many.
+//!   packets than its are too many. Nothing narrower begins while a wider one goes on: it is part of that.
 //! - A host comes before the prefixes around it, in the same way: a prefix may get more than a host, so that one host alone decides first,
 //!   and a carpet, of which each host gets little, decides at the prefix.
 //! - What is answered already is not tested again: see [`Detector::cover`].
@@ -59,6 +59,8 @@ const VIEWS: usize = 8;
 const TOGETHER: u64 = 1_000_000_000;
 /// How long more sources are waited for, ns.
 const PATIENCE: u64 = 1_000_000_000;
+/// How long few hosts of a prefix are given to be found by themselves, ns.
+const SPARSE: u64 = 10_000_000_000;
 /// How often a flood is told anew, ns, and how many at once.
 const TELL: u64 = 1_000_000_000;
 const AT_ONCE: usize = 32;
@@ -96,6 +98,12 @@ impl Floods {
             [0, _] => self.classes.remove(&span),
             _ => self.classes.insert(span, known),
         };
+    }
+
+    /// Whether a flood of a wider class goes on, of which these packets are a part.
+    fn is_wider(&self, span: Span, class: Class) -> bool {
+        let known = self.classes.get(&span).map_or(0, |known| known[0]);
+        classes::holding(class).any(|wider| known & classes::bit(wider) != 0)
     }
 
     /// Whether a span is part of a wider one whose flood of this class began just now.
@@ -167,13 +175,18 @@ impl Detector {
             if self.table.test(at, number).is_empty() || self.floods.get(&(key.span, class)).is_some() {
                 continue;
             }
-            if self.floods.is_part(key.span, &wider, class, self.now) {
+            if self.floods.is_part(key.span, &wider, class, self.now) || self.floods.is_wider(key.span, class) {
                 self.table.tests(at).0[number].forget();
                 continue;
             }
-            match self.has_sources(at, number) {
+            let known = self.dossiers.get(dossier);
+            if level > 0 && self.now < fired + SPARSE && known.is_some_and(|known| known.is_sparse(key.span)) {
+                waits |= 1 << number;
+                continue;
+            }
+            match waits == 0 && self.has_sources(at, number) {
                 true => {
-                    let has_waited = self.watches.groups[group][number].min_sources > 1;
+                    let has_waited = level > 0 || self.watches.groups[group][number].min_sources > 1;
                     self.begin(at, number, if has_waited { self.now } else { fired });
                 }
                 false if self.now < fired + PATIENCE => waits |= 1 << number,
@@ -273,10 +286,11 @@ impl Detector {
         due.into_iter().take(AT_ONCE).for_each(|(_, place)| self.tell(&place));
     }
 
-    /// Whether an agent that told of a flood is heard since, so that its silence about it says something.
+    /// Whether an agent that told of a flood has been heard twice since: what it sent the first time has been looked at.
     fn is_heard(&self, place: &Place, since: u64) -> bool {
         let mut spots = self.seen(place).flat_map(|(_, dossier)| dossier.spots()).peekable();
-        spots.peek().is_none() || spots.any(|spot| self.is_alive(spot.point.agent, since))
+        spots.peek().is_none()
+            || spots.any(|spot| self.alive.get(&spot.point.agent).is_some_and(|heard| heard[0] >= since))
     }
 
     /// Tells of a flood as it is now.

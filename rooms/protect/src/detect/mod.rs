@@ -67,8 +67,8 @@ pub struct Detector {
     dossiers: Dossiers,
     profiles: Profiles,
     floods: Floods,
-    /// Listed agents, and when each was heard last.
-    alive: HashMap<IpAddr, u64, RandomState>,
+    /// Listed agents, and when each was heard last but one, and last.
+    alive: HashMap<IpAddr, [u64; 2], RandomState>,
     findings: Vec<Finding>,
     /// Whose buckets were full since that was looked at, in that order.
     full: Vec<Key>,
@@ -171,16 +171,15 @@ impl Detector {
             self.totals.unweighed += 1;
             return;
         }
-        let Some(exposure) = sighting.exposure else {
-            self.totals.first += 1;
-            return;
-        };
         let is_good = sighting.word == Word::Good;
         let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
         let Some(view) = self.view(sighting, is_good) else { return };
+        let Some(exposure) = self.views.expose(view, sighting.stream, self.now, sighting.exposure) else {
+            self.totals.first += 1;
+            return;
+        };
         self.totals.tested += 1;
         let weights = self.views.admit(view, self.now, packets, bits);
-        let exposure = self.views.expose(view, sighting.stream, self.now, exposure);
         let host = Span::host(packet.destination);
         let classes = classes::of(packet);
         let claims = self.claims(network, host, classes, is_good);
@@ -294,7 +293,8 @@ impl Detector {
     /// A listed agent is heard.
     pub fn alive(&mut self, alive: &Alive) {
         self.now = self.now.max(alive.time);
-        self.alive.insert(alive.agent, alive.time);
+        let heard = self.alive.entry(alive.agent).or_default();
+        *heard = [heard[1], alive.time];
     }
 
     /// An agent contradicts itself.
@@ -359,7 +359,7 @@ impl Detector {
 
     /// Whether a listed agent has been heard since then.
     pub fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
-        self.alive.get(&agent).is_some_and(|&heard| heard >= since)
+        self.alive.get(&agent).is_some_and(|heard| heard[1] >= since)
     }
 
     /// What was learnt, to be kept over a restart.

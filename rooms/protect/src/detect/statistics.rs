@@ -83,7 +83,7 @@ impl Detector {
             dossiers: (self.dossiers.len(), self.settings.limits.dossiers),
             evicted_dossiers: self.dossiers.evicted,
             evicted_profiles: self.profiles.evicted,
-            alive: self.alive.values().filter(|&&heard| heard + HEARD >= self.now).count(),
+            alive: self.alive.values().filter(|heard| heard[1] + HEARD >= self.now).count(),
             floods: self.floods.len(),
         }
     }

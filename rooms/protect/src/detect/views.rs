@@ -31,7 +31,7 @@ struct State {
     bits: Ceiling,
     is_good: bool,
     exposures: Vec<Exposed>,
-    /// When its newest sample came, the burst of that began, and the burst before ended.
+    /// Of several streams: when the newest sample came, and when the burst of that began. Of any: when the burst before ended.
     last: u64,
     begun: u64,
     complete: u64,
@@ -52,6 +52,8 @@ struct Exposed {
     exposure: u64,
 }
 
+/// How far apart bursts begin at least, ns.
+const LEAST: u64 = 1_000_000;
 /// How long a stream counts that is silent, ns: no exposure is longer.
 const HEARD: u64 = 10_000_000_000;
 
@@ -117,29 +119,38 @@ impl Views {
     }
 
     /// For how long before now a sample of a stream may have been taken: the longest of all streams of its view, or a fast one's short
-    /// exposure would raise the floor that a slow one's next burst needs.
+    /// exposure would raise the floor that a slow one's next burst needs. `None`: nobody knows, or others did not wait for so long.
     #[inline]
-    pub(super) fn expose(&mut self, view: View, stream: u32, now: u64, exposure: u64) -> u64 {
+    pub(super) fn expose(&mut self, view: View, stream: u32, now: u64, exposure: Option<u64>) -> Option<u64> {
         let state = &mut self.views[usize::from(view)];
-        match state.exposures.iter_mut().find(|one| one.stream == stream) {
-            Some(one) => (one.last, one.exposure) = (now, exposure),
-            None => state.exposures.push(Exposed { stream, last: now, exposure }),
-        }
-        let mut longest = exposure;
+        let known = exposure.unwrap_or_default();
+        let is_new = match state.exposures.iter_mut().find(|one| one.stream == stream) {
+            Some(one) => {
+                (one.last, one.exposure) = (now, known);
+                false
+            }
+            None => {
+                state.exposures.push(Exposed { stream, last: now, exposure: known });
+                true
+            }
+        };
         if state.exposures.len() == 1 {
-            if exposure < HEARD || now > state.last {
-                state.complete = state.complete.max(now - exposure.min(now));
+            let since = now - known.min(now);
+            // An exposure that is cut off begins with each sample.
+            if since > state.complete + LEAST {
+                state.complete = since;
             }
-        } else {
-            state.exposures.retain(|one| now - one.last <= HEARD);
-            longest = state.exposures.iter().map(|one| one.exposure.max(now - one.last)).max().unwrap_or(exposure);
-            // Of several rhythms: as long as the slowest.
-            if now > state.begun + longest {
-                (state.begun, state.complete) = (now, state.complete.max(state.last));
-            }
+            return exposure;
+        }
+        state.exposures.retain(|one| now - one.last <= HEARD);
+        let others = state.exposures.iter().filter(|one| one.stream != stream);
+        let others = others.map(|one| one.exposure.max(now - one.last)).max().unwrap_or(0);
+        // Of several rhythms: as long as the slowest.
+        if now > state.begun + others.max(known) {
+            (state.begun, state.complete) = (now, state.complete.max(state.last));
         }
         state.last = now;
-        longest
+        exposure.filter(|_| !is_new || known <= others).map(|known| known.max(others))
     }
 }
 

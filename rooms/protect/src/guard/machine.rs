@@ -441,8 +441,5 @@ pub(super) const HISTORY: usize = 1_000;
 /// What is left of a flood of which a step has helped enough, or that sinks.
 pub(super) const HELPED: f64 = 0.5;
 
-/// How long after the announcement it is found out that somebody else speaks in the agent's name, if he has told of the attack: the agent's own next
-/// datagrams show it.
-
 /// From one change of an attack's rules to the next; so long an excess of other packets has to hold before.
 const CHANGES_APART: u64 = 2 * SECOND;

@@ -11,7 +11,7 @@ fn entry(id: u64) -> Entry {
         rule: Rule::to(prefix),
         action: Action::Limit { bytes_per_s: 1.25e6 },
         next_hop: None,
-        communities: vec![(65535, 666)],
+        communities: vec![crate::config::values::Community::Standard(65535, 666)],
     };
     Entry {
         attack: Some(id),

@@ -28,8 +28,8 @@ fn sighting(time: u64, frames: f64) -> Sighting<'static> {
         dscp: 0,
     };
     let point = Point { agent: [10, 0, 0, 1].into(), index: 3 };
-    let stream = Stream::default();
-    Sighting { time, kept: 5, ago: [4, 3], point, stream, ingress: Some(true), frames, packet, header: &[7; 200] }
+    let (exposure, word, ingress) = (Some(5), Word::Good, Some(true));
+    Sighting { time, stream: 9, exposure, word, point, ingress, frames, packet, header: &[7; 200] }
 }
 
 #[test]
@@ -73,21 +73,12 @@ fn a_queue_that_fills_up_has_few_that_count_for_many() {
     // Steps of twice as few: the last ones count for some hundred each.
     assert!((0.8..1.2).contains(&(frames / 4e6)), "{frames}");
     // What is no sample is told as it is, as long as there is room.
-    (0..5_000).for_each(|time| outlet.heard(heard(time)));
+    (0..5_000).for_each(|time| outlet.alive(alive(time)));
     assert_eq!(inlet.totals(), (passed + 4_096, dropped + 904), "it was empty again");
 }
 
-fn heard(time: u64) -> crate::evidence::Heard {
-    let agent = [10, 0, 0, 1].into();
-    crate::evidence::Heard {
-        time,
-        agent,
-        stream: Stream::default(),
-        from: agent,
-        trouble: None,
-        pause: 0,
-        is_known: false,
-    }
+fn alive(time: u64) -> Alive {
+    Alive { time, agent: [10, 0, 0, 1].into() }
 }
 
 #[test]
@@ -130,7 +121,7 @@ fn nobody_sleeps_over_what_has_come() {
         while outlet.is_full() {
             std::thread::yield_now();
         }
-        outlet.heard(heard(time));
+        outlet.alive(alive(time));
         outlet.flush();
         if time % 100 == 0 {
             std::thread::yield_now();
@@ -154,7 +145,9 @@ fn what_waited_is_judged_by_when_it_came() {
         const SECOND: u64 = 1_000_000_000;
         let begin = 1_000 * SECOND;
         for number in 0..rate * seconds {
-            let seen = Sighting { kept: 0, ago: [0; 2], ..sighting(begin + number * SECOND / rate, 1.0) };
+            let time = begin + number * SECOND / rate;
+            // An agent that sends ten times a second.
+            let seen = Sighting { exposure: Some(time % (SECOND / 10)), ..sighting(time, 1.0) };
             outlets[number as usize % 2].sample(&seen);
         }
         let (mut attacks, mut told) = (Vec::new(), None);
@@ -194,7 +187,7 @@ fn a_flood_is_on_the_board_soon() {
     }
     until("an attack", || !board.borrow_and_update().attacks.is_empty());
     let attack = board.borrow().attacks[0].clone();
-    assert_eq!(attack.refusal.as_ref().map(|refusal| refusal.limit), Some("doubt"), "nobody is on the list");
+    assert_eq!(attack.refusal.as_ref().map(|refusal| refusal.limit), Some("observe"));
     assert_eq!(attack.detection.target.prefix, "192.0.2.7/32".parse().unwrap());
     let denied = room.commands().ask(Command::Approve { id: attack.id }, "anna").unwrap_err();
     assert!(denied.to_string().contains("only observed"), "{denied}");
@@ -243,32 +236,9 @@ fn from_the_first_sample_to_the_route() {
     );
     let (note, noted) = std::sync::mpsc::channel();
     let waker = Arc::<Waker>::default();
-    let started =
-        Room::with(&settings(&text), 1, None, None, |_| Ok(Some(Box::new(Notes(note)) as Box<_>)), waker).unwrap();
+    let started = Room::with(&settings(&text), 1, None, None, Some(Box::new(Notes(note)) as Box<_>), waker).unwrap();
     let Started { room, mut outlets } = started;
-    let (outlet, agent) = (&mut outlets[0], std::net::IpAddr::from([10, 0, 0, 1]));
-    let begin = weir_program::clock::now();
-    outlet.heard(crate::evidence::Heard {
-        time: begin,
-        agent,
-        stream: Stream::default(),
-        from: agent,
-        trouble: None,
-        pause: 0,
-        is_known: false,
-    });
-    let point = Point { agent, index: 3 };
-    let (packets, bits) = ([1e6, 0.0], [8e9, 0.0]);
-    let from = begin - 1_000_000_000;
-    outlet.counts(crate::evidence::Counts {
-        point,
-        stream: Stream::default(),
-        from,
-        to: begin,
-        packets,
-        bits,
-        speed: Some(1e11),
-    });
+    let outlet = &mut outlets[0];
     let mut spans = Vec::new();
     for host in 1..=100 {
         let destination = std::net::IpAddr::from([172, 16, host, 1]);
@@ -329,7 +299,7 @@ fn who_stops_everything_is_told_what_still_stands() {
         (true, true, Some(2), "asked; gobgpd does not withdraw all of it: 2 routes may still stand ("),
     ] {
         let speaking = Speaking { connected, settled, standing, ..Speaking::default() };
-        let speaker = |_| Ok(Some(Box::new(Says(speaking)) as Box<_>));
+        let speaker = Some(Box::new(Says(speaking)) as Box<_>);
         let Started { room, .. } = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
         let said = room.commands().ask(Command::Stop, "anna").unwrap();
         assert!(said.starts_with(told), "{said}");
@@ -341,7 +311,7 @@ fn who_stops_everything_is_told_what_still_stands() {
 #[test]
 fn who_has_stopped_everything_sees_that_at_once() {
     let speaking = Speaking { connected: true, settled: true, standing: Some(0), ..Speaking::default() };
-    let speaker = |_| Ok(Some(Box::new(Says(speaking)) as Box<_>));
+    let speaker = Some(Box::new(Says(speaking)) as Box<_>);
     let Started { room, .. } = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
     let board = room.commands().board();
     for number in 0..20 {
@@ -374,28 +344,6 @@ fn a_stop_that_the_journal_does_not_take_is_tried_until_it_does() {
     drop(room);
     let Started { room, .. } = Room::start(&settings, 1, None, None).unwrap();
     assert!(room.commands().board().borrow_and_update().stopped.is_some());
-}
-
-#[test]
-fn the_number_by_which_routes_are_known_is_in_the_journal_first() {
-    let dir = tempfile::tempdir().unwrap();
-    let number = |name: &str| {
-        let journal = dir.path().join(name);
-        let speaker = "[speaker]\ngobgp = \"127.0.0.1:1\"\n";
-        let settings = settings(&format!("journal = {journal:?}\n{speaker}{TEXT}"));
-        let mut number = None;
-        let speaker = |instance| {
-            let entries = crate::journal::read(&journal)?.entries;
-            assert_eq!(entries[0].instance, Some(crate::bgp::Instance::to_string(&instance)));
-            number = Some(instance);
-            Ok(None)
-        };
-        drop(Room::with(&settings, 1, None, None, speaker, Arc::default()).unwrap());
-        number
-    };
-    let first = number("one");
-    assert_eq!(first, number("one"), "after a restart");
-    assert_ne!(first, number("two"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn a_carpet_over_a_22_is_one_attack_on_it() {
         udp(anybody(random), host(0x400 + random.number(0..1024) as u32), (53, 4000), 1400)
     });
     let findings = detector.take_findings();
-    let expected = ("10.1.4.0/22".to_owned(), Class::UdpAmplification);
+    let expected = ("10.1.4.0/22".to_owned(), Class::UdpFlood);
     assert_eq!(standing(&findings), [expected]);
     let last = floods(&findings).into_iter().last().unwrap();
     assert!(last.evidence.hosts > 50 && last.rules[0].destination == "10.1.4.0/22".parse().unwrap(), "{last:?}");

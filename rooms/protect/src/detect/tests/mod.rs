@@ -19,7 +19,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_testbed::random::Source;
 
 use super::*;
-use crate::model::{Class, Detection, Packet, Transport};
+use crate::model::{Class, Detection, Packet, Spot, Transport};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -59,6 +59,10 @@ fn anybody(source: &mut Source) -> IpAddr {
 /// An agent that sends ten times a second is heard, against which nothing speaks.
 fn alive(detector: &mut Detector, agent: &str, now: u64) {
     detector.alive(&Alive { time: now, agent: ip(agent) });
+}
+
+fn spot(agent: &str) -> Spot {
+    Spot { point: point(agent), word: Word::Good }
 }
 
 /// A sample of an agent that sends ten times a second.
