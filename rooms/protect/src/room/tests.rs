@@ -236,8 +236,7 @@ fn from_the_first_sample_to_the_route() {
     );
     let (note, noted) = std::sync::mpsc::channel();
     let waker = Arc::<Waker>::default();
-    let started =
-        Room::with(&settings(&text), 1, None, None, Some(Box::new(Notes(note)) as Box<_>), waker).unwrap();
+    let started = Room::with(&settings(&text), 1, None, None, Some(Box::new(Notes(note)) as Box<_>), waker).unwrap();
     let Started { room, mut outlets } = started;
     let outlet = &mut outlets[0];
     let mut spans = Vec::new();
