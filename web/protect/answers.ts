@@ -1,6 +1,6 @@
 // What the room tells: `rooms/protect/src/people/told.rs` has the other side.
 
-export type Phase = 'seen' | 'pending' | 'active' | 'fading' | 'over';
+export type Phase = 'seen' | 'pending' | 'unreachable' | 'active' | 'fading' | 'over';
 export type Mode = 'observe' | 'manual' | 'automatic';
 
 export interface Row {
@@ -39,7 +39,8 @@ export interface Row {
 export interface Rate {
   value: number;
   low: number;
-  high: number;
+  /** null: at least `low`. */
+  high: number | null;
 }
 
 export interface Share {
@@ -78,8 +79,6 @@ export interface Announced {
 export interface Whole extends Row {
   /** From when the first sample too many came; null: that was before a restart. */
   decision_ms: number | null;
-  /** For how long its agent may have kept that sample. */
-  kept_ms: number;
   evidence: Evidence;
   rules: { text: string }[];
   doubts_are: { doubt: string; text: string }[];

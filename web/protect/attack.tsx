@@ -53,7 +53,10 @@ export function AttackView() {
 
 function Figures({ attack }: { attack: Whole }) {
   const { evidence, harm_is: harm } = attack;
-  const rate = (rate: Rate, unit: string) => between(scaled(rate.low, unit), scaled(rate.high, unit));
+  const rate = (rate: Rate, unit: string) =>
+    rate.high === null
+      ? `at least ${scaled(rate.low, unit)}`
+      : between(scaled(rate.low, unit), scaled(rate.high, unit));
   const figures: [string, string, string][] = [
     ['Packets', scaled(evidence.packets.value, 'packets/s'), rate(evidence.packets, 'packets/s')],
     ['Bits', scaled(evidence.bits.value, 'bit/s'), rate(evidence.bits, 'bit/s')],
@@ -88,7 +91,7 @@ const HOURS = [1, 6, 24];
 function Actions({ attack }: { attack: Whole }) {
   const { done, run } = useDone();
   const path = `/protect/attacks/${attack.id}`;
-  const announced = attack.phase === 'active' || attack.phase === 'fading';
+  const announced = ['unreachable', 'active', 'fading'].includes(attack.phase);
   const cost =
     attack.harm_is.share === null
       ? 'What it hits besides is not known.'
@@ -157,13 +160,10 @@ function Actions({ attack }: { attack: Whole }) {
   );
 }
 
-/** How soon it was decided: samples are kept by their agent before they are told, so that there is a least and a most. */
-function decided({ decision_ms: least, kept_ms: kept }: Whole): string {
-  if (least === null) return '';
-  const most = soon(least + kept);
-  const time =
-    least < 1 ? (kept < 1 ? 'less than 1 ms' : `at most ${most}`) : kept < 1 ? most : between(soon(least), most);
-  return `; decided ${time} after the first packet too many`;
+/** How soon it was decided. */
+function decided({ decision_ms: time }: Whole): string {
+  if (time === null) return '';
+  return `; decided ${time < 1 ? 'less than 1 ms' : soon(time)} after the first sample too many`;
 }
 
 /** `40 ms`; from a second on as everywhere. */
@@ -177,7 +177,7 @@ function nowMs(): number {
 
 function Doubts({ attack }: { attack: Whole }) {
   return (
-    <Panel title="Is the evidence sound?">
+    <Panel title="What speaks against it">
       {attack.doubts_are.length === 0 ? (
         <p class="fine">Nothing speaks against it.</p>
       ) : (
@@ -199,14 +199,10 @@ function Doubts({ attack }: { attack: Whole }) {
 
 /** What follows from doubts, as things are. */
 function unbelieved({ phase, was_announced: announced }: Whole): string {
-  if (phase === 'active' || phase === 'fading') {
-    return 'It began on evidence that was believed: what is announced stays until its time is over, or the doubt is against that, too.';
-  }
-  return announced
-    ? 'Not believed: what was announced for it is withdrawn.'
-    : phase === 'over'
-      ? 'Not believed: nothing was announced for it.'
-      : 'Not believed: nothing is announced for it.';
+  if (phase === 'unreachable' || phase === 'active' || phase === 'fading')
+    return 'What is announced stays until its time is over.';
+  if (phase === 'over') return announced ? 'It was announced all the same.' : 'Nothing was announced for it.';
+  return 'Nothing is announced for it unless a person approves.';
 }
 
 function Rule({ attack }: { attack: Whole }) {

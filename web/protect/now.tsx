@@ -9,7 +9,7 @@ import { Sketch } from './curve';
 import { frame } from './feed';
 import { Careful, classed, Marks, Panel, since, useDone } from './parts';
 
-const ORDER = { pending: 0, active: 1, fading: 2, seen: 3, over: 4 };
+const ORDER = { pending: 0, unreachable: 1, active: 2, fading: 3, seen: 4, over: 5 };
 
 export const COLUMNS: Shown<Row>[] = [
   {
@@ -35,7 +35,7 @@ export function NowView() {
   if (!told) return <p class="empty panel wide">Waiting…</p>;
   const rows = [...told.attacks].sort((one, other) => ORDER[one.phase] - ORDER[other.phase] || other.bits - one.bits);
   const all = told.state.attacks;
-  const more = all.seen + all.pending + all.active + all.fading - rows.length;
+  const more = all.seen + all.pending + all.unreachable + all.active + all.fading - rows.length;
   return (
     <>
       <Standing state={told.state} />
@@ -58,7 +58,7 @@ export function NowView() {
 function Standing({ state }: { state: State }) {
   const { done, run } = useDone();
   const { attacks, stopped, speaker } = state;
-  const going = attacks.pending + attacks.active + attacks.fading + attacks.seen;
+  const going = attacks.pending + attacks.unreachable + attacks.active + attacks.fading + attacks.seen;
   const kind = stopped || attacks.pending > 0 ? 'bad' : going > 0 ? 'warn' : 'fine';
   const late = state.now_ms - state.time_ms > 5000;
   return (
@@ -74,6 +74,7 @@ function Standing({ state }: { state: State }) {
           <b>
             {counted(going, 'attack')}
             {attacks.pending > 0 && `, ${attacks.pending} waiting for you`}
+            {attacks.unreachable > 0 && `, ${attacks.unreachable} unreachable by BGP`}
             {attacks.active + attacks.fading > 0 && `, ${attacks.active + attacks.fading} announced`}.
           </b>
         )}{' '}

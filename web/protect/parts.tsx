@@ -37,6 +37,7 @@ const PHASES = {
   seen: ['seen', 'warn'],
   pending: ['waits for you', 'bad'],
   active: ['announced', 'on'],
+  unreachable: ['unreachable by BGP', 'bad'],
   fading: ['fading', 'on'],
   over: ['over', ''],
 } as const;
@@ -56,9 +57,7 @@ export function Marks({ row }: { row: Row }) {
     <>
       <span class={`mark ${kind}`}>{text}</span>
       {row.doubts > 0 && <span class="mark warn">doubted</span>}
-      {row.refused && row.refused !== 'doubt' && (
-        <span class="mark warn">{REFUSED[row.refused] ?? `refused: ${visible(row.refused)}`}</span>
-      )}
+      {row.refused && <span class="mark warn">{REFUSED[row.refused] ?? `refused: ${visible(row.refused)}`}</span>}
       {missing && (
         <span class="mark bad">
           {row.installed} of {row.routes} installed

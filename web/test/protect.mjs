@@ -111,8 +111,8 @@ async function evidence() {
   assert.equal(await page.locator('main img').count(), 0, 'markup of others has become part of the page');
   await axes();
   await browser.go('#/attack?id=18');
-  await page.waitForSelector('text=interface 1 of 10.0.0.9: no counters speak for it');
-  assert.equal(await page.locator('button:text("Approve")').count(), 0, 'what is doubted can be approved');
+  await page.waitForSelector('text=no counters of interface 1 of agent 10.0.0.9 have come of late');
+  assert.equal(await page.locator('button:text("Approve")').count(), 0, 'what a cap refuses can be approved');
 }
 
 /** The curve tells its units, what its scale is, and when; the threshold is where its value is. */

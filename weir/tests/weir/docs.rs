@@ -39,6 +39,7 @@ fn configuration_page_is_up_to_date() {
     let mut page = fs::read_to_string(&path).unwrap().split_inclusive("\n## ").next().unwrap().to_owned();
     for (at, (command, keys)) in [
         ("weir sflow agent", weir_agent::config::Config::KEYS),
+        ("weir sflow serve, [protect]", weir_protect::config::document::Document::KEYS),
         ("weir monitor station", weir_monitor::station::config::Config::KEYS),
         ("weir monitor serve", weir_monitor::serve::config::Config::KEYS),
         ("weir monitor record", weir_monitor::record::config::Config::KEYS),

@@ -79,7 +79,8 @@ impl Guard {
             if group.is_some_and(|group| group.mode == Mode::Observe) {
                 covered.push(Rule::to(life.key().0));
             }
-            let routes = life.announced.iter().flat_map(|announced| &announced.routes);
+            let in_force = life.announced.iter().filter(|announced| announced.force == Force::Reached);
+            let routes = in_force.flat_map(|announced| &announced.routes);
             covered.extend(routes.map(|route| route.rule.clone()));
         }
         covered

@@ -82,7 +82,8 @@ pub(crate) fn board() -> Board {
     doubted.detection.target = Target { prefix: "2001:db8::/64".parse().unwrap(), group: "web".into() };
     let point = Point { agent: "10.0.0.9".parse().unwrap(), index: 1 };
     doubted.detection.doubts = vec![Doubt::Uncounted { point }];
-    doubted.refusal = Some(Refusal { limit: "doubt", why: "evidence inconsistent".into() });
+    doubted.refusal =
+        Some(Refusal { limit: "max_routes", why: "4 routes would be announced, caps.routes is 3".into() });
     let mut over = attack(3);
     (over.phase, over.ended) = (Phase::Over, Some(at(20)));
     Board {

@@ -48,7 +48,7 @@ pub(super) fn configuration(file: &File, mode: &str, networks: &str, more: &str)
     fs::set_permissions(dir.join("token"), Permissions::from_mode(0o600)).unwrap();
     file.write(&format!(
         "user = \"root\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n[protect]\nmode = {mode:?}\nagents = [\"127.0.0.11\", \"127.0.0.12\"]\n\
-         journal = {journal:?}\n[protect.access]\ntokens = {tokens:?}\n[protect.speaker]\ngobgp = \"127.0.0.1:1\"\n\
+         settle = \"1s\"\njournal = {journal:?}\n[protect.access]\ntokens = {tokens:?}\n[protect.speaker]\ngobgp = \"127.0.0.1:1\"\n\
          next_hop = \"198.51.100.1\"\n{more}\n[protect.groups.web]\nnetworks = [{networks}]\n\
          [protect.groups.web.thresholds.udp_flood]\npackets = \"40k/s\"\n"
     ));

@@ -18,7 +18,7 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
         assert!(status == 0 && said.lines().count() == 1, "{arguments:?}: {said}");
     };
     asked(&scene, &["approve", &id]);
-    let attack = scene.play(&flood, |attack| attack["phase"] == "active");
+    let attack = scene.play(&flood, |attack| attack["phase"] == "unreachable");
     assert_eq!((&attack["by"], &attack["routes"]), (&"anna".into(), &1.into()), "{attack:#}");
     let before = attack["expires_ms"].as_f64().unwrap();
     asked(&scene, &["extend", &id, "2h"]);
@@ -26,7 +26,7 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
     asked(&scene, &["withdraw", &id]);
     scene.play(&flood, |attack| attack["refused"] == "withdrawn");
     asked(&scene, &["approve", &id]);
-    scene.play(&flood, |attack| attack["phase"] == "active");
+    scene.play(&flood, |attack| attack["phase"] == "unreachable");
     asked(&scene, &["stop"]);
     scene.play(&flood, |attack| attack["refused"] == "stopped");
     let (_, said) = scene.protect(&["list"]);
@@ -35,7 +35,7 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
     // By hand, whatever is found.
     asked(&scene, &["add", "192.0.2.99", "30m"]);
     let added = scene.play(&flood, |attack| attack["by_hand"] == true);
-    assert_eq!((&added["phase"], &added["target"]), (&"active".into(), &"192.0.2.99/32".into()), "{added:#}");
+    assert_eq!((&added["phase"], &added["target"]), (&"unreachable".into(), &"192.0.2.99/32".into()), "{added:#}");
     assert_eq!(added["class"], "by_hand", "nothing was found: {added:#}");
     let (_, said) = scene.protect(&["list"]);
     let line = said.lines().find(|line| line.contains("192.0.2.99/32")).unwrap();

@@ -19,7 +19,7 @@ fn await_line(scene: &Scene, what: &str) {
 fn what_was_announced_is_wanted_again_by_its_number() {
     let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
     let flood = [(HOST, FLOOD)];
-    scene.play(&flood, |attack| attack["phase"] == "active");
+    scene.play(&flood, |attack| attack["phase"] == "unreachable");
     scene.play(&flood, |_| true);
     await_line(&scene, "announced");
     let mut scene = again(scene);
@@ -43,7 +43,7 @@ fn what_was_announced_is_wanted_again_by_its_number() {
 #[test]
 fn a_journal_that_is_taken_away_begins_anew_with_what_is_in_force() {
     let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
-    scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "active");
+    scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "unreachable");
     // For as long as this may take.
     let extend = |scene: &Scene, span: &str| {
         let (status, said) = scene.protect(&["extend", "1", span]);
@@ -82,7 +82,7 @@ fn a_journal_that_is_taken_away_begins_anew_with_what_is_in_force() {
 #[test]
 fn a_damaged_journal_is_told_and_passed_over() {
     let mut scene = Scene::new("automatic", "\"192.0.2.0/24\"", "");
-    scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "active");
+    scene.play(&[(HOST, FLOOD)], |attack| attack["phase"] == "unreachable");
     await_line(&scene, "announced");
     let path = scene.file.dir.path().join("journal");
     let text = std::fs::read_to_string(&path).unwrap();

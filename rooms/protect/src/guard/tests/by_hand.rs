@@ -2,6 +2,7 @@
 
 use super::restarts::again;
 use super::*;
+use crate::config::values::Community;
 
 const HOST: &str = "192.0.2.7/32";
 
@@ -28,17 +29,12 @@ fn what_a_person_adds_lives_as_long_as_he_says_whatever_is_found() {
         "attack 1 on 192.0.2.7/32, by hand: announced by anna: blackhole 192.0.2.7/32 by 198.51.100.1"
     );
     let route = &scene.guard.wanted()[0];
-    assert_eq!(
-        (route.next_hop, &route.communities[..]),
-        (Some([198, 51, 100, 1].into()), &[crate::config::values::Community::Standard(65_535, 666)][..])
-    );
-    // The same host is attacked, that is doubted, and over: an attack of its own.
+    let communities = [Community::Standard(65_535, 666)];
+    assert_eq!((route.next_hop, &route.communities[..]), (Some([198, 51, 100, 1].into()), &communities[..]));
+    // The same host is attacked, and that is over: an attack of its own.
     let found = Detection { class: Class::IpFlood, ..detection(HOST, 900e3) };
     scene.flood(found.clone());
     assert_eq!(scene.wanted().len(), 2);
-    let agent = [10, 0, 0, 1].into();
-    scene.flood(Detection { doubts: vec![Doubt::Contested { agent }], ..found.clone() });
-    assert!(has_blackhole(&scene), "{:?}", scene.wanted());
     let Detection { target, class, .. } = found;
     let over = Finding::Over { target, class, last: scene.now.nanos };
     scene.guard.finding(over, &Usual(0.0), scene.now);

@@ -25,8 +25,8 @@ fn what_is_asked_is_answered() {
     assert_eq!(whole["routes_are"][0]["route"]["action"], "drop");
     let doubted = get("/protect/attacks/18").json();
     assert_eq!(doubted["doubts_are"][0]["doubt"], "uncounted");
-    assert_eq!(doubted["doubts_are"][0]["text"], "interface 1 of 10.0.0.9: no counters speak for it");
-    assert_eq!(doubted["refusal"]["limit"], "doubt");
+    assert_eq!(doubted["doubts_are"][0]["text"], "no counters of interface 1 of agent 10.0.0.9 have come of late");
+    assert_eq!(doubted["refusal"]["limit"], "max_routes");
     assert_eq!(get("/protect/history").json()[0]["id"], 3);
     assert_eq!(get("/protect/attacks/3").json()["phase"], "over");
     assert_eq!(get("/protect/groups").json()[0]["thresholds"][0]["packets"], 40_000.0);

@@ -101,7 +101,10 @@ impl Network {
     fn gobgpd(&self) -> Option<Started> {
         let head = "[global.config]\nas = 65001\nrouter-id = \"10.9.0.1\"\nlocal-address-list = [\"10.9.0.1\"]\n";
         let mut command = Command::new(program("gobgpd")?);
-        command.arg("-f").arg(self.write("gobgpd.toml", head));
+        // The router, and a program behind ExaBGP on it.
+        let neighbour = include_str!("../../../../../rooms/protect/tests/bgp/gobgpd-neighbour.toml");
+        let other = neighbour.replace("10.9.0.2", "10.9.0.3");
+        command.arg("-f").arg(self.write("gobgpd.toml", &format!("{head}{neighbour}{other}")));
         command.args(["--api-hosts", "127.0.0.1:50051", "--pprof-disable"]);
         Some(self.spawn(&self.analyser, "gobgpd", &command))
     }
@@ -170,8 +173,8 @@ impl Network {
         self.analyser.run(|| Serve::start(&["-c", &path, "--workers", "1"])).unwrap()
     }
 
-    /// Two groups of networks: the first is blackholed, the other gets rules; and another neighbour.
-    fn configure(&self, blackholed: &str, ruled: &str, more: &str) {
+    /// Two groups of networks: the first is blackholed, the other gets rules.
+    fn configure(&self, blackholed: &str, ruled: &str) {
         let journal = self.file.dir.path().join("journal");
         self.file.write(&format!(
             r#"user = "root"
@@ -180,18 +183,13 @@ impl Network {
             [protect]
             mode = "automatic"
             agents = ["10.9.0.2"]
+            settle = "1s"
             journal = {journal:?}
             [protect.ttl]
             hysteresis = "1s"
             [protect.speaker]
             gobgp = "127.0.0.1:50051"
             next_hop = "192.0.2.1"
-            [[protect.speaker.neighbours]]
-            address = "10.9.0.2"
-            asn = 65002
-            local_address = "10.9.0.1"
-            hold_time = "9s"
-            {more}
             [protect.groups.web]
             networks = [{blackholed}]
             thresholds.udp_flood.packets = "2k/s"
@@ -320,7 +318,7 @@ fn target(number: u8) -> Ipv4Addr {
 #[track_caller]
 fn scene(network: &Network) -> Option<(Serve, [Started; 3])> {
     let (gobgpd, bird) = (network.gobgpd()?, network.bird()?);
-    network.configure(r#""10.9.2.0/24", "10.9.4.0/24", "10.9.5.0/24", "10.9.6.0/24""#, r#""10.9.7.0/24""#, "");
+    network.configure(r#""10.9.2.0/24", "10.9.4.0/24", "10.9.5.0/24", "10.9.6.0/24""#, r#""10.9.7.0/24""#);
     let mut serve = network.serve();
     let agent = network.agent();
     network.warm(&mut serve);
@@ -381,8 +379,7 @@ fn frr_and_a_program_behind_exabgp_stop_floods_too() {
     let (Some(_gobgpd), Some(_frr), Some(_exabgp)) = (network.gobgpd(), network.frr(), network.exabgp()) else {
         return;
     };
-    let exabgp = "[[protect.speaker.neighbours]]\naddress = \"10.9.0.3\"\nasn = 65002\nlocal_address = \"10.9.0.1\"\n";
-    network.configure(r#""10.9.4.0/24""#, r#""10.9.5.0/24""#, exabgp);
+    network.configure(r#""10.9.4.0/24""#, r#""10.9.5.0/24""#);
     let mut serve = network.serve();
     let _agent = network.agent();
     network.warm(&mut serve);
