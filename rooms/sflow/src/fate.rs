@@ -13,12 +13,10 @@ pub enum Fate {
     Duplicate,
     /// Too late to know whether it was here before.
     Stale,
-    /// It continues no stream of its agent.
-    Stranger,
-    /// Its agent is one of very many new ones and has yet to prove itself by datagrams that continue one another.
-    Probation,
     /// There is no room for its agent.
     NoRoom,
+    /// There is no room for its sender beside the others that its agent has.
+    Crowded,
     /// `allow` does not name its agent.
     NotAllowed,
     /// Another protocol, or another version.
@@ -31,13 +29,12 @@ pub enum Fate {
 
 impl Fate {
     /// Every one.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 9] = [
         Self::Analysed,
         Self::Duplicate,
         Self::Stale,
-        Self::Stranger,
-        Self::Probation,
         Self::NoRoom,
+        Self::Crowded,
         Self::NotAllowed,
         Self::Version,
         Self::Cut,
@@ -50,9 +47,8 @@ impl Fate {
             Self::Analysed => "analysed",
             Self::Duplicate => "duplicate",
             Self::Stale => "stale",
-            Self::Stranger => "stranger",
-            Self::Probation => "probation",
             Self::NoRoom => "no_room",
+            Self::Crowded => "crowded",
             Self::NotAllowed => "not_allowed",
             Self::Version => "version",
             Self::Cut => "cut",
@@ -69,12 +65,11 @@ impl Fate {
     pub fn remedy(self) -> Option<&'static str> {
         match self {
             Self::Analysed | Self::Duplicate | Self::NotAllowed => None,
-            Self::Stale => Some("the network delays them by seconds, or two agents share an address"),
-            Self::Stranger => Some(
-                "an agent that restarts begins so, which is all there is to it; many: two share an address and sub-agent, or somebody forges it",
-            ),
-            Self::Probation => Some("very many new agents at once, forged ones perhaps: name yours in `allow`"),
+            Self::Stale => Some("the network delays them by seconds, or somebody else speaks in the agent's name"),
             Self::NoRoom => Some("raise limits.agents, or name your agents in `allow`"),
+            Self::Crowded => {
+                Some("too many senders have one agent address and sub-agent: give each its own, or raise limits.streams")
+            }
             Self::Version => Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),
             Self::Cut => Some("the agent sends them so, or something on the way cuts them"),
             Self::AddressType => Some("the agent does not write its address as sFlow version 5 has it"),
@@ -98,9 +93,8 @@ impl From<&Verdict> for Fate {
             Verdict::Placed(_) => Self::Analysed,
             Verdict::Duplicate => Self::Duplicate,
             Verdict::Stale => Self::Stale,
-            Verdict::Stranger => Self::Stranger,
-            Verdict::Probation => Self::Probation,
             Verdict::Refused => Self::NoRoom,
+            Verdict::Crowded => Self::Crowded,
         }
     }
 }

@@ -185,8 +185,8 @@ fn datagram<'a>(packet: &Captured<'a>) -> Option<(SocketAddr, &'a [u8])> {
     let ip = packet.link.ip(packet.bytes).ok()?;
     let headers = Headers::parse(ip).ok().filter(|headers| headers.protocol == UDP && !headers.fragment)?;
     let body = headers.body(ip);
-    let &[a, b, _, _, e, f, ..] = body.first_chunk::<8>()?;
-    let payload = body.get(8..usize::from(u16::from_be_bytes([e, f])))?;
+    // The packet says how long it is: what UDP says of that is wrong in some captures.
+    let (&[a, b, ..], payload) = body.split_first_chunk::<8>()?;
     Some((SocketAddr::new(headers.source, u16::from_be_bytes([a, b])), payload))
 }
 

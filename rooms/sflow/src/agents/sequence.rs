@@ -62,19 +62,6 @@ impl Ledger {
         self.stale += other.stale;
         self.jumps += other.jumps;
     }
-
-    /// What has come since an earlier state of the same one.
-    pub(super) fn since(&self, earlier: &Self) -> Self {
-        Self {
-            span: self.span - earlier.span,
-            received: self.received - earlier.received,
-            lost: self.lost - earlier.lost,
-            late: self.late - earlier.late,
-            duplicates: self.duplicates - earlier.duplicates,
-            stale: self.stale - earlier.stale,
-            jumps: self.jumps - earlier.jumps,
-        }
-    }
 }
 
 impl Sequence {
@@ -123,9 +110,15 @@ impl Sequence {
         &self.ledger
     }
 
-    /// Goes on as another's, with what has come since that one.
-    pub(super) fn part_from(&mut self, earlier: &Self) {
-        self.ledger = self.ledger.since(&earlier.ledger);
+    /// Whether a number has come, as far as that is known.
+    pub(super) fn has(&self, number: u32) -> bool {
+        let behind = self.highest.wrapping_sub(number);
+        behind < u128::BITS && self.window >> behind & 1 == 1
+    }
+
+    /// Leaves out a number that is too far away.
+    pub(super) fn leave_out(&mut self) {
+        self.ledger.stale += 1;
     }
 
     fn begin(&mut self, number: u32) {

@@ -1,17 +1,17 @@
 //! All agents of a worker, and what is kept of each of their data sources.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
+use std::collections::{HashMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
 
 use foldhash::quality::RandomState;
 use serde::{Deserialize, Serialize};
 use weir_wire::sflow::DataSource;
 
 use super::agent::{Agent, Place};
-use super::newcomers::Newcomers;
 use super::sequence::Step;
 use super::slots::Slots;
-use super::stream::{Moment, Stream, StreamId};
+use super::standing::Judged;
+use super::stream::{Moment, Stream, StreamId, Told};
 use super::{Nanos, SECOND};
 
 /// Whom a datagram names as its sender.
@@ -37,8 +37,8 @@ pub struct SourceId {
 pub struct Limits {
     /// Agents.
     pub agents: usize,
-    /// Newcomers on probation.
-    pub newcomers: usize,
+    /// Streams of one agent. Of all, as many again as agents.
+    pub streams: usize,
     /// Data sources of all agents.
     pub sources: usize,
     /// Data sources of one agent.
@@ -55,7 +55,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             agents: 65_536,
-            newcomers: 16_384,
+            streams: 64,
             sources: 2_097_152,
             sources_of_agent: 8_192,
             sources_of_unproven: 64,
@@ -73,8 +73,11 @@ pub struct Agents<T> {
     sources: Slots<Source<T>>,
     by_identity: HashMap<Identity, u32, RandomState>,
     by_source: HashMap<SourceId, u32, RandomState>,
-    newcomers: Newcomers,
+    /// Agents that have sent a few datagrams, the first ones first, with those that have proven themselves meanwhile.
+    newcomers: VecDeque<(u32, Identity)>,
     next_stream: u32,
+    /// Streams of all agents.
+    streams: usize,
     swept: (usize, usize),
     /// Agents that are gone, and where they were.
     gone: Vec<(u32, Identity)>,
@@ -98,9 +101,7 @@ pub struct Source<T> {
 /// What the tables refused or gave up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// Datagrams of newcomers on probation.
-    pub probation: u64,
-    /// Datagrams of proven newcomers for whom there was no room.
+    /// Newcomers for whom there was no room, or that went for others.
     pub refused_agents: u64,
     /// Samples of new data sources for which there was no room.
     pub refused_sources: u64,
@@ -121,12 +122,10 @@ pub enum Verdict {
     Duplicate,
     /// Too late to know whether it was here before.
     Stale,
-    /// It continues no stream. If the next one continues it, that is a stream.
-    Stranger,
-    /// Of a newcomer who has not proven itself.
-    Probation,
     /// Of an agent for whom there is no room.
     Refused,
+    /// Of a sender for whom there is no room beside the others that its agent has.
+    Crowded,
 }
 
 /// Where a datagram belongs.
@@ -141,6 +140,8 @@ pub struct Placed {
     /// When it was sent and came.
     pub moment: Moment,
     agent: u32,
+    /// Where the stream is among the agent's.
+    index: usize,
 }
 
 impl Placed {
@@ -159,89 +160,74 @@ impl<T> Agents<T> {
             sources: Slots::default(),
             by_identity: HashMap::default(),
             by_source: HashMap::default(),
-            newcomers: Newcomers::new(limits.newcomers),
+            newcomers: VecDeque::new(),
             next_stream: 0,
+            streams: 0,
             swept: (0, 0),
             gone: Vec::new(),
             totals: Totals::default(),
         }
     }
 
-    /// Finds out what a datagram is that comes from where its agent is.
-    pub fn datagram(&mut self, now: Nanos, who: Identity, number: u32, uptime: u32) -> Verdict {
-        self.datagram_from(now, who, (number, uptime), false)
-    }
-
-    /// Finds out what a datagram is. `is_foreign`: it comes from where its agent is not: it continues none but such streams.
+    /// Finds out what a datagram is.
     #[inline]
-    pub fn datagram_from(
-        &mut self,
-        now: Nanos,
-        who: Identity,
-        (number, uptime): (u32, u32),
-        is_foreign: bool,
-    ) -> Verdict {
+    pub fn datagram(&mut self, now: Nanos, who: Identity, peer: SocketAddr, told: &Told) -> Verdict {
         let slot = match self.by_identity.get(&who) {
             Some(&slot) => slot,
-            None => match self.newcomer(now, who, number, uptime) {
-                Ok(slot) => slot,
-                Err(verdict) => return verdict,
+            None => match self.newcomer(now, who) {
+                Some(slot) => slot,
+                None => return Verdict::Refused,
             },
         };
         let Some(agent) = self.agents.get_mut(slot) else { return Verdict::Refused };
-        let (index, step, restarted) = match agent.place(now, (number, uptime, is_foreign), &mut self.next_stream) {
-            Place::Stream(_, Step::Duplicate) => return Verdict::Duplicate,
-            Place::Stream(_, Step::Stale) => return Verdict::Stale,
-            Place::Nowhere => return Verdict::Stranger,
-            Place::Stream(index, step) => (index, step, false),
-            Place::Again(index, restarted) => (index, Step::Jump, restarted),
-            Place::New(index, gone) => {
-                if let Some(gone) = gone {
-                    self.totals.evicted_streams += 1;
-                    self.forget_sources(slot, Some(gone));
-                }
-                (index, Step::First, false)
-            }
+        // All others' further streams together take as much room as the agents.
+        let has_room = self.streams < self.by_identity.len() + self.limits.agents;
+        let most = if has_room { self.limits.streams } else { agent.streams().len().max(1) };
+        let before = agent.streams().len();
+        let Some(Place { index, step, restarted, gone }) = agent.place(now, peer, told, most, &mut self.next_stream)
+        else {
+            return Verdict::Crowded;
         };
-        let Some(agent) = self.agents.get_mut(slot) else { return Verdict::Refused };
-        // Forged datagrams hardly continue one another.
-        agent.proven |= matches!(step, Step::Next | Step::Lost(_)) && now.saturating_sub(agent.since) >= SECOND;
-        let stream = agent.stream_mut(index);
-        let moment = stream.moment(now, uptime, step);
-        Verdict::Placed(Placed { stream: stream.id, step, restarted, moment, agent: slot })
+        self.streams += agent.streams().len() - before;
+        let stream = &agent.streams()[index];
+        let (stream, moment) = (stream.id, stream.moment(now, told.uptime, step));
+        if gone.is_some() {
+            self.totals.evicted_streams += 1;
+            self.forget_sources(slot, gone);
+        }
+        match step {
+            Step::Duplicate => Verdict::Duplicate,
+            Step::Stale => Verdict::Stale,
+            _ => Verdict::Placed(Placed { stream, step, restarted, moment, agent: slot, index }),
+        }
     }
 
+    /// Makes room for an agent that nobody has heard of: in a full table the first one goes that has sent a few datagrams alone.
     #[cold]
-    fn newcomer(&mut self, now: Nanos, who: Identity, number: u32, uptime: u32) -> Result<u32, Verdict> {
-        let Some(proven) = self.newcomers.admit(now, who, number, uptime) else {
-            self.totals.probation += 1;
-            return Err(Verdict::Probation);
-        };
+    fn newcomer(&mut self, now: Nanos, who: Identity) -> Option<u32> {
+        while self.agents.len() >= self.limits.agents || self.newcomers.len() >= 2 * self.limits.agents {
+            let Some((slot, identity)) = self.newcomers.pop_front() else { break };
+            let is_it = |agent: &Agent| agent.identity == identity && !agent.is_proven();
+            if self.agents.len() >= self.limits.agents && self.agents.get(slot).is_some_and(is_it) {
+                self.forget_agent(slot);
+                self.totals.refused_agents += 1;
+            }
+        }
         if self.agents.len() >= self.limits.agents {
             self.totals.refused_agents += 1;
-            return Err(Verdict::Refused);
+            return None;
         }
-        let mut agent = Agent::new(who, now);
-        agent.proven = proven;
-        let slot = self.agents.insert(agent);
+        let slot = self.agents.insert(Agent::new(who, now));
         self.by_identity.insert(who, slot);
-        Ok(slot)
+        self.newcomers.push_back((slot, who));
+        Some(slot)
     }
 
-    /// A datagram came from here.
-    #[inline]
-    pub fn came_from(&mut self, placed: &Placed, peer: IpAddr) {
-        if let Some(agent) = self.agents.get_mut(placed.agent) {
-            agent.came_from(peer);
-        }
-    }
-
-    /// Two speak in a stream of the agent in a slot.
-    #[cold]
-    pub fn dispute(&mut self, slot: u32, stream: StreamId, now: Nanos) {
-        if let Some(agent) = self.agents.get_mut(slot) {
-            agent.dispute(stream, now);
-        }
+    /// What there is to tell of a datagram whose stream is listed, and for how long before it its samples may have been taken.
+    pub(crate) fn judge(&mut self, placed: &Placed, settle: Nanos) -> Option<(Judged, Option<Nanos>)> {
+        let (agent, now) = (self.agents.get_mut(placed.agent)?, placed.moment.now);
+        let judged = agent.judge(placed.index, now, settle);
+        Some((judged, agent.stream_mut(placed.index).exposure.enter(now)))
     }
 
     /// Whoever is in a slot.
@@ -266,11 +252,9 @@ impl<T> Agents<T> {
     where
         T: Default,
     {
-        let id = SourceId { stream: placed.stream, source };
-        let few = self.agents.get(placed.agent).and_then(|agent| agent.find(&id));
-        match few.or_else(|| self.by_source.get(&id).copied()) {
+        match self.known(placed, source) {
             Some(slot) => Some(slot),
-            None => self.new_source(placed, id),
+            None => self.new_source(placed, SourceId { stream: placed.stream, source }),
         }
     }
 
@@ -280,6 +264,17 @@ impl<T> Agents<T> {
         let source = self.sources.get_mut(slot)?;
         source.heard = placed.moment.now;
         Some(&mut source.state)
+    }
+
+    /// What is kept of the data source there.
+    pub(crate) fn source_at(&mut self, slot: u32) -> Option<&mut T> {
+        Some(&mut self.sources.get_mut(slot)?.state)
+    }
+
+    /// Where a data source of a datagram's stream is, if it is known.
+    pub(crate) fn known(&self, placed: &Placed, source: DataSource) -> Option<u32> {
+        let id = SourceId { stream: placed.stream, source };
+        self.agents.get(placed.agent)?.find(&id).or_else(|| self.by_source.get(&id).copied())
     }
 
     /// The same, to look at.
@@ -304,7 +299,7 @@ impl<T> Agents<T> {
 
     fn insert_source(&mut self, of: u32, id: SourceId, heard: Nanos, state: T) -> Option<u32> {
         let agent = self.agents.get_mut(of)?;
-        let limit = if agent.proven { self.limits.sources_of_agent } else { self.limits.sources_of_unproven };
+        let limit = if agent.is_proven() { self.limits.sources_of_agent } else { self.limits.sources_of_unproven };
         if agent.sources.len() >= limit || self.sources.len() >= self.limits.sources {
             agent.refuse_source();
             self.totals.refused_sources += 1;
@@ -332,6 +327,7 @@ impl<T> Agents<T> {
             return None;
         }
         let (identity, streams) = (agent.identity, agent.renumber(&mut self.next_stream));
+        self.streams += streams.len();
         let slot = self.agents.insert(agent);
         self.by_identity.insert(identity, slot);
         for (id, heard, state) in sources {
@@ -351,15 +347,12 @@ impl<T> Agents<T> {
     pub fn sweep(&mut self, now: Nanos, agents: usize) {
         for slot in self.agents.turn(&mut self.swept.0, agents) {
             let Some(agent) = self.agents.get_mut(slot) else { continue };
-            let silence = if agent.proven { self.limits.silence } else { self.limits.unproven_silence };
+            let silence = if agent.is_proven() { self.limits.silence } else { self.limits.unproven_silence };
             if now.saturating_sub(agent.heard) > silence {
-                let identity = agent.identity;
-                self.forget_sources(slot, None);
-                self.agents.remove(slot);
-                self.by_identity.remove(&identity);
-                self.gone.push((slot, identity));
+                self.forget_agent(slot);
                 self.totals.expired_agents += 1;
             } else if let Some(gone) = agent.forget(now, silence) {
+                self.streams -= 1;
                 self.forget_sources(slot, Some(gone));
             }
         }
@@ -367,6 +360,15 @@ impl<T> Agents<T> {
             if self.sources.get(slot).is_some_and(|source| now.saturating_sub(source.heard) > self.limits.silence) {
                 self.forget_source(slot);
             }
+        }
+    }
+
+    fn forget_agent(&mut self, slot: u32) {
+        self.forget_sources(slot, None);
+        if let Some(agent) = self.agents.remove(slot) {
+            self.streams -= agent.streams().len();
+            self.by_identity.remove(&agent.identity);
+            self.gone.push((slot, agent.identity));
         }
     }
 
@@ -444,11 +446,6 @@ impl<T> Agents<T> {
     /// Whether nobody is known.
     pub fn is_empty(&self) -> bool {
         self.agents.len() == 0
-    }
-
-    /// Who waits to be known.
-    pub fn newcomers(&self) -> &Newcomers {
-        &self.newcomers
     }
 
     /// What was refused or given up.

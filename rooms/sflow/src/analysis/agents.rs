@@ -224,8 +224,8 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
         }
         found.sort_by_key(|found| (found.source, found.reading.map_or(u64::MAX, |reading| reading.age)));
         for streams in found.chunk_by(|a, b| a.source == b.source) {
-            let Found { source, reading, counters, host, ifname } = streams[0];
-            let is_shared = streams[1..].iter().any(|other| counters.interleaves(other.counters));
+            let Found { source, reading, host, ifname, .. } = streams[0];
+            let is_shared = Counters::are_shared(&streams.iter().map(|one| one.counters).collect::<Vec<_>>());
             let text;
             let value = match reading {
                 _ if is_shared => Err(Absent::Shared),

@@ -185,7 +185,9 @@ fn address(shards: &Shards, id: AgentId) -> Option<IpAddr> {
 
 fn interval(moments: Option<Moments>) -> Interval {
     let Some(estimate) = moments.map(|moments| moments.estimate()) else { return Interval::default() };
-    Interval { low: Some(estimate.low), high: Some(estimate.high), samples: estimate.samples }
+    let is_known = estimate.high.is_finite();
+    let [low, high] = [estimate.low, estimate.high].map(|end| is_known.then_some(end));
+    Interval { low, high, samples: estimate.samples }
 }
 
 /// Flows of one turn.

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 
 use weir_wire::sflow::{Field, Kind, Meaning, Space, Structure};
 
-use super::block::{Block, Reason, TOLERANCE};
+use super::block::{Block, Reason};
 
 /// A metric.
 #[derive(Debug)]
@@ -56,7 +56,9 @@ pub enum How {
     /// The text.
     Text(usize),
     /// How fast octets grow, of the speed: 800 x octets / ifSpeed.
-    Utilization(usize, usize),
+    Utilization(usize),
+    /// The speed of the interface, unless it has been faster.
+    Speed,
     /// How fast a total grows, of all of these together.
     Share(usize, Vec<usize>),
     /// 100 less that.
@@ -248,11 +250,9 @@ impl Metric {
             How::Sum(fields) => sum(fields)?,
             How::Value(field, unit) => value(*field)? * unit,
             How::Text(field) => return block.text(*field).map(Number::Text).ok_or(Reason::Unknown),
-            // An interface that is faster than its speed lies about that: there is a rate, but no share of anything.
-            How::Utilization(octets, speed) => match share(8.0 * block.rate(*octets)?, value(*speed)?)? {
-                percent if percent > 100.0 * TOLERANCE => return Err(Reason::Impossible),
-                percent => percent,
-            },
+            How::Speed => block.speed()?,
+            // Of an interface that is faster than its speed there is a rate, but no share of anything.
+            How::Utilization(octets) => share(8.0 * block.rate(*octets)?, block.speed()?)?,
             How::Share(field, all) => share(block.rate(*field)?, known(all)?)?,
             How::Rest(field, all) => 100.0 - share(block.rate(*field)?, known(all)?)?,
             How::Busy(time, processors) => share(block.rate(*time)? / 1000.0, value(*processors)?)?,
@@ -319,7 +319,7 @@ fn plain(index: usize, field: &Field) -> Option<(Unit, How)> {
         (Kind::U8 | Kind::U32 | Kind::I32 | Kind::U64 | Kind::F32, meaning) => match meaning {
             Meaning::Counter if bytes => (Unit::BytesPerSecond, How::Rate(index)),
             Meaning::Counter => (Unit::PerSecond, How::Rate(index)),
-            _ if field.name == "ifSpeed" => (Unit::BitsPerSecond, How::Value(index, 1.0)),
+            _ if field.name == "ifSpeed" => (Unit::BitsPerSecond, How::Speed),
             Meaning::Gauge if bytes || memory.iter().any(|word| name.starts_with(word)) => {
                 (Unit::Bytes, How::Value(index, 1.0))
             }
@@ -337,7 +337,7 @@ fn computed(structure: &'static Structure, metrics: &mut Vec<Metric>) {
         "if_counters" => {
             for (lower, way) in [("in", "In"), ("out", "Out")] {
                 let of = |kind: &str| at(&format!("if{way}{kind}"));
-                let utilization = How::Utilization(of("Octets"), at("ifSpeed"));
+                let utilization = How::Utilization(of("Octets"));
                 add(&format!("if{lower}utilization"), Unit::Percent, utilization);
                 let packets = ["UcastPkts", "MulticastPkts", "BroadcastPkts"].map(of).to_vec();
                 add(&format!("if{lower}pkts"), Unit::PerSecond, How::Sum(packets));

@@ -43,8 +43,9 @@ fn meaning(metric: &Metric) -> String {
         How::Value(index, factor) if *factor == 1.0 => field(*index),
         How::Value(index, factor) => format!("{} x {factor}", field(*index)),
         How::Text(index) => field(*index),
-        How::Utilization(octets, speed) => {
-            format!("800 x growth of {} / {}; none above 110", field(*octets), field(*speed))
+        How::Speed => "`ifSpeed`; none of an interface that has been faster".to_owned(),
+        How::Utilization(octets) => {
+            format!("800 x growth of {} / `ifSpeed`; none of an interface that has been faster", field(*octets))
         }
         How::Share(index, all) => format!("growth of {} / growth of all {} kinds of time", field(*index), all.len()),
         How::Rest(index, all) => {

@@ -57,7 +57,7 @@ pub struct Reading<'a> {
 impl Counters {
     /// Takes a sample that came with a datagram of this moment.
     pub fn sample(&mut self, moment: Moment, sample: &CounterSample<'_>, reasons: &mut Reasons) {
-        if moment.late && !self.is_newer(&moment, sample.sequence) {
+        if moment.late && !self.is_newer(&moment) {
             // What it would tell, the later one has told, over a longer interval.
             reasons.reordered += 1;
             self.overtaken(sample.sequence);
@@ -83,40 +83,32 @@ impl Counters {
     }
 
     /// Whether a sample of a datagram that was overtaken was made after all that were taken: those that overtook it had none of this data source.
-    fn is_newer(&self, moment: &Moment, number: u32) -> bool {
-        // By its arrival alone nobody knows when it was sent.
-        if moment.granule == 0 {
-            return false;
+    fn is_newer(&self, moment: &Moment) -> bool {
+        if self.number.is_none() || moment.epoch != self.last.epoch {
+            return true;
         }
-        let Some(newest) = self.number.filter(|_| moment.epoch == self.last.epoch) else { return true };
-        let ahead = number.wrapping_sub(newest) as i32;
+        // By its arrival alone nobody knows when it was sent.
         let later = moment.uptime.wrapping_sub(self.last.uptime) as i32;
-        // Agents that do not count their samples have their clock alone.
-        moment.era == self.last.era && (ahead > 0 && later >= 0 || ahead == 0 && later > 0)
+        moment.clock != 0 && moment.clock == self.last.clock && later > 0
     }
 
-    /// Whether totals can be compared with those before.
+    /// Whether totals can be compared with those before. The numbers of samples decide nothing: some agents give all the same, or those of their
+    /// places in a datagram.
     fn order(&mut self, moment: &Moment, number: u32, reasons: &mut Reasons) -> Option<Reason> {
-        let first = self.number.is_none();
-        let ahead = number.wrapping_sub(self.number.unwrap_or(number)) as i32;
-        let restarted = !first && moment.epoch != self.last.epoch;
-        let seconds = moment.now.saturating_sub(self.last.now) as f64 / 1e9;
-        let before = self.last;
-        (self.number, self.last) = (Some(number), *moment);
-        // Counters begin again only where the sequence does; some agents do not count their samples at all.
-        if restarted || ahead < 0 {
+        let before = std::mem::replace(&mut self.last, *moment);
+        let Some(ahead) = self.number.replace(number).map(|newest| number.wrapping_sub(newest) as i32) else {
+            return None;
+        };
+        if moment.epoch != before.epoch {
             self.polling = 0.0;
             return Some(Reason::Restart);
         }
-        if !first {
-            let lost = ahead.saturating_sub(1).max(0);
-            reasons.lost += u64::from(lost.unsigned_abs());
-            self.missed.lost = self.missed.lost.saturating_add(lost.unsigned_abs());
-            // Agents that do not count their samples have one number for all, but not at one instant.
-            self.missed.duplicates += u32::from(ahead == 0 && moment.uptime == before.uptime);
-            let each = (seconds / f64::from(ahead.max(1))) as f32;
-            self.polling += if self.polling == 0.0 { each } else { (each - self.polling) / 4.0 };
-        }
+        let lost = ahead.saturating_sub(1).max(0).unsigned_abs();
+        reasons.lost += u64::from(lost);
+        self.missed.lost = self.missed.lost.saturating_add(lost);
+        self.missed.duplicates += u32::from(ahead == 0 && moment.uptime == before.uptime);
+        let seconds = (moment.now.saturating_sub(before.now) as f64 / 1e9) as f32;
+        self.polling += if self.polling == 0.0 { seconds } else { (seconds - self.polling) / 4.0 };
         None
     }
 
@@ -134,16 +126,13 @@ impl Counters {
         }
     }
 
-    /// Whether samples of another stream came between the last two of one of them: both go on, and are of two devices.
-    pub fn interleaves(&self, other: &Self) -> bool {
-        let (Some(a), Some(b)) = (self.blocks.first(), other.blocks.first()) else { return false };
-        let (newer, older) = if a.moment.now >= b.moment.now { (a, b) } else { (b, a) };
-        ((newer.moment.now - older.moment.now) as f64) < f64::from(newer.interval) * 1e9
-    }
-
-    /// Whether two of several streams that tell of one data source go on beside one another.
+    /// Whether two of several streams told of one data source within three polling intervals: both go on.
     pub fn are_shared(streams: &[&Self]) -> bool {
-        streams.iter().enumerate().any(|(at, one)| streams[at + 1..].iter().any(|other| one.interleaves(other)))
+        let Some(newest) = streams.iter().map(|one| one.last.now).max().filter(|_| streams.len() > 1) else {
+            return false;
+        };
+        let is_fresh = |one: &&&Self| (newest - one.last.now) as f64 <= stale_after(one.polling()) * 1e9;
+        streams.iter().filter(|one| !one.blocks.is_empty()).filter(is_fresh).count() > 1
     }
 
     /// What did not come as it should.

@@ -105,9 +105,9 @@ fn datagram<'a>(packet: &Packet<'a>, packets: &mut Packets) -> Option<Arrived<'a
         return None;
     }
     let body = headers.body(ip);
-    let udp = body.first_chunk::<8>().filter(|_| headers.protocol == UDP).and_then(|&[a, b, c, d, e, f, ..]| {
-        let length = usize::from(u16::from_be_bytes([e, f]));
-        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), body.get(8..length)?))
+    let udp = body.first_chunk::<8>().filter(|_| headers.protocol == UDP).and_then(|&[a, b, c, d, ..]| {
+        // The packet says how long it is: what UDP says of that is wrong in some captures.
+        Some((u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]), body.get(8..)?))
     });
     let Some((source, port, payload)) = udp else {
         packets.other += 1;

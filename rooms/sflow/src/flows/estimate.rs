@@ -33,6 +33,8 @@ pub struct Trust {
     pub gaps: Gaps,
     /// Whether the number of all packets is counted, so that only shares of it are estimated.
     pub counted: bool,
+    /// Whether the counters of their interface tell of more or less: then there is no interval.
+    pub contradicted: bool,
 }
 
 /// How well a data source's traffic is known.
@@ -61,7 +63,7 @@ impl Precision {
     pub(super) fn new(heard: &Heard, trust: Option<Trust>) -> Precision {
         let Heard { samples, sum, silence } = *heard;
         let shares = if samples > 0.0 { 1.0 / samples } else { 0.0 };
-        let Some(Trust { gaps, counted }) = trust else {
+        let Some(Trust { gaps, counted, contradicted }) = trust else {
             return Precision { certain: shares, ..Precision::default() };
         };
         // Without a count of packets, that of samples which were made is known, and each of them stands for packets by chance.
@@ -71,7 +73,8 @@ impl Precision {
         let gap = BELIEVED * gaps.typical() * 2.0 / samples;
         let silent = silence.min(gap).exp() - (gap - silence).min(0.0).exp();
         let finite = |value: f64| if value.is_finite() { value } else { 0.0 };
-        Precision { certain, edges: finite(edges), silent: finite(silent) }
+        let edges = if contradicted { f64::INFINITY } else { finite(edges) };
+        Precision { certain, edges, silent: finite(silent) }
     }
 }
 

@@ -16,7 +16,6 @@
 
 mod discards;
 mod edges;
-mod order;
 mod sampler;
 #[cfg(test)]
 mod tests;

@@ -3,8 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::edges::{Arrivals, Gaps};
-use super::order::{Order, Sampled};
-use crate::agents::{Ledger, Moment, Sequence, Step};
+use crate::agents::{Ledger, Moment, Nanos, SECOND, Sequence, Step};
 
 /// Samples over which the rate is smoothed.
 pub const MEMORY: f32 = 128.0;
@@ -14,13 +13,14 @@ const PRIOR: f32 = 8.0;
 const STANDSTILL: u8 = 32;
 /// Samples in a row in which the pool grew by exactly the configured rate times their number, after which it is taken for no count.
 const SYNTHETIC: u8 = 16;
-/// By how much more than the configured rate the pool may grow a sample: in floods agents thin out their samples.
-const THINNED: u64 = 256;
-/// By how much less than the configured rate the pool may grow a sample: what counts samples is no pool.
-const UNDERCOUNT: f32 = 8.0;
-
-/// Part of the samples that come in order where they count for the others, too.
-const FEWEST: f64 = 0.1;
+/// Packets a second that no line carries: 800 Gbit/s of the shortest frames, each with preamble and gap 672 bits.
+const FASTEST: u64 = 1_200_000_000;
+/// By how much closer to one another samples may come than they were taken, ns: a shorter wait than most agents' for a full datagram.
+const WAITED: Nanos = SECOND / 10;
+/// By how much more or less than the pool's growth the configured rate is not believed at all.
+const WRONG: f32 = 8.0;
+/// Samples so few that they come closer or further apart than that by chance, one time in a hundred: for them it is the square.
+const FEW: f32 = 4.0;
 
 /// What a weight rests on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,8 @@ pub struct Sampler {
     pool: u32,
     drops: u32,
     epoch: u16,
+    /// When the last sample came.
+    last: Nanos,
     /// Samples in a row without growth.
     still: u8,
     /// Samples in a row with a growth that an agent made up.
@@ -61,15 +63,11 @@ pub struct Sampler {
     memory: f32,
     /// Mean growth of the pool from one sample that came to the next.
     growth: f32,
-    /// How uneven they come.
+    /// How uneven they come, and in units of how many packets: of the configured rate, as long as that can be right.
     arrivals: Arrivals,
+    unit: f32,
     /// Mean number of samples made from one that came to the next.
     made: f32,
-    /// Part of the samples in these means that came in datagrams which were overtaken.
-    #[serde(skip)]
-    late: f32,
-    #[serde(skip)]
-    order: Order,
     /// Whether it is known from before this program began, and no sample has come since.
     #[serde(skip, default = "known_again")]
     is_restored: bool,
@@ -107,22 +105,11 @@ impl Sampler {
             self.begin_again(number, rate, pool, drops);
             return Some(self.weigh(None));
         }
-        let ahead = self.sequence.ahead(number);
-        let again = ahead == Some(0);
-        let step = self.sequence.advance(number);
-        let mut is_anothers = false;
-        if let Some(ahead) = ahead {
-            let (number, pool) = ((number, number.wrapping_sub(ahead as u32)), (pool, self.pool));
-            let (late, rate, now) = (moment.late, self.nominal, moment.now);
-            is_anothers = self.order.take(&Sampled { step, late, number, pool, rate, now });
-        }
-        let made = match step {
+        let again = self.sequence.ahead(number) == Some(0);
+        let passed = moment.now.saturating_sub(self.last);
+        self.last = self.last.max(moment.now);
+        let made = match self.sequence.advance(number) {
             Step::Duplicate | Step::Stale if moment.late => return None,
-            _ if is_anothers => {
-                self.part(step, number);
-                self.baseline(rate, pool, drops);
-                return Some(self.weigh(None));
-            }
             // Datagrams have no duplicates here: the agent does not count its samples.
             Step::Duplicate if again => 1,
             Step::Duplicate | Step::Stale => {
@@ -153,21 +140,16 @@ impl Sampler {
             // What passed meanwhile is not of now, and nobody saw it: the samples behind it stand for none of it.
             return Some(self.weigh(None));
         }
-        // All three are what others write.
-        let most = u64::from(self.nominal).saturating_mul(THINNED * (u64::from(made) + u64::from(dropped) + 4));
+        // Whether it went back, too.
+        let most = FASTEST.saturating_mul(passed.saturating_add(WAITED)) / SECOND;
         if u64::from(grown) > most.min(1 << 31) {
             self.report.pool_resets += 1;
+            self.begin_means();
             return Some(self.weigh(None));
         }
         self.judge(grown, made);
         self.enter(grown, made, moment);
         Some(self.weigh(Some(grown)))
-    }
-
-    /// Whether samples of two were among those that came since this was asked for last: somebody else takes part in the agent's stream.
-    #[inline]
-    pub(crate) fn take_broken(&mut self) -> bool {
-        self.order.take_broken()
     }
 
     /// After a restart nothing is known but what has been counted.
@@ -178,15 +160,11 @@ impl Sampler {
         self.baseline(rate, pool, drops);
     }
 
-    /// Somebody else has numbered or counted samples here: what the pool grew by of late may be his, and is nothing that the agent's stand for.
-    #[cold]
-    fn part(&mut self, step: Step, number: u32) {
-        if matches!(step, Step::Duplicate | Step::Stale) {
-            self.sequence.restart(number);
-        }
+    /// Nothing is known of the pool but the configured rate.
+    fn begin_means(&mut self) {
         (self.growth, self.made, self.memory) = (self.nominal as f32, 1.0, PRIOR);
-        self.arrivals = Arrivals::of_chance(PRIOR);
-        self.exact = 0;
+        (self.unit, self.arrivals) = (self.growth, Arrivals::of_chance(PRIOR));
+        (self.exact, self.grown) = (0, false);
     }
 
     fn baseline(&mut self, rate: u32, pool: u32, drops: u32) {
@@ -201,15 +179,15 @@ impl Sampler {
         if rate == self.nominal {
             return;
         }
-        if self.nominal == 0 {
-            (self.growth, self.made, self.memory) = (rate as f32, 1.0, PRIOR);
-            self.arrivals = Arrivals::of_chance(PRIOR);
+        let before = std::mem::replace(&mut self.nominal, rate);
+        if before == 0 {
+            self.begin_means();
         } else {
-            self.growth *= rate as f32 / self.nominal as f32;
+            let more = rate as f32 / before as f32;
+            (self.growth, self.unit) = (self.growth * more, self.unit * more);
             self.report.rate_changes += 1;
             self.exact = 0;
         }
-        self.nominal = rate;
     }
 
     /// Whether the pool counts packets.
@@ -223,7 +201,7 @@ impl Sampler {
         if !self.grown || self.still >= STANDSTILL {
             // Its growth meanwhile is in this one, or in none.
             self.grown = true;
-            self.growth = self.nominal as f32 * self.made;
+            (self.growth, self.memory) = (self.unit * self.made, PRIOR);
         }
         self.still = 0;
     }
@@ -233,8 +211,22 @@ impl Sampler {
         let gain = 1.0 / self.memory;
         self.growth += gain * (grown as f32 - self.growth);
         self.made += gain * (made as f32 - self.made);
-        self.late += gain * (f32::from(u8::from(moment.late)) - self.late);
-        self.arrivals.enter(if self.grown { grown as f32 / self.nominal as f32 } else { made as f32 }, moment.now);
+        if self.grown && self.memory <= 2.0 * PRIOR && self.unit == self.nominal as f32 {
+            self.doubt_rate();
+        }
+        self.arrivals.enter(if self.grown { grown as f32 / self.unit } else { made as f32 }, moment.now);
+    }
+
+    /// A pool that moves counts, and a configured rate that is far from it says nothing.
+    #[cold]
+    fn doubt_rate(&mut self) {
+        let (prior, came) = (self.unit, self.memory - PRIOR);
+        let growth = (self.growth * self.memory - prior * PRIOR) / came;
+        let wrong = if came < FEW { WRONG * WRONG } else { WRONG };
+        if growth > wrong * prior * self.made || growth * wrong < prior {
+            (self.growth, self.memory, self.unit) = (growth, came, growth.max(1.0));
+            self.arrivals = Arrivals::of_chance(PRIOR);
+        }
     }
 
     #[inline]
@@ -250,8 +242,7 @@ impl Sampler {
 
     /// What weights rest on now.
     pub fn estimator(&self) -> Estimator {
-        let nominal = self.nominal as f32;
-        if self.grown && self.still < STANDSTILL && self.growth * UNDERCOUNT >= nominal {
+        if self.grown && self.still < STANDSTILL {
             Estimator::Pool
         } else if self.memory > PRIOR {
             Estimator::Sequence
@@ -267,11 +258,6 @@ impl Sampler {
             Estimator::Sequence => f64::from(self.nominal) * f64::from(self.made),
             Estimator::Nominal => f64::from(self.nominal),
         }
-    }
-
-    /// The same where those in datagrams that were overtaken do not count: what they stand for is shared out among the others.
-    pub fn in_order_rate(&self) -> f64 {
-        self.effective_rate() / f64::from(1.0 - self.late).max(FEWEST)
     }
 
     /// Packets out of which the agent says that it chooses one.

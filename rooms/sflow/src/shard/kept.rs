@@ -35,6 +35,7 @@ struct KeptSource<C, S> {
     counted: u64,
     counters: Option<C>,
     sampler: Option<S>,
+    egress: Option<S>,
     drops: Option<S>,
 }
 
@@ -67,7 +68,7 @@ impl Shard {
     fn keep(&self, from: u32, bytes: &mut Vec<u8>) -> postcard::Result<Option<u32>> {
         for (slot, agent) in self.agents.starting_at(from) {
             let sources = self.agents.sources_of(agent).map(|source| {
-                let Source { sampler, counters, drops, counted, .. } = &source.state;
+                let Source { sampler, egress, counters, drops, counted, .. } = &source.state;
                 let used = |sampler: &&Sampler| sampler.ledger().received > 0;
                 KeptSource {
                     stream: source.id.stream,
@@ -77,6 +78,7 @@ impl Shard {
                     counted: *counted,
                     counters: (*counted > 0).then_some(counters),
                     sampler: Some(sampler).filter(used),
+                    egress: egress.as_deref(),
                     drops: Some(drops.sampler()).filter(used),
                 }
             });
@@ -92,13 +94,14 @@ impl Shard {
     fn take_over(&mut self, kept: Kept) -> bool {
         let who = kept.agent.identity;
         let sources = kept.sources.into_iter().map(|kept| {
-            let KeptSource { stream, class, index, heard, counted, counters, sampler, drops } = kept;
+            let KeptSource { stream, class, index, heard, counted, counters, sampler, egress, drops } = kept;
+            let egress = egress.map(Box::new);
             let (counters, sampler, drops) =
                 (counters.unwrap_or_default(), sampler.unwrap_or_default(), drops.unwrap_or_default());
             (
                 SourceId { stream, source: DataSource { class, index } },
                 heard,
-                Source { sampler, counters, drops: drops.into(), counted, ..Source::default() },
+                Source { sampler, egress, counters, drops: drops.into(), counted, ..Source::default() },
             )
         });
         if !self.allowed.is_heard(who.address) {

@@ -6,11 +6,11 @@
 //! control: Shards::tick, Shards::expire, Definitions
 //! ```
 
+mod agrees;
 mod allowed;
 mod clock;
 mod definitions;
 mod directory;
-mod exposure;
 mod kept;
 mod offenders;
 mod part;

@@ -1,6 +1,7 @@
 //! One part of the analysis: its agents, and what each of their datagrams does.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -8,13 +9,14 @@ use weir_wire::sflow::{
     CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
 };
 
+use super::agrees::Agrees;
 use super::allowed::Allowed;
 use super::directory::Names;
 use super::offenders::Offenders;
 use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Verdict};
+use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head, Verdict};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
@@ -46,6 +48,9 @@ pub struct Shard {
     offenders: Offenders,
     /// `None`: nobody protects, and nothing of it is done.
     protecting: Option<Box<Protecting>>,
+    /// This one, and how many there are.
+    number: (u32, u32),
+    hasher: foldhash::fast::RandomState,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
     missing: i64,
@@ -60,7 +65,14 @@ type Seen = Vec<(&'static Structure, u64)>;
 /// What is known of a data source.
 #[derive(Debug, Default)]
 pub struct Source {
+    /// Of packets on their way in, or of those that nobody knows the way of.
     pub(crate) sampler: Sampler,
+    /// Of packets on their way out, where there are such samples: devices may count either way by itself.
+    pub(crate) egress: Option<Box<Sampler>>,
+    /// Whether the samples agree with these counters.
+    agrees: Option<Box<Agrees>>,
+    /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
+    contradicted: bool,
     pub(crate) counters: Counters,
     /// Of discarded packets.
     pub(crate) drops: Discards,
@@ -88,10 +100,8 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, sources, flows, definitions, newcomers, offenders, crossings } =
-            settings.limits.share(workers);
-        // After a start all agents are newcomers at once; one that is forgotten before its next datagram never proves itself.
-        let limits = agents::Limits { agents, newcomers: agents.max(newcomers), sources, ..Default::default() };
+        let Limits { agents, sources, flows, definitions, offenders, crossings, .. } = settings.limits.share(workers);
+        let limits = agents::Limits { agents, sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
             limits,
@@ -109,6 +119,8 @@ impl Shard {
             reasons: Reasons::default(),
             offenders: Offenders::new(offenders),
             protecting: None,
+            number: (number as u32, workers as u32),
+            hasher: foldhash::fast::RandomState::default(),
             tally: Tally::default(),
             missing: 0,
             seen: Vec::new(),
@@ -130,18 +142,22 @@ impl Shard {
             return Fate::NotAllowed;
         }
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
-        let verdict = self.agents.datagram_from(now.nanos, who, (datagram.sequence, datagram.uptime), false);
+        let content = self.hasher.hash_one(bytes) as u32;
+        let head = Head { number: datagram.sequence, uptime: datagram.uptime, content };
+        let verdict = self.agents.datagram(now.nanos, who, peer, &head);
         let Verdict::Placed(placed) = verdict else { return Fate::from(&verdict) };
         match placed.step {
             Step::Lost(lost) => self.missing += i64::from(lost),
             Step::Late => self.missing -= 1,
-            Step::First => self.welcome(who),
+            Step::First => {
+                self.forget_gone();
+                self.welcome(who);
+            }
             _ => {}
         }
-        self.agents.came_from(&placed, peer.ip());
         self.names.know(placed.agent(), who.address);
         if let Some(protecting) = &mut self.protecting {
-            protecting.placed(now.nanos, who, peer);
+            protecting.placed(who, peer.ip(), &placed, &mut self.agents);
         }
         self.find_sources(&placed, &datagram);
         let mut number = 0;
@@ -201,7 +217,12 @@ impl Shard {
             return;
         };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
-        let weight = source.sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops);
+        let ingress = ingress(sample);
+        let sampler = match ingress {
+            Some(false) => source.egress.get_or_insert_default(),
+            _ => &mut source.sampler,
+        };
+        let weight = sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops);
         let Some(weight) = weight else {
             self.tally.repeated += 1;
             return;
@@ -210,9 +231,12 @@ impl Shard {
         self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
+        let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.frame_length());
         if let Some(protecting) = &mut self.protecting {
-            protecting.packet(now.nanos, address, sample, &packet, source.sampler.in_order_rate());
+            let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
+            protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);
         }
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.keys.packet(&packet, seconds);
         self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
         self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
@@ -275,6 +299,9 @@ impl Shard {
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
+        if sample.source.class == DataSource::IF_INDEX {
+            source.agrees.get_or_insert_default().counters(&source.counters, now.nanos);
+        }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
             learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
@@ -295,7 +322,7 @@ impl Shard {
 
     /// Tells a room that protects from now on.
     pub(super) fn protect(&mut self, outlet: weir_protect::room::Outlet) {
-        self.protecting = Some(Box::new(Protecting::new(outlet)));
+        self.protecting = Some(Box::new(Protecting::new(outlet, self.number)));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
@@ -338,6 +365,11 @@ impl Shard {
     /// Forgets who has been silent for long: looks at so many agents, and goes on there next time.
     pub(super) fn expire(&mut self, now: Now, agents: usize) {
         self.agents.sweep(now.nanos, agents);
+        self.forget_gone();
+    }
+
+    /// Forgets what was of agents that are gone.
+    fn forget_gone(&mut self) {
         let gone = self.agents.take_gone();
         if gone.is_empty() {
             return;
@@ -371,7 +403,6 @@ impl Shard {
             limit: limit as u64,
             evicted,
         };
-        let newcomers = self.agents.newcomers();
         let (mut flows, mut evicted) = (0, 0);
         for (_, count, turnover) in self.flows.turnover() {
             flows += count;
@@ -379,7 +410,6 @@ impl Shard {
         }
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
-            table("newcomers", newcomers.len(), self.limits.newcomers, newcomers.evicted),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
             table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
@@ -460,14 +490,69 @@ impl Shard {
 
 impl Sampling for Shard {
     fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust> {
-        let samplers = self.agents.states(self.names.slot(agent), source);
-        let samplers = samplers.map(|source| if dropped { source.drops.sampler() } else { &source.sampler });
         // All dropped packets are counted, also those without a sample.
-        let one = |sampler: &Sampler| Trust { gaps: sampler.gaps(), counted: dropped || sampler.counts_packets() };
+        let one = |sampler: &Sampler, contradicted: bool| Trust {
+            gaps: sampler.gaps(),
+            counted: dropped || sampler.counts_packets(),
+            contradicted,
+        };
         let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
-        // Of several streams behind one identity the least certain speaks for all.
-        let heard = samplers.filter(|sampler| sampler.nominal_rate() > 0).map(one);
-        heard.reduce(|a, b| Trust { counted: a.counted && b.counted, ..if uneven(&a) < uneven(&b) { b } else { a } })
+        // Of several streams behind one identity, and of either way, the least certain speaks for all.
+        let samplers = self.agents.states(self.names.slot(agent), source).flat_map(|source| {
+            let ways = match dropped {
+                true => [Some(source.drops.sampler()), None],
+                false => [Some(&source.sampler), source.egress.as_deref()],
+            };
+            ways.into_iter().flatten().map(|sampler| (sampler, source.contradicted && !dropped))
+        });
+        let heard = samplers.filter(|(sampler, _)| sampler.nominal_rate() > 0).map(|(sampler, no)| one(sampler, no));
+        heard.reduce(|a, b| Trust {
+            counted: a.counted && b.counted,
+            contradicted: a.contradicted || b.contradicted,
+            ..if uneven(&a) < uneven(&b) { b } else { a }
+        })
+    }
+}
+
+/// Compares a sample with the counters of its interface: those of the data source, else of the interface where the packet came in, else of
+/// the one where it goes out; where those are.
+fn compare(
+    agents: &mut Agents<Source>,
+    placed: &Placed,
+    slot: u32,
+    sample: &FlowSample<'_>,
+    frames: f64,
+    length: u32,
+) -> Option<u32> {
+    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.is_some());
+    let (slot_of, way) = match is_counted(agents.peek(slot)) {
+        true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
+        false => {
+            let interfaces = [(sample.input, 0), (sample.output, 1)];
+            interfaces.into_iter().find_map(|(interface, way)| {
+                let Interface::Index(index) = interface else { return None };
+                let slot = agents.known(placed, DataSource { class: DataSource::IF_INDEX, index })?;
+                is_counted(agents.peek(slot)).then_some((slot, Some(way)))
+            })?
+        }
+    };
+    let agrees = agents.source_at(slot_of)?.agrees.as_deref_mut()?;
+    if let Some(way) = way {
+        agrees.sample(way, frames, length);
+    }
+    let contradicted = agrees.is_contradicted(placed.moment.now);
+    agents.source_at(slot)?.contradicted = contradicted;
+    Some(slot_of)
+}
+
+/// Whether a packet was sampled on its way into its data source; `None`: the agent does not tell.
+fn ingress(sample: &FlowSample<'_>) -> Option<bool> {
+    let here = Interface::Index(sample.source.index);
+    match () {
+        () if sample.source.class != DataSource::IF_INDEX => None,
+        () if sample.input == here => Some(true),
+        () if sample.output == here => Some(false),
+        () => None,
     }
 }
 

@@ -1,43 +1,36 @@
 //! What the room that protects is told: packets to protected addresses, each with what speaks against it.
 
-use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 
-use weir_protect::model::{Alive, Point, Sighting, Word};
+use weir_protect::model::{Alive, Contested, Point, Sighting, Why, Word};
 use weir_protect::room::Outlet;
-use weir_wire::sflow::{DataSource, FlowSample, Interface};
+use weir_wire::sflow::FlowSample;
 
-use super::exposure::Exposure;
-use crate::agents::{Identity, SECOND};
+use super::Source;
+use super::agrees::Agrees;
+use crate::agents::{Agents, Identity, Nanos, Placed};
 use crate::flows::Packet;
 
-/// The shard's end of the queue, and what is known of listed streams.
+/// The shard's end of the queue, and what is known of the datagram at hand.
 #[derive(Debug)]
 pub(super) struct Protecting {
     outlet: Outlet,
-    streams: HashMap<(Identity, SocketAddr), Known>,
-    /// Of the datagram at hand; `None`: its agent is not listed.
-    at: Option<At>,
+    /// This shard, and how many there are.
+    shard: (u32, u32),
+    at: At,
 }
 
+/// Whose the datagram at hand is.
 #[derive(Clone, Copy, Debug)]
-struct Known {
-    stream: u32,
-    since: u64,
-    alive: u64,
-    exposure: Exposure,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct At {
-    stream: u32,
-    exposure: Option<u64>,
-    word: Word,
+enum At {
+    Unlisted,
+    Rival,
+    Listed { stream: u32, exposure: Option<u64>, word: Word },
 }
 
 impl Protecting {
-    pub(super) fn new(outlet: Outlet) -> Self {
-        Self { outlet, streams: HashMap::new(), at: None }
+    pub(super) fn new(outlet: Outlet, shard: (u32, u32)) -> Self {
+        Self { outlet, shard, at: At::Unlisted }
     }
 
     pub(super) fn outlet(&mut self) -> &mut Outlet {
@@ -45,43 +38,52 @@ impl Protecting {
     }
 
     /// A datagram came that is analysed.
-    pub(super) fn placed(&mut self, now: u64, who: Identity, peer: SocketAddr) {
-        self.at = None;
-        if !self.outlet.is_listed(who.address, peer.ip().to_canonical()) {
+    pub(super) fn placed(&mut self, who: Identity, peer: IpAddr, placed: &Placed, agents: &mut Agents<Source>) {
+        self.at = At::Unlisted;
+        if !self.outlet.is_listed(who.address, peer.to_canonical()) {
             return;
         }
-        let stream = self.streams.len() as u32;
-        let new = Known { stream, since: now, alive: 0, exposure: Exposure::default() };
-        let known = self.streams.entry((who, peer)).or_insert(new);
-        let is_new = now - known.since < self.outlet.settle();
-        let word = if is_new { Word::New } else { Word::Good };
-        self.at = Some(At { stream: known.stream, exposure: known.exposure.enter(now), word });
-        if now >= known.alive + SECOND {
-            known.alive = now;
-            self.outlet.alive(Alive { time: now, agent: who.address });
+        let Some((judged, exposure)) = agents.judge(placed, self.outlet.settle()) else { return };
+        let (time, agent) = (placed.moment.now, who.address);
+        if let Some(why) = judged.why {
+            self.outlet.contested(Contested { time, agent, point: None, why });
         }
+        if judged.alive {
+            self.outlet.alive(Alive { time, agent });
+        }
+        // A number that no stream of another shard has.
+        let stream = placed.stream.0.wrapping_mul(self.shard.1).wrapping_add(self.shard.0);
+        self.at = judged.word.map_or(At::Rival, |word| At::Listed { stream, exposure, word });
     }
 
-    /// A packet was sampled.
+    /// A packet was sampled, on its way into an interface or out of it, which has these counters.
     #[inline]
     pub(super) fn packet(
         &mut self,
-        time: u64,
-        agent: IpAddr,
+        (time, agent): (Nanos, IpAddr),
         sample: &FlowSample<'_>,
         packet: &Packet<'_>,
         frames: f64,
+        ingress: Option<bool>,
+        counted: Option<&mut Agrees>,
     ) {
         let Some(sighted) = packet.sighted().filter(|packet| self.outlet.protects(packet.destination)) else { return };
-        let Some(At { stream, exposure, word }) = self.at else { return self.outlet.unlisted() };
-        let here = Interface::Index(sample.source.index);
-        let ingress = match () {
-            () if sample.source.class != DataSource::IF_INDEX => None,
-            () if sample.input == here => Some(true),
-            () if sample.output == here => Some(false),
-            () => None,
+        let (stream, exposure, word) = match self.at {
+            At::Unlisted => return self.outlet.unlisted(),
+            At::Rival => return self.outlet.rival(),
+            At::Listed { stream, exposure, word } => (stream, exposure, word),
         };
         let point = Point { agent, index: sample.source.index };
+        let word = word.max(match counted.filter(|counted| counted.is_counted(time)) {
+            None => Word::Uncounted,
+            Some(counted) if counted.exceeds(time) => {
+                if counted.is_due(time, self.outlet.settle()) {
+                    self.outlet.contested(Contested { time, agent, point: Some(point), why: Why::Counters });
+                }
+                Word::Counters
+            }
+            Some(_) => Word::Good,
+        });
         let header = packet.first_bytes();
         self.outlet.sample(&Sighting { time, stream, exposure, word, point, ingress, frames, packet: sighted, header });
     }

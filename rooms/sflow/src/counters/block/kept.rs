@@ -12,7 +12,7 @@ struct Kept<V, T> {
     format: u32,
     identity: u32,
     moment: Moment,
-    too_fast: u8,
+    passed: u64,
     /// In the order of the structure; `None`: the agent does not know it.
     values: V,
     texts: T,
@@ -32,9 +32,9 @@ impl Serialize for Values<'_> {
 
 impl Serialize for Block {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Self { structure, identity, moment, too_fast, fields, texts, .. } = self;
+        let Self { structure, identity, moment, passed, fields, texts, .. } = self;
         let (format, values) = (u32::from(structure.format), Values(fields));
-        Kept { format, identity: *identity, moment: *moment, too_fast: *too_fast, values, texts }.serialize(serializer)
+        Kept { format, identity: *identity, moment: *moment, passed: *passed, values, texts }.serialize(serializer)
     }
 }
 
@@ -55,7 +55,7 @@ impl<'de> Deserialize<'de> for Block {
                 total.reason = Some(if total.known { Reason::First } else { Reason::Unknown });
             }
         }
-        let Kept { identity, moment, too_fast, texts, .. } = kept;
-        Ok(Self { structure, identity, moment, interval: 0.0, clock: Clock::Arrival, too_fast, fields, texts })
+        let Kept { identity, moment, passed, texts, .. } = kept;
+        Ok(Self { structure, identity, moment, interval: 0.0, clock: Clock::Arrival, passed, fields, texts })
     }
 }

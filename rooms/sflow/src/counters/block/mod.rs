@@ -13,9 +13,7 @@ const SHORTEST: f64 = 100.0;
 /// By how much later than the datagram says totals may have been read, s: switches read theirs every few seconds.
 const CACHED: f64 = 5.0;
 /// By how much faster than its speed an interface may be.
-pub(super) const TOLERANCE: f64 = 1.1;
-/// Bits of the shortest frame on the wire, with preamble and gap.
-const SHORTEST_FRAME: f64 = 672.0;
+const TOLERANCE: f64 = 1.1;
 /// Octets that an interface counts for a packet, at least: its frame, without check sequence (RFC 2863).
 const SHORTEST_PACKET: f64 = 60.0;
 /// Nothing grows faster, where no interface's speed is known: 10 Tbit/s in bytes a second.
@@ -38,12 +36,22 @@ pub enum Reason {
     Unknown,
     /// The field is no total.
     NoTotal,
+    /// The speed of the interface, which its octets have passed.
+    Contradicted,
 }
 
 impl Reason {
     /// All, in their order.
-    pub const ALL: [Self; 7] =
-        [Self::First, Self::Restart, Self::Reset, Self::Impossible, Self::Ambiguous, Self::Unknown, Self::NoTotal];
+    pub const ALL: [Self; 8] = [
+        Self::First,
+        Self::Restart,
+        Self::Reset,
+        Self::Impossible,
+        Self::Ambiguous,
+        Self::Unknown,
+        Self::NoTotal,
+        Self::Contradicted,
+    ];
 
     /// Its name in metrics and in JSON.
     pub fn name(self) -> &'static str {
@@ -55,6 +63,7 @@ impl Reason {
             Self::Ambiguous => "ambiguous",
             Self::Unknown => "unknown",
             Self::NoTotal => "no_total",
+            Self::Contradicted => "contradicted",
         }
     }
 }
@@ -87,7 +96,7 @@ impl Reasons {
 
     /// All reasons for which there was no rate or no value, each with its name.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let of_fields = Reason::ALL.into_iter().filter(|reason| *reason != Reason::NoTotal);
+        let of_fields = Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
         of_fields.map(|reason| (reason.name(), self.of(reason))).chain([
             ("too_soon", self.too_soon),
             ("late", self.reordered),
@@ -125,8 +134,8 @@ pub struct Block {
     pub interval: f32,
     /// Which clock that is from.
     pub clock: Clock,
-    /// Intervals in which an interface was faster than it says it is, in a row.
-    too_fast: u8,
+    /// A speed that octets have passed, bit/s; 0: none that the interface has said.
+    passed: u64,
     fields: Box<[Total]>,
     texts: Vec<(u8, Vec<u8>)>,
 }
@@ -163,7 +172,7 @@ impl Block {
             moment,
             interval: 0.0,
             clock: Clock::Arrival,
-            too_fast: 0,
+            passed: 0,
             fields: unknown(structure),
             texts: Vec::new(),
         };
@@ -211,8 +220,10 @@ impl Block {
 
     /// Takes values over, and rates, where there is no reason against them.
     fn settle(&mut self, came: &[Came], against: Option<Reason>, reasons: &mut Reasons) {
-        let bounds = self.bounds(came);
-        let mut too_fast = false;
+        let octets = self.octets(came);
+        if against.is_none() {
+            self.doubt_speed(came, octets);
+        }
         for ((total, field), came) in self.fields.iter_mut().zip(self.structure.fields).zip(came) {
             if field.meaning != Meaning::Counter {
                 (total.value, total.known) = (came.unwrap_or(0), came.is_some());
@@ -222,9 +233,7 @@ impl Block {
                 (None, ..) => Err(Reason::Unknown),
                 (_, _, Some(reason)) => Err(reason),
                 (_, false, _) => Err(Reason::First),
-                (Some(now), ..) => {
-                    bounds.rate(field, total.value, now, self.interval, self.too_fast > 1, &mut too_fast)
-                }
+                (Some(now), ..) => rate(field, total.value, now, f64::from(self.interval), octets),
             };
             (total.value, total.known) = (came.unwrap_or(0), came.is_some());
             total.reason = rate.err();
@@ -234,22 +243,34 @@ impl Block {
                 None => reasons.rates += 1,
             }
         }
-        if against.is_none() {
-            // An interface that goes on being faster than it says does not know its speed.
-            self.too_fast = if too_fast { self.too_fast.saturating_add(1) } else { self.too_fast / 2 };
+    }
+
+    /// By what the octets of an interface grew, in and out.
+    fn octets(&self, came: &[Came]) -> [Option<f64>; 2] {
+        let is_interface = u32::from(self.structure.format) == 1;
+        let grown = |field: usize| Some(came[field]?.wrapping_sub(self.known(field)?) as f64);
+        [IN_OCTETS, OUT_OCTETS].map(|field| grown(field).filter(|_| is_interface))
+    }
+
+    /// What an interface counts goes before the speed that it says it has.
+    fn doubt_speed(&mut self, came: &[Came], octets: [Option<f64>; 2]) {
+        let Some(speed) = came.get(SPEED).copied().flatten().filter(|speed| *speed > 0) else { return };
+        let most = speed as f64 * (f64::from(self.interval) * TOLERANCE + CACHED);
+        if octets.into_iter().flatten().any(|octets| octets <= FASTEST * f64::from(self.interval) && octets * 8.0 > most) {
+            self.passed = speed;
         }
     }
 
-    /// What bounds the totals of an interface.
-    fn bounds(&self, came: &[Came]) -> Bounds {
-        let mut bounds = Bounds::default();
-        let is_interface = u32::from(self.structure.format) == 1;
-        if is_interface {
-            bounds.speed = came[SPEED].unwrap_or(0) as f64;
-            let grown = |field: usize| Some(came[field]?.wrapping_sub(self.known(field)?) as f64);
-            bounds.octets = [grown(IN_OCTETS), grown(OUT_OCTETS)];
+    /// The speed of an interface. `None`: it says none, or 2^32 - 1 for want of bits.
+    ///
+    /// # Errors
+    /// It has been faster.
+    pub(super) fn speed(&self) -> Result<f64, Reason> {
+        match self.known(SPEED).filter(|speed| *speed > 0 && *speed != u64::from(u32::MAX)) {
+            Some(speed) if speed == self.passed => Err(Reason::Contradicted),
+            Some(speed) => Ok(speed as f64),
+            None => Err(Reason::Unknown),
         }
-        bounds
     }
 
     fn known(&self, field: usize) -> Option<u64> {
@@ -331,54 +352,25 @@ const SPEED: usize = 2;
 const IN_OCTETS: usize = 5;
 const OUT_OCTETS: usize = 12;
 
-#[derive(Default)]
-struct Bounds {
-    /// Of the interface, bit/s; 0: unknown, or it is none.
-    speed: f64,
-    /// By what its octets grew, in and out.
-    octets: [Option<f64>; 2],
-}
-
-impl Bounds {
-    /// How fast a total grew from `last` to `now`, if it can have.
-    fn rate(
-        &self,
-        field: &Field,
-        last: u64,
-        now: u64,
-        interval: f32,
-        doubted: bool,
-        too_fast: &mut bool,
-    ) -> Result<f32, Reason> {
-        let narrow = matches!(field.kind, Kind::U32);
-        let grown =
-            if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
-        let interval = f64::from(interval);
-        let per_second = if field.name.ends_with("Octets") { 8.0 } else { SHORTEST_FRAME };
-        let wrapped = now < last;
-        if self.speed > 0.0 && grown * per_second > self.speed * (interval * TOLERANCE + CACHED) {
-            *too_fast |= !wrapped;
-            if wrapped || !doubted {
-                return Err(Reason::Impossible);
-            }
-        }
-        if grown > FASTEST * (interval + CACHED) {
-            return Err(Reason::Impossible);
-        }
-        let packets = field.name.ends_with("castPkts");
-        let octets = self.octets[usize::from(field.name.starts_with("ifOut"))].filter(|_| packets);
-        // What wrapped within one interval has grown fast: packets had to be carried, other things do not happen so often.
-        if narrow && wrapped && octets.map_or(grown > WRAP / 2.0, |octets| grown * SHORTEST_PACKET > octets) {
-            return Err(Reason::Reset);
-        }
-        // As many packets as these octets can be; and as the line can carry.
-        let line = self.speed * (interval * TOLERANCE + CACHED) / SHORTEST_FRAME;
-        if narrow && octets.is_some_and(|octets| octets / SHORTEST_PACKET > WRAP) && (self.speed == 0.0 || line > WRAP)
-        {
-            return Err(Reason::Ambiguous);
-        }
-        Ok((grown / interval) as f32)
+/// How fast a total grew from `last` to `now`, if it can have, where octets of its interface grew by so much, in and out.
+fn rate(field: &Field, last: u64, now: u64, interval: f64, octets: [Option<f64>; 2]) -> Result<f32, Reason> {
+    let narrow = matches!(field.kind, Kind::U32);
+    let grown =
+        if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
+    if grown > FASTEST * (interval + CACHED) {
+        return Err(Reason::Impossible);
     }
+    let packets = field.name.ends_with("castPkts");
+    let octets = octets[usize::from(field.name.starts_with("ifOut"))].filter(|_| packets);
+    // What wrapped within one interval has grown fast: packets had to be carried, other things do not happen so often.
+    if narrow && now < last && octets.map_or(grown > WRAP / 2.0, |octets| grown * SHORTEST_PACKET > octets) {
+        return Err(Reason::Reset);
+    }
+    // As many packets as these octets can be.
+    if narrow && octets.is_some_and(|octets| octets / SHORTEST_PACKET > WRAP) {
+        return Err(Reason::Ambiguous);
+    }
+    Ok((grown / interval) as f32)
 }
 
 /// A total of 32 bits begins again.
@@ -387,16 +379,10 @@ const WRAP: f64 = 4_294_967_296.0;
 /// The time between two records, ms.
 fn elapsed(last: &Moment, now: &Moment) -> (f64, Clock) {
     let arrival = now.now.saturating_sub(last.now) as f64 / 1e6;
-    let uptime = f64::from(now.uptime.wrapping_sub(last.uptime) as i32);
-    let granule = f64::from(now.granule);
-    if now.granule == 0 || now.era != last.era || uptime < 0.0 {
+    if now.clock == 0 || now.clock != last.clock || now.epoch != last.epoch {
         return (arrival, Clock::Arrival);
     }
-    // Whole seconds tell less than the arrival does, unless that waited.
-    if granule >= 100.0 && (uptime - arrival).abs() <= granule {
-        return (arrival, Clock::Arrival);
-    }
-    (uptime, Clock::Uptime)
+    (f64::from(now.uptime.wrapping_sub(last.uptime)), Clock::Uptime)
 }
 
 /// A number as it is kept: `Some(None)` if the agent does not know it, `None` if it is no number.

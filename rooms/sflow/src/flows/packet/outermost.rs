@@ -38,6 +38,11 @@ impl Packet<'_> {
         })
     }
 
+    /// Length of the whole frame in bytes, as the sample tells it.
+    pub(crate) fn frame_length(&self) -> u32 {
+        self.length
+    }
+
     /// The first bytes of the frame; none, if only its decoding was sampled.
     pub(crate) fn first_bytes(&self) -> &[u8] {
         let first = self.frame.layers().first().filter(|layer| layer.start == 0);

@@ -3,11 +3,11 @@
 //! A burst is what comes within a quarter of the silence before it (100 to 500 ms). Samples of a burst were taken since the datagram before it:
 //! whatever an agent, a network or this machine has held up comes as a burst after a silence.
 
-use crate::agents::{Nanos, SECOND};
+use super::{Nanos, SECOND};
 
 /// Of one stream.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Exposure {
+pub(crate) struct Exposure {
     last: Nanos,
     begun: Nanos,
     span: Nanos,
@@ -17,7 +17,7 @@ pub(super) struct Exposure {
 
 impl Exposure {
     /// A datagram came. For how long before its samples may have been taken; `None`: it is of the first burst, of which nobody knows.
-    pub(super) fn enter(&mut self, now: Nanos) -> Option<Nanos> {
+    pub(crate) fn enter(&mut self, now: Nanos) -> Option<Nanos> {
         if self.last == 0 {
             (self.since, self.begun, self.span) = (now, now, LEAST);
         } else if now - self.begun > self.span {

@@ -1,0 +1,138 @@
+//! Whether samples tell of as much as the counters of their interface.
+//!
+//! Direction by direction, of the counter samples k-3 to k: samples that came between k-2 and k-1 tell of no more than counters grew by between k-3
+//! and k, and those between k-3 and k of no less than between k-2 and k-1. So counters may be read from a copy that is as old as a polling interval,
+//! and datagrams may be out of order.
+
+use crate::agents::{Nanos, SECOND, SILENCE};
+use crate::counters::Counters;
+
+/// Of one interface.
+#[derive(Debug, Default)]
+pub(crate) struct Agrees {
+    /// In and out.
+    ways: [Way; 2],
+    /// When counters last came.
+    read: Nanos,
+    /// When samples last told of more than counters, and of more or less.
+    exceeded: Nanos,
+    contradicted: Nanos,
+    /// When it was last told that they tell of more.
+    told: Nanos,
+}
+
+/// One direction. The latest first.
+#[derive(Debug, Default)]
+struct Way {
+    told: [Told; 3],
+    read: [Option<Read>; 3],
+}
+
+/// Sums of what samples stand for, packets and octets, and of their squares.
+#[derive(Clone, Copy, Debug, Default)]
+struct Told {
+    sums: [f64; 2],
+    squares: [f64; 2],
+}
+
+/// Totals of packets (unicast, multicast and broadcast ones) and octets.
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    packets: [u32; 3],
+    octets: u64,
+}
+
+impl Agrees {
+    /// A packet was sampled as it went in or out.
+    pub(super) fn sample(&mut self, way: usize, frames: f64, length: u32) {
+        let Told { sums, squares } = &mut self.ways[way].told[0];
+        for (at, amount) in [frames, frames * f64::from(length)].into_iter().enumerate() {
+            sums[at] += amount;
+            squares[at] += amount * amount;
+        }
+    }
+
+    /// Counters came.
+    pub(super) fn counters(&mut self, counters: &Counters, now: Nanos) {
+        let Some(interface) = counters.blocks().iter().find(|block| block.structure.name == "if_counters") else { return };
+        self.read = now;
+        for (way, first) in self.ways.iter_mut().zip(FIRST) {
+            let packets = [1, 2, 3].map(|field| interface.bits(first + field).unwrap_or(0) as u32);
+            let read = interface.bits(first).map(|octets| Read { packets, octets });
+            let (exceeds, falls_short) = way.compare(read);
+            self.exceeded = if exceeds { now } else { self.exceeded };
+            self.contradicted = if exceeds || falls_short { now } else { self.contradicted };
+        }
+    }
+
+    /// Whether counters have come of late.
+    pub(super) fn is_counted(&self, now: Nanos) -> bool {
+        self.read != 0 && now <= self.read + SILENCE
+    }
+
+    /// Whether samples told of more than counters of late.
+    pub(super) fn exceeds(&self, now: Nanos) -> bool {
+        self.exceeded != 0 && now < self.exceeded + FOR
+    }
+
+    /// Whether it is time to tell of it.
+    pub(super) fn is_due(&mut self, now: Nanos, settle: Nanos) -> bool {
+        let is_due = self.told == 0 || now >= self.told + settle;
+        self.told = if is_due { now } else { self.told };
+        is_due
+    }
+
+    /// Whether they told of more or less.
+    pub(super) fn is_contradicted(&self, now: Nanos) -> bool {
+        self.contradicted != 0 && now < self.contradicted + FOR
+    }
+}
+
+impl Way {
+    /// Whether samples told of more, and of less.
+    fn compare(&mut self, read: Option<Read>) -> (bool, bool) {
+        let [newest, middle, oldest] = self.read;
+        let grown = |from: Option<Read>, to: Option<Read>| Some(to?.since(&from?));
+        let [latest, between, before] = self.told;
+        let mut told = Told::default();
+        for (at, one) in [latest, between, before].iter().flat_map(|one| [(0, one), (1, one)]) {
+            told.sums[at] += one.sums[at];
+            told.squares[at] += one.squares[at];
+        }
+        let exceeds = |grown: [f64; 2]| (0..2).any(|at| between.low(at) > SLACK * grown[at]);
+        let falls_short = |grown: [f64; 2]| (0..2).any(|at| told.sums[at] > 0.0 && told.high(at) * SLACK < grown[at]);
+        let found = (
+            grown(oldest, read).is_some_and(exceeds),
+            oldest.is_some() && read.is_some() && grown(middle, newest).is_some_and(falls_short),
+        );
+        (self.told, self.read) = ([Told::default(), latest, between], [read, newest, middle]);
+        found
+    }
+}
+
+impl Told {
+    fn low(&self, at: usize) -> f64 {
+        self.sums[at] - DEVIATIONS * self.squares[at].sqrt()
+    }
+
+    fn high(&self, at: usize) -> f64 {
+        self.sums[at] + DEVIATIONS * self.squares[at].sqrt()
+    }
+}
+
+impl Read {
+    /// Packets and octets since an earlier one. What went back began again: it has grown by more than anything.
+    fn since(&self, earlier: &Self) -> [f64; 2] {
+        let packets = self.packets.iter().zip(earlier.packets).map(|(now, then)| f64::from(now.wrapping_sub(then)));
+        [packets.sum(), self.octets.wrapping_sub(earlier.octets) as f64]
+    }
+}
+
+/// Where octets in and out stand in `if_counters`, with packets behind them.
+const FIRST: [usize; 2] = [5, 12];
+/// Deviations that chance does not come to.
+const DEVIATIONS: f64 = 4.0;
+/// What check sequences, preambles and what an interface does not count come to.
+const SLACK: f64 = 1.1;
+/// For how long what was found holds, ns: interfaces are mostly polled more often.
+const FOR: Nanos = 60 * SECOND;
