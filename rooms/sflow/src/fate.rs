@@ -67,9 +67,9 @@ impl Fate {
             Self::Analysed | Self::Duplicate | Self::NotAllowed => None,
             Self::Stale => Some("the network delays them by seconds, or somebody else speaks in the agent's name"),
             Self::NoRoom => Some("raise limits.agents, or name your agents in `allow`"),
-            Self::Crowded => {
-                Some("too many senders have one agent address and sub-agent: give each its own, or raise limits.streams")
-            }
+            Self::Crowded => Some(
+                "too many senders have one agent address and sub-agent: give each its own, or raise limits.streams",
+            ),
             Self::Version => Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),
             Self::Cut => Some("the agent sends them so, or something on the way cuts them"),
             Self::AddressType => Some("the agent does not write its address as sFlow version 5 has it"),

@@ -3,14 +3,19 @@
 mod admission;
 mod corpus;
 mod ledger;
-mod pretenders;
+mod standing;
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use super::{Agents, Identity, Limits, Nanos, SECOND, Verdict};
+use super::{Agents, Identity, Limits, Nanos, SECOND, Told, Verdict};
 
 const WHO: Identity = Identity { address: IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), sub_agent: 0 };
 const MILLISECOND: Nanos = 1_000_000;
+
+/// Where datagrams come from: a port for each sender.
+fn from(port: u16) -> SocketAddr {
+    SocketAddr::new(WHO.address, port)
+}
 
 fn who(number: u32) -> Identity {
     Identity { address: IpAddr::V4(Ipv4Addr::from_bits(number)), sub_agent: 0 }
@@ -27,10 +32,15 @@ struct Process {
 }
 
 impl Process {
-    fn send(&mut self, now: Nanos) -> (u32, u32) {
+    fn send(&mut self, now: Nanos) -> Told {
         self.number = self.number.wrapping_add(1);
-        (self.number, self.uptime.wrapping_add((now.saturating_sub(self.booted) / MILLISECOND) as u32))
+        told(self.number, self.uptime.wrapping_add((now.saturating_sub(self.booted) / MILLISECOND) as u32))
     }
+}
+
+/// What is in a datagram follows from its number and its uptime.
+fn told(number: u32, uptime: u32) -> Told {
+    Told { number, uptime, content: number.wrapping_mul(0x9e37_79b9) ^ uptime }
 }
 
 fn agents(limits: Limits) -> Agents<u32> {

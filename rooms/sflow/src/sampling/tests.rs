@@ -5,7 +5,7 @@ use weir_testbed::random::Source;
 use super::{Discards, Estimator, Sampler, Weight};
 use crate::agents::Moment;
 
-const NOW: Moment = Moment { now: 0, uptime: 0, era: 0, epoch: 0, granule: 1, late: false };
+const NOW: Moment = Moment { now: 0, uptime: 0, clock: 1, epoch: 0, late: false };
 const LATE: Moment = Moment { late: true, ..NOW };
 
 /// An agent's sampler: one packet in `rate`, each of so many samples.
@@ -197,14 +197,38 @@ fn a_pool_that_stops_is_not_believed() {
     close(sampler.effective_rate(), 100.0, 0.01);
 }
 
-/// A pool that counts samples instead of packets.
+/// A configured rate that is far from what the pool counts, or none at all: the pool counts.
 #[test]
-fn a_pool_of_samples_is_not_believed() {
-    let mut sampler = Sampler::default();
-    for number in 1..2_000 {
-        sampler.sample(&NOW, number, 1_000, number, 0).unwrap();
+fn a_pool_that_moves_goes_before_the_told_rate() {
+    let mut random = Source::drawn();
+    for told in [0, 1, 12, 800, 1_000, 2_000_000] {
+        let (mut sampler, mut pool, mut sum, mut after) = (Sampler::default(), 7_u32, 0.0, 0);
+        for number in 1..=3_000 {
+            pool += 1 + random.number(0..200) as u32;
+            let weight = sampler.sample(&NOW, number, told, pool, 0).unwrap();
+            if number == 500 {
+                (sum, after) = (0.0, pool);
+            }
+            sum += if number > 500 { weight.frames } else { 0.0 };
+        }
+        close(sum, f64::from(pool - after), 0.03);
+        assert_eq!(sampler.estimator(), Estimator::Pool, "{told}");
     }
-    assert_eq!((sampler.estimator(), sampler.effective_rate()), (Estimator::Sequence, 1_000.0));
+}
+
+/// Two samplers behind one data source, each with a pool of its own, that number their samples together: what leaps is believed by nobody.
+#[test]
+fn pools_of_two_are_never_taken_for_traffic() {
+    let mut random = Source::drawn();
+    let (mut sampler, mut pools, mut sum) = (Sampler::default(), [7_u32, 500_000_000], 0.0);
+    for number in 1..=4_000 {
+        let pool = &mut pools[usize::from(random.uniform() < 0.5)];
+        *pool += 100;
+        let moment = Moment { now: u64::from(number) * 5_000_000, ..NOW };
+        sum += sampler.sample(&moment, number, 100, *pool, 0).unwrap().frames;
+    }
+    close(sum, 400_000.0, 0.05);
+    assert!(sampler.report().pool_resets > 1_000);
 }
 
 /// Agents that do not count their samples, or begin to count again: their datagrams are in order.
@@ -278,124 +302,4 @@ fn a_first_drop_a_restart_and_a_long_silence_tell_no_flood() {
     let mut kept = Discards::from(discards.sampler().clone());
     let weight = kept.sample(&Moment { now: later.now + 1, ..again }, 4, 90_000);
     assert_eq!(weight, Some(1.0));
-}
-
-/// An agent's source that has sampled every 10 ms for a minute.
-struct Counting {
-    sampler: Sampler,
-    number: u32,
-    pool: u32,
-    ms: u64,
-}
-
-const RATE: u32 = 1_000;
-
-impl Counting {
-    fn new(number: u32) -> Self {
-        let mut counting = Self { sampler: Sampler::default(), number, pool: 5_000_000, ms: 0 };
-        assert!(!(0..6_000).any(|_| counting.agent()), "it is alone");
-        counting
-    }
-
-    /// The agent's next sample comes; whether two are found.
-    fn agent(&mut self) -> bool {
-        self.lose(1);
-        self.forged(self.number, self.pool)
-    }
-
-    /// So many of its samples are made, of which none comes.
-    fn lose(&mut self, samples: u32) {
-        self.ms += 10 * u64::from(samples);
-        self.number = self.number.wrapping_add(samples);
-        self.pool = self.pool.wrapping_add(samples * RATE);
-    }
-
-    /// One with this number and pool comes, in a datagram that goes on.
-    fn forged(&mut self, number: u32, pool: u32) -> bool {
-        self.comes(number, pool, false)
-    }
-
-    fn comes(&mut self, number: u32, pool: u32, late: bool) -> bool {
-        let moment = Moment { now: self.ms * 1_000_000, late, ..NOW };
-        self.sampler.sample(&moment, number, RATE, pool, 0);
-        self.sampler.take_broken()
-    }
-}
-
-#[test]
-fn samples_of_two_are_found_by_their_numbers_and_pools() {
-    // How far ahead he numbers his samples and lets the pool be, and after how many of the agent's it shows.
-    for (numbers, packets, within) in [
-        (1, RATE, 1),
-        (20, 20 * RATE, 20),
-        (100, 100 * RATE, 100),
-        (1_000, 1_000 * RATE, 1),
-        (1_000_000, 1_000_000 * RATE, 1),
-        // A number that was lost: the pool tells.
-        (1, 10_000_000, 2),
-    ] {
-        for first in [17, u32::MAX - 6_100] {
-            let mut counting = Counting::new(first);
-            let (number, pool) = (counting.number, counting.pool);
-            let forged = (0..5).any(|more| {
-                counting.forged(number.wrapping_add(numbers + more), pool.wrapping_add(packets + more * RATE))
-            });
-            if packets == 10_000_000 {
-                counting.lose(5);
-            }
-            let found = (1..=within).find(|_| counting.agent());
-            assert!(forged || found.is_some(), "{numbers} ahead: not within {within}");
-        }
-    }
-}
-
-#[test]
-fn what_an_agent_and_a_network_do_is_of_one() {
-    let mut counting = Counting::new(17);
-    // Losses, short and long, again and again.
-    for turn in 0..200 {
-        counting.lose(1 + turn % 7 * 90);
-        assert!(!(0..20).any(|_| counting.agent()), "loss {turn}");
-    }
-    // Samples are thinned out, and come to be as many as before.
-    for _ in 0..3 {
-        counting.pool = counting.pool.wrapping_add(200 * RATE);
-        assert!(!(0..200).any(|_| counting.agent()), "thinned");
-    }
-    // A datagram is overtaken by others.
-    for _ in 0..50 {
-        counting.lose(7);
-        let (number, pool) = (counting.number, counting.pool);
-        assert!(!(0..30).any(|_| counting.agent()));
-        assert!(!(0..7).any(|back| counting.comes(number - back, pool - back * RATE, true)), "overtaken");
-    }
-    // It begins to count anew, and goes on there past where it was.
-    for _ in 0..3 {
-        (counting.number, counting.pool) = (0, 0);
-        assert!(!(0..12_000).any(|_| counting.agent()), "anew");
-    }
-    // It numbers all alike, or has no pool.
-    let mut alike = Counting { sampler: Sampler::default(), number: 5, pool: 0, ms: 0 };
-    assert!(!(0..6_000).any(|turn| {
-        alike.ms += 10;
-        alike.forged(5, turn * RATE)
-    }));
-    let mut still = Counting { sampler: Sampler::default(), number: 5, pool: 0, ms: 0 };
-    assert!(!(0..6_000).any(|turn| {
-        still.ms += 10;
-        still.forged(5 + turn, 77)
-    }));
-}
-
-/// One sample that is somebody else's lets the pool leap, ahead or back: the agent's own stand for what they stood for before.
-#[test]
-fn what_somebody_else_has_counted_is_not_shared_out_among_the_agents_samples() {
-    for ahead in [800_u32, 800_u32.wrapping_neg()] {
-        let mut counting = Counting::new(17);
-        let (number, pool) = (counting.number, counting.pool);
-        counting.forged(number.wrapping_add(ahead), pool.wrapping_add(ahead.wrapping_mul(200 * RATE)));
-        let found = (0..3).filter(|_| counting.agent()).count();
-        assert_eq!(found, 1, "{ahead}");
-        close(counting.sampler.effective_rate(), f64::from(RATE), 0.01);
-    }
 }

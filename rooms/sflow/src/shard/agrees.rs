@@ -54,7 +54,9 @@ impl Agrees {
 
     /// Counters came.
     pub(super) fn counters(&mut self, counters: &Counters, now: Nanos) {
-        let Some(interface) = counters.blocks().iter().find(|block| block.structure.name == "if_counters") else { return };
+        let Some(interface) = counters.blocks().iter().find(|block| block.structure.name == "if_counters") else {
+            return;
+        };
         self.read = now;
         for (way, first) in self.ways.iter_mut().zip(FIRST) {
             let packets = [1, 2, 3].map(|field| interface.bits(first + field).unwrap_or(0) as u32);

@@ -70,9 +70,9 @@ pub struct Source {
     /// Of packets on their way out, where there are such samples: devices may count either way by itself.
     pub(crate) egress: Option<Box<Sampler>>,
     /// Whether the samples agree with these counters.
-    agrees: Option<Box<Agrees>>,
+    pub(super) agrees: Option<Box<Agrees>>,
     /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
-    contradicted: bool,
+    pub(super) contradicted: bool,
     pub(crate) counters: Counters,
     /// Of discarded packets.
     pub(crate) drops: Discards,

@@ -1,9 +1,7 @@
 //! What users see of flows, against the truth.
 
 mod coverage;
+mod devices;
 mod discards;
 mod fabric;
 mod model;
-mod pretenders;
-mod readers;
-mod standstills;

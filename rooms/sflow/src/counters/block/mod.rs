@@ -96,7 +96,8 @@ impl Reasons {
 
     /// All reasons for which there was no rate or no value, each with its name.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let of_fields = Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
+        let of_fields =
+            Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
         of_fields.map(|reason| (reason.name(), self.of(reason))).chain([
             ("too_soon", self.too_soon),
             ("late", self.reordered),
@@ -256,7 +257,11 @@ impl Block {
     fn doubt_speed(&mut self, came: &[Came], octets: [Option<f64>; 2]) {
         let Some(speed) = came.get(SPEED).copied().flatten().filter(|speed| *speed > 0) else { return };
         let most = speed as f64 * (f64::from(self.interval) * TOLERANCE + CACHED);
-        if octets.into_iter().flatten().any(|octets| octets <= FASTEST * f64::from(self.interval) && octets * 8.0 > most) {
+        if octets
+            .into_iter()
+            .flatten()
+            .any(|octets| octets <= FASTEST * f64::from(self.interval) && octets * 8.0 > most)
+        {
             self.passed = speed;
         }
     }
@@ -355,8 +360,7 @@ const OUT_OCTETS: usize = 12;
 /// How fast a total grew from `last` to `now`, if it can have, where octets of its interface grew by so much, in and out.
 fn rate(field: &Field, last: u64, now: u64, interval: f64, octets: [Option<f64>; 2]) -> Result<f32, Reason> {
     let narrow = matches!(field.kind, Kind::U32);
-    let grown =
-        if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
+    let grown = if narrow { u64::from((now as u32).wrapping_sub(last as u32)) } else { now.wrapping_sub(last) } as f64;
     if grown > FASTEST * (interval + CACHED) {
         return Err(Reason::Impossible);
     }

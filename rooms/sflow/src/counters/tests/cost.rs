@@ -1,13 +1,13 @@
 //! What it all costs: 50,000 agents with 20 interfaces each, each with both records of counters.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Instant;
 
 use weir_wire::sflow::DataSource;
 
 use super::super::{Counters, Reasons};
 use super::wire::{datagram, sample, words};
-use crate::agents::{Agents, Identity, Limits, Nanos, SECOND, Verdict};
+use crate::agents::{Agents, Identity, Limits, Nanos, SECOND, Told, Verdict};
 use crate::sampling::Sampler;
 
 #[derive(Default)]
@@ -26,16 +26,17 @@ impl Work {
     /// A datagram of each agent, with 4 flow samples or a counter sample of each interface. Nanoseconds each.
     fn turn(&mut self, now: Nanos, count: u32, number: u32, counters: bool) -> f64 {
         let begun = Instant::now();
-        let told = sample(&self.counters);
+        let counters_told = sample(&self.counters);
         for agent in 0..count {
             let who = Identity { address: IpAddr::V4(Ipv4Addr::from_bits(agent)), sub_agent: 0 };
-            let uptime = (now / 1_000_000) as u32;
-            let Verdict::Placed(placed) = self.agents.datagram(now, who, number, uptime) else { continue };
+            let told = Told { number, uptime: (now / 1_000_000) as u32, content: number };
+            let peer = SocketAddr::new(who.address, 6343);
+            let Verdict::Placed(placed) = self.agents.datagram(now, who, peer, &told) else { continue };
             let samples = if counters { 20 } else { 4 };
             for index in 0..samples {
                 let Some(state) = self.agents.source(&placed, DataSource { class: 0, index }) else { continue };
                 if counters {
-                    state.counters.sample(placed.moment, &told, &mut self.reasons);
+                    state.counters.sample(placed.moment, &counters_told, &mut self.reasons);
                 } else {
                     state.sampler.sample(&placed.moment, number, 400, number * 400, 0);
                 }
@@ -67,7 +68,7 @@ fn of_50_000_agents() {
     let counters = datagram(1, &[(1, interface.body()), (2, words(&[0; 13]))]);
     for count in [10, 1_000, 50_000] {
         let before = resident();
-        let limits = Limits { newcomers: 100_000, ..Limits::default() };
+        let limits = Limits::default();
         let mut work = Work { agents: Agents::new(limits), reasons: Reasons::default(), counters: counters.clone() };
         let mut number = 0;
         for _ in 0..4 {
