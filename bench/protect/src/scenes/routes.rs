@@ -11,8 +11,10 @@ use bench_measure::{Report, median};
 use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_protect::bgp::{Instance, Neighbour, OnStop, Settings, Speaker};
+use weir_protect::bgp::Speaker;
+use weir_protect::config::values::Community;
 use weir_protect::model::{Action, Route, Rule};
+use weir_protect::settings::{self, OnStop};
 
 use super::Scale;
 use super::neighbour;
@@ -23,6 +25,7 @@ const ROUTES: u32 = 1_000;
 const BY_COMMAND: u32 = 200;
 /// The one that is there before.
 const FIRST: u32 = 60_000;
+const BLACKHOLE: Community = Community::Standard(65_535, 666);
 const GOBGP: &str = "127.0.0.1:50051";
 /// What anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -72,7 +75,14 @@ impl Scene {
         let file = folder.path().join("gobgpd.toml");
         fs::write(
             &file,
-            "[global.config]\nas = 65001\nrouter-id = \"127.0.0.1\"\nlocal-address-list = [\"127.0.0.1\"]\n",
+            format!(
+                "[global.config]\nas = 65001\nrouter-id = \"127.0.0.1\"\nlocal-address-list = [\"127.0.0.1\"]\n\
+                 [[neighbors]]\n[neighbors.config]\nneighbor-address = \"{}\"\npeer-as = {}\n\
+                 [neighbors.transport.config]\nlocal-address = \"127.0.0.1\"\n\
+                 [[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"ipv4-unicast\"\n",
+                neighbour::ADDRESS,
+                neighbour::ASN
+            ),
         )?;
         let counts = network.run(neighbour::start)??;
         let mut command = Command::new(gobgpd);
@@ -83,16 +93,19 @@ impl Scene {
     }
 
     fn speaker(&self) -> Result<Speaker> {
-        let neighbour = Neighbour {
-            local_address: Some("127.0.0.1".parse()?),
-            ..Neighbour::new(neighbour::ADDRESS.parse()?, neighbour::ASN.into())
+        let settings = settings::Speaker {
+            gobgp: GOBGP.parse()?,
+            id: 1,
+            marker: None,
+            community: BLACKHOLE,
+            next_hop: None,
+            next_hop_v6: None,
+            on_stop: OnStop::Keep,
         };
-        let (gobgp, neighbours) = (GOBGP.to_owned(), vec![neighbour]);
-        let settings = Settings { gobgp, instance: Instance(1), marker: None, neighbours, on_stop: OnStop::Keep };
-        let speaker = self.network.run(|| Speaker::start(settings, || {}))??;
+        let speaker = self.network.run(|| Speaker::start(&settings, || {}))??;
         // gobgpd tells a neighbour that speaks no graceful restart nothing for some seconds (its deferral time): that is the start of
         // a session, and not what is measured.
-        speaker.want(vec![route(FIRST)?]);
+        speaker.want(&[route(FIRST)?]);
         self.until(1)?;
         Ok(speaker)
     }
@@ -113,7 +126,7 @@ impl Scene {
         let routes = (0..ROUTES).chain([FIRST]).map(route).collect::<Result<Vec<_>>>()?;
         let before = self.cost()?;
         let began = Instant::now();
-        speaker.want(routes);
+        speaker.want(&routes);
         let time = self.until(ROUTES + 1)? - began;
         Ok((time.as_secs_f64(), self.cost()? - before))
     }
@@ -159,5 +172,5 @@ fn prefix(number: u32) -> String {
 fn route(number: u32) -> Result<Route> {
     let rule = Rule::to(prefix(number).parse()?);
     let next_hop = Some("192.0.2.1".parse()?);
-    Ok(Route { rule, action: Action::Blackhole, next_hop, communities: vec![(65535, 666)] })
+    Ok(Route { rule, action: Action::Blackhole, next_hop, communities: vec![BLACKHOLE] })
 }
