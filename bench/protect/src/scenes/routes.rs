@@ -12,9 +12,9 @@ use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_protect::bgp::Speaker;
-use weir_protect::config::values::Community;
+use weir_protect::config::{document::OnStop, values::Community};
 use weir_protect::model::{Action, Route, Rule};
-use weir_protect::settings::{self, OnStop};
+use weir_protect::settings;
 
 use super::Scale;
 use super::neighbour;

@@ -35,7 +35,7 @@ action = "drop"
 harm = "100%"
 "#;
 
-/// Two minutes of 10,000 packets/s to a host, in at an interface of such an ifSpeed whose counters agree; then two seconds of ten times as many.
+/// Two minutes of 10,000 packets/s to a host, in at an interface of such an ifSpeed whose counters agree; then three seconds of twenty times as many.
 fn phases(speed: u64) -> Vec<Phase> {
     let mut random = Random::drawn();
     let settings = Config::read("here", PROTECT).unwrap().settings;
@@ -46,9 +46,9 @@ fn phases(speed: u64) -> Vec<Phase> {
     shard.protect(outlet);
     let mut engine = Engine::new(protect);
     let (mut passed, mut number) = (0_u32, 0_u32);
-    for turn in 0..1_220_u64 {
+    for turn in 0..1_230_u64 {
         let nanos = 1_000 * SECOND + turn * SECOND / 10;
-        let rate = if turn < 1_200 { 10_000.0 } else { 100_000.0 };
+        let rate = if turn < 1_200 { 10_000.0 } else { 200_000.0 };
         let mut bytes = Vec::new();
         let header = Header { agent: AGENT, sub_agent: 0, sequence: turn as u32 + 1, uptime: 77 + turn as u32 * 100 };
         let mut samples = encode::datagram(&mut bytes, &header);
