@@ -56,7 +56,8 @@ fn phases(speed: u64) -> Vec<Phase> {
             (passed, number) = (passed + RATE, number + 1);
             let (input, output) = (Interface::Index(3), Interface::Index(4));
             let (sampling_rate, sample_pool, sequence) = (RATE, passed, number);
-            let flow = Flow { sequence, source: PORT, sampling_rate, sample_pool, drops: 0, input, output, expanded: false };
+            let flow =
+                Flow { sequence, source: PORT, sampling_rate, sample_pool, drops: 0, input, output, expanded: false };
             samples.flow(&flow).raw(DataFormat { enterprise: 0, format: 1 }, &frame());
         }
         if turn % 100 == 0 {
