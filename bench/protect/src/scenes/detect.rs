@@ -11,7 +11,7 @@ use ipnet::Ipv4Net;
 use serde_json::json;
 use weir_protect::detect::sequential::{Bar, Confidence, Most, Test};
 use weir_protect::detect::{Detector, Group, Settings, Threshold};
-use weir_protect::model::{Class, Packet, Point, Sighting, Stream, Transport};
+use weir_protect::model::{Class, Packet, Point, Sighting, Transport, Word};
 use weir_report::columns::Columns;
 use weir_report::record::{Chart, Record, Row, Scale as Axis};
 use weir_report::{cells, charts};
@@ -273,10 +273,10 @@ fn sighting(time: u64, frames: f64, packet: &Packet) -> Sighting<'static> {
     let point = Point { agent: Ipv4Addr::new(10, 0, 0, 1).into(), index: 1 };
     Sighting {
         time,
-        kept: 0,
-        ago: [0; 2],
+        stream: 0,
+        exposure: Some(time % 100_000_000),
         point,
-        stream: Stream::default(),
+        word: Word::Good,
         ingress: Some(true),
         frames,
         packet: *packet,

@@ -11,9 +11,8 @@ use bench_measure::Report;
 use serde_json::json;
 use weir_program::clock::now;
 use weir_protect::config::{self, Context, document::Document};
-use weir_protect::evidence::{Counts, Heard};
 use weir_protect::journal::{Entry, What};
-use weir_protect::model::{Attack, Mode, Packet, Point, Sighting, Stream, Transport};
+use weir_protect::model::{Alive, Attack, Mode, Packet, Point, Sighting, Transport, Word};
 use weir_protect::room::{Outlet, Room, Started};
 use weir_testbed::random::Source;
 
@@ -70,26 +69,7 @@ impl Scene {
         };
         let Started { room, outlets } = Room::start(&Arc::new(settings), 1, None, Some(Box::new(listener)))?;
         let mut outlet = outlets.into_iter().next().context("a shard has an outlet")?;
-        let to = now();
-        outlet.heard(Heard {
-            time: to,
-            agent: AGENT,
-            stream: Stream::default(),
-            from: AGENT,
-            trouble: None,
-            pause: 0,
-            is_known: false,
-        });
-        let (packets, bits) = ([1e9, 0.0], [1e13, 0.0]);
-        outlet.counts(Counts {
-            point: point(),
-            stream: Stream::default(),
-            from: to.saturating_sub(2_000_000_000),
-            to,
-            packets,
-            bits,
-            speed: None,
-        });
+        outlet.alive(Alive { time: now(), agent: AGENT });
         outlet.flush();
         Ok(Self { _room: room, outlet, wanted, random: Source(19) })
     }
@@ -108,10 +88,10 @@ impl Scene {
         let header = &[0x45; 64];
         self.outlet.sample(&Sighting {
             time: now(),
-            kept: 0,
-            ago: [0; 2],
+            stream: 0,
+            exposure: Some(1_000_000),
+            word: Word::Good,
             point: point(),
-            stream: Stream::default(),
             ingress: Some(true),
             frames: FRAMES,
             packet,

@@ -12,8 +12,7 @@ use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
 use weir_protect::bgp::Speaker;
-use weir_protect::config::document::OnStop;
-use weir_protect::config::values::Community;
+use weir_protect::config::{document::OnStop, values::Community};
 use weir_protect::model::{Action, Route, Rule};
 use weir_protect::settings;
 
@@ -26,6 +25,7 @@ const ROUTES: u32 = 1_000;
 const BY_COMMAND: u32 = 200;
 /// The one that is there before.
 const FIRST: u32 = 60_000;
+const BLACKHOLE: Community = Community::Standard(65_535, 666);
 const GOBGP: &str = "127.0.0.1:50051";
 /// What anything may take.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -73,11 +73,17 @@ impl Scene {
         Netlink::open(&network)?.set_loopback_up()?;
         let folder = tempfile::tempdir()?;
         let file = folder.path().join("gobgpd.toml");
-        let (address, asn) = (neighbour::ADDRESS, neighbour::ASN);
-        let global = "[global.config]\nas = 65001\nrouter-id = \"127.0.0.1\"\nlocal-address-list = [\"127.0.0.1\"]\n";
-        let session = format!("[[neighbors]]\n[neighbors.config]\nneighbor-address = \"{address}\"\npeer-as = {asn}\n");
-        let ours = "[neighbors.transport.config]\nlocal-address = \"127.0.0.1\"\n";
-        fs::write(&file, format!("{global}{session}{ours}"))?;
+        fs::write(
+            &file,
+            format!(
+                "[global.config]\nas = 65001\nrouter-id = \"127.0.0.1\"\nlocal-address-list = [\"127.0.0.1\"]\n\
+                 [[neighbors]]\n[neighbors.config]\nneighbor-address = \"{}\"\npeer-as = {}\n\
+                 [neighbors.transport.config]\nlocal-address = \"127.0.0.1\"\n\
+                 [[neighbors.afi-safis]]\n[neighbors.afi-safis.config]\nafi-safi-name = \"ipv4-unicast\"\n",
+                neighbour::ADDRESS,
+                neighbour::ASN
+            ),
+        )?;
         let counts = network.run(neighbour::start)??;
         let mut command = Command::new(gobgpd);
         command.arg("-f").arg(&file).args(["--api-hosts", GOBGP, "--pprof-disable"]);
@@ -91,7 +97,7 @@ impl Scene {
             gobgp: GOBGP.parse()?,
             id: 1,
             marker: None,
-            community: Community::Standard(65_535, 666),
+            community: BLACKHOLE,
             next_hop: None,
             next_hop_v6: None,
             on_stop: OnStop::Keep,
@@ -166,5 +172,5 @@ fn prefix(number: u32) -> String {
 fn route(number: u32) -> Result<Route> {
     let rule = Rule::to(prefix(number).parse()?);
     let next_hop = Some("192.0.2.1".parse()?);
-    Ok(Route { rule, action: Action::Blackhole, next_hop, communities: vec![Community::Standard(65_535, 666)] })
+    Ok(Route { rule, action: Action::Blackhole, next_hop, communities: vec![BLACKHOLE] })
 }

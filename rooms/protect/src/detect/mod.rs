@@ -187,18 +187,19 @@ impl Detector {
         let covered = self.covered(packet);
         // What speaks against a sample teaches nothing.
         let mut usual = is_good && widest.is_none();
-        for level in 0..self.groups.networks[network].lengths.len() {
+        let levels = self.groups.networks[network].lengths.len();
+        for (level, claim) in claims.into_iter().enumerate().take(levels) {
             let length = self.groups.networks[network].lengths[level];
-            let is_part = level > 0 && widest.is_some_and(|widest| level < widest) && claims[level] == 0;
+            let is_part = level > 0 && widest.is_some_and(|widest| level < widest) && claim == 0;
             if length > covered || is_part {
                 continue;
             }
             // Of a flood that goes on nothing is shown to wider classes, nor to the prefixes around its target.
-            let shown = classes::within(classes, claims[level]);
+            let shown = classes::within(classes, claim);
             let key = Key { span: host.cut(length), view };
-            let share = self.test(sighting, key, (network, level), (shown, claims[level] != 0), weights, exposure);
+            let share = self.test(sighting, key, (network, level), (shown, claim != 0), weights, exposure);
             usual &= level > 0 || share < USUAL;
-            if claims[level] != 0 {
+            if claim != 0 {
                 break;
             }
         }

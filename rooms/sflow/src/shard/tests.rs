@@ -1,5 +1,6 @@
 //! What users see of flows, against the truth.
 
+mod announced;
 mod coverage;
 mod devices;
 mod discards;

@@ -110,7 +110,6 @@ fn the_first_samples_of_a_flood_are_no_other_traffic() {
         let mut told = None;
         for second in 0..80 {
             let now = (100 + 100 * turn as u64 + second) * SECOND;
-            if second == 0 {}
             flood(&mut detector, &mut random, (now, 1.0), (40_000.0 * times, 1000.0), |random| {
                 udp(anybody(random), target, (53, 4000 + random.number(0..60_000) as u16), 1400)
             });
