@@ -121,13 +121,14 @@ mod alone {
 #[test]
 fn devices_that_share_an_address_are_no_one() {
     let mut serve = Serve::start(&["--listen", "127.0.0.1:0", "--workers", "1"]);
-    let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
+    let to = serve.address();
+    let [socket, others] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     let mut one = Agent::new([10, 1, 2, 3]);
     let mut other = one.double();
     let rate = |serve: &Serve| serve.get("/metric/10.1.2.3/ifinoctets/json")[0].clone();
     for step in 1..=4 {
         // Each comes between two of the other, though a worker stands still for less than the pause.
-        for (agent, speed, pause) in [(&mut one, 1_000, 100), (&mut other, 50_000, 500)] {
+        for (agent, socket, speed, pause) in [(&mut one, &socket, 1_000, 100), (&mut other, &others, 50_000, 500)] {
             socket.send_to(&agent.counters(step * speed), to).unwrap();
             thread::sleep(Duration::from_millis(pause));
         }

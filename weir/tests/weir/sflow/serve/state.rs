@@ -24,8 +24,8 @@ fn kept(more: &str) -> (File, PathBuf) {
     (file, state)
 }
 
-/// An analyser that has known an agent by two counter samples, the later of 15,000 octets, and ended in order.
-fn known(file: &File) -> Agent {
+/// An analyser that has known an agent by two counter samples, the later of 15,000 octets, and ended in order; with what it sends from.
+fn known(file: &File) -> (Agent, UdpSocket) {
     let mut agent = Agent::new([10, 1, 2, 3]);
     let mut serve = Serve::start(&["-c", &file.path(), "--workers", "2"]);
     let (socket, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), serve.address());
@@ -35,7 +35,7 @@ fn known(file: &File) -> Agent {
     socket.send_to(&agent.counters(15_000), to).unwrap();
     serve.await_received(2);
     serve.stop();
-    agent
+    (agent, socket)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn definitions_are_kept_over_a_restart() {
 #[test]
 fn a_restart_costs_no_rate_and_hides_no_loss() {
     let (file, state) = kept("");
-    let mut agent = known(&file);
+    let (mut agent, socket) = known(&file);
     assert_eq!(fs::metadata(&state).unwrap().permissions().mode() & 0o777, 0o600);
     let before = agent.uptime;
     (0..2).for_each(|_| agent.lose());
@@ -74,7 +74,7 @@ fn a_restart_costs_no_rate_and_hides_no_loss() {
     assert!(!serve.get("/metric/10.1.2.3/ifspeed/json")[0]["metricValue"].is_null());
     thread::sleep(Duration::from_millis(200));
     let to = serve.address();
-    UdpSocket::bind("127.0.0.1:0").unwrap().send_to(&agent.counters(45_000), to).unwrap();
+    socket.send_to(&agent.counters(45_000), to).unwrap();
     let ledger = serve.await_received(1);
     assert_eq!((ledger["analysed"].clone(), ledger["lost_before"].clone()), (1.into(), 2.into()), "{ledger:#}");
     let expected = 30_000.0 / (f64::from(agent.uptime - before) / 1000.0);
@@ -126,11 +126,11 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     let whole = fs::read(&state).unwrap();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let newer = [b"weir sflow state 4\n", &whole[19..]].concat();
+    let newer = [b"weir sflow state 5\n", &whole[19..]].concat();
     let cases: [(&[u8], &str); 5] = [
         (&flipped, "damaged: its checksum is wrong"),
         (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
-        (&newer, "version 4, written by another weir: this one reads 3"),
+        (&newer, "version 5, written by another weir: this one reads 4"),
         (b"{\"mine\": true}\n", "it is no state of weir sflow"),
         (b"", "it is no state of weir sflow"),
     ];
