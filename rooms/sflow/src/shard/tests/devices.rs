@@ -187,12 +187,13 @@ fn two_pools_of_one_way_make_up_no_traffic() {
     let one = || Sampling::new(PORT, HERE, THERE);
     let cases = [
         (vec![one(), Sampling { number: 70_000, pool: 500_000_000, ..one() }], 4_000.0),
+        (vec![one(), one()], 4_000.0),
         (vec![Sampling { second: 500_000_000, ..one() }], 2_000.0),
         (vec![Sampling { second: 30_000_000, ..one() }], 2_000.0),
     ];
     for (case, (mut samplings, truth)) in cases.into_iter().enumerate() {
         let mut scene = Scene::new();
-        run(&mut scene, &mut samplings, 140, &[3], 1.0);
+        run(&mut scene, &mut samplings, 220, &[3], 1.0);
         let (rate, is_known) = scene.rate();
         assert!((0.75..1.25).contains(&(rate / truth)) || !is_known, "{case}: {rate}");
     }
