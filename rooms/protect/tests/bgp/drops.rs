@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Command;
 
 use weir_protect::model::{Action, Ports, Route, Rule};
-use weir_protect::settings::Speaker as Settings;
 use weir_testbed::{PATIENCE, program, skip};
 
 use crate::network::{Network, blackhole, gobgpds, settings, spawn, until};
@@ -13,9 +12,9 @@ use crate::network::{Network, blackhole, gobgpds, settings, spawn, until};
 const TARGETS: [&str; 2] = ["10.9.2.7", "fd09:2::7"];
 
 /// Blackhole routes of both families come, hold and go, other hosts being untouched.
-fn drops(network: &Network, settings: Settings) {
+fn drops(network: &Network) {
     let targets: [IpAddr; 2] = TARGETS.map(|target| target.parse().unwrap());
-    let held = network.speaker(settings);
+    let held = network.speaker(&settings());
     held.speaker.want(&[]);
     held.until_established();
     assert_eq!(targets.map(|target| network.passes(target)), [true, true]);
@@ -36,7 +35,7 @@ fn bird_drops() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
-        drops(&network, settings());
+        drops(&network);
     }
 }
 
@@ -64,7 +63,7 @@ fn frr_drops() {
     let _zebra = start("zebra", &zebra, nowhere);
     until("zebra", || network.folder.path().join("zserv").exists());
     let _bgpd = start("bgpd", &bgpd, include_str!("frr-bgpd.conf"));
-    drops(&network, settings());
+    drops(&network);
 }
 
 /// FlowSpec, as a program behind ExaBGP makes nftables of it: neither BIRD nor FRR enforces it.
@@ -89,7 +88,7 @@ fn flowspec_is_enforced_by_exabgp_and_nft() {
         command.env("exabgp_daemon_user", "root").env("exabgp_api_cli", "false");
         let _exabgp = spawn(&network.router, command);
 
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         held.speaker.want(&[]);
         held.until_established();
         let rule = |prefix: &str| Rule {

@@ -15,7 +15,7 @@ fn routes_come_one_by_one_and_all_at_once() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         held.speaker.want(&[]);
         held.until_established();
         let mut monitor = network.monitor();

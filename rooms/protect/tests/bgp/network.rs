@@ -131,9 +131,9 @@ impl Network {
         Some(spawn(&self.router, command))
     }
 
-    pub(crate) fn speaker(&self, settings: Settings) -> Held {
+    pub(crate) fn speaker(&self, settings: &Settings) -> Held {
         let (tell, bell) = mpsc::channel();
-        let start = || Speaker::start(&settings, move || tell.send(()).unwrap_or(())).unwrap();
+        let start = || Speaker::start(settings, move || tell.send(()).unwrap_or(())).unwrap();
         Held { speaker: self.speaker.run(start).unwrap(), bell }
     }
 

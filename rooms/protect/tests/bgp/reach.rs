@@ -22,7 +22,7 @@ fn without_a_neighbour_nothing_is_in_force() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(_gobgpd) = network.gobgpd_with(gobgpd, "") else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         let route = blackhole("10.9.4.1/32");
         held.speaker.want(std::slice::from_ref(&route));
         held.until("an answer", |state| state.installed(&route) != Installed::Waiting);
@@ -36,7 +36,7 @@ fn a_neighbour_has_to_stand_and_to_take_the_family() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let Some(_gobgpd) = network.gobgpd(gobgpd) else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         let route = blackhole("10.9.4.1/32");
         held.speaker.want(&[route.clone(), flow()]);
         held.until("an answer", |state| state.installed(&route) != Installed::Waiting);
@@ -64,7 +64,7 @@ fn a_session_that_a_prefix_limit_ends_is_told_at_once() {
         let limited =
             include_str!("bird.conf").replace("ipv4 { gateway", "ipv4 { import limit 5 action disable; gateway");
         let Some(_bird) = network.bird_with(&limited) else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         held.install(&blackholes(3));
         held.speaker.want(&blackholes(20));
         held.until("the end", |state| {

@@ -18,12 +18,12 @@ fn what_others_announce_stays() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let other = Settings { id: 2, on_stop: OnStop::Withdraw, ..settings() };
-        let other = network.speaker(other);
+        let other = network.speaker(&other);
         let flow = |action| Route { action, next_hop: None, ..blackhole("10.9.4.9/32") };
         let theirs = [blackhole("10.9.4.1/32"), blackhole("fd09:2::1/128"), flow(Action::Drop)];
         other.install(&theirs);
 
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         let ours = [blackhole("10.9.4.2/32"), blackhole("10.9.4.1/32"), flow(Action::Mark { dscp: 8 })];
         // BIRD announces it, with our marker: it is BIRD's all the same.
         let from_bird = blackhole("10.9.3.1/32");
@@ -55,7 +55,7 @@ fn each_route_is_told_how_it_stands() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         let plain = Route { communities: Vec::new(), ..blackhole("10.9.4.1/32") };
         let impossible = Route { next_hop: None, ..blackhole("10.9.4.2/32") };
         // Its length has two bytes, which gobgpd does not read as RFC 8955, section 4.1 writes them.
@@ -85,7 +85,7 @@ fn a_family_that_gobgpd_lacks_is_told() {
         let only = "[[global.afi-safis]]\n[global.afi-safis.config]\nafi-safi-name = \"ipv4-unicast\"\n";
         let only = format!("{only}{}", include_str!("gobgpd-neighbour.toml"));
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd_with(gobgpd, &only), network.bird()) else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         let flow = Route { action: Action::Drop, next_hop: None, ..blackhole("10.9.4.9/32") };
         held.speaker.want(&[flow.clone(), blackhole("10.9.4.1/32")]);
         held.until("installed", |state| are_installed(state, &[blackhole("10.9.4.1/32")]));
@@ -104,7 +104,7 @@ fn what_is_there_is_not_announced_again() {
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let routes: Vec<Route> = crate::tshark::meant().into_iter().map(|(route, _)| route).collect();
         let since = || {
-            let held = network.speaker(settings());
+            let held = network.speaker(&settings());
             held.install(&routes);
             let state = held.speaker.state();
             routes.iter().map(|route| format!("{:?}", state.installed(route))).collect::<Vec<_>>()
@@ -140,7 +140,7 @@ fn what_a_killed_weir_has_left_is_taken_over() {
             let other = spawn(&network.speaker, command);
             until("some of its routes", || network.blackholes() > 300);
             drop(other);
-            let held = network.speaker(settings());
+            let held = network.speaker(&settings());
             held.install(&blackholes(700));
             until("as wanted", || network.blackholes() == 700);
             held.speaker.want(&blackholes(10));
@@ -148,7 +148,7 @@ fn what_a_killed_weir_has_left_is_taken_over() {
             let leaving = Settings { on_stop: OnStop::Withdraw, ..settings() };
             drop(held);
             assert_eq!(network.blackholes(), 10);
-            let held = network.speaker(leaving);
+            let held = network.speaker(&leaving);
             held.until("a session", |state| state.speaking.connected);
             drop(held);
             until("withdrawn", || network.blackholes() == 0);
@@ -163,7 +163,7 @@ fn what_was_deleted_comes_back() {
     let Some(network) = Network::create() else { return };
     let (Some(_gobgpd), Some(_bird)) = (network.gobgpd("gobgpd"), network.bird()) else { return };
     let Some(gobgp) = program("gobgp") else { return };
-    let held = network.speaker(settings());
+    let held = network.speaker(&settings());
     held.install(&[blackhole("10.9.4.1/32")]);
     let run = |arguments: &str| network.script(&network.speaker, &format!("{} {arguments}", gobgp.display()));
     assert!(run("global rib").contains("10.9.4.1/32"));

@@ -56,7 +56,7 @@ fn a_restart_of_gobgpd_is_reconciled() {
     let Some(network) = Network::create() else { return };
     let (Some(first), Some(_bird)) = (network.gobgpd("gobgpd"), network.bird()) else { return };
     let Some(capture) = network.capture() else { return };
-    let held = network.speaker(settings());
+    let held = network.speaker(&settings());
     let mut routes = blackholes(1000);
     routes.push(blackhole(&format!("{VICTIM}/32")));
     held.install(&routes);
@@ -90,7 +90,7 @@ fn a_gobgpd_that_is_killed_on_the_way_gets_all_of_them() {
         let Some(network) = Network::create() else { return };
         let Some(mut running) = network.gobgpd(gobgpd) else { return };
         let Some(_bird) = network.bird() else { return };
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         held.speaker.want(&[]);
         held.until("a session", |state| state.speaking.connected);
         for round in 0..5 {

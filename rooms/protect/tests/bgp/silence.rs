@@ -26,7 +26,7 @@ fn a_gobgpd_that_hangs_is_noticed_and_caught_up_with() {
     for gobgpd in gobgpds() {
         let Some(network) = Network::create() else { return };
         let (Some(running), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
-        let held = network.speaker(Settings { on_stop: OnStop::Withdraw, ..settings() });
+        let held = network.speaker(&Settings { on_stop: OnStop::Withdraw, ..settings() });
         held.install(&blackholes(10));
         running.signal(Signal::SIGSTOP);
         held.speaker.want(&blackholes(20));

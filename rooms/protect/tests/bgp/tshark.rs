@@ -64,7 +64,7 @@ fn tshark_reads_what_was_meant() {
         let (Some(_gobgpd), Some(_bird)) = (network.gobgpd(gobgpd), network.bird()) else { return };
         let Some(capture) = network.capture() else { return };
 
-        let held = network.speaker(settings());
+        let held = network.speaker(&settings());
         held.speaker.want(&[]);
         held.until_established();
         let (mut routes, wanted): (Vec<Route>, BTreeSet<String>) =
