@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_program::clock::Nanos;
 
 use crate::{Machine, SendReport, SessionReport};
 
@@ -67,6 +68,13 @@ pub struct Account {
     pub to_peer: bool,
 }
 
+/// Messages and payload Mbit a second, of so many messages and bytes from the first arrival to the last; `None`: no time passed.
+pub fn rates(first: Nanos, last: Nanos, messages: u64, bytes: u64) -> (Option<f64>, Option<f64>) {
+    // n messages span n - 1 intervals.
+    let per_second = (messages > 1 && last > first).then(|| (messages - 1) as f64 * 1e9 / (last - first) as f64);
+    (per_second, per_second.map(|rate| rate * bytes as f64 * 8e-6 / messages as f64))
+}
+
 /// Which way messages go, seen from the end that has connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -80,10 +88,8 @@ pub enum Direction {
 impl Account {
     /// What a receiver knows of a session.
     pub fn new(session: &SessionReport) -> Self {
-        // n messages span n - 1 intervals.
-        let span = (session.last_arrival - session.first_arrival) as f64 / 1e9;
-        let per_second = (session.delivered > 1 && span > 0.0).then(|| (session.delivered - 1) as f64 / span);
-        let bits = session.delivered_bytes as f64 * 8e-6 / session.delivered.max(1) as f64;
+        let (first, last) = (session.first_arrival, session.last_arrival);
+        let (msgs_per_s, mbit_per_s) = rates(first, last, session.delivered, session.delivered_bytes);
         let same_machine = match session.machine {
             Machine::Same => Some(true),
             Machine::Other => Some(false),
@@ -107,8 +113,8 @@ impl Account {
             duplicated: Some(session.duplicates),
             reordered: Some(session.reordered),
             stale: Some(session.stale),
-            msgs_per_s: per_second,
-            mbit_per_s: per_second.map(|rate| rate * bits),
+            msgs_per_s,
+            mbit_per_s,
             jitter_us: (session.delivered > 1).then_some(session.jitter_ns / 1e3),
             same_machine,
             negative_delays: Some(session.negative),

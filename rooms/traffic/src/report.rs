@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::Serialize;
 use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
@@ -302,33 +303,34 @@ impl SessionReport {
     }
 }
 
-/// What came in an interval, of all sessions. Times are ns since [`Receiver::run`](super::Receiver::run) was called; the first
-/// that has messages begins with the first of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What came in an interval, of all sessions. Times are seconds since [`Receiver::run`](super::Receiver::run) was called; the
+/// first that has messages begins with the first of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     /// When it began.
-    pub start: Nanos,
+    pub start_s: f64,
     /// When it was over.
-    pub end: Nanos,
-    /// Messages sent the other way, where both ends send.
-    pub sent: u64,
+    pub end_s: f64,
+    /// Messages sent the other way, where both ends may send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
     /// Messages received, duplicates not counted.
     pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
     /// By how many more the highest numbers rose; negative where those that had been missing came late.
     pub lost: i64,
     /// Messages received again.
     pub duplicated: u64,
     /// Messages behind one with a higher number.
     pub reordered: u64,
+    /// Payload bits of those received.
+    pub mbit_per_s: f64,
     /// Mean delay, of senders with our clock; `None`: nothing came of these.
-    pub delay_mean_ns: Option<f64>,
+    pub delay_mean_us: Option<f64>,
     /// The largest of these delays.
-    pub delay_max_ns: Option<Nanos>,
+    pub delay_max_us: Option<f64>,
     /// [`SessionReport::jitter_ns`], the mean over the sessions of which something came; `None`: nothing did, or the
     /// interval was cut off by the end.
-    pub jitter_ns: Option<f64>,
+    pub jitter_us: Option<f64>,
 }
 
 /// Where a sender's clock runs.

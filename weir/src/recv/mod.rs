@@ -1,7 +1,7 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
 pub(crate) mod account;
-pub(crate) mod summary;
+mod summary;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -25,11 +25,10 @@ use weir_traffic::{
 };
 use weir_units::{BitRate, Size, Span};
 
-use self::summary::{Summary, Told, what_did_not_part};
-
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
 use crate::messages::{Rows, Unwritten};
+use crate::send::intervals::{self, Column};
 use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
 use crate::{Outcome, usage};
 
@@ -131,10 +130,11 @@ impl Recv {
         let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
-        let summary = Summary::new(&settings, &report, told, unwritten.messages);
+        let object = summary::object(&settings, &report, &told, unwritten.messages);
+        let print = || summary::print(&object, &report, self.transport);
         // Port 0 was chosen by the kernel.
-        print_with_account(self.json, &summary, (following, End::Received(port)), || summary.print())?;
-        unwritten.judge(judge(&settings, &report, &summary))
+        print_with_account(self.json, &object, (following, End::Received(port)), print)?;
+        unwritten.judge(judge(&settings, &report))
     }
 
     /// Receives, and meanwhile tells of each interval and writes down every message, if asked to.
@@ -144,7 +144,7 @@ impl Recv {
         table: Option<Rows>,
         exchange: &Exchange,
         stop: &Stop,
-    ) -> (ReceiveReport, Vec<Told>, Unwritten) {
+    ) -> (ReceiveReport, Vec<Interval>, Unwritten) {
         // Neither a terminal that does not take the lines nor a slow disk must hold up the receiver.
         thread::scope(|scope| {
             let (mut receiver, mut telling, mut writing) = (receiver, None, None);
@@ -265,14 +265,14 @@ impl Recv {
 }
 
 /// Whether it came to a good end.
-fn judge(settings: &ReceiverSettings, report: &ReceiveReport, summary: &Summary<'_>) -> Result<Outcome> {
+fn judge(settings: &ReceiverSettings, report: &ReceiveReport) -> Result<Outcome> {
     if report.ended == Ended::Failed {
         bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
     }
     if matches!(report.ended, Ended::Idle | Ended::Closed) {
-        bail!("{}", summary.what_did_not_end(settings));
+        bail!("{}", summary::what_did_not_end(settings, report));
     }
-    if let Some(why) = what_did_not_part(report).or_else(|| summary.what_contradicts()) {
+    if let Some(why) = summary::what_did_not_part(report).or_else(|| summary::what_contradicts(report)) {
         bail!("{why}");
     }
     Ok(Outcome::Done)
@@ -304,16 +304,31 @@ fn sessions(text: &str) -> Result<NonZeroUsize, String> {
 }
 
 /// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
-pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Told> {
+pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Interval> {
+    let columns = &COLUMNS[usize::from(!both)..];
     let tell = |(number, interval): (usize, Interval)| {
-        let told = Told::new(&interval, both);
+        let interval = Interval { sent: interval.sent.filter(|_| both), ..interval };
+        let mut object = serde_json::to_value(interval).unwrap_or_default();
+        let (received, lost) = (interval.received as f64, interval.lost.max(0) as f64);
+        object["share"] = (received + lost > 0.0).then(|| lost / (received + lost) * 100.0).into();
         if !quietly {
-            told.print(number == 0);
+            intervals::print(&object, columns, number == 0);
         }
-        told
+        interval
     };
     intervals.iter().enumerate().map(tell).collect()
 }
+
+const COLUMNS: &[Column] = &[
+    ("sent", 8, "{sent}"),
+    ("received", 8, "{received}"),
+    ("lost", 7, "{lost}"),
+    ("lost %", 7, "{share}"),
+    ("Mbit/s", 10, "{mbit_per_s}"),
+    ("delay", 10, "{delay_mean_us}"),
+    ("max", 10, "{delay_max_us}"),
+    ("jitter", 10, "{jitter_us}"),
+];
 
 /// Writes messages to the end.
 pub(crate) fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Rows {

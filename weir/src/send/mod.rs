@@ -1,6 +1,6 @@
 //! `weir send`: numbered, timestamped messages to a `weir recv` somewhere.
 
-mod intervals;
+pub(crate) mod intervals;
 mod reverse;
 mod summary;
 
@@ -109,9 +109,10 @@ pub(super) struct Send {
     /// TCP: send small segments at once (switches Nagle's algorithm off).
     #[arg(long)]
     nodelay: bool,
-    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir also how long the receiver may take to answer.
-    #[arg(long, value_name = "SPAN", default_value = "30s")]
-    connect_timeout: Span,
+    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir, connecting and the receiver's answer
+    /// [default: 30s, with --reverse or --bidir 10s].
+    #[arg(long, value_name = "SPAN")]
+    connect_timeout: Option<Span>,
     /// TCP, QUIC: how long to wait, when all is sent, until the receiver has it.
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     drain: Span,
@@ -149,8 +150,8 @@ impl Send {
             (running.into_iter().map(joined).collect(), telling.map(joined).unwrap_or_default())
         });
         let unwritten = table.map(|table| write_down(table, &all, &reports)).unwrap_or_default();
-        let summary = Summary::new(&all, &reports, told, unwritten.messages)?;
-        print_with_account(self.json, &summary, (following, End::Sent), || summary.print())?;
+        let summary = Summary::new(&all, &reports, &told, unwritten.messages);
+        print_with_account(self.json, &summary.object, (following, End::Sent), || summary.print(settings))?;
         unwritten.judge(judge(&all, &reports))
     }
 
@@ -204,6 +205,11 @@ impl Send {
         Ok(())
     }
 
+    /// How long connecting may take.
+    fn patience(&self) -> Span {
+        self.connect_timeout.unwrap_or(Span::from_secs(if self.reverse || self.bidir { 10 } else { 30 }))
+    }
+
     /// One a sender.
     fn all_settings(&self) -> Vec<SenderSettings> {
         let first = self.settings();
@@ -245,7 +251,7 @@ impl Send {
             ttl: self.ttl,
             interface: self.interface.clone(),
             send_buffer: self.send_buffer.map(buffer),
-            connect_timeout: self.connect_timeout.duration(),
+            connect_timeout: self.patience().duration(),
             drain: self.drain.duration(),
             announce: true,
             // A socket that also receives would be woken up by each.

@@ -1,42 +1,22 @@
 //! `weir send --reverse` and `--bidir`: the receiver sends.
 
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
 use anyhow::{Result, bail};
-use serde::Serialize;
+use serde_json::json;
 use weir_program::output::{complain, say};
 use weir_program::stop::Stop;
 use weir_traffic::{
-    Account, Client, ClientReport, Direction, ErrorCount, Parted, SendReport, SenderSettings, Transport, in_words,
+    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, in_words,
 };
 
 use super::{Send, joined, rows_of};
 use crate::Outcome;
 use crate::account::{End, print_with_account};
-use crate::lines;
+use crate::lines::{self, Line};
 use crate::messages::{Rows, Unwritten};
-use crate::recv::summary::Told;
 use crate::recv::{WAITING, account, print_intervals, write_down};
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Summary {
-    transport: Transport,
-    to: SocketAddr,
-    payload_bytes: usize,
-    /// Of each sender what it sent, if it did, and what was sent to it.
-    directions: Vec<Account>,
-    /// Datagrams that were no messages.
-    foreign: u64,
-    /// Messages that --messages could not write, or not in time.
-    not_written: u64,
-    errors: Vec<ErrorCount>,
-    stopped: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    intervals: Vec<Told>,
-}
 
 impl Send {
     /// Has the receiver send, and sends, too, if both are to.
@@ -48,21 +28,36 @@ impl Send {
         let sent = reports.iter().filter_map(|report| report.sent.as_ref());
         let errors =
             reports.iter().flat_map(|report| &report.received.errors).chain(sent.flat_map(|sent| &sent.errors));
-        let summary = Summary {
-            transport: self.transport,
-            to: self.to,
-            payload_bytes: all[0].payload_bytes,
-            directions: all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect(),
-            foreign: reports.iter().map(|report| report.received.foreign).sum(),
-            not_written: too_slow + unwritten.messages,
-            errors: errors.cloned().collect(),
-            stopped: reports.iter().any(|report| report.parted == Parted::Stopped),
-            intervals,
+        let directions: Vec<Account> =
+            all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect();
+        let errors: Vec<ErrorCount> = errors.cloned().collect();
+        let mut object = json!({
+            "transport": self.transport,
+            "to": self.to,
+            "payload_bytes": all[0].payload_bytes,
+            "directions": directions,
+            "foreign": reports.iter().map(|report| report.received.foreign).sum::<u64>(),
+            "not_written": too_slow + unwritten.messages,
+            "errors": errors,
+            "stopped": reports.iter().any(|report| report.parted == Parted::Stopped),
+        });
+        if !intervals.is_empty() {
+            object["intervals"] = json!(intervals);
+        }
+        let print = || {
+            directions.iter().for_each(account::print);
+            lines::print(&object, "", LINES);
+            if !errors.is_empty() {
+                say!("errors        {}", in_words(&errors));
+            }
+            if object["stopped"] == true {
+                say!("stopped early");
+            }
         };
         // One that was never granted has nothing to report but why.
         let began = reports.iter().any(|report| !report.received.sessions.is_empty() || report.sent.is_some());
         if self.json || began {
-            print_with_account(self.json, &summary, (None, End::Sent), || summary.print())?;
+            print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
         unwritten.judge(self.judge(&reports))
     }
@@ -73,7 +68,7 @@ impl Send {
         table: Option<Rows>,
         all: &[SenderSettings],
         stop: &Stop,
-    ) -> Result<(Vec<ClientReport>, Vec<Told>, Unwritten)> {
+    ) -> Result<(Vec<ClientReport>, Vec<Interval>, Unwritten)> {
         thread::scope(|scope| {
             let (mut told, mut writing, mut deliveries) = (None, None, None);
             if let Some(table) = table {
@@ -123,7 +118,9 @@ impl Send {
                      TCP port too"
                 ),
                 Parted::Unanswered => bail!(
-                    "ask tcp {to} to send: no answer{failure}; it needs `weir recv --allow-reverse --transport {transport}`"
+                    "ask tcp {to} to send: no answer within {}{failure}; it needs `weir recv --allow-reverse --transport \
+                     {transport}`, and a way back to this host",
+                    self.patience()
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
                 Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
@@ -144,23 +141,7 @@ fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator
     report.sent.as_ref().map(forward).into_iter().chain([reverse])
 }
 
-impl Summary {
-    fn print(&self) {
-        self.directions.iter().for_each(account::print);
-        let object = serde_json::to_value(self).unwrap_or_default();
-        lines::print(
-            &object,
-            "",
-            &[
-                ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
-                ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
-            ],
-        );
-        if !self.errors.is_empty() {
-            say!("errors        {}", in_words(&self.errors));
-        }
-        if self.stopped {
-            say!("stopped early");
-        }
-    }
-}
+const LINES: &[Line<'_>] = &[
+    ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
+    ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
+];

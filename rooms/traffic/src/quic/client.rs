@@ -27,7 +27,9 @@ pub(crate) struct Client {
     /// Where its packets leave from.
     source: Option<IpAddr>,
     config: quinn::ClientConfig,
-    datagrams: bool,
+    pub(crate) datagrams: bool,
+    /// Bytes of a message.
+    pub(super) length: usize,
     send_buffer: usize,
     /// Whether the receiver lives in another process.
     any_peer: bool,
@@ -89,6 +91,7 @@ impl Client {
             source: route.source,
             config,
             datagrams: transport == Transport::QuicDatagram,
+            length: settings.payload_bytes,
             send_buffer,
             any_peer,
             connected: None,
@@ -131,8 +134,8 @@ impl Client {
         Duration::from_nanos(self.blocked)
     }
 
-    /// Makes the connection, for messages of `longest` bytes.
-    pub(crate) fn connect(&mut self, to: SocketAddr, longest: usize, deadline: Nanos, stop: &Stop) -> io::Result<()> {
+    /// Makes the connection.
+    pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> io::Result<()> {
         let reactor = Reactor::new(stop)?;
         let (socket, datagrams) = (self.socket.try_clone()?, self.datagrams);
         let endpoint =
@@ -150,7 +153,7 @@ impl Client {
             Waited::Not => return Err(io::Error::from_raw_os_error(ETIMEDOUT)),
         };
         if datagrams {
-            fits(longest, connection.max_datagram_size()).map_err(io::Error::other)?;
+            fits(self.length, connection.max_datagram_size()).map_err(io::Error::other)?;
         }
         let room = connection.datagram_send_buffer_space();
         self.connected = Some(Connected { connection, stream, room, endpoint, reactor });

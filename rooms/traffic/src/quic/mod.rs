@@ -100,9 +100,6 @@ fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Sock
     let failed = |source| TrafficError::Socket { transport, address, source };
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true).map_err(failed)?;
-    }
     Ok(socket)
 }
 

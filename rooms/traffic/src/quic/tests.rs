@@ -267,12 +267,14 @@ fn the_longest_datagram_is_what_quinn_can_send() {
                     arrivals.next(&mut Vec::new(), None, false);
                 }
             });
-            let error = client.connect(to, longest + 1, u64::MAX, &stop).unwrap_err().to_string();
+            client.length = longest + 1;
+            let error = client.connect(to, u64::MAX, &stop).unwrap_err().to_string();
             assert_eq!(
                 error,
                 format!("payload of {}B: a QUIC datagram on this path holds at most {longest}B", longest + 1)
             );
-            client.connect(to, longest, u64::MAX, &stop).unwrap();
+            client.length = longest;
+            client.connect(to, u64::MAX, &stop).unwrap();
             stop.set();
         });
     }

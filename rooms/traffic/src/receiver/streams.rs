@@ -12,7 +12,7 @@ use super::frames::Frames;
 use super::sessions::Sessions;
 use crate::reverse::lines::{First, Request};
 use crate::reverse::{Desk, LONGEST_LINE};
-use crate::sender::channel::Channel;
+use crate::sender::channel::Outlet;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so: from the connections that come, and from the one that is there. `desk`: what answers
@@ -235,7 +235,9 @@ impl<'a> Streams<'a> {
                 match (serde_json::from_slice(&stream.line), self.desk) {
                     (Ok(First::Request(request)), Some(_)) => return Next::Asks(request),
                     (Ok(First::Token { token }), Some(desk))
-                        if desk.arrive(&token, stream.peer, || stream.socket.try_clone().map(Channel::of_stream)) => {}
+                        if desk.arrive(&token, stream.peer, || {
+                            stream.socket.try_clone().map(|socket| Outlet::Stream(socket.into(), true))
+                        }) => {}
                     _ => return Next::Foreign,
                 }
                 // Its client listens: it does not give way.

@@ -35,7 +35,10 @@ impl Limits {
             return Err("it sends nothing to anybody: start it with `weir recv --allow-reverse`".to_owned());
         };
         if !self.from.is_empty() && !self.from.iter().any(|network| network.contains(&peer.ip().to_canonical())) {
-            return Err(format!("it serves other networks than that of {}: see --from there", peer.ip()));
+            return Err(format!(
+                "it serves other networks than that of {}: see --from there",
+                peer.ip().to_canonical()
+            ));
         }
         if asked.version != VERSION {
             return Err(format!(

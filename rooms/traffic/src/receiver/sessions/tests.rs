@@ -83,6 +83,10 @@ fn jitter_is_that_of_rfc_3550() {
     assert!((jitter - expected).abs() < 1e-6, "{jitter} {expected}");
 }
 
+fn ns(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
 #[test]
 fn intervals_tell_what_came_in_each() {
     let (to, told) = mpsc::channel();
@@ -102,11 +106,15 @@ fn intervals_tell_what_came_in_each() {
         count(4, 4 * SECOND + 300, 4 * SECOND + 307);
     });
     let told: Vec<Interval> = told.iter().collect();
-    let counts: Vec<_> = told.iter().map(|i| (i.start, i.end, i.received, i.lost, i.duplicated, i.reordered)).collect();
+    let counts: Vec<_> =
+        told.iter().map(|i| (ns(i.start_s), ns(i.end_s), i.received, i.lost, i.duplicated, i.reordered)).collect();
     let (second, fifth) = (SECOND + 300, 4 * SECOND + 300);
     assert_eq!(counts, [(300, second, 2, 2, 1, 0), (second, fifth, 1, -1, 0, 1), (fifth, fifth + 7, 1, 0, 0, 0)]);
-    assert_eq!((told[0].delay_mean_ns, told[0].delay_max_ns, told[2].delay_max_ns), (Some(150.0), Some(200), Some(7)));
-    assert!(told[0].jitter_ns.is_some());
+    assert_eq!(
+        (told[0].delay_mean_us, told[0].delay_max_us, told[2].delay_max_us),
+        (Some(0.15), Some(0.2), Some(0.007))
+    );
+    assert!(told[0].jitter_us.is_some());
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn what_comes_at_one_time_is_told_as_an_interval() {
         sessions.tick(2 * SECOND);
         sessions.count(&probe(Kind::Message, 1, 0, 1, 1), 40, peer(1), 2 * SECOND + 7);
     });
-    let told: Vec<_> = told.iter().map(|i: Interval| (i.start, i.end, i.received)).collect();
+    let told: Vec<_> = told.iter().map(|i: Interval| (ns(i.start_s), ns(i.end_s), i.received)).collect();
     assert_eq!(told, [(0, 2 * SECOND, 0), (2 * SECOND + 7, 3 * SECOND + 7, 1)]);
 }
 
