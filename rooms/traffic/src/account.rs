@@ -68,6 +68,11 @@ pub struct Account {
     pub to_peer: bool,
 }
 
+/// An IPv4 address that came over an IPv6 socket, as itself.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
 /// Messages and payload Mbit a second, of so many messages and bytes from the first arrival to the last; `None`: no time passed.
 pub fn rates(first: Nanos, last: Nanos, messages: u64, bytes: u64) -> (Option<f64>, Option<f64>) {
     // n messages span n - 1 intervals.
@@ -100,7 +105,7 @@ impl Account {
         let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
         Self {
             direction: None,
-            peer: session.peer,
+            peer: canonical(session.peer),
             session: session.session,
             incarnation: Some(session.incarnation).filter(|&incarnation| incarnation != 0),
             sent: session.announced,
@@ -128,18 +133,23 @@ impl Account {
         }
     }
 
-    /// That of a session of which nothing came.
-    pub fn nothing(peer: SocketAddr, session: u16) -> Self {
-        Self::new(&SessionReport::new(peer, session, 0, Duration::ZERO))
+    /// That of a session of which nothing came, of so many messages; `None`: unknown.
+    pub fn nothing(peer: SocketAddr, session: u16, sent: Option<u64>) -> Self {
+        Self::new(&SessionReport { announced: sent, ..SessionReport::new(peer, session, 0, Duration::ZERO) })
     }
 
     /// That of messages to `peer`, by what it says that it received; `None`: it never said.
     pub fn told(peer: SocketAddr, session: u16, report: &SendReport, told: Option<&Self>) -> Self {
-        let unknown =
-            Self { received: None, duplicated: None, reordered: None, delay_n: None, ..Self::nothing(peer, session) };
+        let unknown = Self {
+            received: None,
+            duplicated: None,
+            reordered: None,
+            delay_n: None,
+            ..Self::nothing(peer, session, None)
+        };
         let received = told.and_then(|told| told.received);
         Self {
-            peer,
+            peer: canonical(peer),
             incarnation: Some(report.incarnation).filter(|&incarnation| incarnation != 0),
             sent: Some(report.sent),
             sent_at_least: report.sent,
@@ -150,8 +160,8 @@ impl Account {
         }
     }
 
-    /// The same, of messages this way, of which the sender says that it did not send so many.
-    pub fn going(self, direction: Direction, shortfall: Option<u64>) -> Self {
-        Self { direction: Some(direction), shortfall: self.shortfall.or(shortfall), ..self }
+    /// The same, of messages this way.
+    pub fn going(self, direction: Direction) -> Self {
+        Self { direction: Some(direction), ..self }
     }
 }

@@ -40,8 +40,6 @@ pub struct SendReport {
     pub partial_bytes: u64,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
-    /// TCP: the connection when the window ended.
-    pub tcp_at_end: Option<TcpInfo>,
     /// TCP: the connection when the drain ended, just before it was closed.
     pub tcp_after_drain: Option<TcpInfo>,
     /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
@@ -123,8 +121,7 @@ impl SendReport {
 
     /// TCP: segments sent again. QUIC: packets declared lost. `None`: another transport, or never connected.
     pub fn sent_again(&self) -> Option<u64> {
-        let tcp = self.tcp_after_drain.as_ref().or(self.tcp_at_end.as_ref());
-        tcp.map(|info| info.retransmits.into()).or(self.lost_packets)
+        self.tcp_after_drain.map(|info| info.retransmits.into()).or(self.lost_packets)
     }
 }
 
@@ -257,8 +254,6 @@ pub struct SessionReport {
     /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
     /// `machine` is ours.
     pub delays: DelayRecorder,
-    /// The same from the intended send time; empty for messages without extension, too.
-    pub intended_delays: DelayRecorder,
     /// The single messages behind these, as many as were to be kept.
     pub flights: Flights,
 }
@@ -287,7 +282,6 @@ impl SessionReport {
             negative: 0,
             jitter_ns: 0.0,
             delays: DelayRecorder::new(window),
-            intended_delays: DelayRecorder::new(window),
             flights: Flights::default(),
         }
     }

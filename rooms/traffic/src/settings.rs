@@ -211,11 +211,7 @@ pub struct ReceiverSettings {
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
     pub receive_buffer: Option<usize>,
-    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
-    /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
-    pub coalesce: bool,
-    /// UDP: bytes of the longest datagram that may come, or of the longest run; longer ones are foreign. Memory for 64 of
-    /// these is kept.
+    /// UDP: bytes of the longest datagram that may come; longer ones are foreign. Memory for 64 of these is kept.
     pub longest: usize,
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
@@ -253,7 +249,6 @@ impl ReceiverSettings {
             sessions: Self::SESSIONS,
             groups: Vec::new(),
             receive_buffer: None,
-            coalesce: false,
             longest: 65_536,
             stall: None,
             keep_flights: 0,

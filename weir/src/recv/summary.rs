@@ -154,9 +154,9 @@ pub(super) fn what_contradicts(report: &ReceiveReport) -> Option<String> {
 
 /// Both directions of a flow, as far as there are both.
 fn directions(flow: &ReverseReport) -> impl Iterator<Item = Account> + use<> {
-    let forward = flow.forward.clone().map(|forward| forward.going(Direction::Forward, None));
+    let forward = flow.forward.clone().map(|forward| forward.going(Direction::Forward));
     let reverse = Account::told(flow.peer, flow.session, &flow.sent, flow.account.as_ref());
-    forward.into_iter().chain([reverse.going(Direction::Reverse, None)])
+    forward.into_iter().chain([reverse.going(Direction::Reverse)])
 }
 
 /// Why messages that were asked for have not come to a good end; `None`: they have.

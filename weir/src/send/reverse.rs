@@ -55,7 +55,7 @@ impl Send {
             }
         };
         // One that was never granted has nothing to report but why.
-        let began = reports.iter().any(|report| !report.received.sessions.is_empty() || report.sent.is_some());
+        let began = reports.iter().any(|report| report.reverse.is_some());
         if self.json || began {
             print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
@@ -123,6 +123,9 @@ impl Send {
                     self.patience()
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
+                Parted::Nothing => bail!(
+                    "{to} was to send, and nothing came: {transport} does not pass from here to there, or from there to here"
+                ),
                 Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),
             }
@@ -134,10 +137,9 @@ impl Send {
 /// What is known of both directions.
 fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator<Item = Account> + use<> {
     let (to, session) = (settings.to, settings.session);
-    let forward =
-        |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward, None);
-    let reverse = report.received.main_session().map_or_else(|| Account::nothing(to, session), Account::new);
-    let reverse = reverse.going(Direction::Reverse, report.shortfall);
+    let forward = |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward);
+    let reverse = report.reverse.clone().unwrap_or_else(|| Account::nothing(to, session, None));
+    let reverse = reverse.going(Direction::Reverse);
     report.sent.as_ref().map(forward).into_iter().chain([reverse])
 }
 

@@ -77,7 +77,7 @@ impl Client {
         let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let any_peer = settings.quic.any_peer;
-        let mut config = if any_peer { tls::client_of_any()? } else { tls::Identity::of_process()?.client()? };
+        let mut config = tls::client()?;
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;

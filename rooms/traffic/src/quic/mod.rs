@@ -1,8 +1,6 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Receivers show a raw public key (RFC 7250). Where both ends live in one process the client trusts the one key that this
-//! process has made, and nothing else; between processes it takes any ([`QuicSettings::any_peer`]): nothing has to be
-//! distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
+//! Receivers show a raw public key (RFC 7250), and clients take any: nothing has to be distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
 //! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
 //!
 //! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
@@ -35,8 +33,7 @@ use crate::{SenderSettings, TrafficError, Transport};
 pub struct QuicSettings {
     /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
     pub congestion: String,
-    /// Whether any key will do: the receiver lives in another process. Messages are encrypted then, but whoever
-    /// is on the way can pretend to be it. `false`: only that of this process.
+    /// Whether the receiver lives in another process, so that only acknowledgements tell what it has.
     pub any_peer: bool,
 }
 

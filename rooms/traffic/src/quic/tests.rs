@@ -7,7 +7,6 @@ use std::time::Duration;
 use weir_program::clock::{nanos, now};
 use weir_program::stop::Stop;
 
-use super::tls::Identity;
 use super::*;
 use crate::{Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words};
 
@@ -127,32 +126,6 @@ fn the_engine_adds_little_delay() {
         };
         assert!((0..10).any(adds_little), "{transport}");
     }
-}
-
-#[test]
-fn another_key_is_refused_by_the_client() {
-    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let listener = Listener::bind_as(&receiving(Transport::Quic), &Identity::new().unwrap()).unwrap();
-    let to = listener.local_addr();
-    let sender = Sender::open(&sending(Transport::Quic, to)).unwrap();
-    let (sent, events) = thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            let mut events = Vec::new();
-            let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
-            while events.is_empty() {
-                arrivals.next(&mut events, None, false);
-            }
-            events
-        });
-        (sender.run(&exchange, &stop), server.join().unwrap())
-    });
-    assert_eq!((sent.sent, sent.window, exchange.closed()), (0, None, Some(0)));
-    let words = in_words(&sent.errors);
-    assert!(words.starts_with("connect: ") && words.contains("invalid peer certificate"), "{words}");
-    assert!(
-        matches!(&events[..], [Event::Failed { operation: "accept", reason }] if reason.contains("UnknownCA") || reason.contains("certificate")),
-        "{events:?}"
-    );
 }
 
 fn exchange_fd(exchange: &Exchange) -> std::os::fd::BorrowedFd<'_> {

@@ -190,7 +190,6 @@ fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> 
     let options = Options {
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
-        gro: settings.coalesce,
         // Answers leave from the address that was asked.
         local_address: settings.reverse.is_some(),
         ..Options::default()

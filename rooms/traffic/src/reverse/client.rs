@@ -41,8 +41,8 @@ pub struct ClientReport {
     pub sent: Option<SendReport>,
     /// What the other end received of it; `None`: nothing, or it never said.
     pub told: Option<Account>,
-    /// What the other end was to send and did not; `None`: unknown.
-    pub shortfall: Option<u64>,
+    /// What came of its messages; `None`: it was never granted.
+    pub reverse: Option<Account>,
     /// How it ended.
     pub parted: Parted,
     /// What went wrong with the control connection, in words.
@@ -125,6 +125,9 @@ impl Client {
     /// Receives, and sends if both do, from the grant to the accounts.
     fn converse(self, mut call: Call, token: String, stop: &Stop) -> io::Result<ClientReport> {
         let Self { settings, both, mut channel, receiver, .. } = self;
+        // The first message leaves at once. Two intervals more, since it may be lost.
+        let patience = nanos(settings.connect_timeout).saturating_add(nanos(settings.interval).saturating_mul(2));
+        let first_by = now().saturating_add(patience);
         let (token, over) = (serde_json::to_vec(&First::Token { token })?, Stop::new()?);
         if settings.transport == Transport::Tcp {
             let deadline = now().saturating_add(nanos(settings.connect_timeout));
@@ -156,13 +159,16 @@ impl Client {
                     next = at + AGAIN;
                 }
                 other.set_sent(own.sent());
+                let nothing = !both && exchange.delivered() == 0;
                 match call.hear() {
                     _ if stop.is_set() => broken = Some((Parted::Stopped, None)),
                     Ok(Some(Line::Sent(sent))) => {
                         theirs = Some(sent);
                         exchange.close(sent.messages, now());
                     }
+                    Ok(_) if nothing && now() >= first_by => broken = Some((Parted::Nothing, None)),
                     Ok(_) => {}
+                    Err(_) if nothing => broken = Some((Parted::Nothing, None)),
                     Err(error) => broken = Some((Parted::Silent, Some(error.to_string()))),
                 }
             }
@@ -175,20 +181,24 @@ impl Client {
             // All announcements may have been lost.
             session.announced.get_or_insert(theirs.messages);
         }
-        let account = received.sessions.first().map(Account::new).map(Box::new);
+        let all = theirs.map(|theirs| theirs.messages);
+        let account = received.sessions.first().map(Account::new);
+        let account = account.unwrap_or_else(|| Account::nothing(settings.to, settings.session, all));
         let own = sent.as_ref().map_or(Ok(()), |sent| call.say(&Line::Sent(sent_of(sent))));
-        let said = own.and_then(|()| call.say(&Line::Account(account)));
+        let said = own.and_then(|()| call.say(&Line::Account(Some(Box::new(account.clone())))));
         let mut told = None;
         let (parted, failure) = broken.unwrap_or_else(|| match said.and_then(|()| last_account(&mut call)) {
-            Ok(Some(account)) => {
-                told = account;
-                (Parted::Told, None)
+            Ok(Some(theirs)) => {
+                told = theirs;
+                let nothing = !both && account.received == Some(0) && all > Some(0);
+                (if nothing { Parted::Nothing } else { Parted::Told }, None)
             }
             Ok(None) => (Parted::Untold, None),
             Err(error) => (Parted::Untold, Some(error.to_string())),
         });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
-        Ok(ClientReport { received, sent, told, shortfall, parted, failure })
+        let reverse = Some(Account { shortfall, ..account });
+        Ok(ClientReport { received, sent, told, reverse, parted, failure })
     }
 }
 

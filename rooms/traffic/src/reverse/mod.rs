@@ -43,6 +43,8 @@ pub enum Parted {
     Unanswered,
     /// It was refused, for this reason.
     Refused(String),
+    /// It was granted, and not one message came.
+    Nothing,
     /// The other end has fallen silent in the middle.
     Silent,
     /// A stop ended it.

@@ -226,7 +226,7 @@ impl<'a> Sessions<'a> {
         };
         if place >= OF_LONG_MEMORY {
             report.numbers = SequenceSet::with_span(SHORT_SPAN);
-            (report.delays, report.intended_delays) = (DelayRecorder::coarse(length), DelayRecorder::coarse(length));
+            report.delays = DelayRecorder::coarse(length);
         }
         self.serial += 1;
         let session = Session::new(key, report, window, self.serial);

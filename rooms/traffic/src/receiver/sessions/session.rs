@@ -162,9 +162,6 @@ impl Session {
         let origin = self.window.map_or(report.first_arrival, |window| window.start);
         let since = Duration::from_nanos(at.saturating_sub(origin));
         report.delays.record(since, delay);
-        if let Some(extension) = probe.extension {
-            report.intended_delays.record(since, at.saturating_sub(extension.intended));
-        }
         let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
         report.flights.keep(Flight { number, intended, sent: probe.sent, received: at });
         Some(delay)
