@@ -78,8 +78,6 @@ pub struct ReceiveReport {
     pub evicted: u64,
     /// Messages of these.
     pub evicted_messages: u64,
-    /// Those of them that had not announced their end.
-    pub evicted_open: u64,
     /// What was counted of them.
     pub evicted_total: Total,
     /// Messages that whoever was to have them all did not take, see [`Receiver::deliver`](super::Receiver::deliver).

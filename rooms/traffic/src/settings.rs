@@ -178,17 +178,16 @@ impl SenderSettings {
             (Transport::Udp, SocketAddr::V6(_)) => 65_527,
         };
         if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
-            return Err(TrafficError::Payload {
-                bytes: self.payload_bytes,
-                transport: self.transport,
-                shortest: probe::BASE_LEN,
-                longest,
-            });
+            let (bytes, transport, shortest) = (self.payload_bytes, self.transport, probe::BASE_LEN);
+            return Err(TrafficError::Refused(format!(
+                "payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B"
+            )));
         }
         if let Some(from) = self.from
             && from.is_ipv4() != self.to.is_ipv4()
         {
-            return Err(TrafficError::Family { from, to: self.to });
+            let to = self.to;
+            return Err(TrafficError::Refused(format!("send from {from} to {to}: one is IPv4, the other IPv6")));
         }
         Ok(())
     }
@@ -238,6 +237,12 @@ pub struct ReverseSettings {
 impl ReceiverSettings {
     /// Sessions told apart unless said otherwise: they take 200 MB at most.
     pub const SESSIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not 0");
+
+    /// Whether it takes what comes from there.
+    pub(super) fn admits(&self, peer: SocketAddr) -> bool {
+        let address = peer.ip().to_canonical();
+        self.from.is_empty() || self.from.iter().any(|network| network.contains(&address))
+    }
 
     /// UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {

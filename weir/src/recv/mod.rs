@@ -29,7 +29,7 @@ use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
 use crate::messages::{Rows, Unwritten};
 use crate::send::intervals::{self, Column};
-use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
+use crate::send::{MOST_BUFFER, buffer, duration, endpoint, interval, joined};
 use crate::{Outcome, usage};
 
 /// `weir recv`.
@@ -67,16 +67,16 @@ pub(super) struct Recv {
     #[arg(long, value_name = "SPAN")]
     idle_timeout: Option<Span>,
     /// Count this session alone.
-    #[arg(long, value_parser = session)]
+    #[arg(long)]
     session: Option<u16>,
     /// Count senders in this network alone, e.g. 192.0.2.0/24. Repeatable.
     #[arg(long, value_name = "NETWORK")]
     from: Vec<IpNet>,
     /// End by announced ends only when so many senders have announced theirs.
-    #[arg(long, value_name = "SENDERS", default_value_t = 1)]
+    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     senders: u64,
     /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
-    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS, value_parser = sessions)]
+    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS)]
     sessions: NonZeroUsize,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
@@ -92,7 +92,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
     reverse_rate: BitRate,
     /// How long is sent to each, at most.
-    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse", value_parser = duration)]
     reverse_duration: Span,
     /// To how many at once.
     #[arg(long, value_name = "SENDERS", default_value = "16", requires = "allow_reverse", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -101,7 +101,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
     /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
-    #[arg(long)]
+    #[arg(long, conflicts_with = "allow_reverse")]
     account: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -174,19 +174,12 @@ impl Recv {
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
         ensure!(!self.account || self.transport == Transport::Udp, "--account: only over udp");
-        ensure!(self.senders > 0, "--senders 0: wait for 1 at least, or end by --idle-timeout or --duration");
         ensure!(
             self.senders <= self.sessions.get() as u64,
             "--senders {}: only --sessions {} are told apart: raise that",
             self.senders,
             self.sessions
         );
-        ensure!(
-            self.reverse_rate.bits_per_second > 0,
-            "--reverse-rate 0bit: nothing could be sent: write e.g. 100mbit"
-        );
-        ensure!(self.reverse_duration != Span::default(), "--reverse-duration 0: nothing could be sent: write e.g. 1h");
-        ensure!(!self.account || !self.allow_reverse, "--account: not with --allow-reverse: it follows one direction");
         ensure!(
             !self.allow_reverse || matches!(self.transport, Transport::Udp | Transport::Tcp),
             "--allow-reverse: not over {}, where only the end that connects sends: choose --transport udp or tcp at both ends",
@@ -288,19 +281,6 @@ fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String>
         format!("raise {}", sysctl.unwrap_or("net.core.rmem_max"))
     };
     ((granted as u64) < asked.bytes.saturating_mul(2)).then(|| format!("{half} instead of {asked} ({why})"))
-}
-
-/// `--duration`.
-fn duration(text: &str) -> Result<Span, String> {
-    match text.parse::<Span>() {
-        Ok(span) if span == Span::default() => Err(format!("`{text}`: nothing would be received; write e.g. 60s")),
-        parsed => parsed.map_err(|error| error.to_string()),
-    }
-}
-
-/// `--sessions`.
-fn sessions(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| format!("`{text}`: write how many are told apart, 1 at least"))
 }
 
 /// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
@@ -427,7 +407,7 @@ mod tests {
         assert!(settings("--listen 0.0.0.0:5000 --duration 15ms").is_ok());
         for text in ["0", "0s", "0ms"] {
             let refusal = settings(&format!("--listen 0.0.0.0:5000 --duration {text}")).unwrap_err();
-            assert!(refusal.contains(&format!("`{text}`: nothing would be received; write e.g. 60s")), "{refusal}");
+            assert!(refusal.contains(&format!("`{text}`: no time at all; write e.g. 60s")), "{refusal}");
         }
     }
 
@@ -450,7 +430,7 @@ mod tests {
     #[test]
     fn no_session_to_tell_apart_is_a_usage_error() {
         let refusal = settings("--listen 0.0.0.0:5000 --sessions 0").unwrap_err();
-        assert!(refusal.contains("`0`: write how many are told apart, 1 at least"), "{refusal}");
+        assert!(refusal.contains("invalid value '0' for '--sessions <SESSIONS>'"), "{refusal}");
     }
 
     #[test]

@@ -126,7 +126,7 @@ const SUM: &[Line<'_>] = &[
 /// Why a receiver that ended by silence, or since all connections were closed, has not ended well.
 pub(super) fn what_did_not_end(settings: &ReceiverSettings, report: &ReceiveReport) -> String {
     let idle = format::span(settings.until.idle.unwrap_or_default().as_secs_f64());
-    let (listed, evicted, ends) = (report.sessions.len() as u64, report.evicted_open, report.total().ends_alone);
+    let (listed, evicted, ends) = (report.sessions.len() as u64, report.evicted_total.open, report.total().ends_alone);
     match report.sessions.iter().filter(|session| session.announced.is_none()).count() {
         0 if listed + report.evicted == ends && report.reverse.is_empty() => match ends {
             0 => format!("nothing came within {idle}"),

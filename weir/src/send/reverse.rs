@@ -123,9 +123,9 @@ impl Send {
                     self.patience()
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
-                Parted::Nothing => bail!(
-                    "{to} was to send, and nothing came: {transport} does not pass from here to there, or from there to here"
-                ),
+                Parted::Nothing => {
+                    bail!("{to} was to send, and nothing came: {transport} does not pass from there to here")
+                }
                 Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),
             }

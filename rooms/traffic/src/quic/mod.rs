@@ -54,7 +54,10 @@ impl QuicSettings {
             "cubic" => Arc::new(CubicConfig::default()),
             "newreno" => Arc::new(NewRenoConfig::default()),
             "bbr" => Arc::new(BbrConfig::default()),
-            other => return Err(TrafficError::QuicCongestion { name: other.to_owned() }),
+            other => {
+                let choices = Self::CONGESTION.join(", ");
+                return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
+            }
         })
     }
 }

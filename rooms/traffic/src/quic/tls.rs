@@ -105,5 +105,5 @@ fn provider() -> Arc<CryptoProvider> {
 }
 
 fn refused(error: impl std::fmt::Display) -> TrafficError {
-    TrafficError::Tls(error.to_string())
+    TrafficError::Refused(format!("set up TLS for QUIC: {error}"))
 }

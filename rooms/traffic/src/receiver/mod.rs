@@ -65,19 +65,10 @@ impl Receiver {
         let mut control = None;
         let endpoint = match settings.transport {
             Transport::Udp => {
-                let mut socket = datagram_socket(settings)?;
-                for tries in (0..PORTS).filter(|_| settings.reverse.is_some()) {
+                let socket = datagram_socket(settings)?;
+                if settings.reverse.is_some() {
                     let at = SocketAddr::new(settings.listen.ip(), socket.local_addr().port());
-                    match listen(at, None) {
-                        Ok((listener, ..)) => control = Some(listener),
-                        // The kernel chose one that TCP has in use.
-                        Err(_) if settings.listen.port() == 0 && tries + 1 < PORTS => {
-                            socket = datagram_socket(settings)?;
-                            continue;
-                        }
-                        Err(error) => return Err(error),
-                    }
-                    break;
+                    control = Some(listen(at, None)?.0);
                 }
                 Endpoint::Datagrams(Arc::new(socket), Arc::default())
             }
@@ -221,9 +212,6 @@ pub(crate) fn listen(
     let receive_buffer = socket.recv_buffer_size().ok();
     Ok((socket.into(), bound, receive_buffer))
 }
-
-/// Ports that the kernel may choose before one is free over TCP, too: few are in use.
-const PORTS: u32 = 16;
 
 /// As many as a bulk transfer may make at once.
 const BACKLOG: i32 = 1024;

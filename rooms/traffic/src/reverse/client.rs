@@ -56,7 +56,9 @@ impl Client {
         settings.validate()?;
         let SenderSettings { transport, to, session, .. } = *settings;
         if !matches!(transport, Transport::Udp | Transport::Tcp) {
-            return Err(TrafficError::NoReverse(transport));
+            return Err(TrafficError::Refused(format!(
+                "in reverse, or both ways, over {transport}: only over udp and tcp"
+            )));
         }
         let mut channel = Channel::open(settings)?;
         channel.shared = true;
@@ -166,9 +168,9 @@ impl Client {
                         theirs = Some(sent);
                         exchange.close(sent.messages, now());
                     }
+                    Ok(Some(Line::Refused(why))) => broken = Some((Parted::Refused(why), None)),
                     Ok(_) if nothing && now() >= first_by => broken = Some((Parted::Nothing, None)),
                     Ok(_) => {}
-                    Err(_) if nothing => broken = Some((Parted::Nothing, None)),
                     Err(error) => broken = Some((Parted::Silent, Some(error.to_string()))),
                 }
             }

@@ -267,6 +267,9 @@ impl Desk {
             }
             call.hear::<Line>()?;
         }
+        // A client that has gone needs no answer.
+        let _ = call
+            .say(&Line::Refused("it granted that, and its token did not come: the way there is blocked".to_owned()));
         Err(io::Error::other("the token did not come"))
     }
 

@@ -200,7 +200,7 @@ fn who_was_heard_least_lately_gives_way_and_stays_in_the_sum() {
         assert!(!sessions.all_announced());
     });
     let left: Vec<u32> = report.sessions.iter().map(|session| session.incarnation).collect();
-    assert_eq!((left, report.evicted, report.evicted_messages, report.evicted_open), (vec![3, 4, 5], 2, 3, 1));
+    assert_eq!((left, report.evicted, report.evicted_messages, report.evicted_total.open), (vec![3, 4, 5], 2, 3, 1));
     let total = report.total();
     assert_eq!((total.sessions, total.delivered, total.sent_at_least, total.open), (5, 7, 7, 4));
 }
@@ -240,7 +240,8 @@ fn an_announced_end_alone_is_no_session() {
 fn a_flow_the_other_way_counts_as_a_session_and_what_ends_it_as_a_message() {
     let other = std::sync::Arc::new(OtherWay::default());
     let exchange = Exchange::new(Duration::ZERO).unwrap();
-    let sessions = Sessions::new(&ReceiverSettings::new(peer(0)), &exchange).beside(other.clone());
+    let settings = ReceiverSettings::new(peer(0));
+    let sessions = Sessions::new(&settings, &exchange).beside(other.clone());
     other.touch(5);
     assert_eq!((sessions.last_arrival(), sessions.over_since(1, false)), (Some(5), None));
     other.begin();
@@ -253,7 +254,8 @@ fn a_flow_the_other_way_counts_as_a_session_and_what_ends_it_as_a_message() {
 fn only_the_networks_that_are_given_have_sessions() {
     let exchange = Exchange::new(Duration::ZERO).unwrap();
     let from = vec!["10.0.0.0/30".parse().unwrap()];
-    let mut sessions = Sessions::new(&ReceiverSettings { from, ..ReceiverSettings::new(peer(0)) }, &exchange);
+    let settings = ReceiverSettings { from, ..ReceiverSettings::new(peer(0)) };
+    let mut sessions = Sessions::new(&settings, &exchange);
     for (number, from) in [(0, "[::ffff:10.0.0.2]:5"), (1, "10.0.0.4:5"), (2, "10.0.0.3:5")] {
         sessions.count(&probe(Kind::Message, 1, 0, SECOND, 1 + number), 40, from.parse().unwrap(), SECOND);
     }
