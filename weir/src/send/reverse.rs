@@ -124,7 +124,7 @@ impl Send {
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
                 Parted::Nothing => {
-                    bail!("{to} was to send, and nothing came: {transport} does not pass from there to here")
+                    bail!("{to} was to send, and nothing came: {transport} is blocked on the way there or back")
                 }
                 Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),

@@ -161,10 +161,11 @@ impl Run<'_> {
                 },
                 None => None,
             };
-            while now() < intended.min(window.end) && !self.stop.is_set() {
+            let mut at = now();
+            while at < intended.min(window.end) && !self.stop.is_set() {
                 self.channel.sleep(intended.min(window.end), self.stop);
+                at = now();
             }
-            let at = now();
             if (if all { intended } else { at }) >= window.end || at >= self.latest(window) || self.stop.is_set() {
                 break;
             }
