@@ -1,5 +1,7 @@
 //! What a run says at its end, in a terminal.
 
+use std::fmt::{self, Display, Formatter};
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use weir_units::format::{self, printable};
 
@@ -79,41 +81,52 @@ fn coloured(text: &str, colour: &str, styled: bool) -> String {
 }
 
 /// Two runs side by side as text: a line a cell and column, what the verdicts rest on, the warnings.
-pub fn comparison(compared: &Comparison) -> String {
-    let side = |name: &str, side: &compare::Side| {
-        let repeats = if side.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", side.repeats) };
-        let words = format!("{} of {}, seed {}, {repeats}", side.scenario, side.started, side.seed);
-        format!("{name}: {}, weir {}\n", printable(&words), printable(&side.weir_version))
-    };
-    let mut text = side("A", &compared.a) + &side("B", &compared.b);
-    for warning in &compared.warnings {
-        text += &format!("warning: {}\n", wrap(&printable(warning), 9));
-    }
-    for (name, cells) in [("A", &compared.only_a), ("B", &compared.only_b)] {
-        if !cells.is_empty() {
-            let cells = cells.iter().map(|cell| printable(cell)).collect::<Vec<_>>().join(", ");
-            text += &format!("warning: {}\n", wrap(&format!("only in {name}: {cells}"), 9));
-        }
-    }
-    text.push('\n');
-    let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
-    let mut lines = vec![headings.map(str::to_owned).to_vec()];
-    for row in &compared.rows {
-        let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::in_unit(&row.unit, value));
-        let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
-        let [ratio, low, high] = ratio.map(format::short);
-        let verdict = match &row.reason {
-            Some(reason) => format!("{}: {reason}", row.verdict.words()),
-            None => row.verdict.words().to_owned(),
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let side = |name: &str, side: &compare::Side| {
+            let repeats = if side.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", side.repeats) };
+            let words = format!("{} of {}, seed {}, {repeats}", side.scenario, side.started, side.seed);
+            format!("{name}: {}, weir {}\n", printable(&words), printable(&side.weir_version))
         };
-        lines.push(vec![label(&row.cell), label(&row.column), value(row.a), value(row.b), ratio, low, high, verdict]);
+        let mut text = side("A", &self.a) + &side("B", &self.b);
+        for warning in &self.warnings {
+            text += &format!("warning: {}\n", wrap(&printable(warning), 9));
+        }
+        for (name, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
+            if !cells.is_empty() {
+                let cells = cells.iter().map(|cell| printable(cell)).collect::<Vec<_>>().join(", ");
+                text += &format!("warning: {}\n", wrap(&format!("only in {name}: {cells}"), 9));
+            }
+        }
+        text.push('\n');
+        let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
+        let mut lines = vec![headings.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::in_unit(&row.unit, value));
+            let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
+            let [ratio, low, high] = ratio.map(format::short);
+            let verdict = match &row.reason {
+                Some(reason) => format!("{}: {reason}", row.verdict.words()),
+                None => row.verdict.words().to_owned(),
+            };
+            lines.push(vec![
+                label(&row.cell),
+                label(&row.column),
+                value(row.a),
+                value(row.b),
+                ratio,
+                low,
+                high,
+                verdict,
+            ]);
+        }
+        text += &padded(&lines, "-", 2);
+        text.push('\n');
+        for sentence in self.assurance() {
+            text += &format!("{}\n", wrap(&sentence, 0));
+        }
+        f.write_str(&text)
     }
-    text += &padded(&lines, "-", 2);
-    text.push('\n');
-    for sentence in compared.assurance() {
-        text += &format!("{}\n", wrap(&sentence, 0));
-    }
-    text
 }
 
 /// Throughput over loss and latency where a run has both; loss down and transport across, say; one cell a line where
