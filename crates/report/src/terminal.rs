@@ -188,12 +188,26 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
 fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a str)> {
     let own = manifest.columns.iter().map(|own| (own.name.as_str(), own.name.as_str()));
     let kind = if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN };
+    let values = |column: &str| cells.iter().map(|cell| value(Some(cell), column)).collect::<Vec<_>>();
     let is_measured = |(column, _): &(&str, &str)| cells.iter().any(|cell| cell.measured(column).is_some());
-    if manifest.columns.is_empty() {
-        kind.iter().copied().filter(is_measured).collect()
-    } else {
-        own.filter(is_measured).take(6).collect()
-    }
+    // Beside columns of the scenario, the others are shown only where they say something about the cells.
+    let varies = |(column, _): &(&str, &str)| {
+        let values = values(column);
+        manifest.columns.is_empty() || values.iter().any(|value| *value != values[0])
+    };
+    let mut all: Vec<_> = own.chain(kind.iter().copied().filter(varies)).filter(is_measured).collect();
+    let widest = |heading: &str, values: &[String]| {
+        values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(label(heading).chars().count()) + 2
+    };
+    let names: Vec<String> = cells.iter().map(|cell| label(cell.name)).collect();
+    let mut width = widest("cell", &names);
+    let fits = |(column, heading): &&(&str, &str)| {
+        width += widest(heading, &values(column));
+        width <= usize::from(WIDTH)
+    };
+    // One at least, however long the names of cells are.
+    all.truncate(all.iter().take_while(fits).count().max(1));
+    all
 }
 
 /// A table for each combination of further axes: one axis down, the transport or another short one across. One cell a
