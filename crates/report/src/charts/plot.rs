@@ -387,4 +387,36 @@ mod tests {
         assert_eq!(parted(&[90.0, 99.0], 12.0, 100.0), [88.0, 100.0]);
         assert!(parted(&[], 12.0, 100.0).is_empty());
     }
+
+    #[test]
+    fn a_curve_over_an_equal_one_is_dashed() {
+        let drawn = |second: f64| {
+            let curve = |series, y| {
+                let point = |x| Point { x, y, valid: true, ..Point::default() };
+                Curve {
+                    series,
+                    parts: vec![[0.0, 1.0].map(point).to_vec()],
+                    joined: true,
+                    marked: true,
+                    published: vec![],
+                }
+            };
+            let axis = || Axis::linear(&[0.0, 1.0], true, "");
+            let (heading, remark, curves) = (String::new(), String::new(), vec![curve(0, 0.5), curve(1, second)]);
+            let plot = Plot {
+                title: String::new(),
+                about: String::new(),
+                subtitle: String::new(),
+                series: vec!["a".into(), "b".into()],
+                ordered: None,
+                notes: vec![],
+                x: axis(),
+                x_label: String::new(),
+                panels: vec![Panel { heading, remark, y: axis(), height: 290.0, curves, bands: vec![] }],
+                nothing: "",
+            };
+            plot.render().matches("class=\"l d1 s").count()
+        };
+        assert_eq!((drawn(0.5), drawn(0.9)), (1, 0));
+    }
 }
