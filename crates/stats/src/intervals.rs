@@ -61,6 +61,32 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
     finite(mean, student(0.95, n - 1.0) * (variance / n).sqrt(), values.len() as u64, Method::Repeats)
 }
 
+/// The mean over repeats of one run each, with the 95 % interval that the batches within them explain; and how many times as
+/// much as that the repeats differ. `None` with fewer than two, or where one is not by [`batch_means`].
+///
+/// The variance of each repeat's mean, from its own batches, averages to W; the means of k repeats vary by B. Where nothing
+/// but the variation within repeats sets them apart, B / W follows F and the mean has the variance W / k, with the degrees of
+/// freedom of Satterthwaite ("An approximate distribution of estimates of variance components", 1946); where repeats
+/// differ besides, B / W grows, and only B / k with k - 1 degrees holds (a one-way random effects model; Scheffe, "The
+/// analysis of variance", chapter 7).
+pub fn pooled(repeats: &[Estimate]) -> Option<(Estimate, f64)> {
+    let k = repeats.len() as f64;
+    if repeats.len() < 2 || repeats.iter().any(|repeat| repeat.method != Method::BatchMeans || repeat.n < 2) {
+        return None;
+    }
+    let mean = repeats.iter().map(|repeat| repeat.value).sum::<f64>() / k;
+    let between = repeats.iter().map(|repeat| (repeat.value - mean).powi(2)).sum::<f64>() / (k - 1.0);
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for repeat in repeats {
+        let freedom = (repeat.n - 1) as f64;
+        let variance = ((repeat.high - repeat.value) / student(0.95, freedom)).powi(2);
+        (sum, weighted) = (sum + variance, weighted + variance * variance / freedom);
+    }
+    let freedom = (sum * sum / weighted).floor().max(1.0);
+    let estimate = finite(mean, student(0.95, freedom) * sum.sqrt() / k, freedom as u64 + 1, Method::BatchMeans)?;
+    Some((estimate, between * k / sum))
+}
+
 /// The interval of a ratio, from value, lower and upper end of two independent, non-negative quantities at one level.
 ///
 /// The method of variance estimates recovery (Donner and Zou, "Closed-form confidence intervals for functions of the

@@ -13,13 +13,12 @@ use weir_loss::check;
 use weir_loss::check::facts::Scope;
 use weir_loss::check::load::Stated;
 use weir_loss::subject::Process;
-use weir_program::output::{complain, print, say};
+use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_units::format::shown_in_json;
 use weir_units::{Frequency, Size, Span};
 
 use super::group;
-use crate::{Outcome, usage};
+use crate::{Outcome, print_result, usage};
 
 /// `weir loss check`.
 #[derive(Debug, Args)]
@@ -84,11 +83,7 @@ impl Check {
         let journal = self.journal.clone().unwrap_or_else(|| default_journal(env::var_os("STATE_DIRECTORY")));
         if self.undo {
             let report = check::undo(&journal)?;
-            if self.json {
-                say!("{}", shown_in_json(&serde_json::to_string(&report)?));
-            } else {
-                print(format_args!("{report}"));
-            }
+            print_result(&report, self.json)?;
             return match report.failed() {
                 0 if report.is_unmet() => Ok(Outcome::Unmet),
                 0 => Ok(Outcome::Done),
@@ -107,11 +102,7 @@ impl Check {
             tell_when_interrupted(journal).context("watch for Ctrl-C")?;
         }
         let report = check.run()?;
-        if self.json {
-            say!("{}", shown_in_json(&serde_json::to_string(&report)?));
-        } else {
-            print(format_args!("{report}"));
-        }
+        print_result(&report, self.json)?;
         Ok(if report.is_unmet() { Outcome::Unmet } else { Outcome::Done })
     }
 
