@@ -25,7 +25,8 @@ impl PathAccount<'_> {
         let count = |n: u64| Some(n as f64);
         let quantile = |delays: &Distribution, q| Some(delays.quantile_us(q)?.value);
         let of_udp = self.transport == Transport::Udp;
-        let share = sent.and_then(|_| binomial::share(row.delivered, row.sent)).map(|share| share.value);
+        let share = sent.and_then(|sent| binomial::share(self.delivered(), sent.sent));
+        let share = share.map(|share| share.value);
         let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
         let intended = self.times.as_ref().map(|times| times.intended.delays());
         let censored = delays.zip(session).zip(sent.zip(received));
@@ -154,11 +155,11 @@ impl PathAccount<'_> {
             insert("msgs_per_s", throughput.map(|rate| rate.times(1e6 / 8.0 / row.payload_bytes.max(1) as f64)));
         }
         // Independent losses: only then is the share binomial. TCP loses nothing, it is late.
-        if self.sent.is_some() && self.transport == Transport::Udp {
+        if let Some(sent) = self.sent.filter(|_| self.transport == Transport::Udp) {
             // A full buffer loses in rows.
             let lost_in_rows = self.forward.queue + self.forward.backlog;
             let in_rows = self.host_drops != Some(0) || lost_in_rows > 0 || !self.kernel_drops.is_empty();
-            let share = binomial::share(row.delivered, row.sent).filter(|_| !in_rows);
+            let share = binomial::share(self.delivered(), sent.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
             insert(

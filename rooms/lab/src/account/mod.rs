@@ -9,7 +9,7 @@ mod standstills;
 mod times;
 mod traced;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_emulator::ledger::DirectionReport;
@@ -17,7 +17,9 @@ use weir_emulator::model::{FlowIdentity, Way};
 use weir_kernel::counters::Snmp;
 use weir_program::clock::nanos;
 use weir_report::columns::{RECEIVER, Statistic};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
+use weir_report::record::{
+    CAPTURE_LACKS, EMPTY_COLUMN, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline,
+};
 use weir_stats::Distribution;
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
@@ -57,13 +59,14 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
     let lateness = account.lateness();
     let (mut extra, mut timelines) = (account.extra(&row, &lateness), account.timelines());
+    let mut remarks = account.remarks(&row);
     for (name, own) in of_row(&cell.scenario, measured, host) {
-        let (value, course) = match own {
-            Own::Value(value) => (value, None),
-            Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
-        };
-        extra.insert(name, value);
-        timelines.extend(course);
+        extra.insert(name.clone(), if let Own::Value(value) = own { Some(value) } else { None });
+        match own {
+            Own::Value(_) => {}
+            Own::Empty(why) => remarks.push(format!("{EMPTY_COLUMN} `{name}` is empty: {why}")),
+            Own::Course(points) => timelines.push(Timeline { name, points }),
+        }
     }
     let failed = measured.programs.values().flatten().find(|program| program.failed);
     let disturbed = match failed.and_then(|program| program.remark.clone()) {
@@ -72,7 +75,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
             use Statistic::{Counter, Max, Mean, P50, P99, P999, Rate};
             [Rate, Mean, P50, P99, P999, Max, Counter].map(|statistic| (statistic, why.clone())).into()
         }
-        None => account.stood.doubts(measured, &cell.scenario, &account.conduct),
+        None => naming_statistics(&account.stood.doubts(measured, &cell.scenario, &account.conduct)),
     };
     row.valid &= failed.is_none();
     // Where no delay was measured none is wrong.
@@ -80,7 +83,7 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     let voids = if account.delays.is_some() { &voids[..] } else { &voids[..1] };
     let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
     row.valid &= why.is_empty();
-    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(remarks).collect();
     Record {
         extra,
         axes,
@@ -99,6 +102,16 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         row,
         ..Record::default()
     }
+}
+
+/// Each reason with all statistics that are not believed for it, so that it is said once.
+fn naming_statistics(doubts: &BTreeMap<Statistic, String>) -> BTreeMap<Statistic, String> {
+    let named = |why: &String| {
+        let those = doubts.iter().filter(|(_, other)| *other == why);
+        let names: Vec<String> = those.map(|(statistic, _)| format!("{statistic:?}").to_lowercase()).collect();
+        format!("{}: {why}", names.join(", "))
+    };
+    doubts.iter().map(|(statistic, why)| (*statistic, named(why))).collect()
 }
 
 /// All that is known about one receiver and the way to it, filled once.
@@ -259,9 +272,12 @@ impl<'a> PathAccount<'a> {
             (Some(sent), _) => self.row_of_messages(row, sent),
             (_, Some(report)) => self.row_of_bulk(row, report),
             // What programs send is not known, nor what nodes take in or copy: the links alone close.
-            _ => {
-                Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_on_links()), ..row }
-            }
+            _ => Row {
+                by_programs: true,
+                duration_s: topology.window.as_secs_f64(),
+                unexplained: Some(self.unexplained_on_links()),
+                ..row
+            },
         }
     }
 

@@ -1,5 +1,8 @@
 //! Programs that a scenario runs on its hosts, and columns of its own.
 
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use toml::Value;
 use weir_report::columns::{Better, Statistic};
@@ -27,14 +30,14 @@ pub struct Program {
     pub ready: Ready,
     /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
     /// start (`8s`), or `window`: when it has ended.
-    #[serde(default)]
-    pub start: When,
+    #[serde(default = "Program::before")]
+    pub start: String,
     /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
-    #[serde(default = "When::end")]
-    pub stop: When,
+    #[serde(default = "Program::end")]
+    pub stop: String,
     /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
-    #[serde(default = "When::never")]
-    pub kill: When,
+    #[serde(default = "Program::never")]
+    pub kill: String,
     /// What is asked of it meanwhile.
     pub poll: Option<Poll>,
 }
@@ -53,25 +56,6 @@ pub struct Poll {
     /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
     #[serde(default)]
     pub from: Span,
-}
-
-/// A time in the life of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum When {
-    /// Before the sending window.
-    #[default]
-    Before,
-    /// So long after its start.
-    At(Span),
-    /// When it has ended.
-    Window,
-    /// When the drain has ended.
-    End,
-    /// Not at all.
-    Never,
-    /// As the key of `[parameters]` says.
-    Parameter(String),
 }
 
 /// How the lab knows that a program is ready.
@@ -122,13 +106,35 @@ impl<T> Ordered<T> {
     }
 }
 
-impl When {
-    fn end() -> When {
-        When::End
+impl Program {
+    fn before() -> String {
+        "before".into()
     }
 
-    fn never() -> When {
-        When::Never
+    fn end() -> String {
+        "end".into()
+    }
+
+    fn never() -> String {
+        "never".into()
+    }
+
+    /// Refuses times that are neither one of a key's words nor an offset within the cell.
+    pub fn check_times(&self, window: Duration, drain: Duration) -> Result<()> {
+        for (key, text, words, most) in [
+            ("start", &self.start, "before, window", window),
+            ("stop", &self.stop, "window, end", window + drain),
+            ("kill", &self.kill, "never", window + drain),
+        ] {
+            let Ok(offset) = text.parse::<Span>() else {
+                let known = words.split(", ").any(|word| word == text);
+                ensure!(known, "{key}: `{text}`: write {words}, or a time after the start, e.g. 8s");
+                continue;
+            };
+            let cell = if key == "start" { "window" } else { "window and drain" };
+            ensure!(offset.duration() <= most, "{key}: {offset} is beyond the {cell} of the cell, {most:?}");
+        }
+        Ok(())
     }
 }
 
@@ -141,37 +147,6 @@ impl Column {
 
     fn counter() -> Statistic {
         Statistic::Counter
-    }
-}
-
-impl TryFrom<String> for When {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<When, String> {
-        match text.as_str() {
-            "before" => Ok(When::Before),
-            "window" => Ok(When::Window),
-            "end" => Ok(When::End),
-            "never" => Ok(When::Never),
-            _ if text.starts_with('{') && text.ends_with('}') => Ok(When::Parameter(text)),
-            _ => text
-                .parse()
-                .map(When::At)
-                .map_err(|_| format!("`{text}`: write before, window, end, never, or a time after the start, e.g. 8s")),
-        }
-    }
-}
-
-impl From<When> for String {
-    fn from(when: When) -> String {
-        match when {
-            When::Before => "before".into(),
-            When::At(offset) => offset.to_string(),
-            When::Window => "window".into(),
-            When::End => "end".into(),
-            When::Never => "never".into(),
-            When::Parameter(text) => text,
-        }
     }
 }
 
