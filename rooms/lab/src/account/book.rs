@@ -16,7 +16,7 @@ use crate::topology::Topology;
 impl PathAccount<'_> {
     /// Every counter, in the order of a message's way and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
-        let Measured { topology, links, receiver_hosts, .. } = self.measured;
+        let Measured { topology, links, .. } = self.measured;
         let mut ledger = Book::default();
         let datagrams = self.bulk.and_then(|report| report.datagrams);
         let engine = self.bulk.map_or("", |report| &report.engine);
@@ -40,7 +40,7 @@ impl PathAccount<'_> {
         let (name, source) = ("copies that no link made", "received again, and more than was sent");
         ledger.add_some("hosts and routers", name, "datagrams", copies, source);
         ledger.add_some("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
-        let at_host = udp_lost(&receiver_hosts[self.receiver]);
+        let at_host = self.host().map_or(0, udp_lost);
         ledger.add("receiver host", "UDP errors and no port", "datagrams", at_host, "/proc/net/snmp Udp");
         if let Some(received) = self.received {
             let (place, wrong) = ("receiver socket", self.wrong_checksums);

@@ -327,6 +327,11 @@ impl<'a> PathAccount<'a> {
         }
     }
 
+    /// The counters of the receiving host.
+    fn host(&self) -> Option<&'a Snmp> {
+        self.measured.kernels[self.measured.topology.traffic.receivers[self.receiver]].as_ref()
+    }
+
     /// Messages that arrived.
     fn delivered(&self) -> u64 {
         self.session.map_or(0, |session| session.delivered)
@@ -338,7 +343,7 @@ impl<'a> PathAccount<'a> {
 
     /// What the receiver's socket and its host dropped. Those of iperf3's socket are those of its host.
     fn count_at_receiver(&mut self) {
-        let host = &self.measured.receiver_hosts[self.receiver];
+        let Some(host) = self.host() else { return };
         self.host_drops = self.has_host_for_itself().then(|| hosts::udp_lost(host));
         if self.bulk.is_some() && self.transport == Transport::Udp {
             self.socket_drops = self.host_drops.map(|_| buffer_overruns(host));
@@ -510,8 +515,8 @@ const BEHIND: u64 = 100_000_000;
 pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
-        Way::Forward => &emulated.report.forward,
-        Way::Backward => &emulated.report.backward,
+        Way::Forward => &emulated.forward,
+        Way::Backward => &emulated.backward,
     })
 }
 
@@ -548,7 +553,7 @@ fn missing_at_nodes(
             return None;
         }
         let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
-        let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
+        let (sent, received) = ports.fold((0, 0), |sum, port| (sum.0 + port.0, sum.1 + port.1));
         let kernel = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router);
         let own = kernel.map_or(0, kernels::own_messages);
         Some((node, received as i64 + own as i64 - sent as i64))

@@ -35,7 +35,7 @@ pub(crate) use self::output::Lines;
 use self::output::since;
 use crate::endpoints::joined;
 use crate::network::Network;
-use crate::scenario::{Mode, Program, Ready, Scenario};
+use crate::scenario::{Mode, Program, Scenario};
 use crate::topology::{Kind, Topology};
 
 /// What each program reported, by name: one entry an instance.
@@ -195,7 +195,7 @@ impl Instance {
         writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
         drop(writer);
         let mut program = process::Program::new(&self.ns, &self.host, &run[0]).args(&run[1..]);
-        if *ready == Ready::Notify {
+        if ready == "READY" {
             let socket = self.ns.run(|| UnixDatagram::bind_addr(&UnixAddr::from_abstract_name(name)?));
             let socket = socket.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
             socket.set_nonblocking(true).map_err(|error| failed(&error))?;
@@ -219,18 +219,17 @@ impl Instance {
     }
 
     fn is_ready(&self) -> bool {
-        match self.program.ready {
-            Ready::AtOnce => true,
-            Ready::Port(port) => self.ns.run(|| listens(port)).unwrap_or(false),
-            Ready::Notify => self.notify.as_ref().is_some_and(|socket| {
-                let mut said = [0; 4096];
-                let mut messages = std::iter::from_fn(|| {
-                    let length = socket.recv(&mut said).ok()?;
-                    Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
-                });
-                messages.any(|ready| ready)
-            }),
+        if let Some(port) = self.program.ready_port() {
+            return self.ns.run(|| listens(port)).unwrap_or(false);
         }
+        self.notify.as_ref().is_none_or(|socket| {
+            let mut said = [0; 4096];
+            let mut messages = std::iter::from_fn(|| {
+                let length = socket.recv(&mut said).ok()?;
+                Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
+            });
+            messages.any(|ready| ready)
+        })
     }
 
     fn facts(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
@@ -357,7 +356,7 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         }
         let filled = filled(program, scenario, &host.names()[0])?;
         let (window, drain) = (scenario.run.duration.duration(), scenario.run.drain.duration());
-        filled.check_times(window, drain).map_err(|error| anyhow!("{key}.{error}"))?;
+        filled.check(window, drain).map_err(|error| anyhow!("{key}.{error}"))?;
         let is_address = |get: &str| output::parts(get).is_some();
         ensure!(
             filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),

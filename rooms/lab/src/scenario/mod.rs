@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::programs::{Column, Ordered, Poll, Program, Ready};
+pub use self::programs::{Column, Ordered, Poll, Program};
 pub use self::run::{Jobs, Run, Tracing};
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,

@@ -26,8 +26,8 @@ pub struct Program {
     #[serde(default)]
     pub stdin: String,
     /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
-    #[serde(default)]
-    pub ready: Ready,
+    #[serde(default = "Program::none")]
+    pub ready: String,
     /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
     /// start (`8s`), or `window`: when it has ended.
     #[serde(default = "Program::before")]
@@ -56,19 +56,6 @@ pub struct Poll {
     /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
     #[serde(default)]
     pub from: Span,
-}
-
-/// How the lab knows that a program is ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Ready {
-    /// It says so by sd_notify.
-    Notify,
-    /// It listens on this port, TCP or UDP.
-    Port(u16),
-    /// It is as soon as it runs.
-    #[default]
-    AtOnce,
 }
 
 /// A column of the scenario's own.
@@ -119,8 +106,17 @@ impl Program {
         "never".into()
     }
 
-    /// Refuses times that are neither one of a key's words nor an offset within the cell.
-    pub fn check_times(&self, window: Duration, drain: Duration) -> Result<()> {
+    fn none() -> String {
+        "none".into()
+    }
+
+    /// The port on which it listens when it is ready.
+    pub fn ready_port(&self) -> Option<u16> {
+        self.ready.strip_prefix("port ")?.parse().ok()
+    }
+
+    /// Refuses words that a key does not have, and times beyond the cell.
+    pub fn check(&self, window: Duration, drain: Duration) -> Result<()> {
         for (key, text, words, most) in [
             ("start", &self.start, "before, window", window),
             ("stop", &self.stop, "window, end", window + drain),
@@ -134,6 +130,11 @@ impl Program {
             let cell = if key == "start" { "window" } else { "window and drain" };
             ensure!(offset.duration() <= most, "{key}: {offset} is beyond the {cell} of the cell, {most:?}");
         }
+        let (ready, known) = (&self.ready, ["READY", "none"].contains(&&*self.ready));
+        ensure!(
+            known || self.ready_port().is_some(),
+            "ready: `{ready}`: write READY, none, or a port, e.g. \"port 6343\""
+        );
         Ok(())
     }
 }
@@ -147,29 +148,6 @@ impl Column {
 
     fn counter() -> Statistic {
         Statistic::Counter
-    }
-}
-
-impl TryFrom<String> for Ready {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Ready, String> {
-        let port = || text.strip_prefix("port ")?.parse().ok().map(Ready::Port);
-        match text.as_str() {
-            "READY" => Ok(Ready::Notify),
-            "none" => Ok(Ready::AtOnce),
-            _ => port().ok_or_else(|| format!("`{text}`: write READY, none, or a port, e.g. \"port 6343\"")),
-        }
-    }
-}
-
-impl From<Ready> for String {
-    fn from(ready: Ready) -> String {
-        match ready {
-            Ready::Notify => "READY".into(),
-            Ready::Port(port) => format!("port {port}"),
-            Ready::AtOnce => "none".into(),
-        }
     }
 }
 
