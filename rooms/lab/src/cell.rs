@@ -257,34 +257,30 @@ fn trace(
 pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
-    let check = || -> Result<()> {
-        ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
-        // It names files, and is shown as it is.
-        let plain = |c: char| !c.is_control() && c != '/';
+    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+    // It names files, and is shown as it is.
+    let plain = |c: char| !c.is_control() && c != '/';
+    ensure!(
+        !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
+        "name: {:?}: not empty, without slashes and control characters, and no dot first",
+        scenario.name
+    );
+    endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
+    programs::check(scenario, &topology)?;
+    columns::check(scenario)?;
+    if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
+        endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
+        let datagrams = |transport| transport != Transport::Tcp;
+        let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
+        let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
+        ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
+        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+        ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         ensure!(
-            !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
-            "name: {:?}: not empty, without slashes and control characters, and no dot first",
-            scenario.name
+            load.control.is_none(),
+            "load.control: only the measured traffic has a link for its control connection"
         );
-        endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
-        programs::check(scenario, &topology)?;
-        columns::check(scenario)?;
-        if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
-            endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
-            let datagrams = |transport| transport != Transport::Tcp;
-            let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
-            let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
-            ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
-            ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
-            ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
-            ensure!(
-                load.control.is_none(),
-                "load.control: only the measured traffic has a link for its control connection"
-            );
-        }
-        Ok(())
-    };
-    check()?;
+    }
     Ok(topology)
 }
 

@@ -41,7 +41,7 @@ pub enum Own {
 /// The scenario's columns for the row about a host, in their order.
 pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(String, Own)> {
     let look = |name: &str| value(scenario, Some((measured, host)), name);
-    let column = |(name, column): &(String, crate::scenario::Column)| {
+    let column = |(name, column): (&String, &crate::scenario::Column)| {
         let own = match evaluate(&column.value, &look).and_then(|measured| measured) {
             Err(why) => Own::Empty(why),
             Ok(course) if course.len() != 1 => Own::Course(course),
@@ -50,12 +50,12 @@ pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(
         };
         (name.clone(), own)
     };
-    scenario.columns.0.iter().map(column).collect()
+    scenario.columns.iter().map(column).collect()
 }
 
 /// Refuses columns that cannot be, or that name what is not there.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    for (name, column) in &scenario.columns.0 {
+    for (name, column) in &scenario.columns {
         let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
         ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
         let look = |name: &str| value(scenario, None, name);

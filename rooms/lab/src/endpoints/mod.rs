@@ -162,8 +162,7 @@ impl Endpoints {
         flow: &Flow,
         terms: &Terms,
     ) -> Result<Endpoints> {
-        let Terms { processors, session, settle, patience, seed } = terms;
-        let (session, settle, under_way, seed) = (*session, *settle, *patience, *seed);
+        let &Terms { ref processors, session, settle, patience: under_way, seed } = terms;
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
         let receiver = network.namespace(flow.receivers[0]);

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use toml::Value;
+use serde::{Deserialize, Serialize};
 use weir_report::columns::{Better, Statistic};
 use weir_report::record::OwnColumn;
 use weir_units::Span;
@@ -77,22 +76,6 @@ pub struct Column {
     pub statistic: Statistic,
 }
 
-/// A table of the document, in its order.
-#[derive(Clone, Debug)]
-pub struct Ordered<T>(pub Vec<(String, T)>);
-
-impl<T> Default for Ordered<T> {
-    fn default() -> Self {
-        Ordered(Vec::new())
-    }
-}
-
-impl<T> Ordered<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
 impl Program {
     fn before() -> String {
         "before".into()
@@ -148,21 +131,5 @@ impl Column {
 
     fn counter() -> Statistic {
         Statistic::Counter
-    }
-}
-
-impl<'de, T: de::DeserializeOwned> Deserialize<'de> for Ordered<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let entry = |(name, value): (String, Value)| match value.try_into() {
-            Ok(value) => Ok((name, value)),
-            Err(error) => Err(de::Error::custom(format!("{name}: {}", weir_program::config::one_line(&error)))),
-        };
-        toml::Table::deserialize(deserializer)?.into_iter().map(entry).collect::<Result<_, _>>().map(Ordered)
-    }
-}
-
-impl<T: Serialize> Serialize for Ordered<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }

@@ -11,7 +11,6 @@ use weir_lab::iperf3::{Iperf3Settings, Transfer};
 use weir_program::clock::now;
 use weir_program::stop::Stop;
 use weir_testbed::{PATIENCE, program};
-use weir_traffic::Transport;
 use weir_traffic::bulk::{BulkReport, BulkSettings};
 
 use super::WEIR;
