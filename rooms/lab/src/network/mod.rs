@@ -114,8 +114,8 @@ impl<'a> Network<'a> {
 
     /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
-        let emulated = self.links.iter().filter_map(|wire| wire.emulated.as_ref());
-        Ok(emulated.map(|emulated| self.emulator.start_clock(emulated.id, at)).collect::<Result<_, _>>()?)
+        let mut emulated = self.links.iter().filter_map(|wire| wire.emulated.as_ref());
+        Ok(emulated.try_for_each(|emulated| self.emulator.start_clock(emulated.id, at))?)
     }
 
     /// Has one direction of a link do something else to packets from now on; what waits keeps its release.
