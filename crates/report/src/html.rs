@@ -205,6 +205,9 @@ fn equation(record: &Record) -> String {
         let terms = terms.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", number(n)));
         return format!("{} received{}; unexplained {unexplained}", format::bytes(received), terms.collect::<String>());
     }
+    if row.by_programs {
+        return format!("unexplained {unexplained}");
+    }
     let checksums = record.ledger.iter().find(|entry| entry.name == WRONG_CHECKSUM).map_or(0, |entry| entry.count);
     let lost = match row.undelivered {
         Some(undelivered) => vec![("undelivered", undelivered)],
