@@ -61,8 +61,8 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
     finite(mean, student(0.95, n - 1.0) * (variance / n).sqrt(), values.len() as u64, Method::Repeats)
 }
 
-/// The mean over repeats of one run each, with the 95 % interval that the batches within them explain; and how many times as
-/// much as that the repeats differ. `None` with fewer than two, or where one is not by [`batch_means`].
+/// The mean over repeats of one run each, with the 95 % interval that the batches or trials within them explain; and how
+/// many times as much as that the repeats differ. `None` with fewer than two, or where one is no mean over batches or share.
 ///
 /// The variance of each repeat's mean, from its own batches, averages to W; the means of k repeats vary by B. Where nothing
 /// but the variation within repeats sets them apart, B / W follows F and the mean has the variance W / k, with the degrees of
@@ -71,7 +71,9 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
 /// analysis of variance", chapter 7).
 pub fn pooled(repeats: &[Estimate]) -> Option<(Estimate, f64)> {
     let k = repeats.len() as f64;
-    if repeats.len() < 2 || repeats.iter().any(|repeat| repeat.method != Method::BatchMeans || repeat.n < 2) {
+    let method = repeats.first()?.method;
+    let unlike = |repeat: &Estimate| repeat.method != method || repeat.n < 2;
+    if repeats.len() < 2 || !matches!(method, Method::BatchMeans | Method::Binomial) || repeats.iter().any(unlike) {
         return None;
     }
     let mean = repeats.iter().map(|repeat| repeat.value).sum::<f64>() / k;
@@ -79,11 +81,14 @@ pub fn pooled(repeats: &[Estimate]) -> Option<(Estimate, f64)> {
     let (mut sum, mut weighted) = (0.0, 0.0);
     for repeat in repeats {
         let freedom = (repeat.n - 1) as f64;
-        let variance = ((repeat.high - repeat.value) / student(0.95, freedom)).powi(2);
+        // The lower end of a mean may have been cut off at 0, either end of a share is near where the share is 0 or 1.
+        let half = (repeat.high - repeat.value).max(repeat.value - repeat.low);
+        let variance = (half / student(0.95, freedom)).powi(2);
         (sum, weighted) = (sum + variance, weighted + variance * variance / freedom);
     }
     let freedom = (sum * sum / weighted).floor().max(1.0);
-    let estimate = finite(mean, student(0.95, freedom) * sum.sqrt() / k, freedom as u64 + 1, Method::BatchMeans)?;
+    let method = if method == Method::Binomial { Method::Repeats } else { method };
+    let estimate = finite(mean, student(0.95, freedom) * sum.sqrt() / k, freedom as u64 + 1, method)?;
     Some((estimate, between * k / sum))
 }
 
@@ -168,6 +173,18 @@ mod tests {
             hits += usize::from(covers(&batch_means(&sums, &vec![per_batch as f64; 32]).unwrap(), 10.0));
         }
         hits as f64 / 2000.0
+    }
+
+    #[test]
+    fn shares_of_repeats_are_one_share_where_they_differ_by_chance() {
+        let shares = [797, 806, 801, 795].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
+        let (pooled, factor) = super::pooled(&shares).unwrap();
+        let of_all = crate::binomial::share(3_199, 4_000).unwrap();
+        assert!((pooled.value - of_all.value).abs() < 1e-9 && factor < 1.0, "{pooled:?} {factor}");
+        assert!((pooled.low - of_all.low).abs() < 1e-3 && (pooled.high - of_all.high).abs() < 1e-3, "{pooled:?}");
+        let unlike = [700, 800, 900, 800].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
+        assert!(super::pooled(&unlike).unwrap().1 > 10.0);
+        assert_eq!(super::pooled(&[shares[0], Estimate { method: Method::Ratio, ..shares[1] }]), None);
     }
 
     #[test]
