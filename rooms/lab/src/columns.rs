@@ -142,7 +142,10 @@ fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
     let is_text = value.pointer(&format!("/{}", path.join("/"))).is_some_and(Value::is_string);
     let what = if is_text { "is a string, not a number," } else { "is no number" };
     if series.is_empty() {
-        Err(format!("`{}` {what} in what {name} on {} reported", path.join("."), facts.host))
+        let keys: Vec<&str> = value.as_object().into_iter().flatten().map(|(key, _)| &**key).take(KEYS).collect();
+        let keys =
+            if is_text || keys.is_empty() { String::new() } else { format!(": its keys are {}", keys.join(", ")) };
+        Err(format!("`{}` {what} in what {name} on {} reported{keys}", path.join("."), facts.host))
     } else {
         Ok(series)
     }
@@ -290,6 +293,9 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
+/// Keys of a report that a remark lists.
+const KEYS: usize = 12;
+
 const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
 
 type LinkField = fn(&LinkReading, Way) -> Option<u64>;
@@ -383,7 +389,7 @@ mod tests {
         let silent = ProgramFacts { host: "b".into(), unheard: "printed nothing".into(), ..ProgramFacts::default() };
         let why = |facts: &ProgramFacts, path: &[&str]| reported(facts, "p", path).unwrap_err();
         assert_eq!(why(&heard, &["n"]), "`n` is a string, not a number, in what p on b reported");
-        assert_eq!(why(&heard, &["m"]), "`m` is no number in what p on b reported");
+        assert_eq!(why(&heard, &["m"]), "`m` is no number in what p on b reported: its keys are list, n");
         assert_eq!(why(&heard, &["poll", "n"]), "p on b never answered its `poll` with JSON");
         assert_eq!(why(&silent, &["n"]), "p on b printed nothing");
     }

@@ -162,6 +162,8 @@ impl PathAccount<'_> {
             let share = binomial::share(self.delivered(), sent.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
+            let lost = share.map(|it| Estimate { value: 1.0 - it.value, low: 1.0 - it.high, high: 1.0 - it.low, ..it });
+            insert("lost_share", lost);
             insert(
                 "share_minus_expected",
                 share.map(|share| Estimate {

@@ -232,7 +232,7 @@ impl Instance {
         })
     }
 
-    fn facts(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
+    fn facts(self, begin: Nanos, (polled, unanswered): Answers) -> ProgramFacts {
         // Whatever holds its pipes ends with it.
         drop(self.running);
         let [lines, stderr] = self.printed.map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default());
@@ -250,7 +250,7 @@ impl Instance {
                 "{} lines that it printed first are left out: there are more than are kept",
                 lines.dropped
             )),
-            _ => None,
+            _ => unanswered.and_then(on_host),
         };
         let unheard = match &self.life.state {
             State::Absent => "is not installed".into(),
@@ -268,6 +268,9 @@ impl Instance {
     }
 }
 
+/// What was answered, and what a reader must know of the questions that were not.
+type Answers = (Vec<(f64, Value)>, Option<String>);
+
 /// What a program answers from one time to another. What does not answer is asked again.
 fn answers(
     server: SocketAddr,
@@ -277,17 +280,20 @@ fn answers(
     every: Duration,
     end: Nanos,
     stop: &Stop,
-) -> Vec<(f64, Value)> {
-    let (mut answers, mut next) = (Vec::new(), begin + nanos(from));
+) -> Answers {
+    let (mut answers, mut failed, mut next) = (Vec::new(), Vec::new(), begin + nanos(from));
     while next < end && !stop.is_set() {
         stop.wait(Instant::now() + Duration::from_nanos(next.saturating_sub(clock::now())));
         let asked = clock::now();
-        if let Ok(answer) = output::get(server, path, every.max(LEAST_PATIENCE)) {
-            answers.push((since(begin, asked), answer));
+        match output::get(server, path, every.max(LEAST_PATIENCE)) {
+            Ok(answer) => answers.push((since(begin, asked), answer)),
+            Err(error) => failed.push(error),
         }
         next += nanos(every);
     }
-    answers
+    let asked = answers.len() + failed.len();
+    let remark = failed.last().map(|last| format!("{} of {asked} polls failed, the last: {last}", failed.len()));
+    (answers, remark)
 }
 
 /// Whether anything listens on a port in the namespace of this thread.
@@ -405,5 +411,25 @@ mod tests {
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()];
         assert!(ports.into_iter().all(listens) && !listens(1));
+    }
+
+    #[test]
+    fn polls_that_fail_are_counted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let answering = thread::spawn(move || {
+            for (status, body) in [("200 OK", "{\"n\":1}"), ("500 No", "{\"n\":2}"), ("200 OK", "{\"n\":NaN}")] {
+                let (mut stream, _) = listener.accept().unwrap();
+                io::Read::read(&mut stream, &mut [0; 256]).unwrap();
+                io::Write::write_all(&mut stream, format!("HTTP/1.0 {status}\r\n\r\n{body}").as_bytes()).unwrap();
+            }
+        });
+        let begin = clock::now();
+        let every = Duration::from_millis(10);
+        let (found, remark) = answers(server, "/", begin, every, every, begin + 39_000_000, &Stop::new().unwrap());
+        answering.join().unwrap();
+        assert_eq!((found.len(), &found[0].1), (1, &serde_json::json!({ "n": 1 })));
+        let remark = remark.unwrap();
+        assert!(remark.starts_with("2 of 3 polls failed, the last: no JSON: "), "{remark}");
     }
 }

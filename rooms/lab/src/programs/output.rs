@@ -102,11 +102,16 @@ pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Res
     let mut stream = TcpStream::connect_timeout(&server, patience)?;
     stream.set_read_timeout(Some(patience))?;
     // By version 1.0 an answer ends with its connection, and comes in one piece.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(MAX_BYTES as u64).read_to_end(&mut answer)?;
-    let body = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
-    serde_json::from_slice(&answer[body..]).map_err(io::Error::other)
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let (head, body) = answer.split_at(head);
+    let status = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    if status != b"200" {
+        return Err(io::Error::other(format!("HTTP status {}", String::from_utf8_lossy(status))));
+    }
+    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("no JSON: {error}")))
 }
 
 /// Characters of a line that is not what was expected.
