@@ -22,9 +22,6 @@ pub struct Settings {
     pub gather: Duration,
     /// How long a stop may take to send what was received.
     pub drain: Duration,
-    /// Whether a worker that one sender fills lends lanes to one that has time: always, but where benchmarks and tests
-    /// look at what that changes.
-    pub lending: bool,
     /// Which worker gets a datagram, by what it says; `None` (a tee): the kernel's choice by addresses and ports, and
     /// datagrams of one sender in joined runs.
     pub steering: Option<Steering>,
@@ -301,6 +298,6 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         visit(&here.join("src"), &mut found);
         visit(&here.join("../../weir/src/tee.rs"), &mut found);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["headers.rs"]);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["batch.rs"]);
     }
 }

@@ -1,23 +1,110 @@
-//! What one look at a listener brought, as lanes see it.
+//! What one look at a listener brought, and what of it goes to a lane.
 
+use std::io;
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
+use std::sync::Arc;
 
-use super::headers::Headers;
+use weir_dgram::{Inbox, Received, Socket};
+use weir_wire::proxy;
+
 use super::join::Run;
+use super::ways::Ways;
+use crate::counters::ListenerBook;
 use crate::settings::Source;
 
-/// The messages of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct Batch<'a> {
-    /// The payloads: each a datagram, or a run of them.
-    pub(super) bodies: &'a [&'a [u8]],
+/// The messages of a batch, each a datagram or a run of them. One a worker.
+pub(super) struct Batch {
+    inbox: Inbox,
     /// Who sent each.
-    pub(super) sources: &'a [Origin],
-    /// What precedes their payloads.
-    pub(super) headers: &'a Headers,
+    sources: Vec<Origin>,
+    /// What precedes the payloads of each for destinations that want to be told the source there; empty: none does.
+    headers: Vec<proxy::Header>,
     /// Hops with which each may leave; empty: they do not count.
-    pub(super) hops: &'a [u8],
+    hops: Vec<u8>,
+}
+
+/// How a listener is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// For what is there.
+    Now,
+    /// The same, but it waits for the first message, as long as the socket may.
+    Wait,
+    /// It waits for one message and takes no more.
+    WaitForOne,
+}
+
+/// How the messages of a batch came in.
+pub(super) struct Incoming<'a> {
+    pub(super) ways: &'a mut Ways,
+    pub(super) listener: &'a Arc<ListenerBook>,
+}
+
+impl Incoming<'_> {
+    fn way(&mut self, message: &Received<'_>) -> u16 {
+        self.ways.number(self.listener, message.local.filter(|_| !message.to_all))
+    }
+}
+
+impl Batch {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        Self { inbox: Inbox::new(MESSAGES, BYTES), sources: Vec::new(), headers: Vec::new(), hops: Vec::new() }
+    }
+
+    /// Takes what waits at a listener, instead of what it had; returns how many messages that is.
+    ///
+    /// # Errors
+    /// WouldBlock: nothing is there.
+    pub(super) fn receive(&mut self, socket: &Socket, look: Look) -> io::Result<usize> {
+        self.sources.clear();
+        self.headers.clear();
+        self.hops.clear();
+        match look {
+            Look::Now => self.inbox.receive(socket),
+            Look::Wait => self.inbox.wait(socket),
+            Look::WaitForOne => self.inbox.wait_for_one(socket),
+        }
+    }
+
+    /// Shows each message with its index and its sender, and notes what sending needs of it. `headed`: for headers, the listener's
+    /// address, which stands for one that the kernel does not tell. `guarded`: whether the hops that it has left count.
+    /// `incoming`: for answers, how it came.
+    pub(super) fn messages(
+        &mut self,
+        headed: Option<SocketAddr>,
+        guarded: bool,
+        mut incoming: Option<Incoming<'_>>,
+        mut show: impl FnMut(usize, Origin, &Received<'_>),
+    ) {
+        for (index, message) in self.inbox.messages().enumerate() {
+            let way = incoming.as_mut().map_or(0, |incoming| incoming.way(&message));
+            let origin = Origin { source: message.source, way };
+            self.sources.push(origin);
+            if let Some(listener) = headed {
+                let local = message.local.map_or(listener, |local| SocketAddr::new(local, listener.port()));
+                self.headers.push(proxy::encode(message.source, local));
+            }
+            if guarded {
+                self.hops.push(message.hops.map_or(0, |hops| hops.saturating_sub(1)));
+            }
+            show(index, origin, &message);
+        }
+    }
+
+    /// What it has received.
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// What precedes each datagram of a message for a destination of this kind.
+    fn header(&self, message: usize, source: Source) -> &[u8] {
+        match source {
+            Source::Own | Source::Preserved => &[],
+            Source::Proxy => self.headers.get(message).map_or(&[], |header| header),
+        }
+    }
 }
 
 /// Who sent a datagram, and how an answer would get there.
@@ -71,10 +158,10 @@ impl Part {
     }
 
     /// Its bytes as a destination of this kind gets them, and who sent them.
-    pub(super) fn run<'a>(&self, batch: Batch<'a>, source: Source) -> (Run<'a>, Origin) {
+    pub(super) fn run<'a>(&self, batch: &'a Batch, source: Source) -> (Run<'a>, Origin) {
         let run = Run {
-            head: batch.headers.before(self.message, source),
-            body: &batch.bodies[self.message][self.start..self.end],
+            head: batch.header(self.message, source),
+            body: &batch.inbox.payload(self.message)[self.start..self.end],
             segment: self.segment,
             hops: batch.hops.get(self.message).copied().unwrap_or_default(),
         };
@@ -103,11 +190,6 @@ impl Pending {
     /// Whether it is as after [`clear`](Self::clear).
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
-    }
-
-    /// Takes in a copy of what another has.
-    pub(super) fn copy(&mut self, other: &Self) {
-        self.parts.extend_from_slice(other.rest());
     }
 
     /// Adds a part; see [`Part::extend`].
@@ -151,6 +233,12 @@ impl Pending {
         bytes
     }
 }
+
+/// Messages of a batch.
+pub(super) const MESSAGES: usize = 64;
+
+/// Bytes of each: every datagram and every joined run fits.
+const BYTES: usize = 65_535;
 
 #[cfg(test)]
 mod tests {

@@ -6,8 +6,6 @@
 //!
 //! While its next hop is not known to answer, the kernel would take what is sent and lose it without a word: it gets one
 //! datagram (`trial`), which makes it ask, and what became of that one is known when the neighbour answers or fails.
-//!
-//! It has one holder at a time: mostly the worker whose lane it is, else one that has time for it (see `sharing`).
 
 mod answers;
 mod hearing;
@@ -99,7 +97,7 @@ impl Egress {
         }
     }
 
-    /// What its holder counts.
+    /// What it counts.
     fn count(&self) -> &Cell<CarriedTerms> {
         self.book.carried(self.worker)
     }
@@ -149,7 +147,7 @@ impl Egress {
     }
 
     /// Sends what of the batch goes here. Behind what waits already, it waits as well.
-    pub(super) fn flush(&mut self, pending: &mut Pending, batch: Batch<'_>, turn: &mut Turn<'_>) {
+    pub(super) fn flush(&mut self, pending: &mut Pending, batch: &Batch, turn: &mut Turn<'_>) {
         if self.is_held() && self.keep_held(pending, batch, turn) {
             return;
         }
@@ -202,7 +200,7 @@ impl Egress {
     pub(super) fn gather(
         &mut self,
         pending: &mut Pending,
-        batch: Batch<'_>,
+        batch: &Batch,
         wait: Duration,
         turn: &mut Turn<'_>,
     ) -> Option<Instant> {
@@ -369,7 +367,7 @@ impl Egress {
     }
 
     /// Copies what of the batch goes here, to be sent later.
-    fn keep(&mut self, pending: &mut Pending, batch: Batch<'_>) {
+    fn keep(&mut self, pending: &mut Pending, batch: &Batch) {
         let (mut kept, mut refused) = (0, 0);
         for part in pending.rest() {
             let (run, source) = part.run(batch, self.source);

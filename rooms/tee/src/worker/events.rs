@@ -35,10 +35,6 @@ pub(super) enum Token {
     Listener(usize),
     /// The lane of this index.
     Lane(usize),
-    /// The leaving lane of this number.
-    Leaving(usize),
-    /// The lane of this index of another worker.
-    Held { lender: usize, lane: usize },
     /// Answers to the lane of this index.
     Answers(usize),
     /// The time for which the timer was set has come.
@@ -135,29 +131,25 @@ impl Events {
 
 impl From<Token> for u64 {
     fn from(token: Token) -> Self {
-        let (kind, lender, index) = match token {
-            Token::Listener(at) => (0, 0, at),
-            Token::Lane(at) => (1, 0, at),
-            Token::Leaving(number) => (2, 0, number),
-            Token::Held { lender, lane } => (3, lender, lane),
-            Token::Timer => (4, 0, 0),
-            Token::Wake => (5, 0, 0),
-            Token::Answers(at) => (6, 0, at),
+        let (kind, index) = match token {
+            Token::Listener(at) => (0, at),
+            Token::Lane(at) => (1, at),
+            Token::Answers(at) => (2, at),
+            Token::Timer => (3, 0),
+            Token::Wake => (4, 0),
         };
-        kind << 56 | (lender as Self) << 40 | index as Self
+        kind << 56 | index as Self
     }
 }
 
 impl From<u64> for Token {
     fn from(number: u64) -> Self {
-        let (lender, index) = ((number >> 40 & 0xffff) as usize, (number & 0xff_ffff_ffff) as usize);
+        let index = (number & 0xff_ffff_ffff) as usize;
         match number >> 56 {
             0 => Self::Listener(index),
             1 => Self::Lane(index),
-            2 => Self::Leaving(index),
-            3 => Self::Held { lender, lane: index },
-            4 => Self::Timer,
-            6 => Self::Answers(index),
+            2 => Self::Answers(index),
+            3 => Self::Timer,
             _ => Self::Wake,
         }
     }
@@ -169,9 +161,7 @@ mod tests {
 
     #[test]
     fn tokens_are_told_apart() {
-        let held = |lender, lane| Token::Held { lender, lane };
-        let indices =
-            [Token::Answers(7), Token::Listener(7), Token::Lane(7), Token::Leaving(7), held(255, 7), held(7, 65_536)];
+        let indices = [Token::Answers(7), Token::Listener(7), Token::Lane(7), Token::Lane(65_536)];
         for token in indices.into_iter().chain([Token::Timer, Token::Wake]) {
             assert_eq!(Token::from(u64::from(token)), token);
         }

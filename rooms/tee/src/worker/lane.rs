@@ -1,4 +1,4 @@
-//! A lane, from one worker to one outlet: what of a batch goes there, and the egress, or who holds it.
+//! A lane, from one worker to one outlet: what of a batch goes there, and the egress.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -36,9 +36,9 @@ pub(super) struct Lane {
     asked: Asked,
     /// What of the batch goes here.
     pending: Pending,
-    place: Place,
-    /// Datagrams that came this way since somebody looked.
-    given: u64,
+    pub(super) egress: Egress,
+    /// Until when what waits may still leave, since the plan has no such outlet any more.
+    pub(super) leaving: Option<Instant>,
 }
 
 /// What a batch asks of a lane, and what of it is dropped at once.
@@ -51,14 +51,6 @@ struct Asked {
     rate_limited: u64,
     returned: u64,
     out_of_hops: u64,
-}
-
-/// Who holds the egress of a lane.
-enum Place {
-    /// The worker itself.
-    Here(Box<Egress>),
-    /// The worker of this number.
-    Lent(usize),
 }
 
 /// Which datagrams can go this way at all.
@@ -105,12 +97,12 @@ impl Lane {
             returning: None,
             asked: Asked::default(),
             pending: Pending::default(),
-            place: Place::Here(Box::new(Egress::new(worker, outlet, socket, workers))),
-            given: 0,
+            egress: Egress::new(worker, outlet, socket, workers),
+            leaving: None,
         }
     }
 
-    /// Goes on with other options and perhaps another socket. The egress must be here and not be watched.
+    /// Goes on with other options and perhaps another socket. It must not be watched.
     pub(super) fn adapt(&mut self, outlet: &Outlet, socket: EgressSocket, workers: usize, turn: &Turn<'_>) {
         self.limiter.clone_from(&outlet.limiter);
         self.nth.clone_from(&outlet.nth);
@@ -118,9 +110,8 @@ impl Lane {
         self.access = Access::new(outlet, &socket);
         self.takes_all = takes_all(outlet, &socket);
         self.guarded = outlet.settings.hop_guard;
-        if let Some(egress) = self.egress() {
-            egress.adapt(outlet, socket, workers, turn);
-        }
+        self.leaving = None;
+        self.egress.adapt(outlet, socket, workers, turn);
     }
 
     /// What tells it from others in every plan: the book of its outlet.
@@ -128,41 +119,9 @@ impl Lane {
         Arc::as_ptr(&self.book)
     }
 
-    /// The egress, if it is here.
-    pub(super) fn egress(&mut self) -> Option<&mut Egress> {
-        match &mut self.place {
-            Place::Here(egress) => Some(egress),
-            Place::Lent(_) => None,
-        }
-    }
-
-    /// The same, for good.
-    pub(super) fn into_egress(self) -> Option<Box<Egress>> {
-        match self.place {
-            Place::Here(egress) => Some(egress),
-            Place::Lent(_) => None,
-        }
-    }
-
-    /// Lends the egress to another worker; `None`: it is lent already.
-    pub(super) fn lend(&mut self, holder: usize) -> Option<Box<Egress>> {
-        match std::mem::replace(&mut self.place, Place::Lent(holder)) {
-            Place::Here(egress) => Some(egress),
-            lent @ Place::Lent(_) => {
-                self.place = lent;
-                None
-            }
-        }
-    }
-
-    /// Has the egress back.
-    pub(super) fn take_back(&mut self, egress: Box<Egress>) {
-        self.place = Place::Here(egress);
-    }
-
     /// Whether something waits here.
     pub(super) fn has_backlog(&self) -> bool {
-        matches!(&self.place, Place::Here(egress) if egress.has_backlog())
+        self.egress.has_backlog()
     }
 
     /// Whether something of the batch is still to go here.
@@ -175,28 +134,19 @@ impl Lane {
         self.asked.copies > 0
     }
 
-    /// Datagrams that came this way since the last call; 0 if it is lent.
-    pub(super) fn take_given(&mut self) -> u64 {
-        let given = std::mem::take(&mut self.given);
-        // Who answers stays where its sessions are.
-        if matches!(&self.place, Place::Here(egress) if !egress.has_sessions()) { given } else { 0 }
-    }
-
     /// Sends a datagram that came alone at once, if its way is clear: it is asked for, given and sent in one go, and nothing of
     /// it waits for the end of the batch. Returns whether something waits for room now; `None`: the way is not clear.
     pub(super) fn pass(&mut self, payload: &[u8], origin: Origin, turn: &mut Turn<'_>) -> Option<bool> {
-        let Place::Here(egress) = &mut self.place else { return None };
-        if !self.takes_all || self.returning.is_some() || !egress.is_clear() {
+        if !self.takes_all || self.returning.is_some() || !self.egress.is_clear() {
             return None;
         }
-        self.given += 1;
         self.book.asked(self.worker).change(|asked| {
             asked.copies.add(1);
             asked.copies_bytes.add(payload.len() as u64);
             asked.given.add(1);
         });
-        egress.pass(payload, origin, turn);
-        Some(egress.is_blocked())
+        self.egress.pass(payload, origin, turn);
+        Some(self.egress.is_blocked())
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
@@ -262,7 +212,6 @@ impl Lane {
         let datagrams = part.datagrams() as u64;
         self.asked.copies += datagrams;
         self.asked.bytes += (part.end - part.start) as u64;
-        self.given += datagrams;
         if let Some(reason) = self.access.refuses(source) {
             self.asked.refused = Some((reason, self.asked.refused.map_or(0, |(_, count)| count) + datagrams));
         } else if self.sample == 1 && self.limiter.is_none() && self.nth.is_none() {
@@ -272,7 +221,7 @@ impl Lane {
         }
     }
 
-    /// Counts what the batch asked of it. From here on what is left of that is on the way to whoever holds the egress.
+    /// Counts what the batch asked of it.
     pub(super) fn count(&mut self, _: &Turn<'_>) {
         let Asked { copies, bytes, refused, sampled_out, rate_limited, returned, out_of_hops } =
             std::mem::take(&mut self.asked);
@@ -296,20 +245,10 @@ impl Lane {
         });
     }
 
-    /// Gives what of the batch goes to the worker that holds the egress, if it is lent.
-    pub(super) fn hand_over(&mut self, turn: &Turn<'_>, give: impl FnOnce(usize, &mut Pending)) {
-        if let Place::Lent(holder) = self.place
-            && self.is_pending()
-        {
-            self.count(turn);
-            give(holder, &mut self.pending);
-        }
-    }
-
     /// Sends what of the batch goes here. `gather`: how long it may wait for company. Returns until when it does, if it
     /// begins to now.
-    pub(super) fn send(&mut self, batch: Batch<'_>, gather: Duration, turn: &mut Turn<'_>) -> Option<Instant> {
-        let Place::Here(egress) = &mut self.place else { return None };
+    pub(super) fn send(&mut self, batch: &Batch, gather: Duration, turn: &mut Turn<'_>) -> Option<Instant> {
+        let egress = &mut self.egress;
         if gather.is_zero() || egress.is_blocked() {
             egress.flush(&mut self.pending, batch, turn);
             return None;

@@ -28,8 +28,6 @@ pub(super) struct Loops {
     /// Whether lanes may have something to remember of what they sent, and when that was last looked at, ms.
     stops: bool,
     looked: u64,
-    /// Whether lanes could be lent before a test.
-    lending: bool,
     /// Time of the last batch, ms from any moment on.
     now: u64,
 }
@@ -54,7 +52,6 @@ impl Loops {
             rest: 0,
             stops: false,
             looked: 0,
-            lending: false,
             now: 0,
         }
     }
@@ -182,10 +179,6 @@ impl Worker {
             self.loops.note(suspect, &Verdict::Unclear);
             return;
         }
-        // Only what is here can be held.
-        self.loops.lending = self.sharing.is_allowed();
-        self.sharing.allow(false);
-        self.sharing.take_all_back(&mut self.lanes, &mut self.commands, &self.events);
         self.loops.repeats.look_closely(true);
         self.loops.circuit = Some(Circuit::begin(suspect, outlets, Instant::now(), Rng::new()));
     }
@@ -193,7 +186,6 @@ impl Worker {
     fn end_test(&mut self, verdict: &Verdict) {
         self.hold(false);
         let Some(circuit) = self.loops.circuit.take() else { return };
-        self.sharing.allow(self.loops.lending);
         self.loops.note(circuit.suspect, verdict);
         self.plan.books.loops().count_test();
         tracing::debug!("test for a loop of {:?}: {verdict:?}", circuit.suspect);
@@ -228,7 +220,7 @@ impl Worker {
         let Self { loops, lanes, .. } = self;
         loops.circuit.as_ref().is_some_and(|circuit| {
             let mut held = circuit.held().iter();
-            held.any(|&at| lanes.egress(at).is_none_or(|egress| egress.gave_up()))
+            held.any(|&at| lanes.get(at).is_none_or(|lane| lane.egress.gave_up()))
         })
     }
 
@@ -248,7 +240,7 @@ impl Worker {
         let mut ways: Vec<usize> = rules.iter().flat_map(|&rule| outlets(&self.plan, rule)).collect();
         // Who asks again when he is answered goes round as well, and is no loop.
         let now = Instant::now();
-        if ways.iter().any(|&at| self.lanes.egress(at).is_some_and(|egress| egress.is_answered(now))) {
+        if ways.iter().any(|&at| self.lanes.get(at).is_some_and(|lane| lane.egress.is_answered(now))) {
             return Vec::new();
         }
         ways.sort_unstable();

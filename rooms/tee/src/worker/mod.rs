@@ -5,8 +5,6 @@
 //!                                                             |  (rest)       (at once, from the receive buffers)
 //!                                                             +-> backlog -> EPOLLOUT -> join -> send
 //! ```
-//!
-//! A worker that one sender keeps busy lends lanes to another that has time (`sharing`, decided by `policy`).
 
 mod backlog;
 mod batch;
@@ -14,14 +12,11 @@ mod circuit;
 mod command;
 mod egress;
 mod events;
-mod handle;
-mod headers;
 mod join;
 mod lane;
 mod lanes;
 mod loops;
 mod packetize;
-mod policy;
 mod random;
 mod receive;
 mod recent;
@@ -33,8 +28,6 @@ mod routing;
 mod send;
 mod sender;
 mod sessions;
-mod shared;
-mod sharing;
 mod singly;
 mod tap;
 mod thread;
@@ -51,14 +44,14 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::counters::InUse;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::sockets::{OpenError, Sockets};
-use command::{Assignment, Command, Commands, ListenerSocket};
+use command::{Assignment, Command, Handle, ListenerSocket};
 use events::Events;
-use handle::Handle;
 use thread::Worker;
 
 pub use tap::{Tap, Tapped};
@@ -83,7 +76,7 @@ pub use tap::{Tap, Tapped};
 /// ```
 #[derive(Debug)]
 pub struct Workers {
-    handles: Arc<[Handle]>,
+    handles: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     current: Mutex<Current>,
 }
@@ -133,18 +126,17 @@ impl Workers {
             handles.push(handle);
             parts.push((commands, events));
         }
-        let handles: Arc<[Handle]> = handles.into();
         let assignments: Vec<_> = numbers.map(|number| sockets.assignment(&plan, number)).collect();
         sockets.settle();
         sockets.tell_closed(&plan);
         let current = Mutex::new(Current { plan, sockets, stopped: false });
-        let workers = Self { handles: Arc::clone(&handles), threads: Mutex::default(), current };
+        let workers = Self { handles, threads: Mutex::default(), current };
         let mut taps = taps.into_iter();
         for (number, ((commands, events), assignment)) in parts.into_iter().zip(assignments).enumerate() {
-            let (handles, tap) = (Arc::clone(&handles), taps.next());
+            let tap = taps.next();
             let thread = std::thread::Builder::new()
                 .name(format!("worker {number}"))
-                .spawn(move || Worker::new(number, assignment, commands, events, handles, tap).run());
+                .spawn(move || Worker::new(number, assignment, commands, events, tap).run());
             // If it fails the others end with `workers`.
             let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
             workers.threads().push(thread);
@@ -170,17 +162,14 @@ impl Workers {
     pub fn replace(&self, plan: impl Into<Arc<Plan>>, mut sockets: Sockets) {
         let plan = plan.into();
         let mut current = self.current();
-        self.settle();
         sockets.leave_reuseport_groups();
-        let replace = |(number, handle): (usize, &Handle)| {
-            let assignment = Box::new(sockets.assignment(&plan, number));
-            handle.ask(|reply| Command::Replace(assignment, reply))
-        };
-        let answers: Vec<_> = self.handles.iter().enumerate().map(replace).collect();
-        for answer in answers {
-            // A worker that has ended takes nothing over; `is_alive` tells.
-            let _ = answer.recv();
+        let (reply, answers) = mpsc::channel();
+        for (number, handle) in self.handles.iter().enumerate() {
+            handle.send(Command::Replace(Box::new(sockets.assignment(&plan, number)), reply.clone()));
         }
+        drop(reply);
+        // A worker that has ended takes nothing over; `is_alive` tells.
+        answers.iter().for_each(drop);
         sockets.settle();
         sockets.tell_closed(&plan);
         (current.plan, current.sockets) = (plan, sockets);
@@ -195,7 +184,7 @@ impl Workers {
     /// Whether every worker answers within this time: what a watchdog asks.
     pub fn is_alive(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.run(|| ())).collect();
         answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
     }
 
@@ -209,7 +198,6 @@ impl Workers {
     /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
     pub fn stop(&self, drain: Duration) {
         let mut current = self.current();
-        self.settle();
         for handle in self.handles.iter() {
             handle.send(Command::Stop(drain));
         }
@@ -264,22 +252,8 @@ impl Workers {
 
     /// CPU time that each worker has used; zero of one that has ended.
     pub fn cpu_times(&self) -> Vec<Duration> {
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::CpuTime)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.run(cpu_time)).collect();
         answers.into_iter().map(|answer| answer.recv().unwrap_or_default()).collect()
-    }
-
-    /// Workers that hold lanes of another at the moment.
-    #[cfg(test)]
-    fn holders(&self) -> usize {
-        self.handles.iter().filter(|handle| matches!(handle.role(), handle::Role::Holder(_))).count()
-    }
-
-    /// Has every worker take back what it lent, and lend nothing until the next plan.
-    fn settle(&self) {
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Settle)).collect();
-        for answer in answers {
-            let _ = answer.recv();
-        }
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -313,12 +287,17 @@ impl Sockets {
 }
 
 /// What a worker needs, before it starts.
-fn prepare(number: usize) -> Result<(Handle, Commands, Events), StartError> {
+fn prepare(number: usize) -> Result<(Handle, mpsc::Receiver<Command>, Events), StartError> {
     let failed = |(operation, source)| StartError { number, operation, source };
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let wake = EventFd::from_value_and_flags(0, flags).map_err(|errno| failed(("eventfd", errno.into())))?;
     let wake = Arc::new(wake);
     let events = Events::new(Arc::clone(&wake)).map_err(failed)?;
     let (sender, commands) = mpsc::channel();
-    Ok((Handle::new(sender, wake), Commands::new(commands), events))
+    Ok((Handle::new(sender, wake), commands, events))
+}
+
+/// CPU time that the calling thread has used.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }

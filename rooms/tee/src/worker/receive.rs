@@ -3,14 +3,12 @@
 use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
-use super::batch::Part;
+use super::batch::{Batch, Incoming, Look, Part};
 use super::command::ListenerSocket;
 use super::lanes::Lanes;
 use super::loops::{Arrived, Loops};
 use super::routing::Routing;
-use super::shared::{Incoming, Look, SharedBatch};
 use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
@@ -20,7 +18,7 @@ use crate::plan::Plan;
 
 impl Worker {
     /// Takes a batch from a listener and sends it on; returns how many messages that were. `wait`: sleeps until there is
-    /// one, unless a command is waiting. WouldBlock: nothing is there.
+    /// one, as long as the socket may. WouldBlock: nothing is there.
     pub(super) fn receive(&mut self, at: usize, wait: bool) -> io::Result<usize> {
         let Self {
             number,
@@ -30,36 +28,25 @@ impl Worker {
             listeners,
             routing,
             lanes,
-            sharing,
+            batch,
             loops,
             ways,
             tap,
-            commands,
             events,
             singly,
             ..
         } = self;
         let listener = &listeners[at];
-        let mut batch = sharing.batch(lanes, commands);
-        // Never: nobody else has it.
-        let Some(own) = Arc::get_mut(&mut batch) else { return Err(io::ErrorKind::ResourceBusy.into()) };
-        let received = if wait {
-            let look = singly.look();
-            let received = sharing.park(None, commands, |timeout| {
-                own.receive(&listener.socket, if timeout.is_none() { look } else { Look::Now })
-            });
+        let received = batch.receive(&listener.socket, if wait { singly.look() } else { Look::Now });
+        if wait {
             singly.note(received.as_ref().ok().copied());
-            received
-        } else {
-            own.receive(&listener.socket, Look::Now)
-        };
+        }
         if received.is_ok() {
             let mut turn = Turn::begin(phase, scratch);
             loops.begin_batch();
-            Dispatch { worker: *number, plan, routing, lanes, loops, ways }.dispatch(listener, own, &mut turn);
+            Dispatch { worker: *number, plan, routing, lanes, loops, ways }.dispatch(listener, batch, &mut turn);
             if lanes.are_touched() {
-                sharing.hand_over(&mut batch, lanes, &turn);
-                batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
+                lanes.send(batch, plan.settings.gather, &mut turn);
                 lanes.finish_batch(events);
             }
             if let Some(tap) = tap {
@@ -67,7 +54,6 @@ impl Worker {
                 tap.read(Tapped::new(batch.inbox(), *number));
             }
         }
-        sharing.recycle(batch);
         received
     }
 }
@@ -85,7 +71,7 @@ struct Dispatch<'a> {
 impl Dispatch<'_> {
     /// Offers every message of the batch to the lanes that rules lead to. A datagram that came alone leaves at once by those
     /// whose way is clear.
-    fn dispatch(self, listener: &ListenerSocket, batch: &mut SharedBatch, turn: &mut Turn<'_>) {
+    fn dispatch(self, listener: &ListenerSocket, batch: &mut Batch, turn: &mut Turn<'_>) {
         let Self { worker, plan, routing, lanes, loops, ways } = self;
         let book = &plan.listeners[listener.listener].book;
         let incoming = plan.answered.then_some(Incoming { ways, listener: book });

@@ -5,23 +5,18 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::sys::stat::fstat;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
 use weir_dgram::Socket;
 
-use super::batch::Origin;
-use super::command::{Assignment, Command, Commands, ListenerSocket};
+use super::batch::{Batch, MESSAGES, Origin};
+use super::command::{Assignment, Command, ListenerSocket};
 use super::events::{Event, Events, Token};
-use super::handle::Handle;
 use super::lanes::Lanes;
 use super::loops::Loops;
 use super::routing::Routing;
-use super::shared::MESSAGES;
-use super::sharing::Sharing;
 use super::singly::Singly;
 use super::tap::Tap;
 use super::turn::{Scratch, Turn};
@@ -39,12 +34,12 @@ pub(super) struct Worker {
     pub(super) listeners: Vec<ListenerSocket>,
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
-    pub(super) sharing: Sharing,
+    pub(super) batch: Batch,
     pub(super) loops: Loops,
     pub(super) ways: Ways,
     /// What else reads what comes in.
     pub(super) tap: Option<Box<dyn Tap>>,
-    pub(super) commands: Commands,
+    commands: mpsc::Receiver<Command>,
     pub(super) events: Events,
     /// Waits in a row that brought nothing but datagrams.
     alone: u32,
@@ -56,9 +51,8 @@ impl Worker {
     pub(super) fn new(
         number: usize,
         assignment: Assignment,
-        commands: Commands,
+        commands: mpsc::Receiver<Command>,
         events: Events,
-        workers: Arc<[Handle]>,
         tap: Option<Box<dyn Tap>>,
     ) -> Self {
         let plan = Arc::clone(&assignment.plan);
@@ -69,7 +63,7 @@ impl Worker {
             listeners: Vec::new(),
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
-            sharing: Sharing::new(number, workers),
+            batch: Batch::new(),
             loops: Loops::new(plan.settings.on_loop),
             ways: Ways::default(),
             tap,
@@ -107,7 +101,6 @@ impl Worker {
                 }
             }
             self.mind_loops();
-            self.sharing.assess(&mut self.lanes, &mut self.commands, &self.events);
             if self.waits_for_one() {
                 continue;
             }
@@ -127,67 +120,32 @@ impl Worker {
             && !self.lanes.has_leaving()
             && !self.lanes.is_gathering()
             && !self.lanes.awaits_hop()
-            && !self.sharing.is_holder()
             && !self.loops.is_testing()
             && !self.lanes.is_answered()
     }
 
     /// Carries out commands that wait; returns how long to drain if told to stop.
     fn obey(&mut self) -> Option<Duration> {
-        let Self { lanes, sharing, commands, events, phase, scratch, .. } = self;
-        // Listeners have their turn, however many batches others send.
-        for _ in 0..COMMANDS {
-            // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
-            match commands.next()? {
-                Command::Replace(assignment, reply) => {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Replace(assignment, reply)) => {
                     self.replace(*assignment);
-                    let _ = reply.send(());
-                    return None;
-                }
-                Command::Answer(reply) => {
+                    // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
                     let _ = reply.send(());
                 }
-                Command::CpuTime(reply) => {
-                    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
-                    let _ = reply.send(time.into());
-                }
-                Command::Look => {
-                    let mut turn = Turn::begin(phase, scratch);
-                    lanes.look(events, &mut turn);
-                    sharing.look(events, &mut turn);
-                }
-                Command::Stop(drain) => return Some(drain),
-                Command::Settle(reply) => {
-                    self.settle();
-                    let _ = reply.send(());
-                    return None;
-                }
-                Command::Hold { lender, lane, egress } => sharing.hold(lender, lane, egress),
-                Command::Send { lender, batch } => {
-                    sharing.count_busy(false);
-                    sharing.send(lender, &batch, events, &mut Turn::begin(phase, scratch));
-                    sharing.release(lender, batch);
-                    sharing.count_busy(true);
-                }
-                Command::Return { lender, most } => sharing.give_back(lender, most, events),
-                Command::Relieve => sharing.take_all_back(lanes, commands, events),
-                // Whoever waited for these has had them.
-                Command::Released | Command::Returned(_) => {}
+                Ok(Command::Run(job)) => job(),
+                Ok(Command::Look) => self.look(),
+                Ok(Command::Stop(drain)) => return Some(drain),
+                Err(mpsc::TryRecvError::Empty) => return None,
+                // Nobody is left who could send one.
+                Err(mpsc::TryRecvError::Disconnected) => return Some(Duration::ZERO),
             }
         }
-        None
-    }
-
-    /// Takes all lanes back, and lends none until the next plan.
-    fn settle(&mut self) {
-        self.break_off_test();
-        self.sharing.allow(false);
-        self.sharing.take_all_back(&mut self.lanes, &mut self.commands, &self.events);
     }
 
     /// Waits until there is something to do, `until` then at the latest, and sends what has room or has waited enough.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let Self { listeners, lanes, sharing, commands, events, phase, scratch, alone, plan, ways, .. } = self;
+        let Self { listeners, lanes, events, phase, scratch, alone, plan, ways, .. } = self;
         let until = lanes.deadline().into_iter().chain(until).min();
         let timeout = if listeners.iter().any(|listener| listener.ready) {
             Some(Duration::ZERO)
@@ -195,17 +153,17 @@ impl Worker {
             until.map(|until| until.saturating_duration_since(Instant::now()))
         };
         let mut others = false;
-        for Event { subject, broken } in sharing.park(timeout, commands, |timeout| events.wait(timeout))? {
+        for Event { subject, broken } in events.wait(timeout)? {
             let mut turn = Turn::begin(phase, scratch);
             others |= !matches!(subject, Token::Listener(_));
-            let egress = match subject {
-                Token::Lane(at) => lanes.egress(at),
-                Token::Leaving(number) => lanes.leaving(number),
-                Token::Held { lender, lane } => sharing.held(lender, lane),
-                Token::Listener(at) => {
-                    listeners[at].ready = true;
-                    None
+            match subject {
+                Token::Lane(at) => {
+                    if let Some(lane) = lanes.get(at) {
+                        lane.egress.resume(broken, &mut turn);
+                        lane.egress.watch(events, subject);
+                    }
                 }
+                Token::Listener(at) => listeners[at].ready = true,
                 Token::Answers(at) => {
                     let back = |client: Origin, bytes: &[u8]| {
                         let way = ways.get(client.way).ok_or(io::ErrorKind::NotFound)?;
@@ -215,20 +173,12 @@ impl Worker {
                             .ok_or(io::ErrorKind::NotFound)?;
                         socket.socket.send_from(bytes, client.source, way.local)
                     };
-                    if let Some(egress) = lanes.egress(at) {
-                        egress.answer(back, &turn);
+                    if let Some(lane) = lanes.get(at) {
+                        lane.egress.answer(back, &turn);
                     }
-                    None
                 }
-                Token::Timer => {
-                    lanes.release_due(events, &mut turn);
-                    None
-                }
-                Token::Wake => None,
-            };
-            if let Some(egress) = egress {
-                egress.resume(broken, &mut turn);
-                egress.watch(events, subject);
+                Token::Timer => lanes.release_due(events, &mut turn),
+                Token::Wake => {}
             }
         }
         *alone = if others { 0 } else { alone.saturating_add(1) };
@@ -241,7 +191,7 @@ impl Worker {
         Ok(())
     }
 
-    /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old
+    /// Goes over to another plan. What a removed listener has in its queue still goes where the old
     /// plan says.
     fn replace(&mut self, assignment: Assignment) {
         self.break_off_test();
@@ -254,7 +204,6 @@ impl Worker {
             self.events.unwatch(&*self.listeners[at].socket);
         }
         self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.phase, &mut self.scratch));
-        self.sharing.allow(plan.settings.lending && plan.settings.gather.is_zero());
         for (at, listener) in listeners.iter().enumerate() {
             self.events.watch_listener(&*listener.socket, at);
         }
@@ -323,9 +272,6 @@ fn identity(socket: &Socket) -> Result<u64, *const Socket> {
 
 /// Waits after which more of the same is expected.
 const ALONE: u32 = 8;
-
-/// Commands that are carried out before listeners have their turn.
-const COMMANDS: usize = 8;
 
 /// Batches that are taken of a socket that stays open before it is left to others.
 const LASTING: usize = 64;

@@ -18,7 +18,6 @@ pub(super) struct Scratch {
     pub(super) send: SendScratch,
     pub(super) packing: Packing,
     pub(super) random: Random,
-    pub(super) bodies: Vec<&'static [u8]>,
 }
 
 impl<'a> Turn<'a> {

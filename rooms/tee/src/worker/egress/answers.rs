@@ -13,7 +13,7 @@ use crate::worker::sessions::Tally;
 use crate::worker::turn::Turn;
 
 impl Egress {
-    /// Whether answers go back, so that it stays with the worker that has its sessions.
+    /// Whether answers go back.
     pub(in crate::worker) fn has_sessions(&self) -> bool {
         matches!(self.sender, Sender::Sessions(_))
     }
@@ -88,7 +88,6 @@ impl Egress {
         let Tally { opened, aged, evicted, failed, closed } = sessions.take_tally();
         self.count().change(|carried| {
             let replies = &carried.replies;
-            // Not what there are here: another egress may count in the same cell, and be the one that goes.
             replies.sessions.add(opened);
             replies.sessions.sub(aged + evicted + closed);
             replies.opened.add(opened);

@@ -33,7 +33,7 @@ impl Egress {
     }
 
     /// Has what of the batch goes here wait; `false`: there was no room, and nothing is held any more.
-    pub(super) fn keep_held(&mut self, pending: &mut Pending, batch: Batch<'_>, turn: &mut Turn<'_>) -> bool {
+    pub(super) fn keep_held(&mut self, pending: &mut Pending, batch: &Batch, turn: &mut Turn<'_>) -> bool {
         let parts = pending.rest().iter();
         let more: usize = parts.map(|part| Backlog::room_for(part.datagrams(), part.end - part.start)).sum();
         if self.backlog.occupied() + more <= self.limit / 2 {

@@ -5,7 +5,6 @@ mod fixture;
 mod forwarding;
 mod loops;
 mod reload;
-mod sharing;
 mod tap;
 mod trouble;
 
