@@ -248,12 +248,12 @@ pub enum Matching {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLoop {
-    /// Nothing: nobody looks for it.
+    /// Nothing.
     Off,
-    /// It is said.
+    /// It is said where a destination's address sends to a listener that leads there.
     #[default]
     Warn,
-    /// It is said, and what comes back is not sent to where it came back from again.
+    /// What comes from a destination's address is not sent to that destination.
     Stop,
 }
 

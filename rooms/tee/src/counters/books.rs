@@ -1,6 +1,7 @@
 //! The books of one listener, rule or address of a destination: its cells, copied and summed up.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicBool;
 
 use super::cells::{AskedTerms, CarriedTerms, Cell, ListenerTerms, RuleCell};
 use crate::ledger::{Count, DestinationCount, ListenerCount, RuleCount};
@@ -30,6 +31,8 @@ pub struct OutletBook {
     pub name: String,
     /// The address; `None`: the name did not resolve.
     pub address: Option<SocketAddr>,
+    /// Whether it was noted that the address is a source, too.
+    pub(super) returns: AtomicBool,
     pub(super) asked: Box<[Cell<AskedTerms>]>,
     pub(super) carried: Box<[Cell<CarriedTerms>]>,
 }

@@ -53,14 +53,6 @@ pub struct RuleCell {
     pub copies: Counter,
 }
 
-/// What a worker counts of itself.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct WorkerCell {
-    /// Sources that were forgotten to make room for others: each is routed anew.
-    pub forgotten_sources: Counter,
-}
-
 /// What the receiving worker counts of an outlet: copies = drops + given.
 #[derive(Debug, Default)]
 pub struct AskedTerms {

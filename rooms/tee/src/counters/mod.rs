@@ -9,11 +9,11 @@
 mod books;
 mod cells;
 mod entries;
-mod loops;
 mod phase;
 
 use std::collections::HashSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -21,8 +21,7 @@ use indexmap::IndexMap;
 
 pub(crate) use books::{ListenerBook, OutletBook, RuleBook};
 pub use cells::Counter;
-pub(crate) use cells::{CarriedTerms, Cell, ListenerTerms, WorkerCell};
-pub(crate) use loops::{LoopBook, LoopEntry, LoopKey};
+pub(crate) use cells::{CarriedTerms, Cell, ListenerTerms};
 pub(crate) use phase::{Phase, PhaseMark};
 
 use crate::ledger::Ledger;
@@ -33,21 +32,15 @@ use entries::Entries;
 pub struct Books {
     start: Instant,
     phases: Box<[Arc<Phase>]>,
-    workers: Box<[WorkerCell]>,
-    loops: LoopBook,
+    /// Lines about sources that are destinations, too, for the log.
+    returns: Mutex<Vec<String>>,
     entries: Mutex<Entries>,
 }
 
 impl Books {
     /// Empty books for so many workers.
     pub fn new(workers: usize) -> Self {
-        Self {
-            start: Instant::now(),
-            phases: cells(workers),
-            workers: cells(workers),
-            loops: LoopBook::default(),
-            entries: Mutex::default(),
-        }
+        Self { start: Instant::now(), phases: cells(workers), returns: Mutex::default(), entries: Mutex::default() }
     }
 
     /// How many workers write.
@@ -60,14 +53,21 @@ impl Books {
         Arc::clone(&self.phases[worker])
     }
 
-    /// What a worker counts of itself.
-    pub fn own(&self, worker: usize) -> &WorkerCell {
-        &self.workers[worker]
+    /// Notes for the log, once, that an address of a destination is also a source of a listener.
+    pub(crate) fn tell_return(&self, outlet: &OutletBook, source: IpAddr, listener: &str) {
+        if !outlet.returns.swap(true, Ordering::Relaxed) {
+            let line = format!(
+                "{source} sends to listener \"{listener}\" and is destination \"{}\": if it relays what it gets, this is a \
+                 loop (loop = \"stop\", or hop_guard = true there)",
+                outlet.name
+            );
+            self.returns.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
     }
 
-    /// Loops that were found.
-    pub(crate) fn loops(&self) -> &LoopBook {
-        &self.loops
+    /// What was noted since the last call.
+    pub(crate) fn take_returns(&self) -> Vec<String> {
+        std::mem::take(&mut self.returns.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The book of a listener: the one there is, or a new one.
@@ -88,6 +88,7 @@ impl Books {
         let make = || OutletBook {
             name: name.to_owned(),
             address,
+            returns: AtomicBool::new(false),
             asked: cells(self.workers()),
             carried: cells(self.workers()),
         };
@@ -106,13 +107,9 @@ impl Books {
         let mut ledger = Ledger {
             elapsed_s: self.start.elapsed().as_secs_f64(),
             closed: false,
-            forgotten_sources: self.workers.iter().map(|worker| worker.forgotten_sources.get()).sum(),
             listeners: counts(&in_use.listeners, listeners, &forgotten.listeners, ListenerBook::sum),
             rules: counts(&in_use.rules, rules, &forgotten.rules, RuleBook::sum),
             destinations: counts(&in_use.outlets, outlets, &forgotten.destinations, OutletBook::sum),
-            loops: self.loops.counts(),
-            forgotten_loops: self.loops.forgotten(),
-            loop_tests: self.loops.tests(),
         };
         ledger.close();
         ledger

@@ -9,7 +9,6 @@
 
 mod answers;
 mod hearing;
-mod hold;
 mod pass;
 
 use std::sync::Arc;
@@ -31,7 +30,6 @@ use crate::health::{Evidence, Gate, Health, Hop};
 use crate::plan::Outlet;
 use crate::settings::Source;
 use crate::sockets::EgressSocket;
-use hold::Held;
 
 /// The egress of a lane.
 pub(super) struct Egress {
@@ -53,8 +51,6 @@ pub(super) struct Egress {
     due: Option<Instant>,
     /// When its socket last looked for another address of this machine.
     renewed: Option<Instant>,
-    /// Whether everything waits, to see what comes in without it (`loops`).
-    held: Option<Held>,
 }
 
 impl Egress {
@@ -73,7 +69,6 @@ impl Egress {
             watched: false,
             due: None,
             renewed: None,
-            held: None,
         }
     }
 
@@ -109,7 +104,7 @@ impl Egress {
 
     /// Whether something waits for room in the socket, or for the next hop, not for company.
     pub(super) fn is_blocked(&self) -> bool {
-        self.is_held() || !self.backlog.is_empty() && self.due.is_none()
+        !self.backlog.is_empty() && self.due.is_none()
     }
 
     /// Until when what waits may wait for company; `None`: it does not.
@@ -127,7 +122,7 @@ impl Egress {
     /// instead.
     pub(super) fn watch(&mut self, events: &Events, token: Token) -> bool {
         let waits_for_hop = self.has_backlog() && self.health.hop().gate != Gate::Open;
-        if !self.is_blocked() || waits_for_hop || self.is_held() {
+        if !self.is_blocked() || waits_for_hop {
             self.unwatch(events);
         } else if !self.watched
             && let Some(descriptor) = self.sender.descriptor()
@@ -148,9 +143,6 @@ impl Egress {
 
     /// Sends what of the batch goes here. Behind what waits already, it waits as well.
     pub(super) fn flush(&mut self, pending: &mut Pending, batch: &Batch, turn: &mut Turn<'_>) {
-        if self.is_held() && self.keep_held(pending, batch, turn) {
-            return;
-        }
         let hop = self.health.hop();
         if self.backlog.is_empty() {
             let source = self.source;
@@ -233,10 +225,6 @@ impl Egress {
 
     /// Sends some of what waits, the oldest first.
     pub(super) fn drain(&mut self, turn: &mut Turn<'_>) {
-        if self.is_held() {
-            self.due = None;
-            return;
-        }
         let hop = self.health.hop();
         if hop.gate != Gate::Open {
             return self.drain_closed(hop, turn);

@@ -7,13 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::batch::{Batch, Origin, Part, Pending};
 use super::egress::Egress;
-use super::loops::Arrived;
 use super::random::Random;
-use super::repeats::Suspect;
-use super::returning::Returning;
 use super::turn::Turn;
-use crate::counters::{LoopEntry, OutletBook};
-use crate::drops::Reason;
+use crate::counters::OutletBook;
+use crate::drops::{Drops, Reason};
 use crate::limit::{Limiter, Nth};
 use crate::plan::Outlet;
 use crate::sockets::EgressSocket;
@@ -30,8 +27,6 @@ pub(super) struct Lane {
     takes_all: bool,
     /// Whether the hops that a datagram has left count.
     guarded: bool,
-    /// What was sent of late, where it comes back and is to go no further.
-    returning: Option<Box<Returning>>,
     /// What of the batch was asked of it, not counted yet.
     asked: Asked,
     /// What of the batch goes here.
@@ -46,11 +41,17 @@ pub(super) struct Lane {
 struct Asked {
     copies: u64,
     bytes: u64,
-    refused: Option<(Reason, u64)>,
-    sampled_out: u64,
-    rate_limited: u64,
-    returned: u64,
-    out_of_hops: u64,
+    drops: Drops,
+}
+
+/// How a message came, as far as that decides whether it goes this way.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) source: SocketAddr,
+    /// Whether it came with the last hop that it had; `false` where nobody needs to know.
+    pub(super) is_last_hop: bool,
+    /// Whether it would go back to where it came from, and may not.
+    pub(super) returns: bool,
 }
 
 /// Which datagrams can go this way at all.
@@ -94,7 +95,6 @@ impl Lane {
             access: Access::new(outlet, &socket),
             takes_all: takes_all(outlet, &socket),
             guarded: outlet.settings.hop_guard,
-            returning: None,
             asked: Asked::default(),
             pending: Pending::default(),
             egress: Egress::new(worker, outlet, socket, workers),
@@ -137,7 +137,7 @@ impl Lane {
     /// Sends a datagram that came alone at once, if its way is clear: it is asked for, given and sent in one go, and nothing of
     /// it waits for the end of the batch. Returns whether something waits for room now; `None`: the way is not clear.
     pub(super) fn pass(&mut self, payload: &[u8], origin: Origin, turn: &mut Turn<'_>) -> Option<bool> {
-        if !self.takes_all || self.returning.is_some() || !self.egress.is_clear() {
+        if !self.takes_all || !self.egress.is_clear() {
             return None;
         }
         self.book.asked(self.worker).change(|asked| {
@@ -151,69 +151,12 @@ impl Lane {
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
     /// single one is from.
-    pub(super) fn offer(
-        &mut self,
-        part: Part,
-        each: Option<NonZeroU16>,
-        source: SocketAddr,
-        arrived: Arrived<'_>,
-        turn: &mut Turn<'_>,
-    ) {
-        if self.guarded && arrived.is_last_hop {
-            self.asked.copies += part.datagrams() as u64;
-            self.asked.bytes += (part.end - part.start) as u64;
-            self.asked.out_of_hops += part.datagrams() as u64;
-        } else if self.returning.is_some() {
-            part.singles()
-                .for_each(|single| self.offer_unless_returned(single, part.segment.or(each), source, arrived, turn));
-        } else {
-            self.take(part, each, source, turn);
-        }
-    }
-
-    /// Takes a datagram that has not been sent before.
-    fn offer_unless_returned(
-        &mut self,
-        single: Part,
-        each: Option<NonZeroU16>,
-        source: SocketAddr,
-        arrived: Arrived<'_>,
-        turn: &mut Turn<'_>,
-    ) {
-        let Arrived { listener, bytes, now, .. } = arrived;
-        let payload = &bytes[single.start..single.end];
-        let returned = self.returning.as_mut().is_some_and(|sent| sent.comes_back(listener, source.ip(), payload, now));
-        if returned {
-            self.asked.copies += 1;
-            self.asked.bytes += payload.len() as u64;
-            self.asked.returned += 1;
-        } else {
-            self.take(single, each, source, turn);
-        }
-    }
-
-    /// What comes from a suspect is to be sent no more than once.
-    pub(super) fn stop_returning(&mut self, suspect: Suspect, entry: Arc<LoopEntry>, now: u32) {
-        self.returning.get_or_insert_with(|| Box::new(Returning::new(now))).add(suspect, entry, now);
-    }
-
-    /// Forgets what was sent, if nothing comes back any more; whether there is something to remember still.
-    pub(super) fn forget_returned(&mut self, now: u32) -> bool {
-        self.returning.take_if(|returning| returning.is_over(now));
-        self.returning.is_some()
-    }
-
-    /// Forgets it at once.
-    pub(super) fn let_return(&mut self) {
-        self.returning = None;
-    }
-
-    fn take(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, turn: &mut Turn<'_>) {
+    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, arrived: Arrived, turn: &mut Turn<'_>) {
         let datagrams = part.datagrams() as u64;
         self.asked.copies += datagrams;
         self.asked.bytes += (part.end - part.start) as u64;
-        if let Some(reason) = self.access.refuses(source) {
-            self.asked.refused = Some((reason, self.asked.refused.map_or(0, |(_, count)| count) + datagrams));
+        if let Some(reason) = self.refuses(arrived) {
+            self.asked.drops.add(reason, datagrams);
         } else if self.sample == 1 && self.limiter.is_none() && self.nth.is_none() {
             self.pending.add(part, each);
         } else {
@@ -221,26 +164,24 @@ impl Lane {
         }
     }
 
+    fn refuses(&self, arrived: Arrived) -> Option<Reason> {
+        if arrived.returns {
+            return Some(Reason::Loop);
+        }
+        let hops = (self.guarded && arrived.is_last_hop).then_some(Reason::Hops);
+        hops.or_else(|| self.access.refuses(arrived.source))
+    }
+
     /// Counts what the batch asked of it.
     pub(super) fn count(&mut self, _: &Turn<'_>) {
-        let Asked { copies, bytes, refused, sampled_out, rate_limited, returned, out_of_hops } =
-            std::mem::take(&mut self.asked);
-        let refusals = refused.map_or(0, |(_, count)| count) + returned + out_of_hops;
-        let given = copies - refusals - sampled_out - rate_limited;
+        let Asked { copies, bytes, drops } = std::mem::take(&mut self.asked);
+        let dropped = drops.total();
         self.book.asked(self.worker).change(|asked| {
             asked.copies.add(copies);
             asked.copies_bytes.add(bytes);
-            asked.given.add(given);
-            if let Some((reason, count)) = refused {
-                asked.drops.add(reason, count);
-            }
-            if returned + out_of_hops > 0 {
-                asked.drops.add(Reason::Loop, returned);
-                asked.drops.add(Reason::Hops, out_of_hops);
-            }
-            if sampled_out + rate_limited > 0 {
-                asked.drops.add(Reason::SampledOut, sampled_out);
-                asked.drops.add(Reason::RateLimited, rate_limited);
+            asked.given.add(copies - dropped);
+            if dropped > 0 {
+                Reason::ALL.iter().for_each(|&reason| asked.drops.add(reason, drops[reason]));
             }
         });
     }
@@ -262,9 +203,9 @@ impl Lane {
         for single in part.singles() {
             let is_sampled = self.nth.as_ref().is_none_or(|nth| nth.take());
             if !is_sampled || self.sample > 1 && !random.one_in(self.sample) {
-                self.asked.sampled_out += 1;
+                self.asked.drops.add(Reason::SampledOut, 1);
             } else if self.limiter.as_ref().is_some_and(|limiter| !limiter.take(now, single.end - single.start)) {
-                self.asked.rate_limited += 1;
+                self.asked.drops.add(Reason::RateLimited, 1);
             } else {
                 self.pending.add(single, part.segment.or(each));
             }

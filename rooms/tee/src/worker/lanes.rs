@@ -13,9 +13,7 @@ use indexmap::IndexMap;
 use super::batch::{Batch, Origin};
 use super::events::{Events, Token};
 use super::lane::Lane;
-use super::repeats::Suspect;
 use super::turn::Turn;
-use crate::counters::LoopEntry;
 use crate::plan::Plan;
 use crate::sockets::EgressSocket;
 
@@ -97,27 +95,6 @@ impl Lanes {
     /// Whether there is something left to do for the batch.
     pub(super) fn are_touched(&self) -> bool {
         !self.touched.is_empty()
-    }
-
-    /// Has everything that goes to an outlet wait, or no more.
-    pub(super) fn hold(&mut self, at: usize, hold: bool, events: &Events, turn: &mut Turn<'_>) {
-        self.lanes[at].egress.hold(hold, turn);
-        self.awaits_hop |= watch(&mut self.lanes, at, events);
-    }
-
-    /// As [`Lane::stop_returning`], of one lane.
-    pub(super) fn stop_returning(&mut self, at: usize, suspect: Suspect, entry: Arc<LoopEntry>, now: u32) {
-        self.lanes[at].stop_returning(suspect, entry, now);
-    }
-
-    /// As [`Lane::let_return`], of all lanes.
-    pub(super) fn let_return(&mut self) {
-        self.lanes.iter_mut().for_each(Lane::let_return);
-    }
-
-    /// As [`Lane::forget_returned`], of any lane.
-    pub(super) fn forget_returned(&mut self, now: u32) -> bool {
-        self.lanes.iter_mut().fold(false, |any, lane| lane.forget_returned(now) | any)
     }
 
     /// Sends the batch. Lanes in trouble come last: they only copy, but the others need not

@@ -8,22 +8,18 @@
 
 mod backlog;
 mod batch;
-mod circuit;
 mod command;
 mod egress;
 mod events;
 mod join;
 mod lane;
 mod lanes;
-mod loops;
 mod packetize;
 mod random;
 mod receive;
 mod recent;
 mod recycle;
-mod repeats;
 mod reports;
-mod returning;
 mod routing;
 mod send;
 mod sender;

@@ -6,9 +6,9 @@ use std::num::NonZeroU16;
 
 use super::batch::{Batch, Incoming, Look, Part};
 use super::command::ListenerSocket;
+use super::lane::Arrived;
 use super::lanes::Lanes;
-use super::loops::{Arrived, Loops};
-use super::routing::Routing;
+use super::routing::{Delivery, Routing};
 use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
@@ -20,22 +20,8 @@ impl Worker {
     /// Takes a batch from a listener and sends it on; returns how many messages that were. `wait`: sleeps until there is
     /// one, as long as the socket may. WouldBlock: nothing is there.
     pub(super) fn receive(&mut self, at: usize, wait: bool) -> io::Result<usize> {
-        let Self {
-            number,
-            plan,
-            phase,
-            scratch,
-            listeners,
-            routing,
-            lanes,
-            batch,
-            loops,
-            ways,
-            tap,
-            events,
-            singly,
-            ..
-        } = self;
+        let Self { number, plan, phase, scratch, listeners, routing, lanes, batch, ways, tap, events, singly, .. } =
+            self;
         let listener = &listeners[at];
         let received = batch.receive(&listener.socket, if wait { singly.look() } else { Look::Now });
         if wait {
@@ -43,8 +29,7 @@ impl Worker {
         }
         if received.is_ok() {
             let mut turn = Turn::begin(phase, scratch);
-            loops.begin_batch();
-            Dispatch { worker: *number, plan, routing, lanes, loops, ways }.dispatch(listener, batch, &mut turn);
+            Dispatch { worker: *number, plan, routing, lanes, ways }.dispatch(listener, batch, &mut turn);
             if lanes.are_touched() {
                 lanes.send(batch, plan.settings.gather, &mut turn);
                 lanes.finish_batch(events);
@@ -64,7 +49,6 @@ struct Dispatch<'a> {
     plan: &'a Plan,
     routing: &'a mut Routing,
     lanes: &'a mut Lanes,
-    loops: &'a mut Loops,
     ways: &'a mut Ways,
 }
 
@@ -72,7 +56,7 @@ impl Dispatch<'_> {
     /// Offers every message of the batch to the lanes that rules lead to. A datagram that came alone leaves at once by those
     /// whose way is clear.
     fn dispatch(self, listener: &ListenerSocket, batch: &mut Batch, turn: &mut Turn<'_>) {
-        let Self { worker, plan, routing, lanes, loops, ways } = self;
+        let Self { worker, plan, routing, lanes, ways } = self;
         let book = &plan.listeners[listener.listener].book;
         let incoming = plan.answered.then_some(Incoming { ways, listener: book });
         let mut taken = Taken::default();
@@ -91,7 +75,6 @@ impl Dispatch<'_> {
                 taken.truncated += datagrams;
                 return;
             }
-            loops.see(listener.listener, message);
             // Neighbours in a batch are often from one sender.
             let route = match last {
                 Some((before, route)) if before == source.ip() => route,
@@ -112,14 +95,15 @@ impl Dispatch<'_> {
             }
             let singly = routing.get(route).singly;
             let is_last_hop = message.hops.is_some_and(|hops| hops <= 1);
-            let arrived = Arrived { listener: listener.listener, bytes: message.bytes, is_last_hop, now: loops.now() };
             let alone = alone && message.segment.is_none();
             let whole = Part { message: index, start: 0, end: message.bytes.len(), segment: message.segment };
             let mut offer = |part: Part, each: Option<NonZeroU16>| {
                 for delivery in routing.choose(route, source.ip()) {
                     plan.rules[delivery.rule].book.cell(worker).copies.add(part.datagrams() as u64);
-                    if !(alone && lanes.pass(delivery.outlet, message.bytes, origin, turn)) {
-                        lanes.offer(delivery.outlet, |lane| lane.offer(part, each, source, arrived, turn));
+                    let &Delivery { outlet, returns, .. } = delivery;
+                    if returns || !alone || !lanes.pass(outlet, message.bytes, origin, turn) {
+                        let arrived = Arrived { source, is_last_hop, returns };
+                        lanes.offer(outlet, |lane| lane.offer(part, each, arrived, turn));
                     }
                 }
             };
@@ -130,7 +114,6 @@ impl Dispatch<'_> {
             }
         });
         book.cell(worker).change(|terms| taken.count(terms));
-        plan.books.own(worker).forgotten_sources.add(routing.take_forgotten() as u64);
     }
 }
 

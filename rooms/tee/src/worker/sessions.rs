@@ -37,8 +37,6 @@ pub(super) struct Sessions {
     oldest: usize,
     newest: usize,
     inbox: Option<Inbox>,
-    /// When the last answer came.
-    answered: Option<Instant>,
     tally: Tally,
 }
 
@@ -86,7 +84,6 @@ impl Sessions {
             oldest: NONE,
             newest: NONE,
             inbox: None,
-            answered: None,
             tally: Tally::default(),
         }
     }
@@ -207,11 +204,6 @@ impl Sessions {
         source == canonical(self.to) || self.own.contains(&source)
     }
 
-    /// Whether an answer came of late.
-    pub(super) fn is_answered(&self, now: Instant) -> bool {
-        self.answered.is_some_and(|at| now.saturating_duration_since(at) < ANSWERED)
-    }
-
     /// Shows the answers that are there, with the client that each is for, and the sockets that the network has reported
     /// something about, which must be read; some of many.
     pub(super) fn answers(&mut self, mut show: impl FnMut(Origin, &[u8]), mut reported: impl FnMut(&Socket)) {
@@ -231,7 +223,6 @@ impl Sessions {
                 continue;
             }
             session.last = now;
-            self.answered = Some(now);
             let client = session.client;
             inbox.messages().filter(|message| !message.truncated).for_each(|message| show(client, message.bytes));
             self.touch(at);
@@ -325,9 +316,6 @@ impl Sessions {
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
-
-/// For how long after an answer whoever repeats himself may do so for its sake.
-const ANSWERED: Duration = Duration::from_secs(10);
 
 /// No slot.
 const NONE: usize = usize::MAX;

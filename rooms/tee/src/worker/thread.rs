@@ -15,7 +15,6 @@ use super::batch::{Batch, MESSAGES, Origin};
 use super::command::{Assignment, Command, ListenerSocket};
 use super::events::{Event, Events, Token};
 use super::lanes::Lanes;
-use super::loops::Loops;
 use super::routing::Routing;
 use super::singly::Singly;
 use super::tap::Tap;
@@ -35,7 +34,6 @@ pub(super) struct Worker {
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
     pub(super) batch: Batch,
-    pub(super) loops: Loops,
     pub(super) ways: Ways,
     /// What else reads what comes in.
     pub(super) tap: Option<Box<dyn Tap>>,
@@ -64,7 +62,6 @@ impl Worker {
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
             batch: Batch::new(),
-            loops: Loops::new(plan.settings.on_loop),
             ways: Ways::default(),
             tap,
             commands,
@@ -100,12 +97,11 @@ impl Worker {
                     }
                 }
             }
-            self.mind_loops();
             if self.waits_for_one() {
                 continue;
             }
             // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
-            if self.wait(self.loops.deadline()).is_err() {
+            if self.wait(None).is_err() {
                 return self.finish(Duration::ZERO);
             }
         }
@@ -120,7 +116,6 @@ impl Worker {
             && !self.lanes.has_leaving()
             && !self.lanes.is_gathering()
             && !self.lanes.awaits_hop()
-            && !self.loops.is_testing()
             && !self.lanes.is_answered()
     }
 
@@ -194,7 +189,6 @@ impl Worker {
     /// Goes over to another plan. What a removed listener has in its queue still goes where the old
     /// plan says.
     fn replace(&mut self, assignment: Assignment) {
-        self.break_off_test();
         let Assignment { plan, listeners, egress } = assignment;
         let staying: HashSet<_> = listeners.iter().map(|new| identity(&new.socket)).collect();
         for at in 0..self.listeners.len() {
@@ -209,12 +203,6 @@ impl Worker {
         }
         self.listeners = listeners;
         self.routing = Routing::new(Arc::clone(&plan), self.number);
-        let (new, old) = (&plan.settings, &self.plan.settings);
-        if new.on_loop != old.on_loop || new.listeners != old.listeners {
-            // What is known is known of other listeners.
-            self.loops = Loops::new(new.on_loop);
-            self.lanes.let_return();
-        }
         self.plan = plan;
     }
 
@@ -237,7 +225,6 @@ impl Worker {
 
     /// Lets nothing more in, sends what is here, for `drain` at the longest, and counts the rest.
     fn finish(&mut self, drain: Duration) {
-        self.break_off_test();
         let until = Instant::now() + drain;
         for at in 0..self.listeners.len() {
             self.events.unwatch(&*self.listeners[at].socket);

@@ -18,11 +18,6 @@ impl Egress {
         matches!(self.sender, Sender::Sessions(_))
     }
 
-    /// Whether its destination answered of late.
-    pub(in crate::worker) fn is_answered(&self, now: Instant) -> bool {
-        matches!(&self.sender, Sender::Sessions(sessions) if sessions.is_answered(now))
-    }
-
     /// Has epoll tell when there are answers, or no more.
     pub(in crate::worker) fn watch_answers(&self, events: &Events, watch: Option<Token>) {
         let Sender::Sessions(sessions) = &self.sender else { return };

@@ -12,7 +12,6 @@ impl Egress {
     /// Whether a datagram that comes now can leave at once, as it is.
     pub(in crate::worker) fn is_clear(&self) -> bool {
         self.backlog.is_empty()
-            && !self.is_held()
             && !self.health.doubts_reports()
             && !self.source.is_headed()
             && self.sender.plain().is_some()

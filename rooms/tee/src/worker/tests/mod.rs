@@ -3,7 +3,6 @@
 mod adversary;
 mod fixture;
 mod forwarding;
-mod loops;
 mod reload;
 mod tap;
 mod trouble;
