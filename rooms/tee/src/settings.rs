@@ -18,7 +18,7 @@ pub use weir_service::Target;
 pub struct Settings {
     /// Threads that move datagrams, at least 1. Cannot be changed by a reload.
     pub workers: usize,
-    /// How long a joined send may wait for more datagrams of the same size; zero (the default): not at all.
+    /// How long a worker waits before it receives again when little came; zero (the default): not at all.
     pub gather: Duration,
     /// How long a stop may take to send what was received.
     pub drain: Duration,

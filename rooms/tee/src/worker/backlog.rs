@@ -104,7 +104,8 @@ mod tests {
 
     use super::*;
 
-    const SOURCE: Origin = Origin { source: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9), way: 0 };
+    const SOURCE: Origin =
+        Origin { source: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9), local: None, listener: 0 };
 
     fn run(body: &[u8]) -> Run<'_> {
         Run { body, ..Run::default() }

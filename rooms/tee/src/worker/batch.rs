@@ -1,16 +1,13 @@
 //! What one look at a listener brought, and what of it goes to a lane.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
 use weir_dgram::{Inbox, Received, Socket};
 use weir_wire::proxy;
 
 use super::join::Run;
-use super::ways::Ways;
-use crate::counters::ListenerBook;
 use crate::settings::Source;
 
 /// The messages of a batch, each a datagram or a run of them. One a worker.
@@ -33,18 +30,6 @@ pub(super) enum Look {
     Wait,
     /// It waits for one message and takes no more.
     WaitForOne,
-}
-
-/// How the messages of a batch came in.
-pub(super) struct Incoming<'a> {
-    pub(super) ways: &'a mut Ways,
-    pub(super) listener: &'a Arc<ListenerBook>,
-}
-
-impl Incoming<'_> {
-    fn way(&mut self, message: &Received<'_>) -> u16 {
-        self.ways.number(self.listener, message.local.filter(|_| !message.to_all))
-    }
 }
 
 impl Batch {
@@ -70,17 +55,17 @@ impl Batch {
 
     /// Shows each message with its index and its sender, and notes what sending needs of it. `headed`: for headers, the listener's
     /// address, which stands for one that the kernel does not tell. `guarded`: whether the hops that it has left count.
-    /// `incoming`: for answers, how it came.
+    /// `answered`: the number of the listener, where answers go back.
     pub(super) fn messages(
         &mut self,
         headed: Option<SocketAddr>,
         guarded: bool,
-        mut incoming: Option<Incoming<'_>>,
+        answered: Option<u32>,
         mut show: impl FnMut(usize, Origin, &Received<'_>),
     ) {
         for (index, message) in self.inbox.messages().enumerate() {
-            let way = incoming.as_mut().map_or(0, |incoming| incoming.way(&message));
-            let origin = Origin { source: message.source, way };
+            let local = message.local.filter(|_| answered.is_some() && !message.to_all);
+            let origin = Origin { source: message.source, local, listener: answered.unwrap_or_default() };
             self.sources.push(origin);
             if let Some(listener) = headed {
                 let local = message.local.map_or(listener, |local| SocketAddr::new(local, listener.port()));
@@ -111,8 +96,10 @@ impl Batch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     pub(super) source: SocketAddr,
-    /// The number of the way by which it came ([`Ways`](super::ways::Ways)); 0 where nobody answers.
-    pub(super) way: u16,
+    /// The address of this machine that it was sent to; `None`: nobody knows or answers, or it is not this machine's alone.
+    pub(super) local: Option<IpAddr>,
+    /// The number of the listener's book; 0 where nobody answers.
+    pub(super) listener: u32,
 }
 
 /// A part of a message: one or more whole datagrams.

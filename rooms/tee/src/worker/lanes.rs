@@ -4,9 +4,8 @@
 //! A batch goes through in two steps: each datagram is offered to the lanes of its route, then all is sent. Nothing of a
 //! batch is left after the last step.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use indexmap::IndexMap;
 
@@ -27,9 +26,6 @@ pub(super) struct Lanes {
     outlets: usize,
     /// Those that were given something of the batch, or wait for room because of it.
     touched: Vec<usize>,
-    /// Those that began to wait for company (gather), and until when: all for as long, so the first is due first. One that
-    /// has left in the meantime is passed over.
-    gathering: VecDeque<(Instant, usize)>,
     /// Those whose destinations answer.
     answering: Vec<usize>,
     /// Whether something may wait for a next hop: not before the next command to look is this known to be over.
@@ -44,10 +40,9 @@ impl Lanes {
 
     /// Goes over to the outlets of another plan, with their sockets.
     pub(super) fn replace(&mut self, plan: &Plan, sockets: Vec<EgressSocket>, events: &Events, turn: &Turn<'_>) {
-        self.stop_gathering();
         for lane in &mut self.lanes {
-            lane.egress.unwatch(events);
-            lane.egress.watch_answers(events, None);
+            lane.unwatch(events);
+            lane.watch_answers(events, None);
         }
         let mut old: IndexMap<_, _> = self.lanes.drain(..).map(|lane| (lane.identity(), lane)).collect();
         for (outlet, socket) in plan.outlets.iter().zip(sockets) {
@@ -61,8 +56,8 @@ impl Lanes {
         }
         self.outlets = self.lanes.len();
         self.answering.clear();
-        for (at, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| lane.egress.has_sessions()) {
-            lane.egress.watch_answers(events, Some(Token::Answers(at)));
+        for (at, lane) in self.lanes.iter().enumerate().filter(|(_, lane)| lane.has_sessions()) {
+            lane.watch_answers(events, Some(Token::Answers(at)));
             self.answering.push(at);
         }
         let until = Instant::now() + plan.settings.drain;
@@ -76,10 +71,11 @@ impl Lanes {
     /// Offers a part of a message to a lane; see [`Lane::offer`].
     pub(super) fn offer(&mut self, at: usize, offer: impl FnOnce(&mut Lane)) {
         let lane = &mut self.lanes[at];
-        if !lane.is_asked() {
+        let was_pending = lane.is_pending();
+        offer(lane);
+        if !was_pending && lane.is_pending() {
             self.touched.push(at);
         }
-        offer(lane);
     }
 
     /// Sends a datagram that came alone at once; `false`: the way is not clear, and it is to be offered.
@@ -97,33 +93,23 @@ impl Lanes {
         !self.touched.is_empty()
     }
 
-    /// Sends the batch. Lanes in trouble come last: they only copy, but the others need not
-    /// wait for it.
-    pub(super) fn send(&mut self, batch: &Batch, gather: Duration, turn: &mut Turn<'_>) {
+    /// Sends the batch. Lanes in trouble come last: they only copy, but the others need not wait for it.
+    pub(super) fn send(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
         for troubled in [false, true] {
             for &at in &self.touched {
                 let lane = &mut self.lanes[at];
-                if lane.is_asked() {
-                    lane.count(turn);
-                }
                 // A lane that was well may be troubled now, but then nothing of the batch is left to it.
-                if lane.is_pending()
-                    && lane.has_backlog() == troubled
-                    && let Some(due) = lane.send(batch, gather, turn)
-                {
-                    self.gathering.push_back((due, at));
+                if lane.is_pending() && lane.has_backlog() == troubled {
+                    lane.flush(batch, turn);
                 }
             }
         }
     }
 
-    /// Ends a batch: has epoll and the timer tell when there is more to do for the lanes that it touched.
+    /// Ends a batch: has epoll tell when there is more to do for the lanes that it touched.
     pub(super) fn finish_batch(&mut self, events: &Events) {
         for at in self.touched.drain(..) {
             self.awaits_hop |= watch(&mut self.lanes, at, events);
-        }
-        if !self.gathering.is_empty() {
-            self.set_timer(Instant::now(), events);
         }
     }
 
@@ -132,22 +118,11 @@ impl Lanes {
         self.lanes.get_mut(at)
     }
 
-    /// Sends what has waited for company long enough.
-    pub(super) fn release_due(&mut self, events: &Events, turn: &mut Turn<'_>) {
-        let now = Instant::now();
-        while let Some((_, at)) = self.next_due().filter(|(due, _)| *due <= now) {
-            self.gathering.pop_front();
-            self.lanes[at].egress.drain(turn);
-            watch(&mut self.lanes, at, events);
-        }
-        self.set_timer(now, events);
-    }
-
     /// Goes on where a next hop has answered, or failed.
     pub(super) fn look(&mut self, events: &Events, turn: &mut Turn<'_>) {
         self.awaits_hop = false;
         for at in 0..self.lanes.len() {
-            self.lanes[at].egress.look(turn);
+            self.lanes[at].look(turn);
             self.awaits_hop |= watch(&mut self.lanes, at, events);
         }
     }
@@ -159,18 +134,12 @@ impl Lanes {
 
     /// Gives up the datagrams that next hops were asked for, where nothing else waits for their answer.
     pub(super) fn abandon_trials(&mut self, turn: &Turn<'_>) {
-        self.lanes.iter_mut().for_each(|lane| lane.egress.abandon_trial(turn));
-    }
-
-    /// Makes what waits for company wait for room only.
-    pub(super) fn stop_gathering(&mut self) {
-        self.gathering.clear();
-        self.lanes.iter_mut().for_each(|lane| lane.egress.stop_gathering());
+        self.lanes.iter_mut().for_each(|lane| lane.abandon_trial(turn));
     }
 
     /// When the first of the leaving ones has had its time, or a session.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let sessions = self.answering.iter().filter_map(|&at| self.lanes[at].egress.sessions_deadline());
+        let sessions = self.answering.iter().filter_map(|&at| self.lanes[at].sessions_deadline());
         sessions.chain(self.lanes[self.outlets..].iter().filter_map(|lane| lane.leaving)).min()
     }
 
@@ -183,7 +152,7 @@ impl Lanes {
     pub(super) fn age_sessions(&mut self, turn: &Turn<'_>) {
         let now = Instant::now();
         for &at in &self.answering {
-            self.lanes[at].egress.age_sessions(now, turn);
+            self.lanes[at].age_sessions(now, turn);
         }
     }
 
@@ -202,19 +171,14 @@ impl Lanes {
         }
         for mut lane in self.lanes.split_off(self.outlets) {
             // Those behind it get other places.
-            lane.egress.unwatch(events);
+            lane.unwatch(events);
             if ends(&lane) {
-                lane.egress.abandon(turn);
+                lane.abandon(turn);
             } else {
                 self.lanes.push(lane);
             }
         }
         self.watch(events);
-    }
-
-    /// Whether any waits for company.
-    pub(super) fn is_gathering(&self) -> bool {
-        !self.gathering.is_empty()
     }
 
     /// Whether there are leaving ones.
@@ -229,7 +193,7 @@ impl Lanes {
 
     /// Gives up what waits, everywhere.
     pub(super) fn abandon(&mut self, turn: &Turn<'_>) {
-        self.lanes.iter_mut().for_each(|lane| lane.egress.abandon(turn));
+        self.lanes.iter_mut().for_each(|lane| lane.abandon(turn));
     }
 
     /// Has epoll tell of every lane that waits for it.
@@ -238,28 +202,9 @@ impl Lanes {
             watch(&mut self.lanes, at, events);
         }
     }
-
-    /// Has the timer wake us for the lane that is due first.
-    fn set_timer(&mut self, now: Instant, events: &Events) {
-        if let Some((first, _)) = self.next_due() {
-            events.set_timer(first.saturating_duration_since(now));
-        }
-    }
-
-    /// The lane that is due first, and when.
-    fn next_due(&mut self) -> Option<(Instant, usize)> {
-        let Self { lanes, gathering, .. } = self;
-        while let Some(&(due, at)) = gathering.front() {
-            if lanes.get(at).is_some_and(|lane| lane.egress.due() == Some(due)) {
-                return Some((due, at));
-            }
-            gathering.pop_front();
-        }
-        None
-    }
 }
 
 /// Returns whether something waits for a next hop.
 fn watch(lanes: &mut [Lane], at: usize, events: &Events) -> bool {
-    lanes[at].egress.watch(events, Token::Lane(at))
+    lanes[at].watch(events, Token::Lane(at))
 }

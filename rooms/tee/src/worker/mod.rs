@@ -1,15 +1,15 @@
 //! The threads that move datagrams, and their handle.
 //!
 //! ```text
-//! thread: events -> receive: recvmmsg -> routing -> lanes -> egress: join -> send: sendmmsg
+//! thread: events -> receive: recvmmsg -> routing -> lanes -> join -> send: sendmmsg
 //!                                                             |  (rest)       (at once, from the receive buffers)
 //!                                                             +-> backlog -> EPOLLOUT -> join -> send
 //! ```
 
+mod answers;
 mod backlog;
 mod batch;
 mod command;
-mod egress;
 mod events;
 mod join;
 mod lane;
@@ -29,13 +29,13 @@ mod tap;
 mod thread;
 mod trial;
 mod turn;
-mod ways;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -212,7 +212,7 @@ impl Workers {
             rules: plan.rules.iter().map(|rule| &rule.book).collect(),
             outlets: plan.outlets.iter().map(|outlet| &outlet.book).collect(),
         };
-        let mut ledger = plan.books.ledger(&in_use);
+        let mut ledger = plan.books.ledger(&in_use, |worker, copy| self.between(plan, worker, copy));
         for (index, (count, listener)) in ledger.listeners.iter_mut().zip(&plan.listeners).enumerate() {
             if !stopped {
                 count.kernel_drops =
@@ -239,11 +239,40 @@ impl Workers {
     pub fn agreed<T: Send + 'static>(&self, copy: impl Fn(&Plan, usize) -> T + Send + Sync + 'static) -> Vec<T> {
         let plan = self.plan();
         let copy = Arc::new(copy);
-        let copied = |worker| {
+        let copied = |worker: usize| {
             let (plan, copy) = (Arc::clone(&plan), Arc::clone(&copy));
-            plan.books.phase(worker).between(move || copy(&plan, worker))
+            self.between(&plan.clone(), worker, move || copy(&plan, worker))
         };
         (0..plan.books.workers()).map(copied).collect()
+    }
+
+    /// A copy of what a worker counts, taken between two of its turns: here if it rests, else by itself. One that has ended
+    /// or is stuck is not waited for.
+    fn between<T: Send + 'static>(
+        &self,
+        plan: &Plan,
+        worker: usize,
+        copy: impl Fn() -> T + Send + Sync + 'static,
+    ) -> T {
+        let (turns, copy) = (plan.books.turns(worker), Arc::new(copy));
+        if let Some(value) = turns.read(&*copy) {
+            return value;
+        }
+        let theirs = Arc::clone(&copy);
+        let answer = self.handles[worker].run(move || theirs());
+        let start = Instant::now();
+        loop {
+            match answer.recv_timeout(REST) {
+                Ok(value) => return value,
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {
+                    // It may sleep in a receive.
+                    if let Some(value) = turns.read(&*copy) {
+                        return value;
+                    }
+                }
+                Err(_) => return copy(),
+            }
+        }
     }
 
     /// CPU time that each worker has used; zero of one that has ended.
@@ -297,3 +326,9 @@ fn prepare(number: usize) -> Result<(Handle, mpsc::Receiver<Command>, Events), S
 fn cpu_time() -> Duration {
     clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
 }
+
+/// Longest wait for a worker to make a copy before another look whether it rests.
+const REST: Duration = Duration::from_millis(1);
+
+/// Longest wait for a worker whose counts disagree.
+const PATIENCE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
 
-use super::batch::{Batch, Incoming, Look, Part};
+use super::batch::{Batch, Look, Part};
 use super::command::ListenerSocket;
 use super::lane::Arrived;
 use super::lanes::Lanes;
@@ -12,26 +12,24 @@ use super::routing::{Delivery, Routing};
 use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
-use super::ways::Ways;
-use crate::counters::ListenerTerms;
+use crate::counters::ListenerCell;
 use crate::plan::Plan;
 
 impl Worker {
     /// Takes a batch from a listener and sends it on; returns how many messages that were. `wait`: sleeps until there is
     /// one, as long as the socket may. WouldBlock: nothing is there.
     pub(super) fn receive(&mut self, at: usize, wait: bool) -> io::Result<usize> {
-        let Self { number, plan, phase, scratch, listeners, routing, lanes, batch, ways, tap, events, singly, .. } =
-            self;
+        let Self { number, plan, turns, scratch, listeners, routing, lanes, batch, tap, events, singly, .. } = self;
         let listener = &listeners[at];
         let received = batch.receive(&listener.socket, if wait { singly.look() } else { Look::Now });
         if wait {
             singly.note(received.as_ref().ok().copied());
         }
         if received.is_ok() {
-            let mut turn = Turn::begin(phase, scratch);
-            Dispatch { worker: *number, plan, routing, lanes, ways }.dispatch(listener, batch, &mut turn);
+            let mut turn = Turn::begin(turns, scratch);
+            Dispatch { worker: *number, plan, routing, lanes }.dispatch(listener, batch, &mut turn);
             if lanes.are_touched() {
-                lanes.send(batch, plan.settings.gather, &mut turn);
+                lanes.send(batch, &mut turn);
                 lanes.finish_batch(events);
             }
             if let Some(tap) = tap {
@@ -49,20 +47,19 @@ struct Dispatch<'a> {
     plan: &'a Plan,
     routing: &'a mut Routing,
     lanes: &'a mut Lanes,
-    ways: &'a mut Ways,
 }
 
 impl Dispatch<'_> {
     /// Offers every message of the batch to the lanes that rules lead to. A datagram that came alone leaves at once by those
     /// whose way is clear.
     fn dispatch(self, listener: &ListenerSocket, batch: &mut Batch, turn: &mut Turn<'_>) {
-        let Self { worker, plan, routing, lanes, ways } = self;
+        let Self { worker, plan, routing, lanes } = self;
         let book = &plan.listeners[listener.listener].book;
-        let incoming = plan.answered.then_some(Incoming { ways, listener: book });
+        let answered = plan.answered.then_some(book.number);
         let mut taken = Taken::default();
         let mut last: Option<(IpAddr, usize)> = None;
-        let alone = batch.inbox().len() == 1 && plan.settings.gather.is_zero();
-        batch.messages(plan.headed.then_some(listener.address), plan.guarded, incoming, |index, origin, message| {
+        let alone = batch.inbox().len() == 1;
+        batch.messages(plan.headed.then_some(listener.address), plan.guarded, answered, |index, origin, message| {
             // What goes to all comes to every worker, see `sockets`: it is the first one's.
             if message.to_all && worker > 0 {
                 return;
@@ -113,7 +110,7 @@ impl Dispatch<'_> {
                 offer(whole, None);
             }
         });
-        book.cell(worker).change(|terms| taken.count(terms));
+        taken.count(book.cell(worker));
     }
 }
 
@@ -128,11 +125,11 @@ struct Taken {
 }
 
 impl Taken {
-    fn count(&self, terms: &ListenerTerms) {
-        terms.received.add(self.received);
-        terms.received_bytes.add(self.bytes);
-        terms.matched.add(self.matched);
-        terms.unmatched.add(self.unmatched);
-        terms.truncated.add(self.truncated);
+    fn count(&self, cell: &ListenerCell) {
+        cell.received.add(self.received);
+        cell.received_bytes.add(self.bytes);
+        cell.matched.add(self.matched);
+        cell.unmatched.add(self.unmatched);
+        cell.truncated.add(self.truncated);
     }
 }

@@ -342,7 +342,7 @@ mod tests {
     }
 
     fn client(number: u16) -> Origin {
-        Origin { source: ([10, 0, 0, 1], 1_000 + number).into(), way: 0 }
+        Origin { source: ([10, 0, 0, 1], 1_000 + number).into(), local: None, listener: 0 }
     }
 
     #[test]
@@ -406,7 +406,7 @@ mod tests {
         let mut scratch = SendScratch::default();
         let mut send = |sessions: &mut Sessions, source: SocketAddr| {
             let run = Run { body: b"question", ..Run::default() };
-            sessions.send(iter::once((run, Origin { source, way: 0 })), &mut scratch);
+            sessions.send(iter::once((run, Origin { source, local: None, listener: 0 })), &mut scratch);
             scratch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Dropped(1, Reason::Loop)))
         };
         assert!(send(&mut sessions, to));

@@ -19,8 +19,7 @@ use super::routing::Routing;
 use super::singly::Singly;
 use super::tap::Tap;
 use super::turn::{Scratch, Turn};
-use super::ways::Ways;
-use crate::counters::Phase;
+use crate::counters::Turns;
 use crate::plan::Plan;
 
 /// The state of a worker's thread. It stays on its thread. Its parts know nothing of one another: each is handed what it
@@ -28,13 +27,12 @@ use crate::plan::Plan;
 pub(super) struct Worker {
     pub(super) number: usize,
     pub(super) plan: Arc<Plan>,
-    pub(super) phase: Arc<Phase>,
+    pub(super) turns: Arc<Turns>,
     pub(super) scratch: Scratch,
     pub(super) listeners: Vec<ListenerSocket>,
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
     pub(super) batch: Batch,
-    pub(super) ways: Ways,
     /// What else reads what comes in.
     pub(super) tap: Option<Box<dyn Tap>>,
     commands: mpsc::Receiver<Command>,
@@ -56,13 +54,12 @@ impl Worker {
         let plan = Arc::clone(&assignment.plan);
         let mut worker = Self {
             number,
-            phase: plan.books.phase(number),
+            turns: plan.books.turns(number),
             scratch: Scratch::default(),
             listeners: Vec::new(),
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
             batch: Batch::new(),
-            ways: Ways::default(),
             tap,
             commands,
             events,
@@ -80,22 +77,31 @@ impl Worker {
             if let Some(drain) = self.obey() {
                 return self.finish(drain);
             }
+            let mut most = 0;
             if self.waits_for_one() {
                 match self.receive(0, true) {
-                    Ok(messages) => self.listeners[0].ready = messages == MESSAGES,
+                    Ok(messages) => most = messages,
                     // It has slept enough, or is not fit for it.
                     Err(_) => self.alone = 0,
                 }
+                self.listeners[0].ready = most == MESSAGES;
             } else {
                 for at in 0..self.listeners.len() {
                     if self.listeners[at].ready {
                         // An edge comes once: after an error of the moment the queue is looked into again.
                         self.listeners[at].ready = match self.receive(at, false) {
-                            Ok(messages) => messages == MESSAGES,
+                            Ok(messages) => {
+                                most = most.max(messages);
+                                messages == MESSAGES
+                            }
                             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
                         };
                     }
                 }
+            }
+            // The next ones come together.
+            if (1..MESSAGES).contains(&most) {
+                std::thread::sleep(self.plan.settings.gather);
             }
             if self.waits_for_one() {
                 continue;
@@ -114,7 +120,6 @@ impl Worker {
             && matches!(self.listeners[..], [ListenerSocket { ready: false, .. }])
             && !self.events.awaits_room()
             && !self.lanes.has_leaving()
-            && !self.lanes.is_gathering()
             && !self.lanes.awaits_hop()
             && !self.lanes.is_answered()
     }
@@ -138,9 +143,9 @@ impl Worker {
         }
     }
 
-    /// Waits until there is something to do, `until` then at the latest, and sends what has room or has waited enough.
+    /// Waits until there is something to do, `until` then at the latest, and sends what has room.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let Self { listeners, lanes, events, phase, scratch, alone, plan, ways, .. } = self;
+        let Self { listeners, lanes, events, turns, scratch, alone, plan, .. } = self;
         let until = lanes.deadline().into_iter().chain(until).min();
         let timeout = if listeners.iter().any(|listener| listener.ready) {
             Some(Duration::ZERO)
@@ -149,39 +154,36 @@ impl Worker {
         };
         let mut others = false;
         for Event { subject, broken } in events.wait(timeout)? {
-            let mut turn = Turn::begin(phase, scratch);
+            let mut turn = Turn::begin(turns, scratch);
             others |= !matches!(subject, Token::Listener(_));
             match subject {
                 Token::Lane(at) => {
                     if let Some(lane) = lanes.get(at) {
-                        lane.egress.resume(broken, &mut turn);
-                        lane.egress.watch(events, subject);
+                        lane.resume(broken, &mut turn);
+                        lane.watch(events, subject);
                     }
                 }
                 Token::Listener(at) => listeners[at].ready = true,
                 Token::Answers(at) => {
                     let back = |client: Origin, bytes: &[u8]| {
-                        let way = ways.get(client.way).ok_or(io::ErrorKind::NotFound)?;
-                        let mut sockets = listeners.iter();
-                        let socket = sockets
-                            .find(|socket| Arc::ptr_eq(&plan.listeners[socket.listener].book, &way.listener))
-                            .ok_or(io::ErrorKind::NotFound)?;
-                        socket.socket.send_from(bytes, client.source, way.local)
+                        let is_its =
+                            |socket: &&ListenerSocket| plan.listeners[socket.listener].book.number == client.listener;
+                        let socket = listeners.iter().find(is_its).ok_or(io::ErrorKind::NotFound)?;
+                        socket.socket.send_from(bytes, client.source, client.local)
                     };
                     if let Some(lane) = lanes.get(at) {
-                        lane.egress.answer(back, &turn);
+                        lane.answer(back, &turn);
                     }
                 }
-                Token::Timer => lanes.release_due(events, &mut turn),
                 Token::Wake => {}
             }
         }
         *alone = if others { 0 } else { alone.saturating_add(1) };
         if lanes.is_answered() {
-            lanes.age_sessions(&Turn::begin(phase, scratch));
+            lanes.age_sessions(&Turn::begin(turns, scratch));
         }
         if lanes.has_leaving() {
-            lanes.dismiss(events, &Turn::begin(phase, scratch));
+            lanes.dismiss(events, &Turn::begin(turns, scratch));
         }
         Ok(())
     }
@@ -197,7 +199,7 @@ impl Worker {
             }
             self.events.unwatch(&*self.listeners[at].socket);
         }
-        self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.turns, &mut self.scratch));
         for (at, listener) in listeners.iter().enumerate() {
             self.events.watch_listener(&*listener.socket, at);
         }
@@ -214,7 +216,7 @@ impl Worker {
         let drops = socket.memory().map_or(0, |memory| memory.drops);
         let closed = !lasting && socket.close_intake().is_ok();
         let book = &self.plan.listeners[*listener].book;
-        book.cell(self.number).change(|terms| terms.kernel_drops.add(drops.into()));
+        book.cell(self.number).kernel_drops.add(drops.into());
         let most = if closed { usize::MAX } else { LASTING };
         for _ in 0..most {
             if self.receive(at, false).is_err() {
@@ -232,9 +234,8 @@ impl Worker {
             self.listeners[at].ready = false;
         }
         self.lanes.shorten(until);
-        self.lanes.stop_gathering();
         self.look();
-        self.lanes.abandon_trials(&Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.abandon_trials(&Turn::begin(&self.turns, &mut self.scratch));
         while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;
@@ -242,12 +243,12 @@ impl Worker {
             // Whatever woke it: the command to look is one of those that nobody takes any more.
             self.look();
         }
-        self.lanes.abandon(&Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.abandon(&Turn::begin(&self.turns, &mut self.scratch));
     }
 
     /// Goes on where next hops have answered, or failed.
     fn look(&mut self) {
-        self.lanes.look(&self.events, &mut Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.look(&self.events, &mut Turn::begin(&self.turns, &mut self.scratch));
     }
 }
 

@@ -194,7 +194,8 @@ const MOST_WORKERS: usize = 256;
 /// Orchestrators wait longer: systemd 90 s, Kubernetes 30 s.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const LONGEST_GATHER: Span = Span::from_secs(1);
+/// The receive buffer must hold what comes meanwhile.
+const LONGEST_GATHER: Span = Span::from_millis(100);
 
 /// Names are labels of metrics.
 const LONGEST_NAME: usize = 200;
