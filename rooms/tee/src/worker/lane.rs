@@ -550,19 +550,13 @@ impl Lane {
     }
 
     /// Counts what was reported, and believes what is to be believed.
-    pub(super) fn believe(&mut self, mut heard: Heard) {
+    pub(super) fn believe(&mut self, heard: Heard) {
         if heard == Heard::default() {
             return;
         }
-        let now = Instant::now();
         if heard.doubts > 0 {
             self.health.doubt_reports(LASTS);
-            self.reports.begin(now);
-        }
-        if heard.evidence.is_some() && self.reports.are_forged(self.health.earlier_strays(), now) {
-            self.health.disbelieve();
-            heard.unproven += heard.proven;
-            heard.evidence = None;
+            self.reports.begin(Instant::now());
         }
         if let Some(evidence) = heard.evidence {
             self.health.note(evidence);

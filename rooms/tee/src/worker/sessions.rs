@@ -6,7 +6,7 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use weir_dgram::{Inbox, Options, Socket};
@@ -330,6 +330,7 @@ const LONGEST: usize = 65_535;
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
