@@ -186,7 +186,7 @@ impl Workers {
 
     /// Has every worker look at what waits for next hops: some have answered, or failed. Does not wait for it.
     pub(crate) fn look(&self) {
-        for handle in self.handles.iter() {
+        for handle in &self.handles {
             handle.send(Command::Look);
         }
     }
@@ -194,7 +194,7 @@ impl Workers {
     /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
     pub fn stop(&self, drain: Duration) {
         let mut current = self.current();
-        for handle in self.handles.iter() {
+        for handle in &self.handles {
             handle.send(Command::Stop(drain));
         }
         for thread in self.threads().drain(..) {
