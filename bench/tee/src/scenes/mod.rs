@@ -4,7 +4,6 @@ mod cpu;
 mod dead;
 mod delay;
 mod growth;
-mod lending;
 mod load;
 mod rate;
 mod reload;
@@ -87,7 +86,6 @@ pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 9] = [
     ("rate", rate::run),
     ("load", load::run),
     ("reload", reload::run),
-    ("lending", lending::run),
     ("single", single::run),
     ("growth", growth::run),
 ];
