@@ -9,10 +9,10 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::{Owner, Sockets, owners};
-use weir_kernel::trace::{SocketTrace, Tracer};
+use weir_kernel::trace::{SocketTrace, Trace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
-use super::facts::{Scope, came_to};
+use super::facts::Scope;
 use super::load::{Load, Stated};
 use crate::advice::{self, Advice};
 
@@ -94,6 +94,15 @@ pub(super) fn arrived(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &S
         payload: stated.payload.unwrap_or(Size { bytes: bytes / datagrams }),
         stall: stated.stall.unwrap_or_default(),
     })
+}
+
+/// Datagrams and bytes that came to the port of a socket; `None`: others have that port, too, or it is not traced.
+fn came_to(trace: &Trace, cookie: u64, namespace: u32) -> Option<(u64, u64)> {
+    let port = trace.sockets.iter().find(|socket| socket.cookie == cookie)?.port;
+    let sharing = trace.sockets.iter().filter(|other| (other.port, other.namespace) == (port, namespace));
+    let came = trace.arrivals.iter().filter(|count| (count.port, count.namespace) == (port, namespace));
+    let sum = came.fold((0, 0), |sum, count| (sum.0 + count.datagrams, sum.1 + count.bytes));
+    (sharing.count() == 1 && sum.0 > 0).then_some(sum)
 }
 
 /// Of a namespace to which nothing comes.
