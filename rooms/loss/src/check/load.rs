@@ -46,12 +46,7 @@ impl Load {
 
     /// Bits a second on an Ethernet with IPv4: headers, checksum, preamble and gap included.
     pub fn bits_on_wire(&self) -> f64 {
-        self.bits_at(self.per_second())
-    }
-
-    /// The same, of so many datagrams a second.
-    pub fn bits_at(&self, per_second: f64) -> f64 {
-        per_second * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
+        self.per_second() * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
     }
 
     /// What the receive buffer must hold, where a datagram takes so many bytes of it.

@@ -49,13 +49,9 @@ impl fmt::Display for Report {
         let (need, truesize) = (&self.need, &self.truesize);
         if let Some(seen) = &self.facts.seen {
             let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({})", shown(process)));
-            let mean = seen.mean_per_s.filter(|mean| mean * 1.05 < self.load.per_second());
-            let mean = mean.map_or_else(String::new, |mean| {
-                format!("; {}/s on average, {rate} while datagrams waited", format::short(mean.round()))
-            });
             writeln!(
                 f,
-                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost{mean}",
+                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost",
                 seen.address,
                 format::short(seen.took_s),
                 format::count(seen.datagrams.cast_signed()),

@@ -70,10 +70,7 @@ fn too_slow(receiver: &Receiver, advice: &Advice) -> Finding {
     let command = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)".to_owned();
     let rate = |per_s: f64| number(per_s.round() as u64);
     Finding::advised("reader", Place::ReceiveBuffer, what, command)
-        .with(
-            "eBPF",
-            format!("{}/s arrive while any wait, it reads {}/s", rate(advice.arrive_per_s), rate(advice.read_per_s)),
-        )
+        .with("eBPF", format!("{}/s arrive, it can read {}/s", rate(advice.arrive_per_s), rate(advice.read_per_s)))
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
         .need(format!("a reader that takes {}/s", rate(advice.arrive_per_s)))
         .cost("a change of the program")

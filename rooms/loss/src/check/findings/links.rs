@@ -29,11 +29,7 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 /// The line is too slow for the load.
 fn speed(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let bits = interface.speed_mbit? as f64 * 1e6;
-    // A line carries what comes on average; what comes at once was carried by it already.
-    let mean = case.facts.seen.as_ref().and_then(|seen| seen.mean_per_s);
-    let needed = case.load.bits_at(mean.unwrap_or_else(|| case.load.per_second()));
-    let rate =
-        mean.map_or_else(|| case.load.rate.to_string(), |mean| format!("{}/s on average", number(mean.ceil() as u64)));
+    let needed = case.load.bits_on_wire();
     // A rate is given in round numbers: a line that is exactly full is no finding.
     if needed <= bits * 1.001 {
         return None;
@@ -47,8 +43,9 @@ fn speed(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
                 format!("{} Mbit/s", number(bits as u64 / 1_000_000)),
             )
             .need(format!(
-                "{} Mbit/s: {rate} of {} with headers, preamble and gaps",
+                "{} Mbit/s: {} of {} with headers, preamble and gaps",
                 format::short(needed / 1e6),
+                case.load.rate,
                 case.load.payload
             ))
             .cost("hardware"),

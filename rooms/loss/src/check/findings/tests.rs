@@ -2,7 +2,6 @@ use super::*;
 use crate::check::facts::{
     Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
-use crate::check::seen::Seen;
 
 fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
     super::audit(facts, load, load.need(facts.truesize.bytes))
@@ -269,31 +268,6 @@ fn a_running_receiver_is_mended_itself() {
     let hidden = Receiver { pid: None, process: None, ..receiver(212_992) };
     let findings = self::findings(|facts| facts.receivers = vec![hidden]);
     assert_eq!((findings[0].name, &*findings[0].changes), ("receive_buffer", &[][..]));
-}
-
-/// 30,000/s while any wait, a tenth of it on average: a line of 10 Mbit/s has carried it.
-#[test]
-fn a_line_is_judged_by_what_comes_on_average() {
-    let of = |mean_per_s: Option<f64>| {
-        let mut facts = healthy();
-        facts.interfaces[0].speed_mbit = Some(10);
-        let load = Load { rate: "30k/s".parse().unwrap(), stall: "1ms".parse().unwrap(), ..load() };
-        facts.seen = Some(Seen {
-            address: "127.0.0.1:5000".parse().unwrap(),
-            cookie: 7,
-            process: None,
-            took_s: 3.0,
-            datagrams: 9000,
-            lost: 0,
-            mean_per_s,
-            load,
-            advice: None,
-        });
-        audit(&facts, &load).iter().map(|finding| finding.name).collect::<Vec<_>>()
-    };
-    assert_eq!(of(Some(3000.0)), [""; 0]);
-    assert_eq!(of(None), ["speed"]);
-    assert_eq!(of(Some(30_000.0)), ["speed"]);
 }
 
 #[test]
