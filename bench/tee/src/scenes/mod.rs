@@ -79,7 +79,7 @@ impl bench_measure::Scale for Scale {
 }
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 9] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 8] = [
     ("cpu", cpu::run),
     ("delay", delay::run),
     ("dead", dead::run),

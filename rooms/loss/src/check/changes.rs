@@ -17,7 +17,7 @@ use super::setting::Setting;
 
 /// A change that was made, or was about to be.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Made {
+pub(crate) struct Made {
     /// What.
     pub setting: Setting,
     /// The network namespace in which it is written.
@@ -34,7 +34,7 @@ pub(super) struct Made {
 
 /// A network namespace, to be found again.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub(super) struct Namespace {
+pub(crate) struct Namespace {
     /// Its name, path, or a process in it; empty: it has none.
     pub name: String,
     /// Its inode number, which another may have once it is gone.
@@ -74,16 +74,18 @@ impl Changes {
     }
 }
 
+/// The changes in a text.
+pub(crate) fn parse(path: &Path, text: &str) -> Result<Vec<Made>> {
+    serde_json::from_str(text).with_context(|| {
+        let path = path.display();
+        format!("{path}: no list of changes of `weir loss check`: it is left as it is (give another: --changes FILE)")
+    })
+}
+
 impl<S: Storage> Changes<S> {
     /// Those of a text; `None`: there is none.
     pub(super) fn of(storage: S, path: &Path, text: Option<&str>) -> Result<Changes<S>> {
-        let made = text.map(serde_json::from_str).transpose();
-        let made = made.with_context(|| {
-            let path = path.display();
-            format!(
-                "{path}: no list of changes of `weir loss check`: it is left as it is (give another: --changes FILE)"
-            )
-        })?;
+        let made = text.map(|text| parse(path, text)).transpose()?;
         Ok(Changes { storage, path: path.to_owned(), made: made.unwrap_or_default() })
     }
 

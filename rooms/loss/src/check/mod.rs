@@ -9,7 +9,7 @@
 //! ```
 
 mod apply;
-mod changes;
+pub(crate) mod changes;
 pub mod facts;
 mod findings;
 pub mod load;
