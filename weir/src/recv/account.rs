@@ -43,6 +43,7 @@ const LINES: &[Line<'_>] = &[
     ("received", "{received}"),
     ("lost", "{?sent}{lost} ({lost%sent_at_least} %)"),
     ("lost", "{!sent}at least {lost} ({lost%sent_at_least} %)"),
+    ("lost", "{?received}{!lost}unknown: sessions gave way, and what came of this one before is in the sum alone"),
     ("duplicated", "{duplicated}"),
     ("reordered", "{reordered}"),
     ("no end", "+{contradicted} announced ends contradict what came: forged, or of another run of the sender"),
