@@ -84,8 +84,8 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
         })
     };
     let sessions = report.sessions.iter().map(Account::new).filter(|session| !of_both(session));
-    sessions.for_each(|session| account::print(&session));
-    directions.iter().for_each(account::print);
+    sessions.for_each(|session| account::print(&session, transport));
+    directions.iter().for_each(|direction| account::print(direction, transport));
     if object["total"]["sessions"].as_u64() > Some(1) {
         say!("all {} sessions", object["total"]["sessions"]);
         lines::print(&object["total"], "  ", SUM);
