@@ -32,7 +32,7 @@ pub struct Account {
     pub announcements: u64,
     /// Announced ends that what came contradicts, in no other count.
     pub contradicted: u64,
-    /// Without an announced count: those missing before the last one that came.
+    /// Without an announced count: those missing before the last one that came. `None`, too: some came before it gave way.
     pub lost: Option<u64>,
     /// Messages received again.
     pub duplicated: Option<u64>,
@@ -114,7 +114,7 @@ impl Account {
             received_bytes: Some(session.delivered_bytes),
             announcements: session.announcements,
             contradicted: session.contradicted,
-            lost: Some(session.sent_at_least().saturating_sub(session.delivered)),
+            lost: (session.before == 0).then(|| session.sent_at_least().saturating_sub(session.delivered)),
             duplicated: Some(session.duplicates),
             reordered: Some(session.reordered),
             stale: Some(session.stale),
@@ -147,7 +147,7 @@ impl Account {
             delay_n: None,
             ..Self::nothing(peer, session, None)
         };
-        let received = told.and_then(|told| told.received);
+        let received = told.and_then(|told| told.lost.and(told.received));
         Self {
             peer: canonical(peer),
             incarnation: Some(report.incarnation).filter(|&incarnation| incarnation != 0),

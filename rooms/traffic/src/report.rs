@@ -74,9 +74,9 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
-    /// Sessions that gave way to others, and their messages, of all kinds. They are not in `sessions`.
+    /// How often a session gave way to another. What came of it is not in `sessions`.
     pub evicted: u64,
-    /// Messages of these.
+    /// Messages of these, of all kinds.
     pub evicted_messages: u64,
     /// What was counted of them.
     pub evicted_total: Total,
@@ -142,7 +142,7 @@ impl ReceiveReport {
 pub struct Total {
     /// How many.
     pub sessions: u64,
-    /// Those of them that have not announced their end.
+    /// Times that one ended, or gave way, without an announced end.
     pub open: u64,
     /// Messages sent, at least, see [`SessionReport::sent_at_least`].
     pub sent_at_least: u64,
@@ -175,12 +175,14 @@ impl Total {
             self.ends_alone_messages = self.ends_alone_messages.saturating_add(session.announced.unwrap_or(0));
             return;
         }
-        self.sessions += 1;
+        let sent = session.sent_at_least().saturating_sub(session.before);
+        // One that has come back was counted when it gave way.
+        self.sessions += u64::from(session.before == 0);
         self.open += u64::from(session.announced.is_none());
-        self.sent_at_least += session.sent_at_least();
+        self.sent_at_least += sent;
         self.delivered += session.delivered;
         self.delivered_bytes += session.delivered_bytes;
-        self.lost += session.sent_at_least().saturating_sub(session.delivered);
+        self.lost += sent.saturating_sub(session.delivered);
         self.duplicates += session.duplicates;
         self.reordered += session.reordered;
         if session.delivered > 0 {
@@ -232,6 +234,9 @@ pub struct SessionReport {
     pub stale: u64,
     /// The numbers received.
     pub numbers: SequenceSet,
+    /// Messages before its first one, where it may have given way before: sums count those that came then. 0: it has not.
+    /// The largest number: it may have, and no message has come since.
+    pub before: u64,
     /// The sender's count, as its end announced it.
     pub announced: Option<u64>,
     /// Announcements of the end that came; not in `delivered`.
@@ -271,6 +276,7 @@ impl SessionReport {
             reordered: 0,
             stale: 0,
             numbers: SequenceSet::new(),
+            before: 0,
             announced: None,
             announcements: 0,
             contradicted: 0,

@@ -69,8 +69,8 @@ pub(super) struct Recv {
     /// Count this session alone.
     #[arg(long)]
     session: Option<u16>,
-    /// Count senders in this network alone, e.g. 192.0.2.0/24. Repeatable.
-    #[arg(long, value_name = "NETWORK")]
+    /// Count senders in this network, or at this address, alone, e.g. 192.0.2.0/24. Repeatable.
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
     from: Vec<IpNet>,
     /// End by announced ends only when so many senders have announced theirs.
     #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -271,6 +271,15 @@ fn judge(settings: &ReceiverSettings, report: &ReceiveReport) -> Result<Outcome>
     Ok(Outcome::Done)
 }
 
+/// `--from`. An IPv4 network written in IPv6 (RFC 4291: `::ffff:10.0.0.0/104`) becomes IPv4, as its senders' addresses do.
+fn network(text: &str) -> Result<IpNet, String> {
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let network = network.map_err(|_| format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24"))?;
+    let (address, length) = (network.addr().to_canonical(), network.prefix_len().checked_sub(96));
+    let mapped = length.filter(|_| address.is_ipv4()).and_then(|length| IpNet::new(address, length).ok());
+    Ok(mapped.unwrap_or(network))
+}
+
 /// What was granted of a receive buffer, and why not more; `None`: all of it was.
 fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String> {
     // The kernel grants twice what it is asked for, to make room for its own overhead.
@@ -425,6 +434,27 @@ mod tests {
         }
         let asked = settings("--listen 0.0.0.0:5000 --receive-buffer 100GiB").unwrap().receive_buffer;
         assert_eq!(asked, Some(i32::MAX as usize / 2), "it does not wrap round");
+    }
+
+    #[test]
+    fn a_network_is_an_address_too_and_one_of_ipv4_in_whatever_form() {
+        for (text, expected) in [
+            ("10.9.0.0/16", "10.9.0.0/16"),
+            ("10.9.0.1", "10.9.0.1/32"),
+            ("2001:db8::1", "2001:db8::1/128"),
+            ("2001:db8::/120", "2001:db8::/120"),
+            ("::/0", "::/0"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.9.0.1", "10.9.0.1/32"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            let from = settings(&format!("--listen [::]:5000 --from {text}")).unwrap().from;
+            assert_eq!(from, [expected.parse().unwrap()], "{text}");
+        }
+        for text in ["10.9.0", "host", "10.9.0.1/33", "10.9.0.1:5000"] {
+            let expected = format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24");
+            assert_eq!(network(text), Err(expected));
+        }
     }
 
     #[test]

@@ -23,11 +23,11 @@ pub(super) fn object(
         "transport": settings.transport,
         "listen": settings.listen,
         "sessions": report.sessions.iter().map(Account::new).collect::<Vec<_>>(),
-        // Sessions of which nothing but an announced end came, all lost or forged, and the messages that these claim.
+        // Sessions of which nothing but an announced end came, and the messages that these claim.
         "ends_alone": total.ends_alone,
         "ends_alone_messages": total.ends_alone_messages,
         "foreign": report.foreign,
-        // Sessions that gave way to others, and their messages; they are not in `sessions`.
+        // How often a session gave way to another, and the messages of these, which are not in `sessions`.
         "evicted": report.evicted,
         "evicted_messages": report.evicted_messages,
         "evicted_connections": report.evicted_connections,
@@ -84,8 +84,8 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
         })
     };
     let sessions = report.sessions.iter().map(Account::new).filter(|session| !of_both(session));
-    sessions.for_each(|session| account::print(&session));
-    directions.iter().for_each(account::print);
+    sessions.for_each(|session| account::print(&session, transport));
+    directions.iter().for_each(|direction| account::print(direction, transport));
     if object["total"]["sessions"].as_u64() > Some(1) {
         say!("all {} sessions", object["total"]["sessions"]);
         lines::print(&object["total"], "  ", SUM);
@@ -104,11 +104,11 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
 const LINES: &[Line<'_>] = &[
     (
         "end alone",
-        "+{ends_alone} sessions announced their end, and none of the {ends_alone_messages} messages that they claim came: \
-         all lost, or forged; in no sum",
+        "+{ends_alone} sessions announced their end alone: the {ends_alone_messages} messages that they claim were lost, \
+         forged, or counted before they gave way; in no sum",
     ),
     ("refused", "+{refused} requests for messages"),
-    ("gave way", "+{evicted} sessions of {evicted_messages} messages to others: raise --sessions to keep them"),
+    ("gave way", "+{evicted} times a session, with {evicted_messages} messages in all, to another: raise --sessions"),
     ("gave way", "+{evicted_connections} connections to others"),
     ("not written", "+{not_written} messages: --messages could not be written, or not in time"),
     ("socket drops", "+{socket_drops} (this program was too slow: a larger --receive-buffer may help)"),
@@ -133,7 +133,7 @@ pub(super) fn what_did_not_end(settings: &ReceiverSettings, report: &ReceiveRepo
             ends => format!("nothing but {ends} announced ends came within {idle}"),
         },
         0 if evicted == 0 => format!("nothing more came within {idle}, and others are waited for"),
-        0 => format!("{evicted} sessions gave way to others before their end was announced: raise --sessions"),
+        0 => format!("sessions gave way {evicted} times before their end was announced: raise --sessions"),
         open => format!(
             "{open} of {listed} sessions have not announced their end, and nothing more came of them: counts are of what came"
         ),

@@ -3,12 +3,13 @@
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use serde_json::json;
-use weir_program::output::{complain, say};
+use weir_program::output::say;
 use weir_program::stop::Stop;
 use weir_traffic::{
-    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, in_words,
+    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, Transport,
+    in_words,
 };
 
 use super::{Send, joined, rows_of};
@@ -45,7 +46,7 @@ impl Send {
             object["intervals"] = json!(intervals);
         }
         let print = || {
-            directions.iter().for_each(account::print);
+            directions.iter().for_each(|direction| account::print(direction, self.transport));
             lines::print(&object, "", LINES);
             if !errors.is_empty() {
                 say!("errors        {}", in_words(&errors));
@@ -59,7 +60,7 @@ impl Send {
         if self.json || began {
             print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
-        unwritten.judge(self.judge(&reports))
+        unwritten.judge(self.judge(&reports, &directions))
     }
 
     fn run_all(
@@ -103,7 +104,7 @@ impl Send {
     }
 
     /// Whether it came to a good end.
-    fn judge(&self, reports: &[ClientReport]) -> Result<Outcome> {
+    fn judge(&self, reports: &[ClientReport], directions: &[Account]) -> Result<Outcome> {
         let (transport, to) = (self.transport, self.to);
         for report in reports {
             let failure = report.failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -112,7 +113,7 @@ impl Send {
                 Parted::Untold if self.bidir => {
                     bail!("{to} has not reported what it received{failure}: of the messages sent there that is unknown")
                 }
-                Parted::Untold => complain!("weir: {to} has not confirmed that it knows what came here{failure}"),
+                Parted::Untold => bail!("{to} has not confirmed that it knows what came here{failure}"),
                 Parted::Unreachable => bail!(
                     "ask tcp {to} to send{failure}: start `weir recv --allow-reverse` there; --reverse and --bidir need its \
                      TCP port too"
@@ -130,6 +131,11 @@ impl Send {
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),
             }
         }
+        let lost: u64 = directions.iter().filter_map(|direction| direction.lost).sum();
+        ensure!(
+            transport != Transport::Tcp || lost == 0 || reports.iter().any(|report| report.parted == Parted::Stopped),
+            "{lost} messages were not delivered: the connection with tcp {to} broke, or was too slow for them"
+        );
         Ok(Outcome::Done)
     }
 }
@@ -147,3 +153,41 @@ const LINES: &[Line<'_>] = &[
     ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
     ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
 ];
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        send: Send,
+    }
+
+    #[test]
+    fn only_what_was_confirmed_and_over_tcp_delivered_has_come_to_a_good_end() {
+        for transport in ["udp", "tcp"] {
+            let words = ["send", "--to", "127.0.0.1:5000", "-R", "--transport", transport];
+            let send = Command::try_parse_from(words).unwrap().send;
+            for (parted, lost, expected) in [
+                (Parted::Told, 0, None),
+                (Parted::Stopped, 0, None),
+                (Parted::Stopped, 41, None),
+                (Parted::Told, 41, (transport == "tcp").then_some("41 messages were not delivered")),
+                (Parted::Untold, 0, Some("127.0.0.1:5000 has not confirmed that it knows what came here")),
+                (Parted::Silent, 0, Some("127.0.0.1:5000 fell silent in the middle")),
+            ] {
+                let account = Account { lost: Some(lost), ..Account::nothing(send.to, 1, Some(100)) };
+                let reports = [ClientReport { parted: parted.clone(), ..ClientReport::default() }];
+                let failure = send.judge(&reports, &[account]).err().map(|error| error.to_string());
+                let is_expected = match (&failure, expected) {
+                    (Some(failure), Some(expected)) => failure.starts_with(expected),
+                    (failure, expected) => failure.is_none() && expected.is_none(),
+                };
+                assert!(is_expected, "{transport} {parted:?} {lost}: {failure:?}");
+            }
+        }
+    }
+}

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use nix::libc::ETIMEDOUT;
 use quinn::{Connection, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt};
 use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
@@ -77,7 +76,7 @@ impl Client {
         let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let any_peer = settings.quic.any_peer;
-        let mut config = tls::client()?;
+        let mut config = tls::client(transport)?;
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
@@ -143,14 +142,17 @@ impl Client {
         let shaking_hands = async {
             let config = self.config.clone();
             let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
-            let connection = connecting.await.map_err(|error| io::Error::other(error.to_string()))?;
+            let reason = |error| ended_by(&error).unwrap_or_else(|| error.to_string());
+            let connection = connecting.await.map_err(|error| io::Error::other(reason(error)))?;
             let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
             io::Result::Ok((connection, stream))
         };
         let (connection, stream) = match reactor.until(Some(deadline), shaking_hands) {
             Waited::Come(connected) => connected?,
             Waited::Not if stop.is_set() => return Err(io::Error::other("stopped")),
-            Waited::Not => return Err(io::Error::from_raw_os_error(ETIMEDOUT)),
+            Waited::Not => {
+                return Err(io::Error::other(format!("connection timed out: perhaps nobody listens at {to}")));
+            }
         };
         if datagrams {
             fits(self.length, connection.max_datagram_size()).map_err(io::Error::other)?;

@@ -20,7 +20,8 @@ use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn::{ConnectionError, IdleTimeout, TransportConfig, VarInt};
+use quinn::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
+use rustls::AlertDescription;
 use socket2::{Domain, Type};
 
 pub(super) use self::bulk::{listen_for_bulk, receive_bulk};
@@ -149,7 +150,15 @@ const SMALLEST_PACKET: u16 = 1200;
 
 /// What ended a connection, in words; `None`: one of the ends closed it as planned.
 fn ended_by(error: &ConnectionError) -> Option<String> {
+    let code = match error {
+        ConnectionError::TransportError(error) => Some(error.code),
+        ConnectionError::ConnectionClosed(close) => Some(close.error_code),
+        _ => None,
+    };
     match error {
+        _ if code == Some(TransportErrorCode::crypto(AlertDescription::NoApplicationProtocol.into())) => {
+            Some("one end has --transport quic, the other quic-datagram: write the same at both".to_owned())
+        }
         ConnectionError::LocallyClosed => None,
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => None,
         ConnectionError::TimedOut => Some(format!("nothing heard for {} s", IDLE_TIMEOUT.as_secs())),

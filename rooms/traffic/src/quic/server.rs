@@ -77,7 +77,7 @@ impl Listener {
     /// Makes and binds the socket in the calling thread's network namespace.
     pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
         let ReceiverSettings { transport, listen: address, .. } = *settings;
-        let mut config = tls::server()?;
+        let mut config = tls::server(transport)?;
         config.transport_config(Arc::new(transport_config()));
         let socket = udp_socket(transport, address)?;
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);

@@ -145,7 +145,26 @@ fn nobody_there() {
     let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
     assert!(now() - begin >= nanos(settings.connect_timeout));
     assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
-    assert_eq!(in_words(&sent.errors), "connect: connection timed out");
+    let expected = format!("connect: connection timed out: perhaps nobody listens at {}", settings.to);
+    assert_eq!(in_words(&sent.errors), expected);
+}
+
+/// Each would take the other's connection, and hear nothing of what it says.
+#[test]
+fn a_stream_and_datagrams_refuse_each_other_at_both_ends() {
+    let both = [Transport::Quic, Transport::QuicDatagram];
+    for (listens, sends) in [(both[0], both[1]), (both[1], both[0])] {
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let receiver = Receiver::bind(&receiving(listens)).unwrap();
+        let sender = Sender::open(&sending(sends, receiver.local_addr())).unwrap();
+        let (sent, received) = thread::scope(|scope| {
+            let received = scope.spawn(|| receiver.run(&exchange, &stop));
+            (sender.run(&exchange, &stop), received.join().unwrap())
+        });
+        let why = "one end has --transport quic, the other quic-datagram: write the same at both";
+        assert_eq!((sent.sent, in_words(&sent.errors)), (0, format!("connect: {why}")));
+        assert_eq!((received.connections, in_words(&received.errors)), (0, format!("accept: {why}")));
+    }
 }
 
 #[test]

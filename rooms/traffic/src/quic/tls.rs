@@ -16,16 +16,16 @@ use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
 use rustls::{ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig, SignatureScheme};
 
-use crate::TrafficError;
+use crate::{TrafficError, Transport};
 
 /// For an end that shows the key of this process: made at the first call, never stored.
-pub(super) fn server() -> Result<quinn::ServerConfig, TrafficError> {
+pub(super) fn server(transport: Transport) -> Result<quinn::ServerConfig, TrafficError> {
     static KEY: OnceLock<Result<Arc<CertifiedKey>, String>> = OnceLock::new();
     let key = Arc::clone(KEY.get_or_init(new_key).as_ref().map_err(refused)?);
     let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(key));
     let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let mut config = builder.map_err(refused)?.with_no_client_auth().with_cert_resolver(resolver);
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol(transport)];
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     let config = QuicServerConfig::try_from(config).map_err(refused)?;
@@ -40,11 +40,11 @@ fn new_key() -> Result<Arc<CertifiedKey>, String> {
 }
 
 /// For an end that takes any key: what is measured is not a secret.
-pub(super) fn client() -> Result<quinn::ClientConfig, TrafficError> {
+pub(super) fn client(transport: Transport) -> Result<quinn::ClientConfig, TrafficError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let key = Arc::new(AnyKey(provider().signature_verification_algorithms));
     let mut config = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(key).with_no_client_auth();
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol(transport)];
     config.resumption = Resumption::disabled();
     let config = QuicClientConfig::try_from(config).map_err(refused)?;
     Ok(quinn::ClientConfig::new(Arc::new(config)))
@@ -97,8 +97,10 @@ impl ServerCertVerifier for AnyKey {
 /// The name that a client asks for.
 pub(super) const SERVER_NAME: &str = "weir.invalid";
 
-/// The application protocol (ALPN, RFC 7301).
-const PROTOCOL: &[u8] = b"weir-probe";
+/// The application protocol (ALPN, RFC 7301): an end that reads streams would hear nothing of datagrams.
+fn protocol(transport: Transport) -> Vec<u8> {
+    format!("weir-{transport}").into_bytes()
+}
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(default_provider())

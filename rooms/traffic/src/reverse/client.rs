@@ -11,9 +11,9 @@ use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
 use super::call::Call;
+use super::desk::grace;
 use super::lines::{First, Line, Request, Sent, VERSION, Want};
 use super::{Parted, sent_of};
-use crate::receiver::ending::GRACE;
 use crate::sender::channel::Channel;
 use crate::{
     Account, Delivery, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
@@ -139,7 +139,8 @@ impl Client {
                 return Ok(ClientReport { received, ..ClientReport::default() });
             }
         }
-        let (exchange, own) = (Exchange::new(Duration::from_nanos(GRACE))?, Exchange::new(Duration::ZERO)?);
+        let (exchange, own) =
+            (Exchange::new(Duration::from_nanos(grace(settings.transport)))?, Exchange::new(Duration::ZERO)?);
         let (datagrams, other) = (channel.datagrams(), receiver.other_way());
         let (mut theirs, mut broken, mut next) = (None::<Sent>, None, 0);
         let (mut received, sent) = thread::scope(|scope| {

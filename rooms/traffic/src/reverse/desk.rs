@@ -21,7 +21,7 @@ use crate::receiver::ending::{Ending, GRACE};
 use crate::receiver::sessions::Sessions;
 use crate::receiver::streams;
 use crate::sender::channel::{Channel, Outlet, Way};
-use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Until};
+use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Transport, Until};
 
 /// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
 #[derive(Debug)]
@@ -253,7 +253,7 @@ impl Desk {
         });
         let forward = theirs.filter(|_| parted == Parted::Told).and_then(|theirs| {
             let shortfall = theirs.shortfall;
-            self.account_of(peer, session, theirs).map(|forward| Account { shortfall, ..forward })
+            self.account_of(peer, settings.transport, session, theirs).map(|forward| Account { shortfall, ..forward })
         });
         Ok(ReverseReport { peer, session, both, sent, account: account.flatten(), forward, parted })
     }
@@ -274,9 +274,9 @@ impl Desk {
     }
 
     /// What came of a session that has ended; `None`: nothing, or the receiver has ended.
-    fn account_of(&self, peer: SocketAddr, session: u16, sent: Sent) -> Option<Account> {
+    fn account_of(&self, peer: SocketAddr, transport: Transport, session: u16, sent: Sent) -> Option<Account> {
         let (to, account) = mpsc::channel();
-        self.state().wanted.push(Wanted { peer, session, sent, until: now() + GRACE, to });
+        self.state().wanted.push(Wanted { peer, session, sent, until: now() + grace(transport), to });
         while !self.stop.is_set() {
             if let Ok(account) = account.recv_timeout(LOOK) {
                 return account;
@@ -290,6 +290,12 @@ fn random() -> Result<String, String> {
     let mut bytes = [0; 8];
     SystemRandom::new().fill(&mut bytes).map_err(|_| "it has no random numbers")?;
     Ok(format!("{:016x}", u64::from_be_bytes(bytes)))
+}
+
+/// How long messages may come when all are sent: over TCP the other end's kernel may hold some, for which half of the time is
+/// left that the other end waits for their account.
+pub(super) fn grace(transport: Transport) -> Nanos {
+    if transport == Transport::Tcp { PATIENCE / 2 } else { GRACE }
 }
 
 /// How long the other end may take for its next step.

@@ -94,7 +94,7 @@ impl<'a> Sessions<'a> {
             return;
         };
         let session = &mut self.list[place];
-        let (was_known, was_open, expected) = (session.is_known(), session.is_open(), session.report.numbers.end());
+        let (was_known, was_open, expected) = (session.is_known(), session.is_open(), session.expected());
         session.report.peer = peer;
         let counted = session.count(probe, length, at);
         if session.is_known() {
@@ -104,7 +104,7 @@ impl<'a> Sessions<'a> {
         self.open += u64::from(session.is_open());
         self.open -= u64::from(was_open);
         if let Some(intervals) = &mut self.intervals {
-            intervals.count(at, counted, length, session.report.numbers.end().saturating_sub(expected));
+            intervals.count(at, counted, length, session.expected() - expected);
         }
         if let Counted::New { number, .. } = counted {
             self.delivered += 1;
@@ -213,6 +213,7 @@ impl<'a> Sessions<'a> {
         let length = window.map_or(assumed, |window| Duration::from_nanos(window.end - window.start));
         let mut report = SessionReport {
             incarnation,
+            before: if self.report.evicted > 0 { u64::MAX } else { 0 },
             flights: Flights::new(self.settings.keep_flights),
             ..SessionReport::new(peer, probe.session, at, length)
         };

@@ -205,6 +205,31 @@ fn who_was_heard_least_lately_gives_way_and_stays_in_the_sum() {
     assert_eq!((total.sessions, total.delivered, total.sent_at_least, total.open), (5, 7, 7, 4));
 }
 
+/// Senders that take turns in too few places: nothing is lost, and each is counted once.
+#[test]
+fn one_that_gave_way_and_comes_back_has_lost_nothing() {
+    for (most, senders) in [(1, 2), (3, 10), (10, 11)] {
+        let (to, told) = mpsc::channel();
+        let report = received(most, |sessions| {
+            sessions.tell(Duration::from_secs(1), 0, to);
+            let mut count = |kind, sender, number: u32| {
+                let at = SECOND + u64::from(number);
+                sessions.count(&probe(kind, 1, number, at, sender), 40, peer(sender), at);
+            };
+            for number in 0..100 {
+                (1..=senders).for_each(|sender| count(Kind::Message, sender, number));
+            }
+            (1..=senders).for_each(|sender| count(Kind::End, sender, 100));
+        });
+        let (total, all) = (report.total(), u64::from(senders) * 100);
+        assert_eq!((total.sessions, total.delivered, total.lost), (u64::from(senders), all, 0), "{most}");
+        assert_eq!((total.sent_at_least, told.iter().map(|interval| interval.lost).sum::<i64>()), (all, 0));
+        let losses: Vec<_> = report.sessions.iter().map(|session| crate::Account::new(session).lost).collect();
+        assert!(losses.contains(&None) && losses.iter().flatten().all(|&lost| lost == 0), "{losses:?}");
+        assert!(total.open > 0);
+    }
+}
+
 /// Each forged source takes a place, and none that is heard in between loses its own.
 #[test]
 fn whoever_is_heard_among_forged_sources_keeps_its_place() {
