@@ -421,7 +421,7 @@ mod tests {
             for (status, body) in [("200 OK", "{\"n\":1}"), ("500 No", "{\"n\":2}"), ("200 OK", "{\"n\":NaN}")] {
                 let (mut stream, _) = listener.accept().unwrap();
                 io::Read::read(&mut stream, &mut [0; 256]).unwrap();
-                io::Write::write_all(&mut stream, format!("HTTP/1.0 {status}\r\n\r\n{body}").as_bytes()).unwrap();
+                write!(stream, "HTTP/1.0 {status}\r\n\r\n{body}").unwrap();
             }
         });
         let begin = clock::now();
