@@ -178,10 +178,10 @@ mod tests {
     #[test]
     fn shares_of_repeats_are_one_share_where_they_differ_by_chance() {
         let shares = [797, 806, 801, 795].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
-        let (pooled, factor) = pooled(&shares).unwrap();
+        let (joint, factor) = pooled(&shares).unwrap();
         let of_all = crate::binomial::share(3_199, 4_000).unwrap();
-        assert!((pooled.value - of_all.value).abs() < 1e-9 && factor < 1.0, "{pooled:?} {factor}");
-        assert!((pooled.low - of_all.low).abs() < 1e-3 && (pooled.high - of_all.high).abs() < 1e-3, "{pooled:?}");
+        assert!((joint.value - of_all.value).abs() < 1e-9 && factor < 1.0, "{joint:?} {factor}");
+        assert!((joint.low - of_all.low).abs() < 1e-3 && (joint.high - of_all.high).abs() < 1e-3, "{joint:?}");
         let unlike = [700, 800, 900, 800].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
         assert!(pooled(&unlike).unwrap().1 > 10.0);
         assert_eq!(pooled(&[shares[0], Estimate { method: Method::Ratio, ..shares[1] }]), None);
