@@ -444,9 +444,9 @@ mod tests {
         let told = changed(dir.path(), &read).unwrap();
         let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
         assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");
-        // What an earlier version has written has no checksum.
+        // Nor is one without its checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
-        assert!(read_records(dir.path()).unwrap()[0].row.valid);
+        assert!(!read_records(dir.path()).unwrap()[0].row.valid);
     }
 
     #[test]
