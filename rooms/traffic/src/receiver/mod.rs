@@ -65,10 +65,16 @@ impl Receiver {
         let mut control = None;
         let endpoint = match settings.transport {
             Transport::Udp => {
-                let socket = datagram_socket(settings)?;
-                if settings.reverse.is_some() {
-                    let at = SocketAddr::new(settings.listen.ip(), socket.local_addr().port());
-                    control = Some(listen(at, None)?.0);
+                let mut socket = datagram_socket(settings)?;
+                let mut ports = PORTS;
+                while settings.reverse.is_some() && control.is_none() {
+                    ports -= 1;
+                    match listen(SocketAddr::new(settings.listen.ip(), socket.local_addr().port()), None) {
+                        Ok((listener, ..)) => control = Some(listener),
+                        // The kernel chose one that TCP has in use.
+                        Err(_) if settings.listen.port() == 0 && ports > 0 => socket = datagram_socket(settings)?,
+                        Err(error) => return Err(error),
+                    }
                 }
                 Endpoint::Datagrams(Arc::new(socket), Arc::default())
             }
@@ -176,6 +182,9 @@ impl Receiver {
         ReceiveReport { started, finished: now(), ..report }
     }
 }
+
+/// Free UDP ports that are tried before TCP has one of them free, too.
+const PORTS: u32 = 16;
 
 fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> {
     let options = Options {
