@@ -13,7 +13,7 @@ use super::ending::Ending;
 use super::frames::Frames;
 use super::sessions::Sessions;
 use crate::reverse::lines::{First, Request};
-use crate::reverse::{Desk, LONGEST_LINE, LOOK};
+use crate::reverse::{Desk, LONGEST_LINE, LOOK, end_when_dead};
 use crate::sender::channel::Outlet;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
@@ -238,6 +238,7 @@ impl<'a> Streams<'a> {
                     (Ok(First::Request(request)), Some(_)) => return Next::Asks(request),
                     (Ok(First::Token { token }), Some(desk))
                         if desk.arrive(&token, stream.peer, || {
+                            end_when_dead(&stream.socket)?;
                             stream.socket.try_clone().map(|socket| Outlet::Stream(socket.into(), true))
                         }) => {}
                     _ => return Next::Foreign,

@@ -10,6 +10,11 @@ use socket2::{SockRef, TcpKeepalive};
 use weir_program::clock::{Nanos, now};
 use weir_program::stop::Stop;
 
+/// Has the kernel end a connection over which the other end takes nothing for [`DEAD`].
+pub(crate) fn end_when_dead(socket: &TcpStream) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_user_timeout(Some(DEAD))
+}
+
 /// One end of it.
 #[derive(Debug)]
 pub(crate) struct Call {
@@ -25,9 +30,8 @@ impl Call {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(DEAD))?;
-        let own = SockRef::from(&socket);
-        own.set_tcp_user_timeout(Some(DEAD))?;
-        own.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE))?;
+        end_when_dead(&socket)?;
+        SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE))?;
         Ok(Self { socket: BufReader::new(socket), line: Vec::new() })
     }
 

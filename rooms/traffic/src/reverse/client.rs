@@ -10,7 +10,7 @@ use weir_dgram::Outgoing;
 use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
-use super::call::Call;
+use super::call::{Call, end_when_dead};
 use super::desk::grace;
 use super::lines::{First, Line, Request, Sent, VERSION, Want};
 use super::{Parted, sent_of};
@@ -134,7 +134,9 @@ impl Client {
         if settings.transport == Transport::Tcp {
             let deadline = now().saturating_add(nanos(settings.connect_timeout));
             let is_up = channel.connect(settings.to, deadline, stop);
-            if !is_up || channel.stream()?.write_all(&[&token[..], b"\n"].concat()).is_err() {
+            let stream = channel.stream()?;
+            end_when_dead(&stream)?;
+            if !is_up || (&stream).write_all(&[&token[..], b"\n"].concat()).is_err() {
                 let received = ReceiveReport { errors: channel.take_errors(), ..ReceiveReport::default() };
                 return Ok(ClientReport { received, ..ClientReport::default() });
             }
