@@ -121,8 +121,8 @@ impl<'a> Cell<'a> {
         self.records.iter().copied().filter(move |record| !believes || self.believed(record, column))
     }
 
-    /// The mean of an estimate over three repeats or more as the batches within them explain it, and how many times as much
-    /// these repeats differ; `None` where a repeat has no batches.
+    /// The mean of an estimate over three repeats or more as the batches or trials within them explain it, and how many
+    /// times as much these repeats differ; `None` where a repeat has neither.
     pub fn pooled(&self, column: &str) -> Option<(Estimate, f64)> {
         let estimates: Option<Vec<Estimate>> =
             self.used(column).map(|record| record.estimates.get(column).copied()).collect();
