@@ -7,11 +7,12 @@
 //!
 //! Over three repeats or more an estimate has Student's interval over their means, which is wide for so few, unless the
 //! batches within the repeats explain all of their differences: where the repeats differ no more than that, in the mean
-//! over the cells of the claim, the interval is that of the batches of all repeats, or of the trials of shares ([`intervals::pooled`]). Without real
-//! differences between repeats the intervals then hold at least as often as stated, and where these are large exactly as
-//! often. They hold less often where real differences are about as large as the batches' own and go unseen: at 95 %,
-//! for one cell of three repeats, 92.5 % at worst (numerically, over all sizes of differences; 94 % of four, 95 % of five).
-//! The more cells share a joint level, the more repeats the mean is over, and the less goes unseen.
+//! over the cells of the claim, the interval is that of the batches of all repeats, or of the trials of shares
+//! ([`intervals::pooled`]). Without real differences between repeats the intervals then hold at least as often as stated,
+//! and where these are large exactly as often. They hold less often where real differences are about as large as the
+//! batches' own and go unseen: at 95 %, for one cell of three repeats, 92.5 % at worst (numerically, over all sizes of
+//! differences; 94 % of four, 95 % of five). The more cells share a joint level, the more repeats the mean is over, and
+//! the less goes unseen.
 //!
 //! `min_duration_s` keeps a run that is too short to show something from being judged.
 //!
