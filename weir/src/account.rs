@@ -9,16 +9,16 @@ pub(crate) enum End {
     /// The sender's.
     Sent,
     /// The receiver's, which listened at this port.
-    #[cfg_attr(not(feature = "loss"), expect(dead_code, reason = "only the loss room asks for the port"))]
+    #[cfg_attr(not(feature = "rooms"), expect(dead_code, reason = "only the loss room asks for the port"))]
     Received(u16),
 }
 
-#[cfg(feature = "loss")]
+#[cfg(feature = "rooms")]
 pub(crate) use weir_loss::account::OwnTraffic;
 
 /// Prints a report with the account of its traffic, if that was followed: as one JSON object, or as `print` does with the
 /// account below it.
-#[cfg(feature = "loss")]
+#[cfg(feature = "rooms")]
 pub(crate) fn print_with_account(
     json: bool,
     report: &impl Serialize,
@@ -50,17 +50,17 @@ pub(crate) fn print_with_account(
 }
 
 /// In a build without the loss room nothing is followed.
-#[cfg(not(feature = "loss"))]
+#[cfg(not(feature = "rooms"))]
 pub(crate) enum OwnTraffic {}
 
-#[cfg(not(feature = "loss"))]
+#[cfg(not(feature = "rooms"))]
 impl OwnTraffic {
     pub(crate) fn follow(_port: u16) -> Result<Self> {
         Err(crate::not_in_this_build("--account"))
     }
 }
 
-#[cfg(not(feature = "loss"))]
+#[cfg(not(feature = "rooms"))]
 pub(crate) fn print_with_account(
     json: bool,
     report: &impl Serialize,

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
-use weir_program::output::{print, say};
 use weir_report::compare::{self, CompareSettings};
-use weir_report::{store, terminal};
+use weir_report::store;
 use weir_units::Share;
 
-use crate::{Outcome, usage};
+use crate::{Outcome, print_result, usage};
 
 /// `weir lab compare`.
 #[derive(Debug, Args)]
@@ -47,11 +46,7 @@ impl Compare {
         let compared = compare::compare((&a.0, &a.1), (&b.0, &b.1), &settings);
         ensure!(!compared.rows.is_empty(), "nothing to compare: the runs have no measured cell in common");
         let untested = || compared.rows.iter().find_map(|row| row.reason.as_deref()).unwrap_or_default();
-        if self.json {
-            say!("{}", serde_json::to_string(&compared)?);
-        } else {
-            print(format_args!("{}", terminal::comparison(&compared)));
-        }
+        print_result(&compared, self.json)?;
         // That nothing was found where nothing was looked at is no all-clear.
         ensure!(compared.rows.iter().any(|row| row.pairs.is_some()), "nothing could be compared: {}", untested());
         Ok(if compared.alarms() { Outcome::Unmet } else { Outcome::Done })

@@ -247,7 +247,7 @@ impl Run {
 }
 
 fn run(plan: &Plan) -> Result<Outcome> {
-    Ok(if runner::run(plan)?.unmet { Outcome::Unmet } else { Outcome::Done })
+    Ok(if runner::run(plan)? { Outcome::Unmet } else { Outcome::Done })
 }
 
 impl Document {

@@ -1,38 +1,41 @@
 //! The command line: flags, then validated settings, then a room. One file a subcommand.
 
 mod account;
-#[cfg(feature = "lab")]
 mod compare;
 mod files;
-#[cfg(feature = "lab")]
 mod lab;
 mod lines;
-#[cfg(feature = "loss")]
+#[cfg(feature = "rooms")]
 mod loss;
 mod messages;
-#[cfg(feature = "monitor")]
+#[cfg(feature = "rooms")]
 mod monitor;
-#[cfg(feature = "sflow")]
+#[cfg(feature = "rooms")]
 mod protect;
 mod recv;
-#[cfg(feature = "lab")]
 mod scenario;
 mod send;
-#[cfg(feature = "service")]
+#[cfg(feature = "rooms")]
 mod service;
-#[cfg(feature = "sflow")]
+#[cfg(feature = "rooms")]
 mod sflow;
-#[cfg(feature = "tee")]
+#[cfg(feature = "rooms")]
 mod tee;
 
-use std::ffi::OsString;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Args, Parser, Subcommand};
+use clap::{Parser, Subcommand};
+use serde::Serialize;
 use weir_program::config::{Mistakes, Pointed};
-use weir_program::output::{self, complain, in_one_line};
-use weir_units::format::shown;
+use weir_program::output::{self, complain, in_one_line, print, say};
+use weir_units::format::{shown, shown_in_json};
+
+#[cfg(not(feature = "rooms"))]
+use self::{Absent as Loss, Absent as Monitor, Absent as Protect, Absent as Sflow, Absent as Tee};
+#[cfg(feature = "rooms")]
+use self::{loss::Loss, monitor::Monitor, protect::Protect, sflow::Sflow, tee::Tee};
 
 /// Carries, splits, measures, explains and analyses real-time telemetry over UDP.
 #[derive(Debug, Parser)]
@@ -45,50 +48,33 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run experiments in an emulated network on this machine.
-    #[cfg(feature = "lab")]
     Lab(lab::Lab),
-    #[cfg(not(feature = "lab"))]
-    Lab(Absent),
     /// Send numbered, timestamped messages over UDP or TCP.
     Send(send::Send),
     /// Receive them, and tell what was lost and how late the rest was.
     Recv(recv::Recv),
     /// Copy every datagram, whole, to every destination.
-    #[cfg(feature = "tee")]
-    Tee(tee::Tee),
-    #[cfg(not(feature = "tee"))]
-    Tee(Absent),
+    Tee(Tee),
     /// Tell where datagrams are lost, and what to change.
-    #[cfg(feature = "loss")]
-    Loss(loss::Loss),
-    #[cfg(not(feature = "loss"))]
-    Loss(Absent),
+    Loss(Loss),
     /// Decode and analyse sFlow.
-    #[cfg(feature = "sflow")]
-    Sflow(sflow::Sflow),
-    #[cfg(not(feature = "sflow"))]
-    Sflow(Absent),
+    Sflow(Sflow),
     /// Carry signals from stations to any number of screens.
-    #[cfg(feature = "monitor")]
-    Monitor(monitor::Monitor),
-    #[cfg(not(feature = "monitor"))]
-    Monitor(Absent),
+    Monitor(Monitor),
     /// Look at attacks that `weir sflow serve` has found, and act.
-    #[cfg(feature = "sflow")]
-    Protect(protect::Protect),
-    #[cfg(not(feature = "sflow"))]
-    Protect(Absent),
+    Protect(Protect),
 }
 
-/// Not in this build: `make build` builds all of Weir.
-#[derive(Debug, Args)]
+/// Of a command that is not in this build: `make build` builds all of Weir.
+#[cfg(not(feature = "rooms"))]
+#[derive(Debug, clap::Args)]
 #[command(disable_help_flag = true)]
 struct Absent {
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
-    _ignored: Vec<OsString>,
+    _ignored: Vec<std::ffi::OsString>,
 }
 
-#[allow(dead_code, reason = "a build of all rooms leaves none out")]
+#[cfg(not(feature = "rooms"))]
 impl Absent {
     fn run(self) -> anyhow::Result<Outcome> {
         usage(Err(not_in_this_build(&format!("weir {}", std::env::args().nth(1).unwrap_or_default()))))
@@ -96,7 +82,7 @@ impl Absent {
 }
 
 /// The mistake of asking a build for a room that it leaves out.
-#[allow(dead_code, reason = "likewise")]
+#[cfg(not(feature = "rooms"))]
 fn not_in_this_build(what: &str) -> anyhow::Error {
     anyhow::anyhow!("{what}: not in this build, which is the lab's; `make build` builds all of Weir")
 }
@@ -165,6 +151,16 @@ fn with_hint(mut error: clap::Error) -> clap::Error {
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![hint.into()]));
     error
+}
+
+/// Prints a result, as one JSON object or in words; nothing in it steers a terminal.
+fn print_result(result: &(impl Serialize + Display), json: bool) -> anyhow::Result<()> {
+    if json {
+        say!("{}", shown_in_json(&serde_json::to_string(result)?));
+    } else {
+        print(format_args!("{result}"));
+    }
+    Ok(())
 }
 
 /// Marks the errors of a result as the user's mistake.

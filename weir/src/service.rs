@@ -13,6 +13,8 @@ use weir_program::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 use weir_units::format::shown;
 
+use crate::{Outcome, usage};
+
 /// Of every service. In its help they come last.
 #[derive(Debug, Args)]
 pub(super) struct Service {
@@ -39,6 +41,9 @@ pub(super) struct Configured {
     /// Check the configuration, print what is in force as TOML, and end.
     #[arg(long, display_order = LAST + 2)]
     pub(super) check: bool,
+    /// Print the final ledger as one JSON object.
+    #[arg(long, conflicts_with = "check", display_order = LAST - 1)]
+    json: bool,
 }
 
 impl Service {
@@ -68,30 +73,36 @@ impl Configured {
             None => Base::Flags(Box::new(flags()?)),
         })
     }
+
+    /// Runs a service to its end and prints its ledger, as one line of JSON on standard output or in words on standard
+    /// error. With `--check` it prints the warnings and what is in force, which `in_force` says of the configuration.
+    pub(super) fn run<C, L: Serialize + Display>(
+        &self,
+        config: Result<C>,
+        in_force: impl FnOnce(&C) -> (&[String], String),
+        run: impl FnOnce(C, u8) -> Result<L>,
+    ) -> Result<Outcome> {
+        let config = usage(config)?;
+        if self.check {
+            let (warnings, toml) = in_force(&config);
+            warnings.iter().for_each(|warning| complain!("weir: {}", shown(warning)));
+            print(format_args!("{toml}"));
+            return Ok(Outcome::Done);
+        }
+        let ledger = run(config, self.service.verbose)?;
+        if self.json {
+            let line = serde_json::to_string(&ledger)?;
+            print_patiently(&line).context("print the ledger on standard output")?;
+        } else {
+            complain!("{}", ledger.to_string().trim_end());
+        }
+        Ok(Outcome::Done)
+    }
 }
 
 /// A list, if a flag has given one.
 pub(super) fn given<T>(list: &[T]) -> Option<&[T]> {
     (!list.is_empty()).then_some(list)
-}
-
-/// What `--check` prints: a line a warning, and what is in force.
-pub(super) fn print_checked(warnings: &[String], toml: &str) {
-    for warning in warnings {
-        complain!("weir: {}", shown(warning));
-    }
-    print(format_args!("{toml}"));
-}
-
-/// The last word of a service: its ledger, as one line of JSON on standard output or in words on standard error.
-pub(super) fn print_ledger(ledger: &(impl Serialize + Display), json: bool) -> Result<()> {
-    if json {
-        let line = serde_json::to_string(ledger)?;
-        print_patiently(&line).context("print the ledger on standard output")?;
-    } else {
-        complain!("{}", ledger.to_string().trim_end());
-    }
-    Ok(())
 }
 
 /// `192.0.2.7:514`; no host name is looked up.

@@ -13,7 +13,7 @@ use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
-use crate::service::{Configured, address, print_checked, print_ledger};
+use crate::service::{Configured, address};
 use crate::{Outcome, usage};
 
 /// `weir tee`.
@@ -54,23 +54,13 @@ pub(super) struct Tee {
     /// Show the ledger live, on this terminal.
     #[arg(long, conflicts_with = "check")]
     watch: bool,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Tee {
     pub(super) fn run(self) -> Result<Outcome> {
         let origin = usage(self.origin())?;
-        let config = usage(origin.load())?;
-        if self.configured.check {
-            print_checked(&config.warnings, &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let ledger =
-            control::run(&origin, config, Options { watch: self.watch, verbosity: self.configured.service.verbose })?;
-        print_ledger(&ledger, self.json)?;
-        Ok(Outcome::Done)
+        let run = |config, verbosity| control::run(&origin, config, Options { watch: self.watch, verbosity });
+        self.configured.run(origin.load(), |config| (&config.warnings, config.to_toml()), run)
     }
 
     fn origin(&self) -> Result<Origin> {

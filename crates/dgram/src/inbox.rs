@@ -133,10 +133,19 @@ impl Inbox {
         (0..self.len()).map(|index| self.message(index))
     }
 
+    /// The payload of a message that the last call received, as much of it as fitted.
+    ///
+    /// # Panics
+    /// If `index` is not below [`Self::len`].
+    #[inline]
+    pub fn payload(&self, index: usize) -> &[u8] {
+        self.slots.payload(index).0
+    }
+
     /// The payloads of all messages that the last call received, as much of each as fitted.
     #[inline]
     pub fn payloads(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        (0..self.len()).map(|index| self.slots.payload(index).0)
+        (0..self.len()).map(|index| self.payload(index))
     }
 
     /// Errors met while receiving that the network had reported about datagrams sent before.

@@ -3,7 +3,7 @@
 //! [`namespaces`] makes users, networks and process trees of our own; [`links`] fills a network with interfaces,
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads, [`ethtool`] asks and sets its driver; [`counters`] reads what the kernel counted, [`sockets`]
-//! finds UDP sockets, their memory and their owners, [`next_hops`] tells who is given packets and whether they answer, [`icmp`] what came that was about nobody here, [`processes`] tells who there is, [`processors`] where time went and what the processors do,
+//! finds UDP sockets, their memory and their owners, [`next_hops`] tells who is given packets and whether they answer, [`processes`] tells who there is, [`processors`] where time went and what the processors do,
 //! [`contention`] who else wants them; [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
 //! hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what
 //! it is, [`usage`] what we take of it; [`scheduling`] says who runs first and where, [`steering`] where packets are
@@ -22,7 +22,6 @@ pub mod ethtool;
 #[doc(hidden)]
 pub mod foreign;
 pub mod host;
-pub mod icmp;
 pub mod limits;
 pub mod links;
 pub mod namespaces;

@@ -115,16 +115,29 @@ impl<'a> Cell<'a> {
         self.columns.get(column).map_or(record.row.valid, |known| record.believes(known.statistic))
     }
 
+    /// The repeats that can be believed in a column (all, if none can).
+    fn used(&self, column: &str) -> impl Iterator<Item = &'a Record> {
+        let believes = self.believes(column);
+        self.records.iter().copied().filter(move |record| !believes || self.believed(record, column))
+    }
+
+    /// The mean of an estimate over three repeats or more as the batches or trials within them explain it, and how many
+    /// times as much these repeats differ; `None` where a repeat has neither.
+    pub fn pooled(&self, column: &str) -> Option<(Estimate, f64)> {
+        let estimates: Option<Vec<Estimate>> =
+            self.used(column).map(|record| record.estimates.get(column).copied()).collect();
+        intervals::pooled(&estimates.filter(|estimates| estimates.len() > 2)?)
+    }
+
     /// The column over the repeats that can be believed in it (over all, if none can). `None` if none of them has a
     /// value.
     ///
     /// An estimate has Student's interval over three repeats or more, the mean of two, or the interval of the only one.
     /// An extreme is the largest of all. Other columns and axes are exact: their mean, with the range over the repeats.
     pub fn measured(&self, column: &str) -> Option<Measured> {
-        let believes = self.believes(column);
-        let used = || self.records.iter().filter(|record| !believes || self.believed(record, column));
-        let values: Vec<f64> = used().filter_map(|record| columns::number(record, column)).collect();
-        let estimates: Vec<Estimate> = used().filter_map(|record| record.estimates.get(column).copied()).collect();
+        let values: Vec<f64> = self.used(column).filter_map(|record| columns::number(record, column)).collect();
+        let estimates: Vec<Estimate> =
+            self.used(column).filter_map(|record| record.estimates.get(column).copied()).collect();
         let (first, n) = (*values.first()?, values.len() as f64);
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
         let high = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);

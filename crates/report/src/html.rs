@@ -149,8 +149,13 @@ fn split_constant<'n>(known: Columns<'_>, names: &[&'n str], records: &[Record])
             _ => shown.push(*name),
         }
     }
-    // The cell's name comes first: it stays in sight.
-    shown.sort_by_key(|name| *name != "cell");
+    // The cell's name comes first: it stays in sight. Then its settings, and what the scenario defines.
+    shown.sort_by_key(|name| match known.get(name) {
+        _ if *name == "cell" => 0,
+        Some(column) if column.statistic == Statistic::Setting => 1,
+        _ if known.0.iter().any(|own| own.name == *name) => 2,
+        _ => 3,
+    });
     (shown, constant.join(", "))
 }
 
@@ -199,6 +204,9 @@ fn equation(record: &Record) -> String {
         ];
         let terms = terms.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!(", {} {what}", number(n)));
         return format!("{} received{}; unexplained {unexplained}", format::bytes(received), terms.collect::<String>());
+    }
+    if row.by_programs {
+        return format!("unexplained {unexplained}");
     }
     let checksums = record.ledger.iter().find(|entry| entry.name == WRONG_CHECKSUM).map_or(0, |entry| entry.count);
     let lost = match row.undelivered {

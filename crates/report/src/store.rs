@@ -216,7 +216,8 @@ pub(crate) fn parse_records(path: &Path, mut lines: impl BufRead) -> Result<Vec<
         line.clear();
         lines.read_until(b'\n', &mut line).map_err(fail)?;
         let Some(whole) = line.strip_suffix(b"\n") else { break };
-        let record = unsealed(whole).map_err(|error| fail(io::Error::other(format!("line {number}: {error}"))))?;
+        let record = unsealed(whole)
+            .map_err(|error| fail(io::Error::other(format!("line {number}: {error}: delete the line"))))?;
         let key = (record.row.cell.clone(), record.row.repeat);
         records.shift_remove(&key);
         records.insert(key, record);
@@ -233,18 +234,15 @@ fn sealed(record: &Record) -> serde_json::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// The record of a line. One that is not as it was written is not valid, and says so; those of earlier versions have no
-/// checksum.
+/// The record of a line. One that is not as it was written, or has no checksum, is not valid, and says so.
 fn unsealed(line: &[u8]) -> serde_json::Result<Record> {
     let mut record: Record = serde_json::from_slice(line)?;
     let at = line.len().saturating_sub(SEAL.len() + "0123456789abcdef\"}".len());
-    if let Some(seal) = line[at..].strip_prefix(SEAL.as_bytes()) {
-        let written = [&line[..at], b"}"].concat();
-        if *seal != *format!("{:016x}\"}}", checksum(&written)).as_bytes() {
-            (record.row.valid, record.changed) = (false, true);
-            record.disturbed.clear();
-            record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
-        }
+    let written = [&line[..at], b"}"].concat();
+    if line[at..] != *format!("{SEAL}{:016x}\"}}", checksum(&written)).as_bytes() {
+        (record.row.valid, record.changed) = (false, true);
+        record.disturbed.clear();
+        record.remarks.insert(0, format!("not as it was measured: {CELLS} was changed since"));
     }
     Ok(record)
 }
@@ -446,9 +444,9 @@ mod tests {
         let told = changed(dir.path(), &read).unwrap();
         let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
         assert!(told.contains(&own) && changed(dir.path(), &records).is_none(), "{told}");
-        // What an earlier version has written has no checksum.
+        // Nor is one without its checksum.
         fs::write(&path, serde_json::to_string(&records[0]).unwrap() + "\n").unwrap();
-        assert!(read_records(dir.path()).unwrap()[0].row.valid);
+        assert!(!read_records(dir.path()).unwrap()[0].row.valid);
     }
 
     #[test]

@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use weir_units::format;
 
 use crate::columns;
-use crate::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS};
+use crate::record::{
+    CAPTURE_LACKS, EMPTY_COLUMN, LATE_SENDER, MESSAGES_LACK, Manifest, OwnCost, Record, SENDER_FAILED, STANDSTILLS,
+};
 
 /// How much was run, on what, and whether it adds up, a sentence each.
 pub fn sentences(manifest: &Manifest, records: &[Record]) -> Vec<String> {
@@ -100,7 +102,8 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
     }));
     // Nothing may get through a path; but what a program refused must not pass for that.
     warnings.extend(several(records.iter().filter(is_silent), "carried nothing", "carried nothing", &|record| {
-        (name(record), record.remarks.join("; ").trim_end_matches('.').to_owned())
+        let about = record.remarks.iter().filter(|remark| !remark.starts_with(EMPTY_COLUMN));
+        (name(record), about.map(|remark| remark.trim_end_matches('.')).collect::<Vec<_>>().join("; "))
     }));
     for (beginning, is, are) in SHORTFALLS {
         warnings.extend(shortfalls(records, beginning, is, are, &name));
@@ -128,16 +131,18 @@ pub fn warnings(manifest: &Manifest, records: &[Record]) -> Vec<String> {
 
 /// Whether nothing came in it, for reasons that are all told.
 fn is_silent(record: &&Record) -> bool {
-    record.row.valid && record.row.mbit_per_s == 0.0 && !record.remarks.is_empty()
+    let is_about = |remark: &String| !remark.starts_with(EMPTY_COLUMN);
+    record.row.valid && !record.row.by_programs && record.row.mbit_per_s == 0.0 && record.remarks.iter().any(is_about)
 }
 
 /// Remarks that nobody should have to look for: what was asked for is not what there is. How they begin, and what is said
 /// of one cell and of several.
-const SHORTFALLS: [(&str, &str, &str); 4] = [
+const SHORTFALLS: [(&str, &str, &str); 5] = [
     (LATE_SENDER, "was sent late", "were sent late"),
     (SENDER_FAILED, "was not sent whole", "were not sent whole"),
     (CAPTURE_LACKS, "is not captured whole", "are not captured whole"),
     (MESSAGES_LACK, "is not listed whole", "are not listed whole"),
+    (EMPTY_COLUMN, "lacks values", "lack values"),
 ];
 
 /// The warnings of the remarks that begin so: one a cell, whose receivers all have the same.
@@ -156,7 +161,9 @@ fn shortfalls(
     let short = records.iter().filter(|record| {
         let words = words(record);
         let cell = record.row.cell.split('@').next().unwrap_or_default();
-        !words.is_empty() && !is_silent(record) && said.insert((cell, record.row.repeat, words))
+        !words.is_empty()
+            && (beginning == EMPTY_COLUMN || !is_silent(record))
+            && said.insert((cell, record.row.repeat, words))
     });
     several(short, is, are, &|record| (name(record), words(record).trim_end_matches('.').to_owned()))
 }

@@ -1,5 +1,7 @@
 //! What a run says at its end, in a terminal.
 
+use std::fmt::{self, Display, Formatter};
+
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use weir_units::format::{self, printable};
 
@@ -79,41 +81,52 @@ fn coloured(text: &str, colour: &str, styled: bool) -> String {
 }
 
 /// Two runs side by side as text: a line a cell and column, what the verdicts rest on, the warnings.
-pub fn comparison(compared: &Comparison) -> String {
-    let side = |name: &str, side: &compare::Side| {
-        let repeats = if side.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", side.repeats) };
-        let words = format!("{} of {}, seed {}, {repeats}", side.scenario, side.started, side.seed);
-        format!("{name}: {}, weir {}\n", printable(&words), printable(&side.weir_version))
-    };
-    let mut text = side("A", &compared.a) + &side("B", &compared.b);
-    for warning in &compared.warnings {
-        text += &format!("warning: {}\n", wrap(&printable(warning), 9));
-    }
-    for (name, cells) in [("A", &compared.only_a), ("B", &compared.only_b)] {
-        if !cells.is_empty() {
-            let cells = cells.iter().map(|cell| printable(cell)).collect::<Vec<_>>().join(", ");
-            text += &format!("warning: {}\n", wrap(&format!("only in {name}: {cells}"), 9));
-        }
-    }
-    text.push('\n');
-    let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
-    let mut lines = vec![headings.map(str::to_owned).to_vec()];
-    for row in &compared.rows {
-        let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::in_unit(&row.unit, value));
-        let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
-        let [ratio, low, high] = ratio.map(format::short);
-        let verdict = match &row.reason {
-            Some(reason) => format!("{}: {reason}", row.verdict.words()),
-            None => row.verdict.words().to_owned(),
+impl Display for Comparison {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let side = |name: &str, side: &compare::Side| {
+            let repeats = if side.repeats == 1 { "1 repeat".to_owned() } else { format!("{} repeats", side.repeats) };
+            let words = format!("{} of {}, seed {}, {repeats}", side.scenario, side.started, side.seed);
+            format!("{name}: {}, weir {}\n", printable(&words), printable(&side.weir_version))
         };
-        lines.push(vec![label(&row.cell), label(&row.column), value(row.a), value(row.b), ratio, low, high, verdict]);
+        let mut text = side("A", &self.a) + &side("B", &self.b);
+        for warning in &self.warnings {
+            text += &format!("warning: {}\n", wrap(&printable(warning), 9));
+        }
+        for (name, cells) in [("A", &self.only_a), ("B", &self.only_b)] {
+            if !cells.is_empty() {
+                let cells = cells.iter().map(|cell| printable(cell)).collect::<Vec<_>>().join(", ");
+                text += &format!("warning: {}\n", wrap(&format!("only in {name}: {cells}"), 9));
+            }
+        }
+        text.push('\n');
+        let headings = ["cell", "column", "A", "B", "B/A", "from", "to", "verdict"];
+        let mut lines = vec![headings.map(str::to_owned).to_vec()];
+        for row in &self.rows {
+            let value = |value: Option<f64>| value.map_or("–".into(), |value| columns::in_unit(&row.unit, value));
+            let ratio = row.ratio.map_or([f64::NAN; 3], |ratio| [ratio.value, ratio.low, ratio.high]);
+            let [ratio, low, high] = ratio.map(format::short);
+            let verdict = match &row.reason {
+                Some(reason) => format!("{}: {reason}", row.verdict.words()),
+                None => row.verdict.words().to_owned(),
+            };
+            lines.push(vec![
+                label(&row.cell),
+                label(&row.column),
+                value(row.a),
+                value(row.b),
+                ratio,
+                low,
+                high,
+                verdict,
+            ]);
+        }
+        text += &padded(&lines, "-", 2);
+        text.push('\n');
+        for sentence in self.assurance() {
+            text += &format!("{}\n", wrap(&sentence, 0));
+        }
+        f.write_str(&text)
     }
-    text += &padded(&lines, "-", 2);
-    text.push('\n');
-    for sentence in compared.assurance() {
-        text += &format!("{}\n", wrap(&sentence, 0));
-    }
-    text
 }
 
 /// Throughput over loss and latency where a run has both; loss down and transport across, say; one cell a line where
@@ -175,12 +188,26 @@ fn surface(grids: &[Grid<'_>], styled: bool) -> Option<String> {
 fn shown<'a>(manifest: &'a Manifest, cells: &[Cell<'_>]) -> Vec<(&'a str, &'a str)> {
     let own = manifest.columns.iter().map(|own| (own.name.as_str(), own.name.as_str()));
     let kind = if cells.iter().any(|cell| columns::is_bulk(cell.first())) { SHOWN_OF_BULK } else { SHOWN };
+    let values = |column: &str| cells.iter().map(|cell| value(Some(cell), column)).collect::<Vec<_>>();
     let is_measured = |(column, _): &(&str, &str)| cells.iter().any(|cell| cell.measured(column).is_some());
-    if manifest.columns.is_empty() {
-        kind.iter().copied().filter(is_measured).collect()
-    } else {
-        own.filter(is_measured).take(6).collect()
-    }
+    // Beside columns of the scenario, the others are shown only where they say something about the cells.
+    let varies = |(column, _): &(&str, &str)| {
+        let values = values(column);
+        manifest.columns.is_empty() || values.iter().any(|value| *value != values[0])
+    };
+    let mut all: Vec<_> = own.chain(kind.iter().copied().filter(varies)).filter(is_measured).collect();
+    let widest = |heading: &str, values: &[String]| {
+        values.iter().map(|text| text.chars().count()).max().unwrap_or(0).max(label(heading).chars().count()) + 2
+    };
+    let names: Vec<String> = cells.iter().map(|cell| label(cell.name)).collect();
+    let mut width = widest("cell", &names);
+    let fits = |(column, heading): &&(&str, &str)| {
+        width += widest(heading, &values(column));
+        width <= usize::from(WIDTH)
+    };
+    // One at least, however long the names of cells are.
+    all.truncate(all.iter().take_while(fits).count().max(1));
+    all
 }
 
 /// A table for each combination of further axes: one axis down, the transport or another short one across. One cell a

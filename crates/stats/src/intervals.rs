@@ -61,6 +61,37 @@ pub fn repeats(values: &[f64]) -> Option<Estimate> {
     finite(mean, student(0.95, n - 1.0) * (variance / n).sqrt(), values.len() as u64, Method::Repeats)
 }
 
+/// The mean over repeats of one run each, with the 95 % interval that the batches or trials within them explain; and how
+/// many times as much as that the repeats differ. `None` with fewer than two, or where one is no mean over batches or share.
+///
+/// The variance of each repeat's mean, from its own batches, averages to W; the means of k repeats vary by B. Where nothing
+/// but the variation within repeats sets them apart, B / W follows F and the mean has the variance W / k, with the degrees of
+/// freedom of Satterthwaite ("An approximate distribution of estimates of variance components", 1946); where repeats
+/// differ besides, B / W grows, and only B / k with k - 1 degrees holds (a one-way random effects model; Scheffe, "The
+/// analysis of variance", chapter 7).
+pub fn pooled(repeats: &[Estimate]) -> Option<(Estimate, f64)> {
+    let k = repeats.len() as f64;
+    let method = repeats.first()?.method;
+    let unlike = |repeat: &Estimate| repeat.method != method || repeat.n < 2;
+    if repeats.len() < 2 || !matches!(method, Method::BatchMeans | Method::Binomial) || repeats.iter().any(unlike) {
+        return None;
+    }
+    let mean = repeats.iter().map(|repeat| repeat.value).sum::<f64>() / k;
+    let between = repeats.iter().map(|repeat| (repeat.value - mean).powi(2)).sum::<f64>() / (k - 1.0);
+    let (mut sum, mut weighted) = (0.0, 0.0);
+    for repeat in repeats {
+        let freedom = (repeat.n - 1) as f64;
+        // The lower end of a mean may have been cut off at 0, either end of a share is near where the share is 0 or 1.
+        let half = (repeat.high - repeat.value).max(repeat.value - repeat.low);
+        let variance = (half / student(0.95, freedom)).powi(2);
+        (sum, weighted) = (sum + variance, weighted + variance * variance / freedom);
+    }
+    let freedom = (sum * sum / weighted).floor().max(1.0);
+    let method = if method == Method::Binomial { Method::Repeats } else { method };
+    let estimate = finite(mean, student(0.95, freedom) * sum.sqrt() / k, freedom as u64 + 1, method)?;
+    Some((estimate, between * k / sum))
+}
+
 /// The interval of a ratio, from value, lower and upper end of two independent, non-negative quantities at one level.
 ///
 /// The method of variance estimates recovery (Donner and Zou, "Closed-form confidence intervals for functions of the
@@ -142,6 +173,18 @@ mod tests {
             hits += usize::from(covers(&batch_means(&sums, &vec![per_batch as f64; 32]).unwrap(), 10.0));
         }
         hits as f64 / 2000.0
+    }
+
+    #[test]
+    fn shares_of_repeats_are_one_share_where_they_differ_by_chance() {
+        let shares = [797, 806, 801, 795].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
+        let (joint, factor) = pooled(&shares).unwrap();
+        let of_all = crate::binomial::share(3_199, 4_000).unwrap();
+        assert!((joint.value - of_all.value).abs() < 1e-9 && factor < 1.0, "{joint:?} {factor}");
+        assert!((joint.low - of_all.low).abs() < 1e-3 && (joint.high - of_all.high).abs() < 1e-3, "{joint:?}");
+        let unlike = [700, 800, 900, 800].map(|successes| crate::binomial::share(successes, 1_000).unwrap());
+        assert!(pooled(&unlike).unwrap().1 > 10.0);
+        assert_eq!(pooled(&[shares[0], Estimate { method: Method::Ratio, ..shares[1] }]), None);
     }
 
     #[test]

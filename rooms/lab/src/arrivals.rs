@@ -177,28 +177,17 @@ pub struct Planned<'a> {
     /// Messages that have left.
     sent: u32,
     /// When each of them did, if that is kept: there is room for the plan.
-    departures: Option<Vec<Departure>>,
+    pub departures: Option<Vec<Departure>>,
     bytes: Vec<u8>,
     stop: &'a Stop,
 }
 
 impl<'a> Planned<'a> {
-    /// Of these messages, until the stop.
-    pub fn new(plan: Vec<Due>, session: u16, stop: &'a Stop) -> Self {
-        let longest = plan.iter().map(|due| due.bytes).max().unwrap_or(0).max(BASE_LEN);
-        let bytes = vec![0; longest];
-        Planned { plan: plan.into_iter(), begin: None, session, sent: 0, departures: None, bytes, stop }
-    }
-
-    /// Keeps when each message was due and sent.
-    pub fn keeping_departures(self) -> Self {
-        let departures = Some(Vec::with_capacity(self.plan.len()));
-        Planned { departures, ..self }
-    }
-
-    /// When each message that has left was due and sent, if that was kept.
-    pub fn into_departures(self) -> Option<Vec<Departure>> {
-        self.departures
+    /// Of these messages, until the stop. `keeps`: when each was due and sent.
+    pub fn new(plan: Vec<Due>, session: u16, keeps: bool, stop: &'a Stop) -> Self {
+        let bytes = vec![0; plan.iter().map(|due| due.bytes).max().unwrap_or(0).max(BASE_LEN)];
+        let departures = keeps.then(|| Vec::with_capacity(plan.len()));
+        Planned { plan: plan.into_iter(), begin: None, session, sent: 0, departures, bytes, stop }
     }
 }
 
@@ -291,12 +280,12 @@ mod tests {
         let stop = Stop::new().unwrap();
         let plan = again_and_again(&[Due { at: 0, bytes: 64 }], 2_500 * MILLISECOND);
         assert_eq!(plan.len(), 2500);
-        let mut planned = Planned::new(plan, 1, &stop).keeping_departures();
+        let mut planned = Planned::new(plan, 1, true, &stop);
         (0..2500).for_each(|number| planned.sent(number + 1, number));
-        let departures = planned.into_departures().unwrap();
+        let departures = planned.departures.unwrap();
         let last = Departure { intended: 2499, sent: 2500 };
         assert_eq!((departures.len(), departures.last()), (2500, Some(&last)));
-        assert!(Planned::new(Vec::new(), 1, &stop).into_departures().is_none());
+        assert!(Planned::new(Vec::new(), 1, false, &stop).departures.is_none());
     }
 
     #[test]

@@ -24,7 +24,7 @@ use crate::programs::{self, AllFacts, Programs};
 use crate::scenario::{Mode, Scenario, Traffic};
 use crate::sweep::Cell;
 use crate::topology::{Flow, Kind, Node, Topology};
-use crate::watch::{self, Looks, Watched};
+use crate::watch::{self, Watched};
 
 /// What all cells of a run share.
 pub struct Testbed {
@@ -68,8 +68,6 @@ pub struct Measured<'a> {
     pub programs: AllFacts,
     /// The links' counters, by link.
     pub links: Vec<LinkReading>,
-    /// The receiving hosts' protocol counters, in the order of the scenario.
-    pub receiver_hosts: Vec<Snmp>,
     /// The protocol counters of every node; `None`: a switch.
     pub kernels: Vec<Option<Snmp>>,
     /// The machine meanwhile.
@@ -191,8 +189,8 @@ impl<'a> Prepared<'a> {
         let programs = self.programs;
         let (traffic, load, watched, programs) = std::thread::scope(|scope| {
             let watch = (!run.watch.duration().is_zero()).then(|| {
-                let wanted = Looks { every: run.watch.duration(), begin, window };
-                endpoints::spawn(scope, true, None, move || watch::watch(&gauges, &wanted, stop))
+                let every = run.watch.duration();
+                endpoints::spawn(scope, true, None, move || watch::watch(&gauges, every, begin, window, stop))
             });
             for node in &self.topology.nodes {
                 for _ in 0..self.scenario.hosts.get(&node.name).map_or(0, |host| host.burners) {
@@ -217,8 +215,6 @@ impl<'a> Prepared<'a> {
             Kind::Host | Kind::Router => counters::snmp(self.network.namespace(index)).map(Some),
         };
         let kernels: Vec<_> = self.topology.nodes.iter().enumerate().map(kernel).collect::<Result<_, _>>()?;
-        let receivers = self.topology.traffic.receivers.iter();
-        let receiver_hosts = receivers.map(|&node| kernels[node].clone().unwrap_or_default()).collect();
         let trace = self.tracer.as_mut().map(Tracer::read).transpose()?;
         let untraced = self.untraced;
         let captures = self.captures.into_iter().map(Capture::stop).collect::<Result<_>>()?;
@@ -231,7 +227,6 @@ impl<'a> Prepared<'a> {
             load,
             programs,
             links,
-            receiver_hosts,
             kernels,
             machine,
             begin,
@@ -262,34 +257,30 @@ fn trace(
 pub fn check(cell: &Cell) -> Result<Topology> {
     let topology = cell.topology()?;
     let scenario = &cell.scenario;
-    let check = || -> Result<()> {
-        ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
-        // It names files, and is shown as it is.
-        let plain = |c: char| !c.is_control() && c != '/';
+    ensure!(!scenario.run.duration.duration().is_zero(), "run.duration: longer than 0");
+    // It names files, and is shown as it is.
+    let plain = |c: char| !c.is_control() && c != '/';
+    ensure!(
+        !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
+        "name: {:?}: not empty, without slashes and control characters, and no dot first",
+        scenario.name
+    );
+    endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
+    programs::check(scenario, &topology)?;
+    columns::check(scenario)?;
+    if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
+        endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
+        let datagrams = |transport| transport != Transport::Tcp;
+        let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
+        let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
+        ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
+        ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
+        ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
         ensure!(
-            !scenario.name.is_empty() && !scenario.name.starts_with('.') && scenario.name.chars().all(plain),
-            "name: {:?}: not empty, without slashes and control characters, and no dot first",
-            scenario.name
+            load.control.is_none(),
+            "load.control: only the measured traffic has a link for its control connection"
         );
-        endpoints::check("traffic", scenario, &scenario.traffic, &topology, &topology.traffic)?;
-        programs::check(scenario, &topology)?;
-        columns::check(scenario)?;
-        if let Some((load, flow)) = scenario.load.as_ref().zip(topology.load.as_ref()) {
-            endpoints::check(endpoints::LOAD, scenario, load, &topology, flow)?;
-            let datagrams = |transport| transport != Transport::Tcp;
-            let same = flow.destination == topology.traffic.destination && load.port == scenario.traffic.port;
-            let both = datagrams(load.transport) == datagrams(scenario.traffic.transport);
-            ensure!(!same || !both, "load.port: {} is the port of the measured traffic", load.port);
-            ensure!(load.mode == Mode::Bulk, "load.mode: a load is sent in bulk: set load.mode = \"bulk\"");
-            ensure!(load.to.names().len() == 1, "load.to: a load has one receiver");
-            ensure!(
-                load.control.is_none(),
-                "load.control: only the measured traffic has a link for its control connection"
-            );
-        }
-        Ok(())
-    };
-    check()?;
+    }
     Ok(topology)
 }
 

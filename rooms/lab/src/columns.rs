@@ -8,6 +8,8 @@ use std::slice;
 use anyhow::{Result, anyhow, ensure};
 use serde_json::Value;
 use weir_emulator::model::Way;
+use weir_kernel::counters;
+use weir_kernel::namespaces::NetNs;
 use weir_program::config::did_you_mean;
 use weir_report::columns;
 use weir_units::expression::Expression;
@@ -20,13 +22,18 @@ use crate::scenario::Scenario;
 /// Values by seconds from the start of the window; of what has no time it is 0.
 type Series = Vec<(f64, f64)>;
 
-/// What a name stands for; `None`: it was not measured.
-type Look<'a> = dyn Fn(&str) -> Result<Option<Series>, String> + 'a;
+/// What was measured, or why it was not.
+type Measurement = Result<Series, String>;
+
+/// What a name stands for; an error: nothing can have it.
+type Look<'a> = dyn Fn(&str) -> Result<Measurement, String> + 'a;
 
 /// The value of a column, or its course.
 pub enum Own {
-    /// Empty where it was not measured, or is no number.
-    Value(Option<f64>),
+    /// A number.
+    Value(f64),
+    /// It was not measured, or is no number: why.
+    Empty(String),
     /// A timeline.
     Course(Series),
 }
@@ -34,40 +41,42 @@ pub enum Own {
 /// The scenario's columns for the row about a host, in their order.
 pub fn of_row(scenario: &Scenario, measured: &Measured<'_>, host: &str) -> Vec<(String, Own)> {
     let look = |name: &str| value(scenario, Some((measured, host)), name);
-    let column = |(name, column): &(String, crate::scenario::Column)| {
-        let own = match evaluate(&column.value, &look).ok().flatten().as_deref() {
-            None | Some([]) => Own::Value(None),
-            Some([(_, value)]) => Own::Value(Some(*value).filter(|value| value.is_finite())),
-            Some(course) => Own::Course(course.to_vec()),
+    let column = |(name, column): (&String, &crate::scenario::Column)| {
+        let own = match evaluate(&column.value, &look).and_then(|measured| measured) {
+            Err(why) => Own::Empty(why),
+            Ok(course) if course.len() != 1 => Own::Course(course),
+            Ok(value) if value[0].1.is_finite() => Own::Value(value[0].1),
+            Ok(value) => Own::Empty(format!("its value is {}", value[0].1)),
         };
         (name.clone(), own)
     };
-    scenario.columns.0.iter().map(column).collect()
+    scenario.columns.iter().map(column).collect()
 }
 
 /// Refuses columns that cannot be, or that name what is not there.
 pub fn check(scenario: &Scenario) -> Result<()> {
-    for (name, column) in &scenario.columns.0 {
+    for (name, column) in &scenario.columns {
         let taken = columns::COLUMNS.iter().chain(&columns::ADDED).any(|column| column.name == name);
         ensure!(!taken, "columns.{name}: there is a column of this name: take another one");
         let look = |name: &str| value(scenario, None, name);
-        evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
+        let _ = evaluate(&column.value, &look).map_err(|message| anyhow!("columns.{name}.value: {message}"))?;
     }
     Ok(())
 }
 
 /// What a name stands for in the row about a host; of a name that cannot be measured why.
-fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) -> Result<Option<Series>, String> {
+fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) -> Result<Measurement, String> {
     let unknown = |what: &str, word: &str, all: &mut dyn Iterator<Item = &str>| {
         Err(format!("{name}: there is no {what} `{word}`{}", did_you_mean(word, all)))
     };
-    let one = |value: f64| Some(vec![(0.0, value)]);
+    let empty = || format!("{name} was not measured");
+    let one = |value: Option<f64>| value.map(|value| vec![(0.0, value)]).ok_or_else(empty);
     let measured = row.map(|(measured, _)| measured);
     let parts: Vec<&str> = name.split('.').collect();
     Ok(match parts[..] {
-        ["run", "duration_s"] => one(scenario.run.duration.duration().as_secs_f64()),
-        ["run", "drain_s"] => one(scenario.run.drain.duration().as_secs_f64()),
-        ["run", "begin_s"] => measured.and_then(|measured| one(measured.begin_unix_s)),
+        ["run", "duration_s"] => one(Some(scenario.run.duration.duration().as_secs_f64())),
+        ["run", "drain_s"] => one(Some(scenario.run.drain.duration().as_secs_f64())),
+        ["run", "begin_s"] => one(measured.map(|measured| measured.begin_unix_s)),
         ["run", field] => return unknown("field", field, &mut ["duration_s", "drain_s", "begin_s"].into_iter()),
         ["link", link, way @ ("forward" | "backward"), field] => {
             let Some(index) = scenario.links.keys().position(|known| known == link) else {
@@ -77,7 +86,7 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
                 return unknown("field", field, &mut LINK.iter().map(|(known, _)| *known));
             };
             let way = if way == "forward" { Way::Forward } else { Way::Backward };
-            measured.and_then(|measured| one(of(&measured.links[index], way)? as f64))
+            one(measured.and_then(|measured| Some(of(&measured.links[index], way)? as f64)))
         }
         ["host", host, protocol, counter] => {
             if !scenario.hosts.contains_key(host) {
@@ -86,18 +95,29 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
             let Some((_, protocol)) = PROTOCOLS.iter().find(|(known, _)| *known == protocol) else {
                 return unknown("protocol", protocol, &mut PROTOCOLS.iter().map(|(known, _)| *known));
             };
-            let node = measured.and_then(|measured| measured.kernels[measured.topology.node(host).ok()?].as_ref());
-            node.and_then(|kernel| one(kernel.get(protocol, counter)? as f64))
+            let Some(measured) = measured else {
+                let kernel = NetNs::current().and_then(|ns| counters::snmp(&ns)).map_err(|error| error.to_string())?;
+                if kernel.get(protocol, counter).is_none() {
+                    let own = kernel.iter().filter(|(of, ..)| of == protocol).map(|(_, name, _)| name);
+                    return unknown("counter", counter, &mut own.collect::<Vec<_>>().into_iter());
+                }
+                return Ok(Err(empty()));
+            };
+            let node = measured.topology.node(host).ok().and_then(|node| measured.kernels[node].as_ref());
+            one(node.and_then(|kernel| Some(kernel.get(protocol, counter)? as f64)))
         }
         [program, ref path @ ..] if !path.is_empty() && !["run", "link", "host"].contains(&program) => {
             if scenario.programs.iter().all(|known| known.name != program) {
                 return unknown("program", program, &mut scenario.programs.iter().map(|known| &*known.name));
             }
-            let Some((measured, host)) = row else { return Ok(None) };
+            let Some((measured, host)) = row else { return Ok(Err(empty())) };
             // Of several instances the one on the host that the row is about, where there is one.
             let all = measured.programs.get(program).map_or(&[][..], Vec::as_slice);
             let own = all.iter().find(|facts| facts.host == host).map_or(all, slice::from_ref);
-            own.iter().filter_map(|facts| reported(facts, path)).reduce(|all, more| [all, more].concat())
+            let all: Vec<Measurement> = own.iter().map(|facts| reported(facts, program, path)).collect();
+            let why = all.iter().find_map(|one| one.as_ref().err().cloned());
+            let series = all.into_iter().flatten().flatten().collect::<Series>();
+            if series.is_empty() { Err(why.unwrap_or_else(empty)) } else { Ok(series) }
         }
         _ => {
             return Err(format!(
@@ -107,20 +127,28 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
     })
 }
 
-/// What a program reported at a path; `None`: nothing that has the path.
-fn reported(facts: &ProgramFacts, path: &[&str]) -> Option<Series> {
+/// What a program of this name reported at a path.
+fn reported(facts: &ProgramFacts, name: &str, path: &[&str]) -> Measurement {
     let mut series = Series::new();
-    let (reports, path) = match path {
-        ["lines", path @ ..] => (&facts.lines, path),
-        ["poll", path @ ..] => (&facts.polled, path),
-        path => {
-            numbers(facts.printed.as_ref()?, path, 0.0, &mut series);
-            return Some(series).filter(|series| !series.is_empty());
-        }
+    let last: Vec<(f64, Value)> = facts.printed.iter().map(|value| (0.0, value.clone())).collect();
+    let (reports, path, none) = match path {
+        ["lines", path @ ..] => (&facts.lines, path, &*facts.unheard),
+        ["poll", path @ ..] => (&facts.polled, path, "never answered its `poll` with JSON"),
+        path => (&last, path, &*facts.unheard),
     };
     reports.iter().for_each(|(at, value)| numbers(value, path, *at, &mut series));
     // Of nothing there is no sum, and no count: a program that reports no errors prints that they are 0.
-    Some(series).filter(|series| !series.is_empty())
+    let Some((_, value)) = reports.last() else { return Err(format!("{name} on {} {none}", facts.host)) };
+    let is_text = value.pointer(&format!("/{}", path.join("/"))).is_some_and(Value::is_string);
+    let what = if is_text { "is a string, not a number," } else { "is no number" };
+    if series.is_empty() {
+        let keys: Vec<&str> = value.as_object().into_iter().flatten().map(|(key, _)| &**key).take(KEYS).collect();
+        let keys =
+            if is_text || keys.is_empty() { String::new() } else { format!(": its keys are {}", keys.join(", ")) };
+        Err(format!("`{}` {what} in what {name} on {} reported{keys}", path.join("."), facts.host))
+    } else {
+        Ok(series)
+    }
 }
 
 /// The numbers at a path, those of every element of a list.
@@ -137,11 +165,11 @@ fn numbers(value: &Value, path: &[&str], at: f64, to: &mut Series) {
 }
 
 /// Evaluates an expression, element by element; what functions of a series make of their arguments stands in it by number.
-fn evaluate(text: &str, look: &Look<'_>) -> Result<Option<Series>, String> {
+fn evaluate(text: &str, look: &Look<'_>) -> Result<Measurement, String> {
     let (mut plain, mut made, mut rest) = (String::new(), Vec::new(), text);
     while let Some(Call { before, function, arguments, after }) = next_call(rest)? {
         let arguments = arguments.into_iter().map(|argument| evaluate(argument, look));
-        let arguments: Option<Vec<Series>> = arguments.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
+        let arguments: Result<Vec<Series>, String> = arguments.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
         plain += &format!("{before}{{#{}}}", made.len());
         made.push(arguments.and_then(|arguments| apply(function, &arguments)));
         rest = after;
@@ -152,26 +180,27 @@ fn evaluate(text: &str, look: &Look<'_>) -> Result<Option<Series>, String> {
     let expression = Expression::parse(&plain, check).map_err(|error| error.message)?;
     let value = |name: &String| number(name).map_or_else(|| look(name), |number| Ok(made[number].clone()));
     let values = expression.names().iter().map(value).collect::<Result<Vec<_>, _>>()?;
-    let values: Option<Vec<Series>> = values.into_iter().collect();
+    let values: Result<Vec<Series>, String> = values.into_iter().collect();
     let mut stack = Vec::new();
     Ok(values.and_then(|values| each(&values, |values| expression.evaluate(values, &mut stack))))
 }
 
 /// One value for each element of series that are as long; a single value goes with each.
-fn each(series: &[Series], mut of: impl FnMut(&[f64]) -> f64) -> Option<Series> {
+fn each(series: &[Series], mut of: impl FnMut(&[f64]) -> f64) -> Measurement {
     let length = series.iter().map(Vec::len).find(|length| *length != 1).unwrap_or(1);
     if series.iter().any(|series| series.len() != 1 && series.len() != length) {
-        return None;
+        let lengths: Vec<String> = series.iter().map(|series| series.len().to_string()).collect();
+        return Err(format!("its series are not equally long ({})", lengths.join(", ")));
     }
     let element = |index: usize| {
         let at = |series: &Series| series[if series.len() == 1 { 0 } else { index }];
         let time = series.iter().find(|series| series.len() == length).map_or(0.0, |series| series[index].0);
         (time, of(&series.iter().map(|series| at(series).1).collect::<Vec<_>>()))
     };
-    Some((0..length).map(element).collect())
+    Ok((0..length).map(element).collect())
 }
 
-fn apply(function: &str, arguments: &[Series]) -> Option<Series> {
+fn apply(function: &str, arguments: &[Series]) -> Measurement {
     let series = &arguments[0];
     let mut sorted: Vec<f64> = series.iter().map(|(_, value)| *value).collect();
     sorted.sort_by(f64::total_cmp);
@@ -195,7 +224,8 @@ fn apply(function: &str, arguments: &[Series]) -> Option<Series> {
         // How fast a counter grows, by the second.
         _ => series.first().zip(series.last()).map(|((begin, first), (end, last))| (last - first) / (end - begin)),
     };
-    value.filter(|value| value.is_finite()).map(|value| vec![(0.0, value)])
+    let value = value.filter(|value| value.is_finite()).map(|value| vec![(0.0, value)]);
+    value.ok_or_else(|| format!("`{function}` of {count} values is no number"))
 }
 
 struct Call<'a> {
@@ -263,6 +293,9 @@ fn is_name(c: char) -> bool {
     c.is_alphanumeric() || c == '_' || c == '.'
 }
 
+/// Keys of a report that a remark lists.
+const KEYS: usize = 12;
+
 const FUNCTIONS: [&str; 10] = ["sum", "mean", "min", "max", "count", "p50", "p99", "rate", "within", "over"];
 
 type LinkField = fn(&LinkReading, Way) -> Option<u64>;
@@ -307,11 +340,11 @@ mod tests {
             ..ProgramFacts::default()
         };
         let look = |name: &str| match name.split_once('.') {
-            Some(("p", path)) => Ok(reported(&facts, &path.split('.').collect::<Vec<_>>())),
-            Some(("absent", _)) => Ok(None),
+            Some(("p", path)) => Ok(reported(&facts, "p", &path.split('.').collect::<Vec<_>>())),
+            Some(("absent", _)) => Ok(Err("it is absent".into())),
             _ => Err(format!("there is no program `{name}`")),
         };
-        evaluate(text, &look).map(|series| series.map(|series| series.into_iter().map(|(_, value)| value).collect()))
+        evaluate(text, &look).map(|series| Some(series.ok()?.into_iter().map(|(_, value)| value).collect()))
     }
 
     #[test]
@@ -347,5 +380,17 @@ mod tests {
         assert_eq!(error("sum(1"), "there is no function `sum`");
         assert_eq!(error("1 +"), "a value is missing at the end");
         assert_eq!(value("p.streams.due + p.poll.n"), Ok(None), "not as long");
+    }
+
+    #[test]
+    fn an_empty_value_has_a_reason() {
+        let printed = json!({ "n": "12", "list": [] });
+        let heard = ProgramFacts { host: "b".into(), printed: Some(printed), ..ProgramFacts::default() };
+        let silent = ProgramFacts { host: "b".into(), unheard: "printed nothing".into(), ..ProgramFacts::default() };
+        let why = |facts: &ProgramFacts, path: &[&str]| reported(facts, "p", path).unwrap_err();
+        assert_eq!(why(&heard, &["n"]), "`n` is a string, not a number, in what p on b reported");
+        assert_eq!(why(&heard, &["m"]), "`m` is no number in what p on b reported: its keys are list, n");
+        assert_eq!(why(&heard, &["poll", "n"]), "p on b never answered its `poll` with JSON");
+        assert_eq!(why(&silent, &["n"]), "p on b printed nothing");
     }
 }

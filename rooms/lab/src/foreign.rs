@@ -1,11 +1,11 @@
 //! What reads text and bytes that others write, as far as it is not public anyway, for the targets in fuzz/ and nobody
 //! else.
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use weir_traffic::Transport;
-use weir_traffic::bulk::BulkReport;
+use weir_traffic::bulk::{BulkReport, BulkSettings};
 
 use crate::iperf3::{self, Iperf3Settings, report};
 use crate::programs::Lines;
@@ -17,19 +17,14 @@ use crate::programs::Lines;
 pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
     let text = String::from_utf8_lossy(client);
     let _ = iperf3::parse_version(&text);
-    let settings = Iperf3Settings {
-        server: SocketAddr::from((Ipv4Addr::LOCALHOST, 7)),
+    let bulk = BulkSettings {
         transport,
         streams: 2,
-        congestion: None,
         duration: Duration::from_secs(3),
         warmup: Duration::from_secs(1),
-        payload: 1000,
-        rate: None,
-        interval: Duration::from_millis(100),
-        data_port: None,
-        connect_timeout: Duration::from_secs(1),
+        ..BulkSettings::new((Ipv4Addr::LOCALHOST, 7).into())
     };
+    let settings = Iperf3Settings { bulk, rate: None, data_port: None };
     let (client, server) = (report::parse(client)?, report::parse(server)?);
     Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
 }

@@ -18,8 +18,8 @@
 //! let set = [("path.loss", "0%,20%"), ("run.duration", "10s")].map(|(key, value)| (key.into(), value.into()));
 //! let sweep = Sweep::new(&origin, &text, &set)?;
 //! // Makes namespaces: as root, or where user namespaces are permitted.
-//! let summary = runner::run(&Plan::new(sweep, Some("result".into()), Vec::new())?)?;
-//! println!("{}", summary.dir.join("report.html").display());
+//! let fails = runner::run(&Plan::new(sweep, Some("result".into()), Vec::new())?)?;
+//! println!("result/report.html: {}", if fails { "an assertion fails" } else { "all assertions hold" });
 //! # Ok(())
 //! # }
 //! ```

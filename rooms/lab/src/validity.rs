@@ -34,7 +34,7 @@ impl Conduct {
         let stood = format!("{place} stood still for {:.2} % of the time", share * 100.0);
         let mut doubt_above = |statistic, most: f64| {
             if share > most {
-                doubts.insert(statistic, format!("{stood} (more than {:.3} %)", most * 100.0));
+                doubts.insert(statistic, stood.clone());
             }
         };
         doubt_above(Statistic::Rate, self.max_standstill);
@@ -117,6 +117,6 @@ mod tests {
         assert_eq!((doubted(&tcp(0.19)), doubted(&tcp(0.2))), (vec![P999], vec![Mean, P999]));
         let none = Conduct { delays_s: None, ..minute(&[("cpu 0", &[2.0])]) };
         assert_eq!(doubted(&none), [P99, P999]);
-        assert_eq!(none.doubts()[&P99], "cpu 0 stood still for 3.33 % of the time (more than 0.500 %)");
+        assert_eq!(none.doubts()[&P99], "cpu 0 stood still for 3.33 % of the time");
     }
 }

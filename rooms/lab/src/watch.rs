@@ -12,16 +12,6 @@ use weir_program::clock::{self, Nanos, nanos, now};
 use weir_program::stop::Stop;
 use weir_traffic::{Gauge, Level};
 
-/// When to look.
-pub struct Looks {
-    /// Time between two looks at buffers.
-    pub every: Duration,
-    /// The start of sending.
-    pub begin: Nanos,
-    /// For how long is sent.
-    pub window: Duration,
-}
-
 /// What was seen.
 #[derive(Debug, Default)]
 pub struct Watched {
@@ -42,13 +32,19 @@ pub struct Look {
     pub level: Level,
 }
 
-/// Looks from the start of sending until every receiver has ended and the window is over, or to the stop.
-pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Watched> {
+/// Looks each `every` from the start of sending until every receiver has ended and the window is over, or to the stop.
+pub fn watch(
+    gauges: &[Option<Gauge>],
+    every: Duration,
+    begin: Nanos,
+    window: Duration,
+    stop: &Stop,
+) -> Result<Watched> {
     clock::precise_timers();
-    sleep(looks.begin, stop);
+    sleep(begin, stop);
     let before = Activity::read()?;
     let started = now();
-    let end = looks.begin.saturating_add(nanos(looks.window));
+    let end = begin.saturating_add(nanos(window));
     let mut watched = Watched { buffers: vec![Vec::new(); gauges.len()], ..Watched::default() };
     let mut next = started;
     loop {
@@ -57,7 +53,7 @@ pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Wat
         for (gauge, seen) in gauges.iter().zip(&mut watched.buffers) {
             if let Some(level) = gauge.as_ref().and_then(|gauge| gauge.look().ok().flatten()) {
                 open = true;
-                seen.push(Look { at: Duration::from_nanos(at - looks.begin), level });
+                seen.push(Look { at: Duration::from_nanos(at - begin), level });
             }
         }
         if watched.activity.is_none() && (at >= end || stop.is_set()) {
@@ -68,7 +64,7 @@ pub fn watch(gauges: &[Option<Gauge>], looks: &Looks, stop: &Stop) -> Result<Wat
             return Ok(watched);
         }
         // Looks that were missed are not made up for.
-        let every = nanos(looks.every).max(1);
+        let every = nanos(every).max(1);
         next = (next + every).max(at);
         sleep(if watched.activity.is_none() { next.min(end) } else { next }, stop);
     }

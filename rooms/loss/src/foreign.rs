@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 
 use crate::account::join;
+use crate::check::changes;
 use crate::statement;
 
 /// The accounts of two hosts, joined, in words.
@@ -15,4 +16,12 @@ use crate::statement;
 pub fn account(sender: &str, receiver: &str) -> Result<String> {
     let read = |text| join::parse(Path::new("account.json"), text);
     Ok(statement::of(&join::join(read(sender)?, read(receiver)?)))
+}
+
+/// The changes of `weir loss check --apply`, as JSON.
+///
+/// # Errors
+/// One line: they are something else.
+pub fn changes(text: &str) -> Result<String> {
+    Ok(serde_json::to_string(&changes::parse(Path::new("changes.json"), text)?)?)
 }

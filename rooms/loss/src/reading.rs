@@ -32,18 +32,6 @@ pub(crate) struct Reader {
     tracking: Option<Tracking>,
     /// Readings until it is looked for again.
     look_again: u32,
-    /// Readings since a packet passed an interface of it.
-    quiet: u32,
-    /// What was read last, where none of it failed: of most namespaces it stays as it is.
-    before: Option<Raw>,
-}
-
-/// What is read of a namespace beside its protocols, as it is read.
-#[derive(Debug, PartialEq)]
-struct Raw {
-    links: Vec<LinkCounters>,
-    qdiscs: Vec<Qdisc>,
-    tracking: Option<Conntrack>,
 }
 
 /// The counters of a namespace at one moment.
@@ -75,8 +63,6 @@ impl Reader {
             qdiscs: Qdiscs::open(ns).ok(),
             tracking: Tracking::open(ns)?,
             look_again: LOOK_AGAIN,
-            quiet: 0,
-            before: None,
         })
     }
 
@@ -87,50 +73,24 @@ impl Reader {
             Ok(snmp) => reading.add_protocols(snmp),
             Err(error) => reading.failed.push(error),
         }
-        match self.raw(ns) {
-            Ok(raw) => reading.add_raw(&raw, self.qdiscs.is_some()),
+        match self.links.read() {
+            Ok(links) => reading.add_links(links),
             Err(error) => reading.failed.push(error),
         }
-        reading.add_queues_of_cards(ns);
+        if let Some(qdiscs) = &mut self.qdiscs {
+            reading.add_qdiscs(&qdiscs.read().unwrap_or_default());
+        }
+        if let Some(tracking) = self.tracking(ns) {
+            reading.sources.push("conntrack");
+            tracking.losses().into_iter().for_each(|(counter, value)| reading.add(counter, 0, value));
+        }
+        // Only cards tell of their queues.
+        if reading.links.iter().any(|link| link.kind.is_none() && !link.loopback) {
+            reading.add_queues(ns);
+        }
         reading
     }
 
-    /// As [`Reader::read`]; `None`: nothing has changed since the last call. `one_of_many`: while no packet passes an interface
-    /// of it, its protocols, which have little to count then, are looked at less often.
-    pub(crate) fn read_if_changed(&mut self, ns: &NetNs, one_of_many: bool) -> Option<Reading> {
-        let mut reading = Reading::default();
-        let raw = self.raw(ns);
-        let same = raw.as_ref().is_ok_and(|raw| self.before.as_ref() == Some(raw)) && !has_cards(self.before.as_ref());
-        self.quiet = if same { self.quiet + 1 } else { 0 };
-        if one_of_many && !self.quiet.is_multiple_of(QUIET_EACH) {
-            return None;
-        }
-        let protocols = if same { self.protocols.read_if_changed() } else { self.protocols.read().map(Some) };
-        match protocols {
-            Ok(None) => return None,
-            Ok(Some(snmp)) => reading.add_protocols(snmp),
-            Err(error) => reading.failed.push(error),
-        }
-        match raw {
-            Ok(raw) => {
-                reading.add_raw(&raw, self.qdiscs.is_some());
-                // What failed is tried, and told, again.
-                self.before = Some(raw).filter(|_| reading.failed.is_empty());
-            }
-            Err(error) => {
-                self.before = None;
-                reading.failed.push(error);
-            }
-        }
-        reading.add_queues_of_cards(ns);
-        Some(reading)
-    }
-
-    fn raw(&mut self, ns: &NetNs) -> Result<Raw, Error> {
-        let links = self.links.read()?;
-        let qdiscs = self.qdiscs.as_mut().and_then(|qdiscs| qdiscs.read().ok()).unwrap_or_default();
-        Ok(Raw { links, qdiscs, tracking: self.tracking(ns) })
-    }
     /// Its module may be loaded, or loaded anew, at any time.
     fn tracking(&mut self, ns: &NetNs) -> Option<Conntrack> {
         let read = self.tracking.as_ref().and_then(Tracking::read);
@@ -144,18 +104,6 @@ impl Reader {
         self.tracking.as_ref().and_then(Tracking::read)
     }
 }
-
-/// Only cards tell of their queues.
-fn is_card(link: &LinkCounters) -> bool {
-    link.kind.is_none() && !link.loopback
-}
-
-fn has_cards(raw: Option<&Raw>) -> bool {
-    raw.is_some_and(|raw| raw.links.iter().any(is_card))
-}
-
-/// Readings from one look at the protocols of a quiet namespace to the next.
-const QUIET_EACH: u32 = 8;
 
 /// Readings from one look for connection tracking to the next.
 const LOOK_AGAIN: u32 = 60;
@@ -189,23 +137,6 @@ impl Reading {
             }
         }
         self.links = links;
-    }
-
-    fn add_raw(&mut self, raw: &Raw, has_qdiscs: bool) {
-        self.add_links(raw.links.clone());
-        if has_qdiscs {
-            self.add_qdiscs(&raw.qdiscs);
-        }
-        if let Some(tracking) = &raw.tracking {
-            self.sources.push("conntrack");
-            tracking.losses().into_iter().for_each(|(counter, value)| self.add(counter, 0, value));
-        }
-    }
-
-    fn add_queues_of_cards(&mut self, ns: &NetNs) {
-        if self.links.iter().any(is_card) {
-            self.add_queues(ns);
-        }
     }
 
     fn add_qdiscs(&mut self, qdiscs: &[Qdisc]) {
@@ -329,28 +260,6 @@ mod tests {
         let totals: Totals = counted.into_iter().map(|(counter, value)| (id(counter), value)).collect();
         let losses = totals.losses().into_iter().filter(|loss| loss.packets > 0);
         losses.map(|loss| (format!("{} {}", loss.place.name(), loss.name), loss.packets)).collect()
-    }
-
-    /// Namespaces are many, and most of them quiet: these are not taken apart each second.
-    #[test]
-    fn a_quiet_namespace_is_read_once() {
-        let Ok(ns) = NetNs::create() else { return };
-        weir_kernel::links::Netlink::open(&ns).unwrap().set_loopback_up().unwrap();
-        let mut reader = Reader::open(&ns).unwrap();
-        // What the interface says of itself when it comes up may take a while.
-        let quiet = |reader: &mut Reader| {
-            (0..6000).any(|_| {
-                std::thread::sleep(std::time::Duration::from_millis(5));
-                reader.read_if_changed(&ns, false).is_none()
-            })
-        };
-        assert!(reader.read_if_changed(&ns, false).is_some() && quiet(&mut reader));
-        let socket = ns.run(|| std::net::UdpSocket::bind("127.0.0.1:0").unwrap()).unwrap();
-        socket.send_to(b"a", socket.local_addr().unwrap()).unwrap();
-        let reading = reader.read_if_changed(&ns, false).unwrap();
-        assert_eq!(reading.snmp.get("Udp", "OutDatagrams"), Some(1));
-        assert_eq!(reading.values.len(), reader.read(&ns).values.len());
-        assert!(quiet(&mut reader));
     }
 
     #[test]

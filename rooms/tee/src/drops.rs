@@ -53,8 +53,8 @@ reasons! {
         Some("an IPv4 source cannot be kept towards IPv6, nor the other way round: use `source = \"proxy\"`");
     /// It came with the last hop that it had, as configured.
     Hops, "hops", Some("it came with no hop left to go on: a loop, or a `ttl` too low on the way");
-    /// It had been sent before and came back from a loop, as configured.
-    Loop, "loop", Some("it came back from a loop: have the one there not send it here");
+    /// It came from the address of the destination itself, as configured, or from where its answers would go round.
+    Loop, "loop", Some("it came from there: have the one there not send it here, or set `loop = \"warn\"`");
     /// Still queued when the drain ended, or when a reload removed the destination.
     Abandoned, "abandoned", Some("still queued when the drain ended, or when a reload removed it");
 }
@@ -72,6 +72,11 @@ impl Drops {
     /// Each reason by its name, as metrics label it.
     pub fn by_reason(&self) -> [(&'static str, u64); Reason::ALL.len()] {
         std::array::from_fn(|at| (Reason::ALL[at].name(), self.0[at]))
+    }
+
+    /// Adds so many of one reason.
+    pub fn add(&mut self, reason: Reason, datagrams: u64) {
+        self.0[reason as usize] += datagrams;
     }
 
     /// All of them.

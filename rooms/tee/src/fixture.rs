@@ -1,7 +1,7 @@
 //! Ledgers for tests: made up, and closing.
 
 use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, LoopCount, RuleCount};
+use crate::ledger::{Count, DestinationCount, Ledger, ListenerCount, RuleCount};
 
 fn count(datagrams: u64) -> Count {
     Count { datagrams, bytes: datagrams * 500 }
@@ -74,19 +74,8 @@ pub(super) fn at(seconds: u64) -> Ledger {
     Ledger {
         elapsed_s: seconds as f64,
         closed: true,
-        forgotten_sources: 0,
         listeners: vec![syslog, flows],
         rules: vec![all, dark],
         destinations: vec![archive, siem, unresolved],
-        loops: vec![LoopCount {
-            listener: "syslog".into(),
-            source: Some("10.0.0.5".parse().unwrap()),
-            destination: "siem".into(),
-            address: Some("10.0.0.5:514".parse().unwrap()),
-            found: 3,
-            present: true,
-        }],
-        forgotten_loops: 0,
-        loop_tests: 3,
     }
 }

@@ -84,7 +84,13 @@ fn a_ledger_is_linear() {
                 rules: plan.rules.iter().map(|rule| &rule.book).collect(),
                 ..InUse::default()
             };
-            assert_eq!(plan.books.ledger(&in_use).destinations.len(), plan.outlets.len());
+            assert_eq!(
+                plan.books
+                    .ledger(&in_use, |worker, copy| plan.books.turns(worker).read(copy).unwrap())
+                    .destinations
+                    .len(),
+                plan.outlets.len()
+            );
         })
     });
     assert!(exponent < LINEAR, "{exponent}");

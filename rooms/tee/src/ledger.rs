@@ -3,7 +3,7 @@
 //! Workers count in atomics of their own, one writer each; a [`Ledger`] is their sum, by value, for people and programs
 //! to read. Counts of things that a reload removed stay in the totals under their names.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::AddAssign;
 
 use serde::Serialize;
@@ -17,20 +17,12 @@ pub struct Ledger {
     pub elapsed_s: f64,
     /// Whether the sums of every listener, rule and destination close: nothing unexplained anywhere.
     pub closed: bool,
-    /// Sources whose way was forgotten to make room for others, and looked up again: more are at work than are remembered.
-    pub forgotten_sources: u64,
     /// By listener.
     pub listeners: Vec<ListenerCount>,
     /// By rule: the source groups.
     pub rules: Vec<RuleCount>,
     /// By destination and address.
     pub destinations: Vec<DestinationCount>,
-    /// Loops that were found.
-    pub loops: Vec<LoopCount>,
-    /// Loops that are forgotten: not seen for an hour, or the oldest of too many.
-    pub forgotten_loops: u64,
-    /// Tests whether something goes round, for which a destination was held for some 100 ms at most each.
-    pub loop_tests: u64,
 }
 
 /// Datagrams and their payload bytes.
@@ -141,23 +133,6 @@ pub struct ReplyCount {
     pub failed: u64,
     /// `received` less the sum of its parts.
     pub unexplained: i64,
-}
-
-/// A loop: what comes to a listener is sent to a destination, and comes back.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct LoopCount {
-    /// The name of the listener to which it comes back.
-    pub listener: String,
-    /// Where it comes back from; null: from many.
-    pub source: Option<IpAddr>,
-    /// The name of the destination.
-    pub destination: String,
-    /// Its address; null: it does not resolve any more.
-    pub address: Option<SocketAddr>,
-    /// How often it was found, by any worker.
-    pub found: u64,
-    /// Whether it was seen within the last half minute.
-    pub present: bool,
 }
 
 impl Ledger {

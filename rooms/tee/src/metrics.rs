@@ -2,14 +2,13 @@
 
 use weir_service::metrics::{Family, Kind, Samples, Value};
 
-use crate::ledger::{DestinationCount, Ledger, ListenerCount, LoopCount, ReplyCount, RuleCount};
+use crate::ledger::{DestinationCount, Ledger, ListenerCount, ReplyCount, RuleCount};
 
 /// Adds every family of [`families`]; `workers`: the threads that move datagrams. Of more addresses of destinations than
 /// [`MOST`] the rest is one, unless the scrape asks for destinations: 10,000 would be 20 MB, whoever is interested.
 pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, workers: usize) {
     samples.single(&WORKERS, workers);
     samples.single(&CLOSED, ledger.closed);
-    samples.single(&FORGOTTEN_SOURCES, ledger.forgotten_sources);
     let (destinations, rest) =
         if samples.are_asked_by("destination") { (&ledger.destinations[..], None) } else { some(&ledger.destinations) };
     let destinations = || destinations.iter().chain(&rest);
@@ -33,11 +32,6 @@ pub fn metrics(samples: &mut Samples<'_>, ledger: &Ledger, workers: usize) {
         let of = |count: &DestinationCount| (count.replies.opened > 0).then(|| (labels(count), value(&count.replies)));
         samples.family(family, destinations().filter_map(of));
     }
-    for (family, value) in OF_LOOPS {
-        samples.family(family, ledger.loops.iter().map(|count| (labels_of_loop(count), value(count))));
-    }
-    samples.single(&FORGOTTEN_LOOPS, ledger.forgotten_loops);
-    samples.single(&LOOP_TESTS, ledger.loop_tests);
 }
 
 /// Every family of this module, in the order in which it is exposed.
@@ -46,10 +40,9 @@ pub fn families() -> Vec<Family> {
     let rules = OF_RULES.iter().map(|(family, _)| *family);
     let destinations = OF_DESTINATIONS.iter().map(|(family, _)| *family);
     let of_parts = listeners.chain(rules).chain(destinations);
-    let loops = OF_LOOPS.iter().map(|(family, _)| *family).chain([&FORGOTTEN_LOOPS, &LOOP_TESTS]);
-    let first = [&WORKERS, &CLOSED, &FORGOTTEN_SOURCES].into_iter();
+    let first = [&WORKERS, &CLOSED].into_iter();
     let replies = OF_REPLIES.iter().map(|(family, _)| *family);
-    first.chain(of_parts).chain([&DROPPED]).chain(replies).chain(loops).copied().collect()
+    first.chain(of_parts).chain([&DROPPED]).chain(replies).copied().collect()
 }
 
 /// The first [`MOST`], and the sum of the others, if there are any.
@@ -68,12 +61,6 @@ fn some(all: &[DestinationCount]) -> (&[DestinationCount], Option<DestinationCou
 
 fn labels(count: &DestinationCount) -> [String; 2] {
     [count.name.clone(), count.address.map(|address| address.to_string()).unwrap_or_default()]
-}
-
-fn labels_of_loop(count: &LoopCount) -> [String; 4] {
-    let address = count.address.map(|address| address.to_string()).unwrap_or_default();
-    let source = count.source.map(|source| source.to_string()).unwrap_or_default();
-    [count.listener.clone(), source, count.destination.clone(), address]
 }
 
 type Read<C, V> = (&'static Family, fn(&C) -> V);
@@ -279,40 +266,6 @@ const OF_REPLIES: &[Read<ReplyCount, Value>] = &[
     (&destination("weir_tee_failed", SESSIONS, "Sessions that could not be opened."), |count| count.failed.into()),
 ];
 
-const OF_LOOPS: &[Read<LoopCount, Value>] = &[
-    (
-        &of_loop(
-            "weir_tee_loop_present",
-            None,
-            Kind::Gauge,
-            "1: what goes to the destination comes back to the listener, from this source (empty: from many); 0: it did.",
-        ),
-        |count| count.present.into(),
-    ),
-    (
-        &of_loop("weir_tee_loop_found", Some("tests"), Kind::Counter, "Tests, by any worker, that have shown it."),
-        |count| count.found.into(),
-    ),
-];
-
-const FORGOTTEN_LOOPS: Family = Family::new(
-    "weir_tee_forgotten",
-    Some("loops"),
-    Kind::Counter,
-    "Loops that are forgotten: not seen for an hour, or the oldest of too many.",
-);
-const LOOP_TESTS: Family = Family::new(
-    "weir_tee_loop",
-    Some("tests"),
-    Kind::Counter,
-    "Tests whether something goes round, for each of which destinations were held for 100 ms at most at a time.",
-);
-const FORGOTTEN_SOURCES: Family = Family::new(
-    "weir_tee_forgotten",
-    Some("sources"),
-    Kind::Counter,
-    "Sources whose way was forgotten to make room for others, and looked up again.",
-);
 const DROPPED: Family =
     Family::new("weir_tee_dropped", Some(DATAGRAMS), Kind::Counter, "Copies that were not sent, by reason.").by(&[
         "destination",
@@ -338,10 +291,6 @@ const fn destination(name: &'static str, unit: &'static str, help: &'static str)
 
 const fn of_destination(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
     Family::new(name, unit, kind, help).by(&["destination", "address"])
-}
-
-const fn of_loop(name: &'static str, unit: Option<&'static str>, kind: Kind, help: &'static str) -> Family {
-    Family::new(name, unit, kind, help).by(&["listener", "source", "destination", "address"])
 }
 
 /// Addresses of destinations that have samples of their own.

@@ -3,8 +3,8 @@
 //! A plan never changes. A reload, or a name that resolves to something else, makes a new one from the old: what is in
 //! both keeps its counts, its health and its limits. Health alone changes within a plan, atomically.
 
-use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use weir_dgram::Steering;
@@ -31,6 +31,8 @@ pub struct Plan {
     pub rules: Vec<Rule>,
     /// By the indices of the settings.
     pub groups: Vec<Group>,
+    /// Where destinations are.
+    pub addresses: HashSet<IpAddr>,
     /// Whether a destination gets headers.
     pub headed: bool,
     /// Whether the hops that a datagram has left count for a destination.
@@ -139,6 +141,7 @@ impl Plan {
             matcher: Matcher::new(&settings.rules, settings.matching),
             rules: settings.rules.iter().map(rule).collect(),
             groups: settings.groups.iter().map(group).collect(),
+            addresses: outlets.iter().filter_map(Outlet::ip).collect(),
             outlets,
             headed,
             guarded,
@@ -157,6 +160,14 @@ impl Plan {
                 member.outlets.iter().all(is_silent) && !member.outlets.iter().any(|&at| self.outlets[at].up())
             });
         }
+    }
+
+    /// The outlets that a rule may lead to.
+    pub(crate) fn outlets_of_rule(&self, rule: usize) -> impl Iterator<Item = &Outlet> {
+        let rule = &self.rules[rule];
+        let members = rule.groups.iter().flat_map(|&group| &self.groups[group].members);
+        let outlets = rule.outlets.iter().chain(members.flat_map(|member| &member.outlets));
+        outlets.map(|&outlet| &self.outlets[outlet])
     }
 
     /// The outlets of a destination, by its index in the settings.
@@ -192,6 +203,15 @@ impl Outlet {
     /// What it is called in every plan: the name of its destination, and the address.
     pub fn key(&self) -> (&str, Option<SocketAddr>) {
         (&self.settings.name, self.address)
+    }
+
+    fn ip(&self) -> Option<IpAddr> {
+        self.address.map(|address| address.ip().to_canonical())
+    }
+
+    /// Whether this is its address.
+    pub fn is_at(&self, ip: IpAddr) -> bool {
+        self.ip() == Some(ip)
     }
 
     /// Whether the address is a multicast group.

@@ -18,13 +18,10 @@ pub use weir_service::Target;
 pub struct Settings {
     /// Threads that move datagrams, at least 1. Cannot be changed by a reload.
     pub workers: usize,
-    /// How long a joined send may wait for more datagrams of the same size; zero (the default): not at all.
+    /// How long a worker waits before it receives again when little came; zero (the default): not at all.
     pub gather: Duration,
     /// How long a stop may take to send what was received.
     pub drain: Duration,
-    /// Whether a worker that one sender fills lends lanes to one that has time: always, but where benchmarks and tests
-    /// look at what that changes.
-    pub lending: bool,
     /// Which worker gets a datagram, by what it says; `None` (a tee): the kernel's choice by addresses and ports, and
     /// datagrams of one sender in joined runs.
     pub steering: Option<Steering>,
@@ -251,12 +248,12 @@ pub enum Matching {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum OnLoop {
-    /// Nothing: nobody looks for it.
+    /// Nothing.
     Off,
-    /// It is said.
+    /// It is said where a destination's address sends to a listener that leads there.
     #[default]
     Warn,
-    /// It is said, and what comes back is not sent to where it came back from again.
+    /// What comes from a destination's address is not sent to that destination.
     Stop,
 }
 
@@ -301,6 +298,6 @@ mod tests {
         let here = Path::new(env!("CARGO_MANIFEST_DIR"));
         visit(&here.join("src"), &mut found);
         visit(&here.join("../../weir/src/tee.rs"), &mut found);
-        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["headers.rs"]);
+        assert_eq!(found.into_iter().collect::<Vec<_>>(), ["batch.rs"]);
     }
 }

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use weir_program::clock::Nanos;
 
 use crate::{Machine, SendReport, SessionReport};
 
@@ -31,7 +32,7 @@ pub struct Account {
     pub announcements: u64,
     /// Announced ends that what came contradicts, in no other count.
     pub contradicted: u64,
-    /// Without an announced count: those missing before the last one that came.
+    /// Without an announced count: those missing before the last one that came. `None`, too: some came before it gave way.
     pub lost: Option<u64>,
     /// Messages received again.
     pub duplicated: Option<u64>,
@@ -67,6 +68,18 @@ pub struct Account {
     pub to_peer: bool,
 }
 
+/// An IPv4 address that came over an IPv6 socket, as itself.
+fn canonical(peer: SocketAddr) -> SocketAddr {
+    SocketAddr::new(peer.ip().to_canonical(), peer.port())
+}
+
+/// Messages and payload Mbit a second, of so many messages and bytes from the first arrival to the last; `None`: no time passed.
+pub fn rates(first: Nanos, last: Nanos, messages: u64, bytes: u64) -> (Option<f64>, Option<f64>) {
+    // n messages span n - 1 intervals.
+    let per_second = (messages > 1 && last > first).then(|| (messages - 1) as f64 * 1e9 / (last - first) as f64);
+    (per_second, per_second.map(|rate| rate * bytes as f64 * 8e-6 / messages as f64))
+}
+
 /// Which way messages go, seen from the end that has connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -80,10 +93,8 @@ pub enum Direction {
 impl Account {
     /// What a receiver knows of a session.
     pub fn new(session: &SessionReport) -> Self {
-        // n messages span n - 1 intervals.
-        let span = (session.last_arrival - session.first_arrival) as f64 / 1e9;
-        let per_second = (session.delivered > 1 && span > 0.0).then(|| (session.delivered - 1) as f64 / span);
-        let bits = session.delivered_bytes as f64 * 8e-6 / session.delivered.max(1) as f64;
+        let (first, last) = (session.first_arrival, session.last_arrival);
+        let (msgs_per_s, mbit_per_s) = rates(first, last, session.delivered, session.delivered_bytes);
         let same_machine = match session.machine {
             Machine::Same => Some(true),
             Machine::Other => Some(false),
@@ -94,7 +105,7 @@ impl Account {
         let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
         Self {
             direction: None,
-            peer: session.peer,
+            peer: canonical(session.peer),
             session: session.session,
             incarnation: Some(session.incarnation).filter(|&incarnation| incarnation != 0),
             sent: session.announced,
@@ -103,12 +114,12 @@ impl Account {
             received_bytes: Some(session.delivered_bytes),
             announcements: session.announcements,
             contradicted: session.contradicted,
-            lost: Some(session.sent_at_least().saturating_sub(session.delivered)),
+            lost: (session.before == 0).then(|| session.sent_at_least().saturating_sub(session.delivered)),
             duplicated: Some(session.duplicates),
             reordered: Some(session.reordered),
             stale: Some(session.stale),
-            msgs_per_s: per_second,
-            mbit_per_s: per_second.map(|rate| rate * bits),
+            msgs_per_s,
+            mbit_per_s,
             jitter_us: (session.delivered > 1).then_some(session.jitter_ns / 1e3),
             same_machine,
             negative_delays: Some(session.negative),
@@ -122,18 +133,23 @@ impl Account {
         }
     }
 
-    /// That of a session of which nothing came.
-    pub fn nothing(peer: SocketAddr, session: u16) -> Self {
-        Self::new(&SessionReport::new(peer, session, 0, Duration::ZERO))
+    /// That of a session of which nothing came, of so many messages; `None`: unknown.
+    pub fn nothing(peer: SocketAddr, session: u16, sent: Option<u64>) -> Self {
+        Self::new(&SessionReport { announced: sent, ..SessionReport::new(peer, session, 0, Duration::ZERO) })
     }
 
     /// That of messages to `peer`, by what it says that it received; `None`: it never said.
     pub fn told(peer: SocketAddr, session: u16, report: &SendReport, told: Option<&Self>) -> Self {
-        let unknown =
-            Self { received: None, duplicated: None, reordered: None, delay_n: None, ..Self::nothing(peer, session) };
-        let received = told.and_then(|told| told.received);
+        let unknown = Self {
+            received: None,
+            duplicated: None,
+            reordered: None,
+            delay_n: None,
+            ..Self::nothing(peer, session, None)
+        };
+        let received = told.and_then(|told| told.lost.and(told.received));
         Self {
-            peer,
+            peer: canonical(peer),
             incarnation: Some(report.incarnation).filter(|&incarnation| incarnation != 0),
             sent: Some(report.sent),
             sent_at_least: report.sent,
@@ -144,8 +160,8 @@ impl Account {
         }
     }
 
-    /// The same, of messages this way, of which the sender says that it did not send so many.
-    pub fn going(self, direction: Direction, shortfall: Option<u64>) -> Self {
-        Self { direction: Some(direction), shortfall: self.shortfall.or(shortfall), ..self }
+    /// The same, of messages this way.
+    pub fn going(self, direction: Direction) -> Self {
+        Self { direction: Some(direction), ..self }
     }
 }

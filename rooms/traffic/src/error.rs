@@ -35,54 +35,12 @@ pub enum TrafficError {
         /// The kernel's answer.
         source: io::Error,
     },
-    /// The message cannot have this length.
-    #[error("payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B")]
-    Payload {
-        /// Asked for, bytes.
-        bytes: usize,
-        /// What carries the messages.
-        transport: Transport,
-        /// Shortest message, bytes.
-        shortest: usize,
-        /// Longest message, bytes.
-        longest: usize,
-    },
     /// A socket could not be bound, or one for UDP not be made, or joins no group.
     #[error(transparent)]
     Datagrams(#[from] weir_dgram::Error),
-    /// Source and destination belong to different families.
-    #[error("send from {from} to {to}: one is IPv4, the other IPv6")]
-    Family {
-        /// Source.
-        from: SocketAddr,
-        /// Destination.
-        to: SocketAddr,
-    },
-    /// It carries no bulk traffic.
-    #[error(
-        "bulk traffic over {0}: it has no bulk engine of its own (send messages at the interval that makes the rate)"
-    )]
-    NoBulk(Transport),
-    /// Nobody can be asked to send over it.
-    #[error("in reverse, or both ways, over {0}: only over udp and tcp")]
-    NoReverse(Transport),
-    /// A bulk transfer without connections.
-    #[error("bulk traffic over {streams} connections: between 1 and {most}")]
-    Streams {
-        /// Asked for.
-        streams: u32,
-        /// Most that one transfer may have.
-        most: u32,
-    },
-    /// quinn has no such congestion control.
-    #[error("quic.congestion `{name}`: use {}", super::QuicSettings::CONGESTION.join(", "))]
-    QuicCongestion {
-        /// Asked for.
-        name: String,
-    },
-    /// The certificate of this process could not be made or used.
-    #[error("set up TLS for QUIC: {0}")]
-    Tls(String),
+    /// No socket could do that, for this reason.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// A kind of error, and how often it happened.

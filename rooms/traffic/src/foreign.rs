@@ -25,7 +25,8 @@ pub fn stream<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Vec<(u16
 pub fn sessions<'a>(datagrams: impl IntoIterator<Item = (u64, &'a [u8])>) -> Option<ReceiveReport> {
     let exchange = Exchange::new(Duration::ZERO).ok()?;
     let peer = SocketAddr::from((Ipv4Addr::LOCALHOST, 7));
-    let mut sessions = Sessions::new(&ReceiverSettings::new(peer), &exchange);
+    let settings = ReceiverSettings::new(peer);
+    let mut sessions = Sessions::new(&settings, &exchange);
     let mut at = 0_u64;
     for (after, datagram) in datagrams {
         at = at.saturating_add(after);

@@ -51,7 +51,7 @@ mod sender;
 mod sequence;
 mod settings;
 
-pub use account::{Account, Direction};
+pub use account::{Account, Direction, rates};
 pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};

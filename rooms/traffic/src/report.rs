@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use serde::Serialize;
 use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
@@ -39,8 +40,6 @@ pub struct SendReport {
     pub partial_bytes: u64,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,
-    /// TCP: the connection when the window ended.
-    pub tcp_at_end: Option<TcpInfo>,
     /// TCP: the connection when the drain ended, just before it was closed.
     pub tcp_after_drain: Option<TcpInfo>,
     /// QUIC: packets that quinn declared lost (RFC 9002, section 6), from the handshake to the end of the drain. What
@@ -75,12 +74,10 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
-    /// Sessions that gave way to others, and their messages, of all kinds. They are not in `sessions`.
+    /// How often a session gave way to another. What came of it is not in `sessions`.
     pub evicted: u64,
-    /// Messages of these.
+    /// Messages of these, of all kinds.
     pub evicted_messages: u64,
-    /// Those of them that had not announced their end.
-    pub evicted_open: u64,
     /// What was counted of them.
     pub evicted_total: Total,
     /// Messages that whoever was to have them all did not take, see [`Receiver::deliver`](super::Receiver::deliver).
@@ -122,8 +119,7 @@ impl SendReport {
 
     /// TCP: segments sent again. QUIC: packets declared lost. `None`: another transport, or never connected.
     pub fn sent_again(&self) -> Option<u64> {
-        let tcp = self.tcp_after_drain.as_ref().or(self.tcp_at_end.as_ref());
-        tcp.map(|info| info.retransmits.into()).or(self.lost_packets)
+        self.tcp_after_drain.map(|info| info.retransmits.into()).or(self.lost_packets)
     }
 }
 
@@ -146,7 +142,7 @@ impl ReceiveReport {
 pub struct Total {
     /// How many.
     pub sessions: u64,
-    /// Those of them that have not announced their end.
+    /// Times that one ended, or gave way, without an announced end.
     pub open: u64,
     /// Messages sent, at least, see [`SessionReport::sent_at_least`].
     pub sent_at_least: u64,
@@ -179,12 +175,14 @@ impl Total {
             self.ends_alone_messages = self.ends_alone_messages.saturating_add(session.announced.unwrap_or(0));
             return;
         }
-        self.sessions += 1;
+        let sent = session.sent_at_least().saturating_sub(session.before);
+        // One that has come back was counted when it gave way.
+        self.sessions += u64::from(session.before == 0);
         self.open += u64::from(session.announced.is_none());
-        self.sent_at_least += session.sent_at_least();
+        self.sent_at_least += sent;
         self.delivered += session.delivered;
         self.delivered_bytes += session.delivered_bytes;
-        self.lost += session.sent_at_least().saturating_sub(session.delivered);
+        self.lost += sent.saturating_sub(session.delivered);
         self.duplicates += session.duplicates;
         self.reordered += session.reordered;
         if session.delivered > 0 {
@@ -236,6 +234,9 @@ pub struct SessionReport {
     pub stale: u64,
     /// The numbers received.
     pub numbers: SequenceSet,
+    /// Messages before its first one, where it may have given way before: sums count those that came then. 0: it has not.
+    /// The largest number: it may have, and no message has come since.
+    pub before: u64,
     /// The sender's count, as its end announced it.
     pub announced: Option<u64>,
     /// Announcements of the end that came; not in `delivered`.
@@ -256,8 +257,6 @@ pub struct SessionReport {
     /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
     /// `machine` is ours.
     pub delays: DelayRecorder,
-    /// The same from the intended send time; empty for messages without extension, too.
-    pub intended_delays: DelayRecorder,
     /// The single messages behind these, as many as were to be kept.
     pub flights: Flights,
 }
@@ -277,6 +276,7 @@ impl SessionReport {
             reordered: 0,
             stale: 0,
             numbers: SequenceSet::new(),
+            before: 0,
             announced: None,
             announcements: 0,
             contradicted: 0,
@@ -286,7 +286,6 @@ impl SessionReport {
             negative: 0,
             jitter_ns: 0.0,
             delays: DelayRecorder::new(window),
-            intended_delays: DelayRecorder::new(window),
             flights: Flights::default(),
         }
     }
@@ -302,33 +301,34 @@ impl SessionReport {
     }
 }
 
-/// What came in an interval, of all sessions. Times are ns since [`Receiver::run`](super::Receiver::run) was called; the first
-/// that has messages begins with the first of them.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// What came in an interval, of all sessions. Times are seconds since [`Receiver::run`](super::Receiver::run) was called; the
+/// first that has messages begins with the first of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     /// When it began.
-    pub start: Nanos,
+    pub start_s: f64,
     /// When it was over.
-    pub end: Nanos,
-    /// Messages sent the other way, where both ends send.
-    pub sent: u64,
+    pub end_s: f64,
+    /// Messages sent the other way, where both ends may send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sent: Option<u64>,
     /// Messages received, duplicates not counted.
     pub received: u64,
-    /// Their bytes.
-    pub received_bytes: u64,
     /// By how many more the highest numbers rose; negative where those that had been missing came late.
     pub lost: i64,
     /// Messages received again.
     pub duplicated: u64,
     /// Messages behind one with a higher number.
     pub reordered: u64,
+    /// Payload bits of those received.
+    pub mbit_per_s: f64,
     /// Mean delay, of senders with our clock; `None`: nothing came of these.
-    pub delay_mean_ns: Option<f64>,
+    pub delay_mean_us: Option<f64>,
     /// The largest of these delays.
-    pub delay_max_ns: Option<Nanos>,
+    pub delay_max_us: Option<f64>,
     /// [`SessionReport::jitter_ns`], the mean over the sessions of which something came; `None`: nothing did, or the
     /// interval was cut off by the end.
-    pub jitter_ns: Option<f64>,
+    pub jitter_us: Option<f64>,
 }
 
 /// Where a sender's clock runs.

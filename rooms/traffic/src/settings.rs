@@ -178,17 +178,16 @@ impl SenderSettings {
             (Transport::Udp, SocketAddr::V6(_)) => 65_527,
         };
         if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
-            return Err(TrafficError::Payload {
-                bytes: self.payload_bytes,
-                transport: self.transport,
-                shortest: probe::BASE_LEN,
-                longest,
-            });
+            let (bytes, transport, shortest) = (self.payload_bytes, self.transport, probe::BASE_LEN);
+            return Err(TrafficError::Refused(format!(
+                "payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B"
+            )));
         }
         if let Some(from) = self.from
             && from.is_ipv4() != self.to.is_ipv4()
         {
-            return Err(TrafficError::Family { from, to: self.to });
+            let to = self.to;
+            return Err(TrafficError::Refused(format!("send from {from} to {to}: one is IPv4, the other IPv6")));
         }
         Ok(())
     }
@@ -211,11 +210,7 @@ pub struct ReceiverSettings {
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
     pub receive_buffer: Option<usize>,
-    /// UDP: lets the kernel join datagrams on their way to the socket (UDP_GRO), which is cheaper at high rates. A
-    /// joined run that finds no room then counts as one in [`socket_drops`](super::ReceiveReport::socket_drops).
-    pub coalesce: bool,
-    /// UDP: bytes of the longest datagram that may come, or of the longest run; longer ones are foreign. Memory for 64 of
-    /// these is kept.
+    /// UDP: bytes of the longest datagram that may come; longer ones are foreign. Memory for 64 of these is kept.
     pub longest: usize,
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
@@ -243,6 +238,12 @@ impl ReceiverSettings {
     /// Sessions told apart unless said otherwise: they take 200 MB at most.
     pub const SESSIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not 0");
 
+    /// Whether it takes what comes from there.
+    pub(super) fn admits(&self, peer: SocketAddr) -> bool {
+        let address = peer.ip().to_canonical();
+        self.from.is_empty() || self.from.iter().any(|network| network.contains(&address))
+    }
+
     /// UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
@@ -253,7 +254,6 @@ impl ReceiverSettings {
             sessions: Self::SESSIONS,
             groups: Vec::new(),
             receive_buffer: None,
-            coalesce: false,
             longest: 65_536,
             stall: None,
             keep_flights: 0,

@@ -117,14 +117,14 @@ impl Account {
         let mut following;
         let mut outcome = Outcome::Done;
         if let [name, arguments @ ..] = &self.command[..] {
-            following = Following::start(&self.options())?;
+            following = self.start()?;
             match self.attend(&mut following, name, arguments)? {
                 Ok(status) => outcome = Outcome::Program(status),
                 Err(status) => return Ok(Outcome::Program(status)),
             }
         } else {
             let stop = Stop::on_signals().context("watch for Ctrl-C")?;
-            following = Following::start(&self.options())?;
+            following = self.start()?;
             self.follow(&mut following, &stop);
         }
         let (sessions, missing) = self.sessions();
@@ -150,11 +150,14 @@ impl Account {
         Ok(())
     }
 
+    fn start(&self) -> Result<Following> {
+        let following = Following::start(&self.options())?;
+        following.warnings().iter().for_each(|warning| complain!("weir: {}", shown(warning)));
+        Ok(following)
+    }
+
     /// Follows until the time is over, or the stop.
     fn follow(&self, following: &mut Following, stop: &Stop) {
-        for warning in following.warnings() {
-            complain!("weir: {}", shown(&warning));
-        }
         complain!("following {}", shown(&following.in_words()));
         let live = stderr().is_terminal();
         let mut shown = Instant::now();
@@ -171,9 +174,6 @@ impl Account {
 
     /// Runs the command to its end, and returns its exit status; `Err`: that of one that cannot be run.
     fn attend(&self, following: &mut Following, name: &OsStr, arguments: &[OsString]) -> Result<Result<u8, u8>> {
-        for warning in following.warnings() {
-            complain!("weir: {}", shown(&warning));
-        }
         let mut command = match Attended::start(name, arguments) {
             Ok(command) => command,
             Err(error) => {

@@ -13,13 +13,12 @@ use weir_loss::check;
 use weir_loss::check::facts::Scope;
 use weir_loss::check::load::Stated;
 use weir_loss::subject::Process;
-use weir_program::output::{complain, print, say};
+use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_units::format::shown_in_json;
 use weir_units::{Frequency, Size, Span};
 
 use super::group;
-use crate::{Outcome, usage};
+use crate::{Outcome, print_result, usage};
 
 /// `weir loss check`.
 #[derive(Debug, Args)]
@@ -27,7 +26,7 @@ use crate::{Outcome, usage};
 Examples:
   weir loss check --port 5000
   weir loss check --rate 50k/s --payload 200B --stall 40ms
-  weir loss check --rate 50k/s --payload 200B --stall 40ms --port 5000 --trial
+  sudo weir loss check --port 5000 --receive-buffer 4MiB --apply
   sudo weir loss check --rate 50k/s --payload 200B --stall 40ms --apply
   sudo weir loss check --undo
 
@@ -44,6 +43,9 @@ pub(super) struct Check {
     /// The longest time for which the receiver does not read: garbage collection, a disk that is flushed.
     #[arg(long, value_name = "TIME")]
     stall: Option<Span>,
+    /// What a program is to ask for (SO_RCVBUF), in place of what the load needs.
+    #[arg(long, value_name = "SIZE")]
+    receive_buffer: Option<Size>,
     /// A port that a running program receives at. May be given again.
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
@@ -59,21 +61,17 @@ pub(super) struct Check {
     /// The network namespace to look at [default: this one].
     #[arg(long, value_name = "NAME|PID|PATH")]
     netns: Option<String>,
-    /// Send the load over a link of its own to a receiver that stalls, and tell where it was lost; how many
-    /// datagrams [default: those of 3s].
-    #[arg(long, value_name = "N", num_args = 0..=1, value_parser = clap::value_parser!(u64).range(1..))]
-    trial: Option<Option<u64>>,
-    /// Mend what can be mended, one by one, with a trial before and after; what does not help is rolled back.
+    /// Mend what can be mended, one by one.
     #[arg(long)]
     apply: bool,
     /// Put back what --apply has changed.
-    #[arg(long, conflicts_with_all = ["apply", "rate", "payload", "stall", "port", "process", "interface", "group",
-        "netns", "trial"])]
+    #[arg(long, conflicts_with_all = ["apply", "rate", "payload", "stall", "receive_buffer", "port", "process",
+        "interface", "group", "netns"])]
     undo: bool,
-    /// Where changes are recorded before they are made [default: loss-check.journal in /var/lib/weir, or in
+    /// Where changes are recorded before they are made [default: loss-check.json in /var/lib/weir, or in
     /// $STATE_DIRECTORY].
     #[arg(long, value_name = "FILE")]
-    journal: Option<PathBuf>,
+    changes: Option<PathBuf>,
     /// Print one JSON object.
     #[arg(long)]
     json: bool,
@@ -81,14 +79,10 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) fn run(self) -> Result<Outcome> {
-        let journal = self.journal.clone().unwrap_or_else(|| default_journal(env::var_os("STATE_DIRECTORY")));
+        let changes = self.changes.clone().unwrap_or_else(|| default_changes(env::var_os("STATE_DIRECTORY")));
         if self.undo {
-            let report = check::undo(&journal)?;
-            if self.json {
-                say!("{}", shown_in_json(&serde_json::to_string(&report)?));
-            } else {
-                print(format_args!("{report}"));
-            }
+            let report = check::undo(&changes)?;
+            print_result(&report, self.json)?;
             return match report.failed() {
                 0 if report.is_unmet() => Ok(Outcome::Unmet),
                 0 => Ok(Outcome::Done),
@@ -98,20 +92,16 @@ impl Check {
         let load = usage(self.load())?;
         let check = check::Check {
             load,
+            receive_buffer: self.receive_buffer,
             scope: Scope { ports: self.port, process: self.process, interface: self.interface, group: self.group },
             netns: self.netns,
-            trial: self.trial,
-            journal: self.apply.then_some(journal),
+            changes: self.apply.then_some(changes),
         };
-        if let Some(journal) = &check.journal {
-            tell_when_interrupted(journal).context("watch for Ctrl-C")?;
+        if let Some(changes) = &check.changes {
+            tell_when_interrupted(changes).context("watch for Ctrl-C")?;
         }
         let report = check.run()?;
-        if self.json {
-            say!("{}", shown_in_json(&serde_json::to_string(&report)?));
-        } else {
-            print(format_args!("{report}"));
-        }
+        print_result(&report, self.json)?;
         Ok(if report.is_unmet() { Outcome::Unmet } else { Outcome::Done })
     }
 
@@ -126,15 +116,15 @@ impl Check {
     }
 }
 
-/// What is changed is in the journal before, so the program may end at any moment; but it says what to do then.
-fn tell_when_interrupted(journal: &Path) -> Result<()> {
+/// What is changed is recorded before, so the program may end at any moment; but it says what to do then.
+fn tell_when_interrupted(changes: &Path) -> Result<()> {
     let stop = Stop::on_signals()?;
-    let journal = journal.to_owned();
+    let changes = changes.to_owned();
     thread::Builder::new().name("interrupted".into()).spawn(move || {
         while !stop.wait(Instant::now() + Duration::from_secs(3600)) {}
         complain!(
-            "weir: interrupted: what was changed stays until `weir loss check --undo --journal {}`",
-            journal.display()
+            "weir: interrupted: what was changed stays until `weir loss check --undo --changes {}`",
+            changes.display()
         );
         process::exit(1);
     })?;
@@ -142,10 +132,10 @@ fn tell_when_interrupted(journal: &Path) -> Result<()> {
 }
 
 /// systemd names several directories with colons in between.
-fn default_journal(state: Option<OsString>) -> PathBuf {
+fn default_changes(state: Option<OsString>) -> PathBuf {
     let state = state.and_then(|state| Some(state.to_str()?.split(':').next()?.to_owned()));
     PathBuf::from(state.filter(|state| !state.is_empty()).unwrap_or_else(|| "/var/lib/weir".into()))
-        .join("loss-check.journal")
+        .join("loss-check.json")
 }
 
 /// Of UDP over IPv4.
@@ -156,10 +146,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_journal_is_where_services_keep_their_state() {
-        let of = |state: Option<&str>| default_journal(state.map(OsString::from)).display().to_string();
-        assert_eq!(of(None), "/var/lib/weir/loss-check.journal");
-        assert_eq!(of(Some("/var/lib/w:/var/lib/x")), "/var/lib/w/loss-check.journal");
-        assert_eq!(of(Some("")), "/var/lib/weir/loss-check.journal");
+    fn changes_are_recorded_where_services_keep_their_state() {
+        let of = |state: Option<&str>| default_changes(state.map(OsString::from)).display().to_string();
+        assert_eq!(of(None), "/var/lib/weir/loss-check.json");
+        assert_eq!(of(Some("/var/lib/w:/var/lib/x")), "/var/lib/w/loss-check.json");
+        assert_eq!(of(Some("")), "/var/lib/weir/loss-check.json");
     }
 }

@@ -8,12 +8,12 @@ use clap::Args;
 use weir_monitor::check::{self, Report, Settings};
 use weir_monitor::receive;
 use weir_monitor::serve::settings::Keys;
-use weir_program::output::{complain, print, say};
+use weir_program::output::complain;
 use weir_program::stop::Stop;
 use weir_units::Span;
 
 use super::replay::address;
-use crate::{Outcome, usage};
+use crate::{Outcome, print_result, usage};
 
 /// `weir monitor check`.
 #[derive(Debug, Args)]
@@ -79,11 +79,7 @@ impl Check {
             return Ok(Outcome::Done);
         }
         let report = Report::new(check::listen(&settings, &stop)?);
-        if self.json {
-            say!("{}", serde_json::to_string(&report)?);
-        } else {
-            print(format_args!("{report}"));
-        }
+        print_result(&report, self.json)?;
         Ok(if report.findings.is_empty() { Outcome::Done } else { Outcome::Unmet })
     }
 }

@@ -1,18 +1,21 @@
 //! `weir monitor export`: an archive as a table.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, Permissions};
 use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
+use tempfile::{Builder, NamedTempFile};
+use toml::value::{Datetime, DatetimeParseError, Offset};
 use weir_monitor::archive::export::{self, Choice};
 use weir_program::output::complain;
 use weir_program::signals;
-use weir_units::format::count;
 
+use super::{account_for_files, number};
 use crate::{Outcome, files, usage};
 
 /// `weir monitor export`.
@@ -53,7 +56,7 @@ impl Export {
             && from >= until
         {
             let [from, until] = [from, until].map(written);
-            return usage(Err(anyhow::anyhow!(
+            return usage(Err(anyhow!(
                 "--from {from} is not before --until {until}: nothing is between them (choose a later --until)"
             )));
         }
@@ -64,23 +67,14 @@ impl Export {
                 exported => exported?,
             },
             Some(path) => {
-                let describe = || format!("make {}", path.display());
-                let mut table = Unfinished::new(path).with_context(describe)?;
-                table.watch().context("watch for signals")?;
-                let file = table.open().with_context(describe)?;
-                let output = file.try_clone().with_context(describe)?;
-                let exported = export::export(&self.files, &choice, output)?;
-                table.finish(&file).with_context(describe)?;
+                let table = unfinished(path).with_context(|| format!("make {}", path.display()))?;
+                let exported = export::export(&self.files, &choice, table.as_file())?;
+                finish(table, path).with_context(|| format!("make {}", path.display()))?;
                 exported
             }
         };
-        let number = |number: u64| count(i64::try_from(number).unwrap_or(i64::MAX));
-        complain!(
-            "{} rows: {} samples, {} of them missing",
-            number(exported.rows),
-            number(exported.samples),
-            number(exported.missing)
-        );
+        let (rows, samples, missing) = (exported.rows, exported.samples, exported.missing);
+        complain!("{} rows: {} samples, {} of them missing", number(rows), number(samples), number(missing));
         if let [first, .., last] = exported.unordered.as_slice() {
             complain!(
                 "weir: {} to {}: of {} files that overlap more had to wait than fits in memory: rows of a channel are not all in \
@@ -90,81 +84,35 @@ impl Export {
                 exported.unordered.len()
             );
         }
-        for file in &exported.twice {
-            complain!("weir: {}: named twice, and taken once", file.display());
-        }
-        let mut damaged = exported.damaged.iter().map(|(file, damage)| {
-            let (file, whole) = (file.display(), damage.whole_bytes);
-            format!("{file}: damaged behind {whole} bytes: {} (what is before is exported)", damage.error)
-        });
-        // What is exported stays, and whoever reads it by a program is told that it is not all.
-        let Some(last) = damaged.next_back() else { return Ok(Outcome::Done) };
-        damaged.for_each(|line| complain!("weir: {line}"));
-        bail!("{last}")
+        account_for_files(&exported.twice, &exported.damaged, "is exported")
     }
 }
 
-/// A table that is being written, under a name of its own beside the one that it is to have: what has that one is whole. Dropped, it is
-/// removed.
-struct Unfinished<'a> {
-    beside: PathBuf,
-    is_ours: bool,
-    path: &'a Path,
+/// A table that is being written, under a name of its own in the same directory: a file of the name that it is to have is
+/// whole. Dropped it is removed, and by a signal that asks for the end.
+fn unfinished(path: &Path) -> Result<NamedTempFile> {
+    ensure!(fs::symlink_metadata(path).is_err(), IS_THERE);
+    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let readable = Permissions::from_mode(0o666);
+    let table = Builder::new().prefix(".weir-export-").suffix(".new").permissions(readable).tempfile_in(directory)?;
+    let name = table.path().to_owned();
+    signals::watch(&signals::that_ask_for_the_end(), move |signal| {
+        let _ = fs::remove_file(&name);
+        process::exit(128 + signal as i32);
+    })?;
+    Ok(table)
 }
 
-impl<'a> Unfinished<'a> {
-    fn new(path: &'a Path) -> io::Result<Self> {
-        if fs::symlink_metadata(path).is_ok() {
-            return Err(is_there());
-        }
-        let beside = path.with_file_name(format!(".weir-export-{}.new", process::id()));
-        Ok(Self { beside, is_ours: false, path })
-    }
-
-    /// A signal that asks for the end removes it, too, and ends the process at once.
-    fn watch(&self) -> io::Result<()> {
-        let beside = self.beside.clone();
-        signals::watch(&signals::that_ask_for_the_end(), move |signal| {
-            let _ = fs::remove_file(&beside);
-            process::exit(128 + signal as i32);
-        })
-    }
-
-    fn open(&mut self) -> io::Result<File> {
-        let file = OpenOptions::new().write(true).create_new(true).open(&self.beside);
-        self.is_ours = file.is_ok();
-        file.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => io::Error::other(format!(
-                "{}: an export that was killed has left it, or one in another container writes it (remove it)",
-                self.beside.display()
-            )),
-            _ => error,
-        })
-    }
-
-    /// It is whole: it gets its name, unless something else has that by now.
-    fn finish(&self, file: &File) -> io::Result<()> {
-        file.sync_all()?;
-        match fs::hard_link(&self.beside, self.path) {
-            Ok(()) => Ok(()),
-            Err(_) if fs::symlink_metadata(self.path).is_ok() => Err(is_there()),
-            // Not every file system has links.
-            Err(_) => fs::rename(&self.beside, self.path),
-        }
-    }
+/// It is whole: it gets its name, unless another file has that by now.
+fn finish(table: NamedTempFile, path: &Path) -> Result<()> {
+    table.as_file().sync_all()?;
+    table.persist_noclobber(path).map(drop).map_err(|error| match error.error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow!(IS_THERE),
+        _ => error.error.into(),
+    })
 }
 
-impl Drop for Unfinished<'_> {
-    fn drop(&mut self) {
-        if self.is_ours {
-            let _ = fs::remove_file(&self.beside);
-        }
-    }
-}
-
-fn is_there() -> io::Error {
-    io::Error::other("there is such a file (choose another name, or remove it)")
-}
+const IS_THERE: &str = "there is such a file (choose another name, or remove it)";
 
 /// Whether whoever reads the table has gone (`weir monitor export ... | head`).
 fn has_read_enough(error: &anyhow::Error) -> bool {
@@ -181,32 +129,17 @@ fn written(time: i64) -> String {
 /// RFC 3339 (section 5.6), as nanoseconds since 1970 UTC; without an offset it is UTC.
 fn time(text: &str) -> Result<i64, String> {
     let wrong = |why: &str| format!("{why}; write e.g. 2026-11-23T10:00:00Z or 2026-11-23T12:00:00+02:00");
-    let text = text.to_ascii_uppercase();
-    let behind = "2026-11-23T10:00:00".len();
-    let (local, east) = match text.get(behind..).and_then(|rest| rest.find(['+', '-'])) {
-        None => (text.as_str(), 0),
-        Some(at) => {
-            let (local, zone) = text.split_at(behind + at);
-            let east = offset(zone).filter(|_| !local.ends_with('Z'));
-            (local, east.ok_or_else(|| wrong("its offset from UTC is none"))?)
-        }
+    let mut at: Datetime = text.parse().map_err(|error: DatetimeParseError| wrong(&error.to_string()))?;
+    let minutes_east = match at.offset.replace(Offset::Z) {
+        Some(Offset::Custom { minutes }) => minutes.into(),
+        _ => 0,
     };
-    let time = humantime::parse_rfc3339_weak(local).map_err(|error| wrong(&error.to_string()))?;
+    let local = humantime::parse_rfc3339(&at.to_string()).map_err(|error| wrong(&error.to_string()))?;
     let before = || "it is before 1970".to_owned();
-    let after = || "it is after 2262".to_owned();
-    let since = time.duration_since(UNIX_EPOCH).map_err(|_| before())?;
-    let local = i64::try_from(since.as_nanos()).map_err(|_| after())?;
-    let time = local.checked_sub(east).ok_or_else(after)?;
-    (time >= 0).then_some(time).ok_or_else(before)
-}
-
-/// `+02:00` as nanoseconds.
-fn offset(zone: &str) -> Option<i64> {
-    let &[sign, ten_hours, hours, b':', ten_minutes, minutes] = zone.as_bytes() else { return None };
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
-    let (hours, minutes) = (digit(ten_hours)? * 10 + digit(hours)?, digit(ten_minutes)? * 10 + digit(minutes)?);
-    let nanos = (hours * 60 + minutes) * 60_000_000_000;
-    (hours < 24 && minutes < 60).then_some(if sign == b'-' { -nanos } else { nanos })
+    let since = local.duration_since(UNIX_EPOCH).map_err(|_| before())?;
+    let since = i64::try_from(since.as_nanos()).ok().and_then(|local| local.checked_sub(minutes_east * 60_000_000_000));
+    let since = since.ok_or("it is after 2262")?;
+    (since >= 0).then_some(since).ok_or_else(before)
 }
 
 #[cfg(test)]
@@ -257,42 +190,23 @@ mod tests {
         let path = dir.path().join("table.csv");
         let names = || fs::read_dir(dir.path()).unwrap().count();
         let begin = || {
-            let mut table = Unfinished::new(&path).unwrap();
-            let mut file = table.open().unwrap();
-            file.write_all(b"time").unwrap();
-            (table, file)
+            let mut table = unfinished(&path).unwrap();
+            table.write_all(b"time").unwrap();
+            table
         };
-        // Broken off.
-        let (table, _) = begin();
+        let table = begin();
         assert!(!path.exists() && names() == 1);
         drop(table);
         assert_eq!(names(), 0);
-        let (table, file) = begin();
-        table.finish(&file).unwrap();
-        drop(table);
+        finish(begin(), &path).unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("time", 1));
-        // What is there, from the start or since, is not written over.
-        assert!(Unfinished::new(&path).is_err());
+        // A file that is there, from the start or since, is not written over.
+        assert!(unfinished(&path).is_err());
         fs::remove_file(&path).unwrap();
-        let (table, file) = begin();
+        let table = begin();
         fs::write(&path, "another's").unwrap();
-        let said = table.finish(&file).unwrap_err().to_string();
-        assert_eq!(said, "there is such a file (choose another name, or remove it)");
-        drop(table);
+        assert_eq!(finish(table, &path).unwrap_err().to_string(), IS_THERE);
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), names()), ("another's", 1));
-    }
-
-    #[test]
-    fn what_another_has_left_is_named_and_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("table.csv");
-        let mut table = Unfinished::new(&path).unwrap();
-        let beside = table.beside.clone();
-        fs::write(&beside, "another's").unwrap();
-        let said = table.open().unwrap_err().to_string();
-        assert!(said.starts_with(&*beside.to_string_lossy()), "{said}");
-        drop(table);
-        assert_eq!(fs::read_to_string(&beside).unwrap(), "another's");
     }
 
     #[test]

@@ -14,9 +14,12 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
+use weir_monitor::archive::Damage;
 use weir_monitor::config::Listen;
 use weir_monitor::receive::Settings;
 use weir_program::config::Address;
+use weir_program::output::complain;
+use weir_units::format::count;
 
 use crate::Outcome;
 
@@ -83,14 +86,23 @@ fn listens(listen: &[SocketAddr], interface: Option<&str>, source: Option<IpAddr
     Ok(addresses.into_iter().map(of).collect())
 }
 
-/// Where a file says where to listen, it says of groups all there is to say.
-fn not_beside(file: Option<&PathBuf>, flag: &str, is_given: bool) -> Result<()> {
-    match file.filter(|_| is_given) {
-        Some(file) => {
-            bail!("--{flag}: {} says where to listen (write `{flag}` there, below [[listen]])", file.display())
-        }
-        None => Ok(()),
+/// Says of files that were read what was wrong with them, `taken` what became of the rest. What is done with the rest stays,
+/// but the exit status says that it is not all.
+fn account_for_files(twice: &[PathBuf], damaged: &[(PathBuf, Damage)], taken: &str) -> Result<Outcome> {
+    for file in twice {
+        complain!("weir: {}: named twice, and taken once", file.display());
     }
+    let mut damaged = damaged.iter().map(|(file, Damage { whole_bytes, error })| {
+        format!("{}: damaged after {whole_bytes} bytes: {error} (what is before {taken})", file.display())
+    });
+    let Some(last) = damaged.next_back() else { return Ok(Outcome::Done) };
+    damaged.for_each(|line| complain!("weir: {line}"));
+    bail!("{last}")
+}
+
+/// A number with its thousands apart.
+fn number(number: u64) -> String {
+    count(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use weir_monitor::record::config::begin;
 use weir_program::config::{Checked, Flags};
 use weir_units::{Size, Span};
 
+use super::listens;
 use super::replay::address;
-use super::{listens, not_beside};
-use crate::service::{Configured, given, print_checked, print_ledger};
+use crate::service::{Configured, given};
 use crate::{Outcome, usage};
 
 /// `weir monitor record`.
@@ -36,10 +36,10 @@ pub(super) struct Record {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = address, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Of groups: the interface to join them on [default: where a route leads].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
     interface: Option<String>,
     /// Of groups: the one source to hear [default: any].
-    #[arg(long, value_name = "ADDR")]
+    #[arg(long, value_name = "ADDR", conflicts_with = "config")]
     source: Option<IpAddr>,
     /// The directory of files [default: this one].
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
@@ -59,16 +59,10 @@ pub(super) struct Record {
     /// What may wait for the disk, in memory [default: 64MiB].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     queue: Option<Size>,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Record {
     pub(super) fn run(self) -> Result<Outcome> {
-        let file = self.configured.config.as_ref();
-        usage(not_beside(file, "interface", self.interface.is_some()))?;
-        usage(not_beside(file, "source", self.source.is_some()))?;
         let listen = usage(listens(&self.listen, self.interface.as_deref(), self.source))?;
         let flags = Flags::default()
             .with("--listen", "listen", given(&listen))
@@ -79,13 +73,8 @@ impl Record {
             .with("--leave", "leave", self.leave)
             .with("--queue", "queue", self.queue);
         let origin = self.configured.origin(flags);
-        let (config, warnings) = usage(begin(&origin, self.configured.check))?;
-        if self.configured.check {
-            print_checked(&warnings, &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let ledger = record::run(&origin, &config, self.configured.service.verbose)?;
-        print_ledger(&ledger, self.json)?;
-        Ok(Outcome::Done)
+        let config = begin(&origin, self.configured.check);
+        let run = |(config, _), verbosity| record::run(&origin, &config, verbosity);
+        self.configured.run(config, |(config, warnings)| (warnings, config.to_toml()), run)
     }
 }

@@ -3,15 +3,15 @@
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use weir_dgram::{Options, Socket};
 use weir_monitor::archive::replay::{self, Settings};
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_units::format::count;
 use weir_wire::signal::PORT;
 
+use super::{account_for_files, number};
 use crate::{Outcome, usage};
 
 /// `weir monitor replay`.
@@ -57,7 +57,6 @@ impl Replay {
         let socket = Socket::connect(None, self.to, &options)?;
         let settings = Settings { files: self.files, speed: self.speed, keep_times: self.keep_times, to: self.to };
         let replayed = replay::replay(&settings, &socket, &stop)?;
-        let number = |number: u64| count(i64::try_from(number).unwrap_or(i64::MAX));
         complain!(
             "{} samples and {} missing ones in {} datagrams, of which the kernel did not take {}",
             number(replayed.samples),
@@ -65,16 +64,7 @@ impl Replay {
             number(replayed.datagrams),
             number(replayed.refused),
         );
-        for file in &replayed.twice {
-            complain!("weir: {}: named twice, and taken once", file.display());
-        }
-        let mut damaged = replayed.damaged.iter().map(|(file, damage)| {
-            let (file, whole) = (file.display(), damage.whole_bytes);
-            format!("{file}: damaged behind {whole} bytes: {} (what is before was sent)", damage.error)
-        });
-        let Some(last) = damaged.next_back() else { return Ok(Outcome::Done) };
-        damaged.for_each(|line| complain!("weir: {line}"));
-        bail!("{last}")
+        account_for_files(&replayed.twice, &replayed.damaged, "was sent")
     }
 }
 

@@ -9,8 +9,8 @@ use weir_monitor::serve::control;
 use weir_program::config::{Address, Checked, Flags};
 use weir_wire::signal::PORT;
 
-use super::{listens, not_beside};
-use crate::service::{Configured, address, given, print_checked, print_ledger};
+use super::listens;
+use crate::service::{Configured, address, given};
 use crate::{Outcome, usage};
 
 /// `weir monitor serve`.
@@ -31,31 +31,21 @@ pub(super) struct Serve {
     #[arg(long, value_name = "ADDR[:PORT]", value_parser = listened, conflicts_with = "config")]
     listen: Vec<SocketAddr>,
     /// Join groups on this interface [default: where a route leads].
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", conflicts_with = "config")]
     interface: Option<String>,
     /// Serve the page here [default: 127.0.0.1:5180].
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Serve {
     pub(super) fn run(self) -> Result<Outcome> {
-        usage(not_beside(self.configured.config.as_ref(), "interface", self.interface.is_some()))?;
         let listen = usage(listens(&self.listen, self.interface.as_deref(), None))?;
         let flags =
             Flags::default().with("--listen", "listen", given(&listen)).with("--http", "http", self.http.map(Address));
         let origin = self.configured.origin(flags);
-        let config = usage(begin(&origin, self.configured.check))?;
-        if self.configured.check {
-            print_checked(&[], &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
-        print_ledger(&ledger, self.json)?;
-        Ok(Outcome::Done)
+        let run = |config, verbosity| control::run(&origin, config, verbosity);
+        self.configured.run(begin(&origin, self.configured.check), |config| (&[], config.to_toml()), run)
     }
 }
 

@@ -7,8 +7,8 @@ use weir_monitor::station::control;
 use weir_program::config::{Checked, Flags};
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, given, print_checked, print_ledger};
-use crate::{Outcome, usage};
+use crate::Outcome;
+use crate::service::{Configured, given};
 
 /// `weir monitor station`.
 #[derive(Debug, Args)]
@@ -49,9 +49,6 @@ pub(super) struct Station {
     /// Longest time from a sample to its datagram [default: 10ms].
     #[arg(long, value_name = "TIME", conflicts_with = "config")]
     delay: Option<Span>,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Station {
@@ -65,13 +62,8 @@ impl Station {
             .with("--delay", "delay", self.delay)
             .with("--source", "source", given(&self.source));
         let origin = self.configured.origin(flags);
-        let config = usage(config::begin(&origin, self.configured.check))?;
-        if self.configured.check {
-            print_checked(&[], &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let ledger = control::run(&origin, &config, self.configured.service.verbose)?;
-        print_ledger(&ledger, self.json)?;
-        Ok(Outcome::Done)
+        let config = config::begin(&origin, self.configured.check);
+        let run = |config, verbosity| control::run(&origin, &config, verbosity);
+        self.configured.run(config, |config| (&[], config.to_toml()), run)
     }
 }

@@ -2,36 +2,31 @@
 
 use std::net::IpAddr;
 
-use anyhow::Result;
 use clap::Args;
 use ipnet::IpNet;
-use serde_json::{Value, json};
-use weir_program::escape::escaped;
-use weir_program::output::say;
 use weir_units::Span;
 
 use super::client::Client;
-use crate::Outcome;
 
 /// About one attack.
 #[derive(Debug, Args)]
 pub(super) struct Of {
     /// Number of the attack, as `weir protect list` has it.
-    id: u64,
+    pub(super) id: u64,
     #[command(flatten)]
-    client: Client,
+    pub(super) client: Client,
 }
 
 /// `weir protect extend`.
 #[derive(Debug, Args)]
 pub(super) struct Extend {
     /// Number of the attack, as `weir protect list` has it.
-    id: u64,
+    pub(super) id: u64,
     /// How long from now on: 30m, 2h.
     #[arg(value_name = "DURATION", value_parser = span)]
-    span: Span,
+    pub(super) span: Span,
     #[command(flatten)]
-    client: Client,
+    pub(super) client: Client,
 }
 
 /// `weir protect add`.
@@ -39,40 +34,12 @@ pub(super) struct Extend {
 pub(super) struct Add {
     /// What gets a blackhole: an address or a prefix of a protected group.
     #[arg(value_parser = prefix)]
-    prefix: IpNet,
+    pub(super) prefix: IpNet,
     /// For how long: 30m, 2h.
     #[arg(value_name = "DURATION", value_parser = span)]
-    span: Span,
+    pub(super) span: Span,
     #[command(flatten)]
-    client: Client,
-}
-
-/// About all of them.
-#[derive(Debug, Args)]
-pub(super) struct All {
-    #[command(flatten)]
-    client: Client,
-}
-
-impl Of {
-    pub(super) fn run(&self, what: &str) -> Result<Outcome> {
-        done(&self.client.post(&format!("/protect/attacks/{}/{what}", self.id), "")?)
-    }
-}
-
-impl Extend {
-    pub(super) fn run(&self) -> Result<Outcome> {
-        let seconds = self.span.duration().as_secs();
-        let body = json!({ "seconds": seconds }).to_string();
-        done(&self.client.post(&format!("/protect/attacks/{}/extend", self.id), &body)?)
-    }
-}
-
-impl Add {
-    pub(super) fn run(&self) -> Result<Outcome> {
-        let body = json!({ "prefix": self.prefix, "seconds": self.span.duration().as_secs() }).to_string();
-        done(&self.client.post("/protect/routes", &body)?)
-    }
+    pub(super) client: Client,
 }
 
 /// Whoever writes a number alone here means no milliseconds.
@@ -93,18 +60,6 @@ fn prefix(text: &str) -> Result<IpNet, String> {
     let (meant, alone) = (prefix.trunc(), prefix.addr());
     let is_whole = meant == prefix;
     is_whole.then_some(prefix).ok_or_else(|| format!("it has bits behind its prefix: write {meant}, or {alone} alone"))
-}
-
-impl All {
-    pub(super) fn run(&self, what: &str) -> Result<Outcome> {
-        done(&self.client.post(&format!("/protect/{what}"), "")?)
-    }
-}
-
-fn done(answer: &Value) -> Result<Outcome> {
-    let told = ["done", "message", "text"].into_iter().find_map(|key| answer[key].as_str());
-    say!("{}", escaped(told.unwrap_or("done")));
-    Ok(Outcome::Done)
 }
 
 #[cfg(test)]

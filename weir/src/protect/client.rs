@@ -26,17 +26,8 @@ pub(super) struct Client {
 }
 
 impl Client {
-    /// What there is at a path.
-    pub(super) fn get(&self, path: &str) -> Result<Value> {
-        self.ask("GET", path, "")
-    }
-
-    /// Has something done.
-    pub(super) fn post(&self, path: &str, body: &str) -> Result<Value> {
-        self.ask("POST", path, body)
-    }
-
-    fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
+    /// Asks for a path, and returns the answer.
+    pub(super) fn ask(&self, method: &str, path: &str, body: &str) -> Result<Value> {
         let token = usage(self.token())?;
         let server = self.server.trim_start_matches("http://").trim_end_matches('/');
         if server.starts_with("https://") {

@@ -24,9 +24,11 @@ pub(super) struct List {
 
 impl List {
     pub(super) fn run(&self) -> Result<Outcome> {
-        let mut attacks = rows(self.client.get("/protect/attacks")?);
+        let get = |path: &str| self.client.ask("GET", &format!("/protect/{path}"), "");
+        let rows = |path: &str| Ok::<_, anyhow::Error>(get(path)?.as_array().cloned().unwrap_or_default());
+        let mut attacks = rows("attacks")?;
         if self.history {
-            attacks.extend(rows(self.client.get("/protect/history")?));
+            attacks.extend(rows("history")?);
         }
         if self.json {
             for attack in &attacks {
@@ -36,7 +38,7 @@ impl List {
             }
             return Ok(Outcome::Done);
         }
-        for remark in remarks(&self.client.get("/protect/state")?) {
+        for remark in remarks(&get("state")?) {
             complain!("weir: {remark}");
         }
         if attacks.is_empty() {
@@ -56,13 +58,6 @@ impl List {
 }
 
 const HEAD: [&str; 8] = ["ID", "PHASE", "TARGET", "CLASS", "PACKETS/S", "BIT/S", "ROUTES", "ACTION"];
-
-fn rows(value: Value) -> Vec<Value> {
-    match value {
-        Value::Array(rows) => rows,
-        _ => Vec::new(),
-    }
-}
 
 /// What whoever looks at attacks is to know besides.
 fn remarks(state: &Value) -> Vec<String> {

@@ -7,7 +7,12 @@ mod replay;
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use serde_json::json;
+use weir_program::escape::escaped;
+use weir_program::output::say;
+use weir_units::Span;
 
+use self::act::{Add, Extend, Of};
 use crate::Outcome;
 
 /// `weir protect`.
@@ -34,32 +39,42 @@ enum Command {
     /// Show attacks, the newest first, and what is done about them.
     List(list::List),
     /// Announce what waits for a person, take the next step, or take the harm upon yourself.
-    Approve(act::Of),
+    Approve(Of),
     /// Withdraw what is announced for an attack; nothing more is done until it is over.
-    Withdraw(act::Of),
+    Withdraw(Of),
     /// Let the routes of an attack live for so long from now on.
-    Extend(act::Extend),
+    Extend(Extend),
     /// Blackhole a prefix of a protected group by hand, for so long, whatever is found.
-    Add(act::Add),
+    Add(Add),
     /// Withdraw everything at once; nothing is announced until it is resumed, over restarts too.
-    Stop(act::All),
+    Stop(client::Client),
     /// Go on after a stop.
-    Resume(act::All),
+    Resume(client::Client),
     /// Tell what would have been done about a capture, and when.
     Replay(replay::Replay),
 }
 
 impl Protect {
     pub(super) fn run(self) -> Result<Outcome> {
-        match self.command {
-            Command::List(list) => list.run(),
-            Command::Approve(of) => of.run("approve"),
-            Command::Withdraw(of) => of.run("withdraw"),
-            Command::Extend(extend) => extend.run(),
-            Command::Add(add) => add.run(),
-            Command::Stop(all) => all.run("stop"),
-            Command::Resume(all) => all.run("resume"),
-            Command::Replay(replay) => replay.run(),
-        }
+        let seconds = |span: Span| span.duration().as_secs();
+        let (client, path, body) = match self.command {
+            Command::List(list) => return list.run(),
+            Command::Replay(replay) => return replay.run(),
+            Command::Approve(Of { id, client }) => (client, format!("attacks/{id}/approve"), None),
+            Command::Withdraw(Of { id, client }) => (client, format!("attacks/{id}/withdraw"), None),
+            Command::Extend(Extend { id, span, client }) => {
+                (client, format!("attacks/{id}/extend"), Some(json!({ "seconds": seconds(span) })))
+            }
+            Command::Add(Add { prefix, span, client }) => {
+                (client, "routes".into(), Some(json!({ "prefix": prefix, "seconds": seconds(span) })))
+            }
+            Command::Stop(client) => (client, "stop".into(), None),
+            Command::Resume(client) => (client, "resume".into(), None),
+        };
+        let body = body.map(|body| body.to_string()).unwrap_or_default();
+        let answer = client.ask("POST", &format!("/protect/{path}"), &body)?;
+        let done = ["done", "message", "text"].into_iter().find_map(|key| answer[key].as_str());
+        say!("{}", escaped(done.unwrap_or("done")));
+        Ok(Outcome::Done)
     }
 }

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 use weir_program::output::say;
-use weir_traffic::{Account, Direction};
+use weir_traffic::{Account, Direction, Transport};
 
 use crate::lines::{self, Line};
 
 /// Prints it as a block.
-pub(crate) fn print(account: &Account) {
+pub(crate) fn print(account: &Account, transport: Transport) {
     let way = if account.to_peer { "to" } else { "from" };
     let direction = match account.direction {
         None => "",
@@ -15,7 +15,10 @@ pub(crate) fn print(account: &Account) {
         Some(Direction::Reverse) => "reverse, ",
     };
     say!("{direction}session {} {way} {}", account.session, account.peer);
-    let object = serde_json::to_value(account).unwrap_or(Value::Null);
+    let mut object = serde_json::to_value(account).unwrap_or(Value::Null);
+    if transport == Transport::Tcp && account.lost > Some(0) {
+        object["not_delivered"] = object["lost"].take();
+    }
     lines::print(&object, "  ", LINES);
     if account.received.is_some() {
         lines::print(&object, "  ", &[("delay", unknown_delay(account).unwrap_or(DELAY))]);
@@ -43,6 +46,14 @@ const LINES: &[Line<'_>] = &[
     ("received", "{received}"),
     ("lost", "{?sent}{lost} ({lost%sent_at_least} %)"),
     ("lost", "{!sent}at least {lost} ({lost%sent_at_least} %)"),
+    (
+        "cut off",
+        "{not_delivered} ({not_delivered%sent_at_least} %) not delivered: the connection broke or was too slow",
+    ),
+    (
+        "lost",
+        "{?received}{!lost}{!not_delivered}unknown: sessions gave way, and what came of this one before is in the sum alone",
+    ),
     ("duplicated", "{duplicated}"),
     ("reordered", "{reordered}"),
     ("no end", "+{contradicted} announced ends contradict what came: forged, or of another run of the sender"),

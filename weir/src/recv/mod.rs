@@ -1,7 +1,7 @@
 //! `weir recv`: what arrived of the messages of `weir send`.
 
 pub(crate) mod account;
-pub(crate) mod summary;
+mod summary;
 
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -25,12 +25,11 @@ use weir_traffic::{
 };
 use weir_units::{BitRate, Size, Span};
 
-use self::summary::{Summary, Told, what_did_not_part};
-
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
 use crate::messages::{Rows, Unwritten};
-use crate::send::{MOST_BUFFER, buffer, endpoint, interval, joined, session};
+use crate::send::intervals::{self, Column};
+use crate::send::{MOST_BUFFER, buffer, duration, endpoint, interval, joined};
 use crate::{Outcome, usage};
 
 /// `weir recv`.
@@ -68,16 +67,16 @@ pub(super) struct Recv {
     #[arg(long, value_name = "SPAN")]
     idle_timeout: Option<Span>,
     /// Count this session alone.
-    #[arg(long, value_parser = session)]
+    #[arg(long)]
     session: Option<u16>,
-    /// Count senders in this network alone, e.g. 192.0.2.0/24. Repeatable.
-    #[arg(long, value_name = "NETWORK")]
+    /// Count senders in this network, or at this address, alone, e.g. 192.0.2.0/24. Repeatable.
+    #[arg(long, value_name = "NETWORK", value_parser = network)]
     from: Vec<IpNet>,
     /// End by announced ends only when so many senders have announced theirs.
-    #[arg(long, value_name = "SENDERS", default_value_t = 1)]
+    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     senders: u64,
     /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
-    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS, value_parser = sessions)]
+    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS)]
     sessions: NonZeroUsize,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
@@ -93,7 +92,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
     reverse_rate: BitRate,
     /// How long is sent to each, at most.
-    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
+    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse", value_parser = duration)]
     reverse_duration: Span,
     /// To how many at once.
     #[arg(long, value_name = "SENDERS", default_value = "16", requires = "allow_reverse", value_parser = clap::value_parser!(u16).range(1..=1024))]
@@ -102,7 +101,7 @@ pub(super) struct Recv {
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
     /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
-    #[arg(long)]
+    #[arg(long, conflicts_with = "allow_reverse")]
     account: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -131,10 +130,11 @@ impl Recv {
         let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
         self.warn_about_buffer(&report);
-        let summary = Summary::new(&settings, &report, told, unwritten.messages);
+        let object = summary::object(&settings, &report, &told, unwritten.messages);
+        let print = || summary::print(&object, &report, self.transport);
         // Port 0 was chosen by the kernel.
-        print_with_account(self.json, &summary, (following, End::Received(port)), || summary.print())?;
-        unwritten.judge(judge(&settings, &report, &summary))
+        print_with_account(self.json, &object, (following, End::Received(port)), print)?;
+        unwritten.judge(judge(&settings, &report))
     }
 
     /// Receives, and meanwhile tells of each interval and writes down every message, if asked to.
@@ -144,7 +144,7 @@ impl Recv {
         table: Option<Rows>,
         exchange: &Exchange,
         stop: &Stop,
-    ) -> (ReceiveReport, Vec<Told>, Unwritten) {
+    ) -> (ReceiveReport, Vec<Interval>, Unwritten) {
         // Neither a terminal that does not take the lines nor a slow disk must hold up the receiver.
         thread::scope(|scope| {
             let (mut receiver, mut telling, mut writing) = (receiver, None, None);
@@ -174,19 +174,12 @@ impl Recv {
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
         ensure!(!self.account || self.transport == Transport::Udp, "--account: only over udp");
-        ensure!(self.senders > 0, "--senders 0: wait for 1 at least, or end by --idle-timeout or --duration");
         ensure!(
             self.senders <= self.sessions.get() as u64,
             "--senders {}: only --sessions {} are told apart: raise that",
             self.senders,
             self.sessions
         );
-        ensure!(
-            self.reverse_rate.bits_per_second > 0,
-            "--reverse-rate 0bit: nothing could be sent: write e.g. 100mbit"
-        );
-        ensure!(self.reverse_duration != Span::default(), "--reverse-duration 0: nothing could be sent: write e.g. 1h");
-        ensure!(!self.account || !self.allow_reverse, "--account: not with --allow-reverse: it follows one direction");
         ensure!(
             !self.allow_reverse || matches!(self.transport, Transport::Udp | Transport::Tcp),
             "--allow-reverse: not over {}, where only the end that connects sends: choose --transport udp or tcp at both ends",
@@ -265,17 +258,26 @@ impl Recv {
 }
 
 /// Whether it came to a good end.
-fn judge(settings: &ReceiverSettings, report: &ReceiveReport, summary: &Summary<'_>) -> Result<Outcome> {
+fn judge(settings: &ReceiverSettings, report: &ReceiveReport) -> Result<Outcome> {
     if report.ended == Ended::Failed {
         bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
     }
     if matches!(report.ended, Ended::Idle | Ended::Closed) {
-        bail!("{}", summary.what_did_not_end(settings));
+        bail!("{}", summary::what_did_not_end(settings, report));
     }
-    if let Some(why) = what_did_not_part(report).or_else(|| summary.what_contradicts()) {
+    if let Some(why) = summary::what_did_not_part(report).or_else(|| summary::what_contradicts(report)) {
         bail!("{why}");
     }
     Ok(Outcome::Done)
+}
+
+/// `--from`. An IPv4 network written in IPv6 (RFC 4291: `::ffff:10.0.0.0/104`) becomes IPv4, as its senders' addresses do.
+fn network(text: &str) -> Result<IpNet, String> {
+    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+    let network = network.map_err(|_| format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24"))?;
+    let (address, length) = (network.addr().to_canonical(), network.prefix_len().checked_sub(96));
+    let mapped = length.filter(|_| address.is_ipv4()).and_then(|length| IpNet::new(address, length).ok());
+    Ok(mapped.unwrap_or(network))
 }
 
 /// What was granted of a receive buffer, and why not more; `None`: all of it was.
@@ -290,30 +292,32 @@ fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String>
     ((granted as u64) < asked.bytes.saturating_mul(2)).then(|| format!("{half} instead of {asked} ({why})"))
 }
 
-/// `--duration`.
-fn duration(text: &str) -> Result<Span, String> {
-    match text.parse::<Span>() {
-        Ok(span) if span == Span::default() => Err(format!("`{text}`: nothing would be received; write e.g. 60s")),
-        parsed => parsed.map_err(|error| error.to_string()),
-    }
-}
-
-/// `--sessions`.
-fn sessions(text: &str) -> Result<NonZeroUsize, String> {
-    text.parse().map_err(|_| format!("`{text}`: write how many are told apart, 1 at least"))
-}
-
 /// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
-pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Told> {
+pub(crate) fn print_intervals(intervals: &mpsc::Receiver<Interval>, both: bool, quietly: bool) -> Vec<Interval> {
+    let columns = &COLUMNS[usize::from(!both)..];
     let tell = |(number, interval): (usize, Interval)| {
-        let told = Told::new(&interval, both);
+        let interval = Interval { sent: interval.sent.filter(|_| both), ..interval };
+        let mut object = serde_json::to_value(interval).unwrap_or_default();
+        let (received, lost) = (interval.received as f64, interval.lost.max(0) as f64);
+        object["share"] = (received + lost > 0.0).then(|| lost / (received + lost) * 100.0).into();
         if !quietly {
-            told.print(number == 0);
+            intervals::print(&object, columns, number == 0);
         }
-        told
+        interval
     };
     intervals.iter().enumerate().map(tell).collect()
 }
+
+const COLUMNS: &[Column] = &[
+    ("sent", 8, "{sent}"),
+    ("received", 8, "{received}"),
+    ("lost", 7, "{lost}"),
+    ("lost %", 7, "{share}"),
+    ("Mbit/s", 10, "{mbit_per_s}"),
+    ("delay", 10, "{delay_mean_us}"),
+    ("max", 10, "{delay_max_us}"),
+    ("jitter", 10, "{jitter_us}"),
+];
 
 /// Writes messages to the end.
 pub(crate) fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Rows {
@@ -412,7 +416,7 @@ mod tests {
         assert!(settings("--listen 0.0.0.0:5000 --duration 15ms").is_ok());
         for text in ["0", "0s", "0ms"] {
             let refusal = settings(&format!("--listen 0.0.0.0:5000 --duration {text}")).unwrap_err();
-            assert!(refusal.contains(&format!("`{text}`: nothing would be received; write e.g. 60s")), "{refusal}");
+            assert!(refusal.contains(&format!("`{text}`: no time at all; write e.g. 60s")), "{refusal}");
         }
     }
 
@@ -433,9 +437,30 @@ mod tests {
     }
 
     #[test]
+    fn a_network_is_an_address_too_and_one_of_ipv4_in_whatever_form() {
+        for (text, expected) in [
+            ("10.9.0.0/16", "10.9.0.0/16"),
+            ("10.9.0.1", "10.9.0.1/32"),
+            ("2001:db8::1", "2001:db8::1/128"),
+            ("2001:db8::/120", "2001:db8::/120"),
+            ("::/0", "::/0"),
+            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
+            ("::ffff:10.9.0.1", "10.9.0.1/32"),
+            ("::ffff:0:0/96", "0.0.0.0/0"),
+        ] {
+            let from = settings(&format!("--listen [::]:5000 --from {text}")).unwrap().from;
+            assert_eq!(from, [expected.parse().unwrap()], "{text}");
+        }
+        for text in ["10.9.0", "host", "10.9.0.1/33", "10.9.0.1:5000"] {
+            let expected = format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24");
+            assert_eq!(network(text), Err(expected));
+        }
+    }
+
+    #[test]
     fn no_session_to_tell_apart_is_a_usage_error() {
         let refusal = settings("--listen 0.0.0.0:5000 --sessions 0").unwrap_err();
-        assert!(refusal.contains("`0`: write how many are told apart, 1 at least"), "{refusal}");
+        assert!(refusal.contains("invalid value '0' for '--sessions <SESSIONS>'"), "{refusal}");
     }
 
     #[test]

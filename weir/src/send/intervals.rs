@@ -1,14 +1,34 @@
-//! A line for each interval of a sender.
+//! A line for each interval, of a sender and of a receiver.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
 use serde::Serialize;
+use serde_json::Value;
 use weir_program::clock::{self, nanos, now};
 use weir_program::output::say;
 use weir_traffic::{Exchange, SenderSettings};
-use weir_units::format;
+
+use crate::lines;
+
+/// A column: its name, its width, and its text, as that of a line.
+pub(crate) type Column = (&'static str, usize, &'static str);
+
+/// Prints an interval, after the names of the columns if it is the first.
+pub(crate) fn print(interval: &Value, columns: &[Column], first: bool) {
+    let row = |until: &str, text: &dyn Fn(&Column) -> String| {
+        let fields: String = columns.iter().map(|column| format!("  {:>1$}", text(column), column.1)).collect();
+        say!("{until:>8}{fields}");
+    };
+    if first {
+        row("until", &|(name, ..)| (*name).to_owned());
+    }
+    let until = format!("{:.2}s", interval["end_s"].as_f64().unwrap_or_default());
+    row(&until, &|(.., text)| lines::filled(interval, text).unwrap_or_else(|| "-".to_owned()));
+}
+
+const COLUMNS: &[Column] = &[("sent", 8, "{sent}"), ("per s", 10, "{msgs_per_s}"), ("Mbit/s", 10, "{mbit_per_s}")];
 
 /// What was sent in an interval, by all senders.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -37,9 +57,12 @@ pub(super) fn tell(every: Duration, settings: &SenderSettings, senders: &[Exchan
         let all: u64 = senders.iter().map(Exchange::sent).sum();
         let end = if ended { at } else { at - (at - started) % every };
         if end > begun && (!ended || all > sent) {
-            let interval = Interval::new(begun - started, end - started, all - sent, settings.payload_bytes);
+            let [start_s, end_s] = [begun, end].map(|at| (at - started) as f64 / 1e9);
+            let msgs_per_s = (all - sent) as f64 / (end_s - start_s);
+            let mbit_per_s = msgs_per_s * settings.payload_bytes as f64 * 8e-6;
+            let interval = Interval { start_s, end_s, sent: all - sent, msgs_per_s, mbit_per_s };
             if !quietly {
-                interval.print(told.is_empty());
+                print(&serde_json::to_value(interval).unwrap_or_default(), COLUMNS, told.is_empty());
             }
             told.push(interval);
         }
@@ -57,23 +80,6 @@ fn wait(senders: &[Exchange], until: u64) -> bool {
         clock::wait(&mut fds, Some(until));
     }
     senders.iter().all(|sender| sender.closed().is_some())
-}
-
-impl Interval {
-    fn new(start: u64, end: u64, sent: u64, payload_bytes: usize) -> Self {
-        let seconds = (end - start) as f64 / 1e9;
-        let msgs_per_s = sent as f64 / seconds;
-        let mbit_per_s = msgs_per_s * payload_bytes as f64 * 8e-6;
-        Self { start_s: start as f64 / 1e9, end_s: end as f64 / 1e9, sent, msgs_per_s, mbit_per_s }
-    }
-
-    fn print(&self, first: bool) {
-        if first {
-            say!("{:>8}  {:>8}  {:>10}  {:>10}", "until", "sent", "per s", "Mbit/s");
-        }
-        let (rate, mbit) = (format::short(self.msgs_per_s), format::short(self.mbit_per_s));
-        say!("{:>7.2}s  {:>8}  {rate:>10}  {mbit:>10}", self.end_s, self.sent);
-    }
 }
 
 /// How often to look whether a connection was made: 2 ms.

@@ -1,6 +1,6 @@
 //! `weir send`: numbered, timestamped messages to a `weir recv` somewhere.
 
-mod intervals;
+pub(crate) mod intervals;
 mod reverse;
 mod summary;
 
@@ -65,7 +65,7 @@ pub(super) struct Send {
     #[arg(long, value_name = "SPAN", value_parser = duration)]
     duration: Option<Span>,
     /// How many messages to send, each of the senders.
-    #[arg(long, short = 'n', value_name = "MESSAGES", value_parser = count)]
+    #[arg(long, short = 'n', value_name = "MESSAGES")]
     count: Option<NonZeroU64>,
     /// Senders at once, each with a socket and a session number of its own: --session and those behind it.
     #[arg(long, short = 'P', value_name = "SENDERS", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=128))]
@@ -79,7 +79,7 @@ pub(super) struct Send {
     bidir: bool,
     /// UDP, by schedule: wake up once in this time and send in one batch what has become due, for rates that a call a
     /// message cannot reach [default: each message alone].
-    #[arg(long, value_name = "SPAN")]
+    #[arg(long, value_name = "SPAN", conflicts_with = "reverse")]
     quantum: Option<Span>,
     /// Write every message that was sent into this file, the first 4 million of each sender: its session, number, and when it
     /// was due and sent, as CSV.
@@ -89,7 +89,7 @@ pub(super) struct Send {
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
     /// Number that tells these messages from another sender's [default: a random one].
-    #[arg(long, value_parser = session)]
+    #[arg(long)]
     session: Option<u16>,
     /// Address and port to send from, e.g. 0.0.0.0:4000 to fix the port alone.
     #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
@@ -109,9 +109,10 @@ pub(super) struct Send {
     /// TCP: send small segments at once (switches Nagle's algorithm off).
     #[arg(long)]
     nodelay: bool,
-    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir also how long the receiver may take to answer.
-    #[arg(long, value_name = "SPAN", default_value = "30s")]
-    connect_timeout: Span,
+    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir, connecting and the receiver's answer
+    /// [default: 30s, with --reverse or --bidir 10s].
+    #[arg(long, value_name = "SPAN")]
+    connect_timeout: Option<Span>,
     /// TCP, QUIC: how long to wait, when all is sent, until the receiver has it.
     #[arg(long, value_name = "SPAN", default_value = "10s")]
     drain: Span,
@@ -119,7 +120,7 @@ pub(super) struct Send {
     #[arg(long, value_name = "SIZE")]
     send_buffer: Option<Size>,
     /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["reverse", "bidir"])]
     account: bool,
     /// Print the result as one JSON object.
     #[arg(long)]
@@ -149,8 +150,8 @@ impl Send {
             (running.into_iter().map(joined).collect(), telling.map(joined).unwrap_or_default())
         });
         let unwritten = table.map(|table| write_down(table, &all, &reports)).unwrap_or_default();
-        let summary = Summary::new(&all, &reports, told, unwritten.messages)?;
-        print_with_account(self.json, &summary, (following, End::Sent), || summary.print())?;
+        let summary = Summary::new(&all, &reports, &told, unwritten.messages);
+        print_with_account(self.json, &summary.object, (following, End::Sent), || summary.print(settings))?;
         unwritten.judge(judge(&all, &reports))
     }
 
@@ -181,12 +182,7 @@ impl Send {
                 "{way}: not over {}, where only the end that connects sends: choose --transport udp or tcp at both ends",
                 self.transport
             );
-            ensure!(!self.account, "--account: not with {way}: it follows one direction");
             ensure!(!self.to.ip().is_multicast(), "{way}: {} is a multicast group: ask one receiver", self.to.ip());
-            ensure!(
-                self.quantum.is_none() || self.bidir,
-                "--quantum: not with --reverse: it is of what this end sends, which is nothing"
-            );
             ensure!(
                 self.every.is_none() || self.parallel == 1,
                 "--every: with {way} only of one sender, not with --parallel"
@@ -202,6 +198,11 @@ impl Send {
             "--from: with --parallel write port 0: each sender has a port of its own"
         );
         Ok(())
+    }
+
+    /// How long connecting may take.
+    fn patience(&self) -> Span {
+        self.connect_timeout.unwrap_or(Span::from_secs(if self.reverse || self.bidir { 10 } else { 30 }))
     }
 
     /// One a sender.
@@ -245,7 +246,7 @@ impl Send {
             ttl: self.ttl,
             interface: self.interface.clone(),
             send_buffer: self.send_buffer.map(buffer),
-            connect_timeout: self.connect_timeout.duration(),
+            connect_timeout: self.patience().duration(),
             drain: self.drain.duration(),
             announce: true,
             // A socket that also receives would be woken up by each.
@@ -385,21 +386,11 @@ pub(super) fn endpoint(text: &str) -> Result<SocketAddr, String> {
 }
 
 /// `--duration`.
-fn duration(text: &str) -> Result<Span, String> {
+pub(super) fn duration(text: &str) -> Result<Span, String> {
     match text.parse::<Span>() {
-        Ok(span) if span == Span::default() => Err(format!("`{text}`: nothing would be sent; write e.g. 60s")),
+        Ok(span) if span == Span::default() => Err(format!("`{text}`: no time at all; write e.g. 60s")),
         parsed => parsed.map_err(|error| error.to_string()),
     }
-}
-
-/// `--count`.
-fn count(text: &str) -> Result<NonZeroU64, String> {
-    text.parse().map_err(|_| format!("`{text}`: write how many messages, 1 at least"))
-}
-
-/// `--session`.
-pub(super) fn session(text: &str) -> Result<u16, String> {
-    text.parse().map_err(|_| format!("`{text}`: write a number from 0 to 65535"))
 }
 
 /// `--every`: 10 ms at least, so that telling does not become the work.
@@ -450,7 +441,7 @@ mod tests {
     fn a_duration_is_some_time() {
         assert_eq!(duration("15ms"), Ok(Span { nanos: 15_000_000 }));
         for text in ["0", "0s"] {
-            assert_eq!(duration(text), Err(format!("`{text}`: nothing would be sent; write e.g. 60s")));
+            assert_eq!(duration(text), Err(format!("`{text}`: no time at all; write e.g. 60s")));
         }
         assert_eq!(duration("15"), Err("15".parse::<Span>().unwrap_err().to_string()));
     }

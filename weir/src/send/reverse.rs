@@ -1,42 +1,23 @@
 //! `weir send --reverse` and `--bidir`: the receiver sends.
 
-use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
 
-use anyhow::{Result, bail};
-use serde::Serialize;
-use weir_program::output::{complain, say};
+use anyhow::{Result, bail, ensure};
+use serde_json::json;
+use weir_program::output::say;
 use weir_program::stop::Stop;
 use weir_traffic::{
-    Account, Client, ClientReport, Direction, ErrorCount, Parted, SendReport, SenderSettings, Transport, in_words,
+    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, Transport,
+    in_words,
 };
 
 use super::{Send, joined, rows_of};
 use crate::Outcome;
 use crate::account::{End, print_with_account};
-use crate::lines;
+use crate::lines::{self, Line};
 use crate::messages::{Rows, Unwritten};
-use crate::recv::summary::Told;
 use crate::recv::{WAITING, account, print_intervals, write_down};
-
-/// What `--json` prints.
-#[derive(Serialize)]
-struct Summary {
-    transport: Transport,
-    to: SocketAddr,
-    payload_bytes: usize,
-    /// Of each sender what it sent, if it did, and what was sent to it.
-    directions: Vec<Account>,
-    /// Datagrams that were no messages.
-    foreign: u64,
-    /// Messages that --messages could not write, or not in time.
-    not_written: u64,
-    errors: Vec<ErrorCount>,
-    stopped: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    intervals: Vec<Told>,
-}
 
 impl Send {
     /// Has the receiver send, and sends, too, if both are to.
@@ -48,23 +29,38 @@ impl Send {
         let sent = reports.iter().filter_map(|report| report.sent.as_ref());
         let errors =
             reports.iter().flat_map(|report| &report.received.errors).chain(sent.flat_map(|sent| &sent.errors));
-        let summary = Summary {
-            transport: self.transport,
-            to: self.to,
-            payload_bytes: all[0].payload_bytes,
-            directions: all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect(),
-            foreign: reports.iter().map(|report| report.received.foreign).sum(),
-            not_written: too_slow + unwritten.messages,
-            errors: errors.cloned().collect(),
-            stopped: reports.iter().any(|report| report.parted == Parted::Stopped),
-            intervals,
+        let directions: Vec<Account> =
+            all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect();
+        let errors: Vec<ErrorCount> = errors.cloned().collect();
+        let mut object = json!({
+            "transport": self.transport,
+            "to": self.to,
+            "payload_bytes": all[0].payload_bytes,
+            "directions": directions,
+            "foreign": reports.iter().map(|report| report.received.foreign).sum::<u64>(),
+            "not_written": too_slow + unwritten.messages,
+            "errors": errors,
+            "stopped": reports.iter().any(|report| report.parted == Parted::Stopped),
+        });
+        if !intervals.is_empty() {
+            object["intervals"] = json!(intervals);
+        }
+        let print = || {
+            directions.iter().for_each(|direction| account::print(direction, self.transport));
+            lines::print(&object, "", LINES);
+            if !errors.is_empty() {
+                say!("errors        {}", in_words(&errors));
+            }
+            if object["stopped"] == true {
+                say!("stopped early");
+            }
         };
         // One that was never granted has nothing to report but why.
-        let began = reports.iter().any(|report| !report.received.sessions.is_empty() || report.sent.is_some());
+        let began = reports.iter().any(|report| report.reverse.is_some());
         if self.json || began {
-            print_with_account(self.json, &summary, (None, End::Sent), || summary.print())?;
+            print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
-        unwritten.judge(self.judge(&reports))
+        unwritten.judge(self.judge(&reports, &directions))
     }
 
     fn run_all(
@@ -73,7 +69,7 @@ impl Send {
         table: Option<Rows>,
         all: &[SenderSettings],
         stop: &Stop,
-    ) -> Result<(Vec<ClientReport>, Vec<Told>, Unwritten)> {
+    ) -> Result<(Vec<ClientReport>, Vec<Interval>, Unwritten)> {
         thread::scope(|scope| {
             let (mut told, mut writing, mut deliveries) = (None, None, None);
             if let Some(table) = table {
@@ -108,7 +104,7 @@ impl Send {
     }
 
     /// Whether it came to a good end.
-    fn judge(&self, reports: &[ClientReport]) -> Result<Outcome> {
+    fn judge(&self, reports: &[ClientReport], directions: &[Account]) -> Result<Outcome> {
         let (transport, to) = (self.transport, self.to);
         for report in reports {
             let failure = report.failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -117,19 +113,29 @@ impl Send {
                 Parted::Untold if self.bidir => {
                     bail!("{to} has not reported what it received{failure}: of the messages sent there that is unknown")
                 }
-                Parted::Untold => complain!("weir: {to} has not confirmed that it knows what came here{failure}"),
+                Parted::Untold => bail!("{to} has not confirmed that it knows what came here{failure}"),
                 Parted::Unreachable => bail!(
                     "ask tcp {to} to send{failure}: start `weir recv --allow-reverse` there; --reverse and --bidir need its \
                      TCP port too"
                 ),
                 Parted::Unanswered => bail!(
-                    "ask tcp {to} to send: no answer{failure}; it needs `weir recv --allow-reverse --transport {transport}`"
+                    "ask tcp {to} to send: no answer within {}{failure}; it needs `weir recv --allow-reverse --transport \
+                     {transport}`, and a way back to this host",
+                    self.patience()
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
+                Parted::Nothing => {
+                    bail!("{to} was to send, and nothing came: {transport} is blocked on the way there or back")
+                }
                 Parted::Silent => bail!("{to} fell silent in the middle{failure}: counts are of what came"),
                 Parted::Failed => bail!("receive from {transport} {to}: {}", in_words(&report.received.errors)),
             }
         }
+        let lost: u64 = directions.iter().filter_map(|direction| direction.lost).sum();
+        ensure!(
+            transport != Transport::Tcp || lost == 0 || reports.iter().any(|report| report.parted == Parted::Stopped),
+            "{lost} messages were not delivered: the connection with tcp {to} broke, or was too slow for them"
+        );
         Ok(Outcome::Done)
     }
 }
@@ -137,30 +143,51 @@ impl Send {
 /// What is known of both directions.
 fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator<Item = Account> + use<> {
     let (to, session) = (settings.to, settings.session);
-    let forward =
-        |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward, None);
-    let reverse = report.received.main_session().map_or_else(|| Account::nothing(to, session), Account::new);
-    let reverse = reverse.going(Direction::Reverse, report.shortfall);
+    let forward = |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward);
+    let reverse = report.reverse.clone().unwrap_or_else(|| Account::nothing(to, session, None));
+    let reverse = reverse.going(Direction::Reverse);
     report.sent.as_ref().map(forward).into_iter().chain([reverse])
 }
 
-impl Summary {
-    fn print(&self) {
-        self.directions.iter().for_each(account::print);
-        let object = serde_json::to_value(self).unwrap_or_default();
-        lines::print(
-            &object,
-            "",
-            &[
-                ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
-                ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
-            ],
-        );
-        if !self.errors.is_empty() {
-            say!("errors        {}", in_words(&self.errors));
-        }
-        if self.stopped {
-            say!("stopped early");
+const LINES: &[Line<'_>] = &[
+    ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
+    ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
+];
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        send: Send,
+    }
+
+    #[test]
+    fn only_what_was_confirmed_and_over_tcp_delivered_has_come_to_a_good_end() {
+        for transport in ["udp", "tcp"] {
+            let words = ["send", "--to", "127.0.0.1:5000", "-R", "--transport", transport];
+            let send = Command::try_parse_from(words).unwrap().send;
+            for (parted, lost, expected) in [
+                (Parted::Told, 0, None),
+                (Parted::Stopped, 0, None),
+                (Parted::Stopped, 41, None),
+                (Parted::Told, 41, (transport == "tcp").then_some("41 messages were not delivered")),
+                (Parted::Untold, 0, Some("127.0.0.1:5000 has not confirmed that it knows what came here")),
+                (Parted::Silent, 0, Some("127.0.0.1:5000 fell silent in the middle")),
+            ] {
+                let account = Account { lost: Some(lost), ..Account::nothing(send.to, 1, Some(100)) };
+                let reports = [ClientReport { parted: parted.clone(), ..ClientReport::default() }];
+                let failure = send.judge(&reports, &[account]).err().map(|error| error.to_string());
+                let is_expected = match (&failure, expected) {
+                    (Some(failure), Some(expected)) => failure.starts_with(expected),
+                    (failure, expected) => failure.is_none() && expected.is_none(),
+                };
+                assert!(is_expected, "{transport} {parted:?} {lost}: {failure:?}");
+            }
         }
     }
 }

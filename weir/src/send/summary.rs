@@ -1,145 +1,88 @@
 //! What `weir send` tells at its end.
 
-use std::net::SocketAddr;
-
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 use weir_program::output::say;
 use weir_traffic::{ErrorCount, SendReport, SenderSettings, Transport, in_words};
 
 use super::intervals::Interval;
 use crate::lines::{self, Line};
 
-/// What `--json` prints: of one sender, or the sum of several. Null: unknown.
-#[derive(Serialize)]
+/// What a command has sent: one sender, or the sum of several.
 pub(super) struct Summary {
-    transport: Transport,
-    to: SocketAddr,
-    payload_bytes: usize,
-    #[serde(flatten)]
-    all: Map<String, Value>,
-    /// Messages that --messages could not write.
-    not_written: u64,
+    /// What `--json` prints. Null: unknown.
+    pub(super) object: Value,
     errors: Vec<ErrorCount>,
-    /// Each sender, if there are several.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    streams: Vec<Map<String, Value>>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    intervals: Vec<Interval>,
-    /// Whether more could be sent with one call.
-    #[serde(skip)]
-    one_by_one: bool,
-}
-
-/// What a sender sent.
-#[derive(Serialize)]
-struct Stream {
-    from: Option<SocketAddr>,
-    session: u16,
-    sent: u64,
-    sent_bytes: u64,
-    /// Datagrams that announced the end, not in `sent`.
-    announcements: u64,
-    /// Messages that the schedule had for this time; null: pacing by sleep has no schedule.
-    due: Option<u64>,
-    /// Those of them that were not sent.
-    shortfall: u64,
-    duration_s: f64,
-    msgs_per_s: Option<f64>,
-    mbit_per_s: Option<f64>,
-    lateness_mean_us: Option<f64>,
-    lateness_max_us: Option<f64>,
-    lateness_n: u64,
-    blocked_s: f64,
-    connect_s: Option<f64>,
-    retransmits: Option<u32>,
-    round_trip_us: Option<f64>,
-    outstanding_bytes: Option<u64>,
-    /// QUIC: whether all was acknowledged when the drain ended; of datagrams, something behind the last of them.
-    acknowledged: Option<bool>,
-    /// QUIC, where it was not: bytes of a stream that may be outstanding.
-    outstanding_at_most_bytes: Option<u64>,
-    /// QUIC datagrams: messages that waited to be sent when the drain ended; they are in `sent`.
-    never_left: Option<u64>,
-    partial_bytes: u64,
-    /// QUIC: packets declared lost.
-    lost_packets: Option<u64>,
-    stopped: bool,
+    streams: Vec<Value>,
 }
 
 impl Summary {
-    /// That of one sender or more; `told` is what was printed of each interval, `not_written` what a disk did not take.
+    /// `intervals` is what was printed of each, `not_written` what a disk did not take of `--messages`.
     pub(super) fn new(
         all: &[SenderSettings],
         reports: &[SendReport],
-        intervals: Vec<Interval>,
+        intervals: &[Interval],
         not_written: u64,
-    ) -> serde_json::Result<Self> {
-        let settings = &all[0];
-        let stream = |(settings, report)| serde_json::to_value(Stream::new(settings, report));
-        let streams = all.iter().zip(reports).map(stream).collect::<Result<Vec<Value>, _>>()?;
-        let streams: Vec<Map<String, Value>> =
-            streams.into_iter().filter_map(|stream| stream.as_object().cloned()).collect();
-        let mut sum = streams.iter().skip(1).fold(streams[0].clone(), added);
+    ) -> Self {
+        let streams: Vec<Value> = all.iter().zip(reports).map(|(settings, report)| stream(settings, report)).collect();
+        let mut object = streams.iter().skip(1).fold(streams[0].clone(), added);
         if let [first, others @ ..] = reports {
             let mut lateness = first.lateness.clone();
             others.iter().for_each(|report| lateness.merge(&report.lateness));
-            sum.insert("lateness_mean_us".to_owned(), lateness.mean_us().into());
+            object["lateness_mean_us"] = lateness.mean_us().into();
         }
-        Ok(Self {
-            transport: settings.transport,
-            to: settings.to,
-            payload_bytes: settings.payload_bytes,
-            all: sum,
-            not_written,
-            errors: reports.iter().flat_map(|report| &report.errors).cloned().collect(),
-            streams: if streams.len() > 1 { streams } else { Vec::new() },
-            intervals,
-            one_by_one: settings.quantum.is_zero() && settings.transport == Transport::Udp,
-        })
+        let errors: Vec<ErrorCount> = reports.iter().flat_map(|report| &report.errors).cloned().collect();
+        object["transport"] = json!(all[0].transport);
+        object["to"] = json!(all[0].to);
+        object["payload_bytes"] = json!(all[0].payload_bytes);
+        object["not_written"] = json!(not_written);
+        object["errors"] = json!(errors);
+        if streams.len() > 1 {
+            object["streams"] = json!(streams);
+        }
+        if !intervals.is_empty() {
+            object["intervals"] = json!(intervals);
+        }
+        Self { object, errors, streams }
     }
 
-    pub(super) fn print(&self) {
-        let object = serde_json::to_value(self).unwrap_or_default();
+    pub(super) fn print(&self, settings: &SenderSettings) {
+        let (object, udp) = (&self.object, settings.transport == Transport::Udp);
         let heading = match self.streams.len() {
-            0 => lines::filled(&object, "{transport} {to}[ from {from}], session {session}"),
-            senders => lines::filled(&object, &format!("{{transport}} {{to}}, {senders} senders")),
+            1 => lines::filled(object, "{transport} {to}[ from {from}], session {session}"),
+            senders => lines::filled(object, &format!("{{transport}} {{to}}, {senders} senders")),
         };
         say!("{}", heading.unwrap_or_default());
-        lines::print(&object, "  ", SENT);
-        let advice =
-            if self.one_by_one && self.errors.is_empty() { "; --quantum 1ms sends more with one call" } else { "" };
+        lines::print(object, "  ", SENT);
+        let one_by_one = udp && settings.quantum.is_zero() && self.errors.is_empty();
+        let advice = if one_by_one { "; --quantum 1ms sends more with one call" } else { "" };
         let shortfall =
             format!("+{{shortfall}} of {{due}} messages that were due were not sent ({{shortfall%due}} %){advice}");
-        lines::print(&object, "  ", &[("shortfall", &shortfall)]);
-        lines::print(&object, "  ", LINES);
-        if self.all["acknowledged"] == false && self.all["outstanding_at_most_bytes"].is_null() {
+        lines::print(object, "  ", &[("shortfall", &shortfall)]);
+        lines::print(object, "  ", LINES);
+        if object["acknowledged"] == false && object["outstanding_at_most_bytes"].is_null() {
             let text = "nothing acknowledged after the last message when the drain ended: what came is unknown";
-            lines::print(&object, "  ", &[("", text)]);
+            lines::print(object, "  ", &[("", text)]);
         }
-        lines::print(&object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
+        lines::print(object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
         if !self.errors.is_empty() {
-            let nobody = if self.is_refused() { format!(": nobody listens at {}", self.to) } else { String::new() };
+            // The other end has answered that nobody wants the datagrams (ICMP).
+            let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
+            let is_refused = udp && self.errors.iter().any(refused);
+            let nobody = if is_refused { format!(": nobody listens at {}", settings.to) } else { String::new() };
             say!("  errors      {}{nobody}", in_words(&self.errors));
         }
         lines::print(
-            &object,
+            object,
             "  ",
             &[("not written", "+{not_written} messages: the file of --messages could not be written")],
         );
-        if self.all["stopped"] == true {
+        if object["stopped"] == true {
             say!("  stopped early");
         }
-        for stream in &self.streams {
+        for stream in self.streams.iter().filter(|_| self.streams.len() > 1) {
             let line = "  session {session}[ from {from}]: sent {sent}[, {msgs_per_s}/s]";
-            say!("{}", lines::filled(&stream.clone().into(), line).unwrap_or_default());
+            say!("{}", lines::filled(stream, line).unwrap_or_default());
         }
-    }
-
-    /// Whether the other end has answered that nobody wants the datagrams (ICMP).
-    fn is_refused(&self) -> bool {
-        let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
-        self.transport == Transport::Udp && self.errors.iter().any(refused)
     }
 }
 
@@ -159,8 +102,8 @@ const LINES: &[Line<'_>] = &[
 
 /// Two streams together: counts and rates are sums, times those of the longer, `from` and `session` of the first. What is
 /// unknown of one is left to the other.
-fn added(mut all: Map<String, Value>, more: &Map<String, Value>) -> Map<String, Value> {
-    for (key, sum) in &mut all {
+fn added(mut all: Value, more: &Value) -> Value {
+    for (key, sum) in all.as_object_mut().into_iter().flatten() {
         let longest = matches!(&**key, "duration_s" | "connect_s" | "lateness_max_us" | "round_trip_us");
         *sum = match (&*sum, &more[key]) {
             (Value::Null, other) => other.clone(),
@@ -177,49 +120,54 @@ fn added(mut all: Map<String, Value>, more: &Map<String, Value>) -> Map<String, 
     all
 }
 
-impl Stream {
-    fn new(settings: &SenderSettings, report: &SendReport) -> Self {
-        let seconds = report.used.as_secs_f64();
-        // Who ends by a count does not wait another interval for its last message to fill.
-        let by_count = settings.count.is_some_and(|count| report.sent == count.get());
-        let spaced = report.first_send.zip(report.last_send).map(|(first, last)| (last - first) as f64 / 1e9);
-        let (messages, span) = match spaced.filter(|_| by_count) {
-            Some(span) => (report.sent - 1, span),
-            None => (report.sent, seconds),
-        };
-        let msgs_per_s = (span > 0.0).then(|| messages as f64 / span);
-        let tcp = report.tcp_after_drain;
-        let stream = report.acknowledged.filter(|_| settings.transport == Transport::Quic);
-        // quinn tells no more, but takes no more than that before some of it is acknowledged.
-        let window = report.send_buffer.map_or(u64::MAX, |bytes| bytes as u64);
-        let at_most = window.min(report.sent_bytes + report.partial_bytes);
-        Self {
-            from: report.local,
-            session: settings.session,
-            sent: report.sent,
-            sent_bytes: report.sent_bytes,
-            announcements: report.announcements,
-            due: report.due,
-            shortfall: report.shortfall(),
-            duration_s: seconds,
-            msgs_per_s,
-            mbit_per_s: msgs_per_s.map(|rate| rate * settings.payload_bytes as f64 * 8e-6),
-            lateness_mean_us: report.lateness.mean_us(),
-            lateness_max_us: report.lateness.max_us(),
-            lateness_n: report.lateness.n(),
-            blocked_s: report.blocked.as_secs_f64(),
-            connect_s: report.connect.map(|connect| connect.as_secs_f64()),
-            retransmits: tcp.map(|tcp| tcp.retransmits),
-            round_trip_us: tcp.map(|tcp| tcp.rtt_us.into()),
-            outstanding_bytes: tcp.map(|tcp| tcp.outstanding_bytes()).or((stream == Some(true)).then_some(0)),
-            acknowledged: report.acknowledged,
-            outstanding_at_most_bytes: (stream == Some(false)).then_some(at_most),
-            never_left: (settings.transport == Transport::QuicDatagram).then_some(report.never_left),
-            partial_bytes: report.partial_bytes,
-            lost_packets: report.lost_packets,
-            stopped: report.stopped,
-        }
-    }
+/// What a sender sent.
+fn stream(settings: &SenderSettings, report: &SendReport) -> Value {
+    let seconds = report.used.as_secs_f64();
+    // Who ends by a count does not wait another interval for its last message to fill.
+    let by_count = settings.count.is_some_and(|count| report.sent == count.get());
+    let spaced = report.first_send.zip(report.last_send).map(|(first, last)| (last - first) as f64 / 1e9);
+    let (messages, span) = match spaced.filter(|_| by_count) {
+        Some(span) => (report.sent - 1, span),
+        None => (report.sent, seconds),
+    };
+    let msgs_per_s = (span > 0.0).then(|| messages as f64 / span);
+    let tcp = report.tcp_after_drain;
+    let stream = report.acknowledged.filter(|_| settings.transport == Transport::Quic);
+    // quinn tells no more, but takes no more than that before some of it is acknowledged.
+    let window = report.send_buffer.map_or(u64::MAX, |bytes| bytes as u64);
+    let at_most = window.min(report.sent_bytes + report.partial_bytes);
+    json!({
+        "from": report.local,
+        "session": settings.session,
+        "sent": report.sent,
+        "sent_bytes": report.sent_bytes,
+        // Datagrams that announced the end, not in `sent`.
+        "announcements": report.announcements,
+        // Messages that the schedule had for this time; null: pacing by sleep has no schedule.
+        "due": report.due,
+        "shortfall": report.shortfall(),
+        "duration_s": seconds,
+        "msgs_per_s": msgs_per_s,
+        "mbit_per_s": msgs_per_s.map(|rate| rate * settings.payload_bytes as f64 * 8e-6),
+        "lateness_mean_us": report.lateness.mean_us(),
+        "lateness_max_us": report.lateness.max_us(),
+        "lateness_n": report.lateness.n(),
+        "blocked_s": report.blocked.as_secs_f64(),
+        "connect_s": report.connect.map(|connect| connect.as_secs_f64()),
+        "retransmits": tcp.map(|tcp| tcp.retransmits),
+        "round_trip_us": tcp.map(|tcp| f64::from(tcp.rtt_us)),
+        "outstanding_bytes": tcp.map(|tcp| tcp.outstanding_bytes()).or((stream == Some(true)).then_some(0)),
+        // QUIC: whether all was acknowledged when the drain ended; of datagrams, something after the last of them.
+        "acknowledged": report.acknowledged,
+        // QUIC, where it was not: bytes of a stream that may be outstanding.
+        "outstanding_at_most_bytes": (stream == Some(false)).then_some(at_most),
+        // QUIC datagrams: messages that waited to be sent when the drain ended; they are in `sent`.
+        "never_left": (settings.transport == Transport::QuicDatagram).then_some(report.never_left),
+        "partial_bytes": report.partial_bytes,
+        // QUIC: packets declared lost.
+        "lost_packets": report.lost_packets,
+        "stopped": report.stopped,
+    })
 }
 
 #[cfg(test)]
@@ -234,9 +182,9 @@ mod tests {
             "stopped": false, "acknowledged": true, "never_left": null});
         let two = json!({"from": "b", "session": 8, "sent": 6, "due": null, "mbit_per_s": 2.0, "duration_s": 1.0,
             "stopped": true, "acknowledged": false, "never_left": 3});
-        let sum = added(one.as_object().unwrap().clone(), two.as_object().unwrap());
+        let sum = added(one, &two);
         let expected = json!({"from": "a", "session": 7, "sent": 11, "due": null, "mbit_per_s": 3.5, "duration_s": 2.0,
             "stopped": true, "acknowledged": false, "never_left": 3});
-        assert_eq!(Value::from(sum), expected);
+        assert_eq!(sum, expected);
     }
 }

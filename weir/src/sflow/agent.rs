@@ -9,8 +9,8 @@ use weir_agent::control;
 use weir_program::config::{Checked, Flags, Origin};
 use weir_units::{Frequency, Span};
 
-use crate::service::{Configured, given, print_checked, print_ledger};
-use crate::{Outcome, usage};
+use crate::Outcome;
+use crate::service::{Configured, given};
 
 /// `weir sflow agent`.
 #[derive(Debug, Args)]
@@ -49,9 +49,6 @@ pub(super) struct Agent {
     /// Tell of so many dropped packets at most, the others are counted; 0: none [default: 100/s].
     #[arg(long, value_name = "RATE", conflicts_with = "config")]
     drops: Option<Frequency>,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Agent {
@@ -66,13 +63,7 @@ impl Agent {
             .with("--drops", "drops", self.drops)
             .with("--to", "collector", given(&collectors));
         let origin: Origin<Config> = self.configured.origin(flags);
-        let config = usage(origin.load())?;
-        if self.configured.check {
-            print_checked(&[], &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let ledger = control::run(&origin, config, self.configured.service.verbose)?;
-        print_ledger(&ledger, self.json)?;
-        Ok(Outcome::Done)
+        let run = |config, verbosity| control::run(&origin, config, verbosity);
+        self.configured.run(origin.load(), |config| (&[], config.to_toml()), run)
     }
 }

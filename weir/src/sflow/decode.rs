@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::fd::AsFd;
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::{Args, ValueEnum};
@@ -55,8 +55,7 @@ enum Kind {
 /// Where datagrams come from.
 #[derive(Debug)]
 enum Input {
-    File(PathBuf, File),
-    Standard,
+    Capture(File),
     Network(SocketAddr),
 }
 
@@ -72,12 +71,9 @@ impl Decode {
         });
         let settings = Settings { form: (!self.count).then_some(form), only };
         let mut decoder = Decoder::new(settings, io::stdout().lock());
+        let name = if self.input == "-" { "standard input" } else { &self.input };
         let read = match &input {
-            Input::File(path, file) => {
-                decode::read(file, &mut decoder, &stop).map_err(|error| anyhow!("{}: {error}", path.display()))
-            }
-            Input::Standard => decode::read(io::stdin().lock(), &mut decoder, &stop)
-                .map_err(|error| anyhow!("standard input: {error}")),
+            Input::Capture(file) => decode::read(file, &mut decoder, &stop).map_err(|error| anyhow!("{name}: {error}")),
             Input::Network(address) => listen(*address, &mut decoder, &stop),
         };
         let written = decoder.flush();
@@ -96,15 +92,13 @@ impl Decode {
 
     fn open(&self) -> Result<Input> {
         if self.input == "-" {
-            return Ok(Input::Standard);
+            return Ok(Input::Capture(io::stdin().as_fd().try_clone_to_owned()?.into()));
         }
-        let path = PathBuf::from(&self.input);
-        match File::open(&path) {
+        match File::open(&self.input) {
             Ok(file) if file.metadata().is_ok_and(|about| about.is_dir()) => {
-                drop(file);
-                bail!("{}: a directory; name a capture in it", path.display())
+                bail!("{}: a directory; name a capture in it", self.input)
             }
-            Ok(file) => Ok(Input::File(path, file)),
+            Ok(file) => Ok(Input::Capture(file)),
             Err(error) => match self.input.parse() {
                 Ok(address) => Ok(Input::Network(address)),
                 Err(_) => {

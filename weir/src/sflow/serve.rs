@@ -10,8 +10,8 @@ use weir_sflow::config::{Flags, Origin};
 use weir_sflow::control;
 use weir_tee::config::document::Listener;
 
-use crate::service::{Configured, address, print_checked, print_ledger};
-use crate::{Outcome, usage};
+use crate::Outcome;
+use crate::service::{Configured, address};
 
 /// `weir sflow serve`.
 #[derive(Debug, Args)]
@@ -37,9 +37,6 @@ pub(super) struct Serve {
     /// Threads that receive and analyse [default: one a processor, 4 at most].
     #[arg(long, value_name = "N")]
     workers: Option<usize>,
-    /// Print the final ledger as one JSON object.
-    #[arg(long, conflicts_with = "check")]
-    json: bool,
 }
 
 impl Serve {
@@ -48,14 +45,14 @@ impl Serve {
             base: self.configured.base(|| Ok(self.document()))?,
             flags: Flags { workers: self.workers, http: self.http, fixed: self.configured.service.fixed() },
         };
-        let config = usage(origin.load())?;
-        if self.configured.check {
-            print_checked(config.warnings(), &config.to_toml());
-            return Ok(Outcome::Done);
-        }
-        let control::Outcome { ledger, unsaved } = control::run(&origin, config, self.configured.service.verbose)?;
-        print_ledger(&ledger, self.json)?;
-        unsaved.map_or(Ok(Outcome::Done), Err)
+        let mut unsaved = None;
+        let run = |config, verbosity| {
+            let ended = control::run(&origin, config, verbosity)?;
+            unsaved = ended.unsaved;
+            Ok(ended.ledger)
+        };
+        let outcome = self.configured.run(origin.load(), |config| (config.warnings(), config.to_toml()), run)?;
+        unsaved.map_or(Ok(outcome), Err)
     }
 
     /// What the flags say as a file would.

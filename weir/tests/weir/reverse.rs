@@ -192,6 +192,22 @@ fn over_tcp_the_connection_carries_both_and_the_accounts() {
     }
 }
 
+/// Its messages are dropped from some time on, and what is said beside them comes through.
+#[test]
+fn what_tcp_did_not_deliver_is_said_so_and_no_good_end() {
+    let Some(nat) = Nat::new() else { return };
+    let rule = "add rule ip lossy forward iifname outside meta length > 900 numgen inc mod 1000000 > 40 drop";
+    nat.nft(&["-f", "-"], rule);
+    let listening = nat.receiver("0.0.0.0:5000", &["--transport", "tcp", "--allow-reverse"]);
+    let flags = ["-R", "--transport", "tcp", "--interval", "100us", "-n", "20000", "--payload", "1000B"];
+    let sent = nat.send("192.0.2.7:5000", &flags);
+    assert_eq!(sent.status, Some(1), "{}", sent.stderr);
+    assert!(sent.stderr.contains(" messages were not delivered: the connection with tcp 192.0.2.7:5000 broke"));
+    for text in [&sent.stdout, &listening.ended().stdout] {
+        assert!(text.contains(" %) not delivered: ") && !text.contains("lost"), "{text}");
+    }
+}
+
 #[test]
 fn people_read_the_same_lines_at_both_ends() {
     let Some(nat) = Nat::new() else { return };

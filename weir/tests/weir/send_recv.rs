@@ -375,7 +375,7 @@ fn a_file_that_cannot_be_made_is_said_before_listening() {
 fn errors_are_one_line_and_a_status() {
     let held = UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
-    let cases: [(&[&str], i32, &str); 33] = [
+    let cases: [(&[&str], i32, &str); 32] = [
         (&["recv", "--messages", "m.parquet"], 2, "Parquet is not written any more: write CSV"),
         (&["recv", "--listen", &taken], 1, "address already in use"),
         (&["send", "--to", &taken, "--payload", "15B"], 2, "payload of 15B: a message over udp has between 16B"),
@@ -407,28 +407,19 @@ fn errors_are_one_line_and_a_status() {
         (&["recv"], 2, "--listen <ADDR:PORT>"),
         (&["send", "--to", &taken, "--congestion", "bbr"], 2, "--congestion: not over udp"),
         (&["send", "--to", &taken, "--nodelay"], 2, "--nodelay: only over tcp"),
-        (&["send", "--to", &taken, "-n", "0"], 2, "`0`: write how many messages, 1 at least"),
-        (&["send", "--to", &taken, "--session", "foo"], 2, "`foo`: write a number from 0 to 65535"),
+        (&["send", "--to", &taken, "-n", "0"], 2, "invalid value '0' for '--count <MESSAGES>'"),
+        (&["send", "--to", &taken, "--session", "foo"], 2, "invalid value 'foo' for '--session <SESSION>'"),
         (&["send", "--to", &taken, "--rate", "10M"], 2, "; of bits e.g. 10mbit"),
         (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than a message a nanosecond of 1000B"),
         (&["send", "--to", "127.0.0.1:0"], 2, "--to 127.0.0.1:0: nobody listens at port 0"),
-        (&["recv", "--listen", &taken, "--session", "70000"], 2, "`70000`: write a number from 0 to 65535"),
-        (&["recv", "--listen", &taken, "--senders", "0"], 2, "--senders 0: wait for 1 at least"),
+        (&["recv", "--listen", &taken, "--session", "70000"], 2, "70000 is not in 0..=65535"),
+        (&["recv", "--listen", &taken, "--senders", "0"], 2, "0 is not in 1.."),
         (
             &["recv", "--listen", &taken, "--sessions", "2", "--senders", "5"],
             2,
             "--senders 5: only --sessions 2 are told apart",
         ),
-        (
-            &["recv", "--listen", &taken, "--allow-reverse", "--reverse-rate", "0bit"],
-            2,
-            "--reverse-rate 0bit: nothing could",
-        ),
-        (
-            &["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"],
-            2,
-            "--reverse-duration 0: nothing",
-        ),
+        (&["recv", "--listen", &taken, "--allow-reverse", "--reverse-duration", "0s"], 2, "`0s`: no time at all"),
         (&["send", "-c", "127.0.0.1"], 2, "tip: to send is `weir send --to ADDR:PORT`"),
         (&["send", "--to", &taken, "-t", "10"], 2, "tip: how long is `--duration 10s`"),
         (&["recv", "-s"], 2, "tip: to receive is `weir recv --listen ADDR:PORT`"),

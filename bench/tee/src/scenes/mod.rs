@@ -4,7 +4,6 @@ mod cpu;
 mod dead;
 mod delay;
 mod growth;
-mod lending;
 mod load;
 mod rate;
 mod reload;
@@ -80,14 +79,13 @@ impl bench_measure::Scale for Scale {
 }
 
 /// All, by name, in the order in which they run.
-pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 9] = [
+pub(crate) const SCENES: [(&str, Scene<Programs, Scale>); 8] = [
     ("cpu", cpu::run),
     ("delay", delay::run),
     ("dead", dead::run),
     ("rate", rate::run),
     ("load", load::run),
     ("reload", reload::run),
-    ("lending", lending::run),
     ("single", single::run),
     ("growth", growth::run),
 ];

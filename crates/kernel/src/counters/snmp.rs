@@ -12,8 +12,6 @@ pub struct Protocols {
     tables: [NetFile; 2],
     /// Absent in a kernel without IPv6.
     six: Option<NetFile>,
-    /// What each of them said last.
-    before: Vec<String>,
 }
 
 impl Protocols {
@@ -24,7 +22,7 @@ impl Protocols {
     pub fn open(ns: &NetNs) -> Result<Protocols, Error> {
         ns.run(|| {
             let tables = [NetFile::open("snmp")?, NetFile::open("netstat")?];
-            Ok(Protocols { tables, six: NetFile::open("snmp6").ok(), before: Vec::new() })
+            Ok(Protocols { tables, six: NetFile::open("snmp6").ok() })
         })?
     }
 
@@ -32,33 +30,15 @@ impl Protocols {
     ///
     /// # Errors
     /// If the kernel does not give them.
-    pub fn read(&mut self) -> Result<Snmp, Error> {
-        self.look()?;
-        Ok(self.parse())
-    }
-
-    /// All counters now; `None`: none has changed since the last call.
-    ///
-    /// # Errors
-    /// As [`Protocols::read`].
-    pub fn read_if_changed(&mut self) -> Result<Option<Snmp>, Error> {
-        Ok(if self.look()? { Some(self.parse()) } else { None })
-    }
-
-    /// Reads the files; whether any says something new.
-    fn look(&mut self) -> Result<bool, Error> {
-        let texts: Vec<String> = self.tables.iter().chain(&self.six).map(NetFile::read).collect::<Result<_, _>>()?;
-        let changed = self.before != texts;
-        self.before = texts;
-        Ok(changed)
-    }
-
-    fn parse(&self) -> Snmp {
+    pub fn read(&self) -> Result<Snmp, Error> {
         let mut counters = Snmp::default();
-        let (tables, six) = self.before.split_at(self.tables.len().min(self.before.len()));
-        tables.iter().for_each(|text| counters.add_tables(text));
-        six.iter().for_each(|text| counters.add_list(text));
-        counters
+        for table in &self.tables {
+            counters.add_tables(&table.read()?);
+        }
+        if let Some(six) = &self.six {
+            counters.add_list(&six.read()?);
+        }
+        Ok(counters)
     }
 }
 

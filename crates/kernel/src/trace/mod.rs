@@ -391,14 +391,8 @@ pub struct SocketTrace {
     pub age_ns: u64,
     /// Time in which anything waited, one that goes on included, ns.
     pub waiting_ns: u64,
-    /// Reads that came later than 1 ms after the one before, or after something had come into the empty queue.
-    pub stalls: u64,
     /// Buffers that found the receive buffer full.
     pub dropped: u64,
-    /// How often something came into the empty queue.
-    pub began: u64,
-    /// Buffers that came, or found the queue full, in [`SocketTrace::stalled_ns`].
-    pub came_in_stalls: u64,
     /// Buffers that were in the queue before the first that was counted; `None`: nothing was counted yet.
     pub queued_before: Option<u64>,
     /// How often the queue ran full and was emptied again, one that goes on included.

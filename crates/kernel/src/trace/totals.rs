@@ -239,8 +239,6 @@ impl Totals {
                 }
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
                 socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
-                socket.stalls = socket.stalls.max(before.stalls);
-                socket.came_in_stalls = socket.came_in_stalls.max(before.came_in_stalls);
                 socket.episodes = socket.episodes.max(before.episodes);
                 socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
@@ -332,8 +330,6 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         *time += now.saturating_sub(since);
     }
     let stall = if value.waiting_since == 0 { 0 } else { now.saturating_sub(value.waiting_since) };
-    let came_in_stall = (value.enqueued + value.dropped).saturating_sub(value.came);
-    let came_in_stall = if stall > STALL_NS { came_in_stall } else { 0 };
     SocketTrace {
         cookie,
         namespace: value.namespace,
@@ -351,10 +347,7 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
         age_ns: now.saturating_sub(value.born),
         waiting_ns: value.waiting + stall,
-        stalls: u64::from(value.stalls) + u64::from(stall > STALL_NS),
         dropped: value.dropped,
-        began: value.began,
-        came_in_stalls: value.came_in_stalls + came_in_stall,
         queued_before: u64::from(value.before).checked_sub(1),
         episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
         episode_max: value.episode_max.max(value.episode),

@@ -9,7 +9,7 @@ use super::axis::Axis;
 use super::plot::{Curve, Mark, Panel, Plot, Point};
 use super::{COLOURS, known};
 use crate::cells::{self, Cell, Measured};
-use crate::columns::{self, Columns, Kind};
+use crate::columns::{self, Columns};
 use crate::record::{Chart, Published, Scale, Value};
 
 /// The lines of a chart.
@@ -92,7 +92,9 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
     if shown().any(|point| point.valid && point.interval.is_some()) {
         let band = match known.kind(&chart.y) {
             _ if summed => "least to most of the cells at a place, line: median",
-            Some(Kind::Exact | Kind::Extreme) => "least to most of the repeats",
+            _ if cells.iter().any(|cell| matches!(cell.measured(&chart.y), Some(Measured::Exact(..)))) => {
+                "least to most of the repeats"
+            }
             _ => "95 % interval",
         };
         notes.push((Mark::Band, band.to_owned()));

@@ -1,6 +1,8 @@
 //! Lines and points over two axes, in one panel or several over the same x: what charts of lines, over time and of
 //! distributions share.
 
+use std::collections::HashSet;
+
 use super::axis::Axis;
 use super::palette::Rgb;
 use super::svg::{Anchor, Svg, width_of};
@@ -211,7 +213,9 @@ impl Frame<'_> {
         self.x_axis(svg, false);
         let crowded = curves.iter().flat_map(|curve| &curve.parts).map(Vec::len).sum::<usize>() > MOST_MARKED;
         curves.iter().for_each(|curve| self.intervals(svg, curve, crowded));
-        curves.iter().for_each(|curve| self.curve(svg, curve, crowded));
+        for (index, curve) in curves.iter().enumerate() {
+            self.curve(svg, curve, crowded, curves[..index].iter().any(|earlier| self.hides(curve, earlier)));
+        }
         for curve in curves {
             for (x, y, tooltip) in &curve.published {
                 let Some(at) = self.at(*x, *y) else { continue };
@@ -265,13 +269,26 @@ impl Frame<'_> {
         }
     }
 
-    fn curve(&self, svg: &mut Svg, curve: &Curve, crowded: bool) {
+    /// Whether half of the points of an earlier curve, or more, would be hidden by one.
+    fn hides(&self, curve: &Curve, earlier: &Curve) -> bool {
+        let places = |curve: &Curve| -> Vec<(i64, i64)> {
+            let places = curve.parts.iter().flatten().filter_map(|point| self.at(point.x, point.y));
+            places.map(|(x, y)| (x.round() as i64, y.round() as i64)).collect()
+        };
+        let (own, others) = (places(curve), places(earlier).into_iter().collect::<HashSet<_>>());
+        let hidden = own.iter().filter(|place| others.contains(place)).count();
+        hidden > 0 && 2 * hidden >= others.len()
+    }
+
+    /// `above`: over another that it would hide, which its dashes and smaller marks leave to be seen.
+    fn curve(&self, svg: &mut Svg, curve: &Curve, crowded: bool, above: bool) {
         let points = || curve.parts.iter().flatten();
+        let dashed = if above { " d1" } else { "" };
         if curve.joined {
-            let class = if curve.marked { "l" } else { "l thin" };
+            let class = format!("{}{dashed}", if curve.marked { "l" } else { "l thin" });
             for run in curve.parts.iter().flat_map(|part| part.split(|point| !point.valid)) {
                 let through: Vec<_> = run.iter().filter_map(|point| self.at(point.x, point.y)).collect();
-                svg.path(&through, false, &self.plot.style(class, curve.series), "");
+                svg.path(&through, false, &self.plot.style(&class, curve.series), "");
                 if let ([only], false) = (&through[..], curve.marked) {
                     svg.circle(*only, 2.0, &self.plot.style("f", curve.series), "");
                 }
@@ -288,7 +305,16 @@ impl Frame<'_> {
             let style = self.plot.style(class, curve.series) + pale;
             match self.panel.y.is_on_floor(point.y) {
                 true => svg.path(&triangle(at, 5.0), true, &style, &point.tooltip),
-                false => svg.circle(at, if self.plot.ordered.is_some() { 3.0 } else { 4.0 }, &style, &point.tooltip),
+                false => {
+                    let radius = if above {
+                        2.0
+                    } else if self.plot.ordered.is_some() {
+                        3.0
+                    } else {
+                        4.0
+                    };
+                    svg.circle(at, radius, &style, &point.tooltip);
+                }
             }
         }
     }
@@ -360,5 +386,37 @@ mod tests {
         assert_eq!(parted(&[50.0, 50.0, 50.0], 12.0, 100.0), [38.0, 50.0, 62.0]);
         assert_eq!(parted(&[90.0, 99.0], 12.0, 100.0), [88.0, 100.0]);
         assert!(parted(&[], 12.0, 100.0).is_empty());
+    }
+
+    #[test]
+    fn a_curve_over_an_equal_one_is_dashed() {
+        let drawn = |second: f64| {
+            let curve = |series, y| {
+                let point = |x| Point { x, y, valid: true, ..Point::default() };
+                Curve {
+                    series,
+                    parts: vec![[0.0, 1.0].map(point).to_vec()],
+                    joined: true,
+                    marked: true,
+                    published: vec![],
+                }
+            };
+            let axis = || Axis::linear(&[0.0, 1.0], true, "");
+            let (heading, remark, curves) = (String::new(), String::new(), vec![curve(0, 0.5), curve(1, second)]);
+            let plot = Plot {
+                title: String::new(),
+                about: String::new(),
+                subtitle: String::new(),
+                series: vec!["a".into(), "b".into()],
+                ordered: None,
+                notes: vec![],
+                x: axis(),
+                x_label: String::new(),
+                panels: vec![Panel { heading, remark, y: axis(), height: 290.0, curves, bands: vec![] }],
+                nothing: "",
+            };
+            plot.render().matches("class=\"l d1 s").count()
+        };
+        assert_eq!((drawn(0.5), drawn(0.9)), (1, 0));
     }
 }

@@ -196,6 +196,7 @@ pub fn fields(row: &Row) -> [Field<'_>; 25] {
     let count = |n: u64| Field::Count(i64::try_from(n).unwrap_or(i64::MAX));
     let maybe_count = |n: Option<u64>| n.map_or(Field::Empty, count);
     let maybe = |n: Option<f64>| n.map_or(Field::Empty, Field::Number);
+    let of_lab = |field| if row.by_programs { Field::Empty } else { field };
     [
         Field::Text(&row.scenario),
         Field::Text(&row.cell),
@@ -206,11 +207,11 @@ pub fn fields(row: &Row) -> [Field<'_>; 25] {
         maybe(row.rate_mbit),
         count(row.payload_bytes),
         Field::Number(row.duration_s),
-        count(row.sent),
-        count(row.delivered),
+        of_lab(count(row.sent)),
+        of_lab(count(row.delivered)),
         maybe_count(row.undelivered),
-        Field::Number(row.msgs_per_s),
-        Field::Number(row.mbit_per_s),
+        of_lab(Field::Number(row.msgs_per_s)),
+        of_lab(Field::Number(row.mbit_per_s)),
         maybe(row.delay_mean_us),
         maybe(row.delay_p50_us),
         maybe(row.delay_p99_us),

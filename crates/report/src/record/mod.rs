@@ -84,6 +84,9 @@ pub const WRONG_CHECKSUM: &str = "wrong checksum";
 /// How a remark begins that tells of messages which their file does not have.
 pub const MESSAGES_LACK: &str = "the file of messages lacks";
 
+/// How a remark begins that tells why a column of the scenario's own is empty.
+pub const EMPTY_COLUMN: &str = "column";
+
 /// The delays of a control cell without impairments, measured beside the others: what the lab itself costs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OwnCost {
@@ -118,6 +121,9 @@ pub struct Row {
     pub payload_bytes: u64,
     /// The sending window, s.
     pub duration_s: f64,
+    /// Whether programs send, not the lab: `sent`, `delivered` and rates are not measured then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_programs: bool,
     /// Messages handed to the kernel.
     pub sent: u64,
     /// Messages received, the drain included, duplicates not.

@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture;
-use crate::record::{Published, Value};
+use crate::record::{OwnColumn, Published, Value};
 
 /// What the script gets.
 fn details_of(page: &str) -> serde_json::Value {
@@ -130,4 +130,16 @@ fn a_transfer_is_counted_in_bytes() {
     (record.row.retransmits, record.row.planned_drops, record.row.unexplained) = (Some(156), 162, Some(0));
     let said = "22.6 MB received, 156 segments sent again, 162 packets lost as planned; unexplained 0";
     assert_eq!(equation(&record), said);
+}
+
+#[test]
+fn columns_of_the_scenario_follow_the_settings_of_a_cell() {
+    let (mut manifest, mut records) = (fixture::manifest(), fixture::records());
+    manifest.columns = vec![OwnColumn { name: "found_pct".into(), unit: "%".into(), ..OwnColumn::default() }];
+    for (number, record) in records.iter_mut().enumerate() {
+        record.extra.insert("found_pct".into(), Some(number as f64));
+    }
+    let page = render(&manifest, &records).unwrap();
+    let at = |name: &str| page.find(&format!(">{name}</th>")).unwrap();
+    assert!(at("cell") < at("transport") && at("loss_pct") < at("found_pct") && at("found_pct") < at("sent"));
 }

@@ -1,8 +1,9 @@
 use proptest::prelude::*;
+use weir_testbed::random::Source;
 
 use super::*;
 use crate::fixture;
-use crate::record::OwnColumn;
+use crate::record::{OwnColumn, Row};
 
 fn claim(column: &str, selection: &[(&str, Value)], at_least: Option<f64>, at_most: Option<f64>) -> Claim {
     Claim {
@@ -209,4 +210,61 @@ fn a_column_of_the_scenario_has_its_unit_and_rests_on_its_statistic() {
     records[0].disturbed = [(Statistic::P99, "the machine stood still".to_owned())].into();
     let judged = judge(&manifest, &records).remove(0);
     assert_eq!((judged.verdict, judged.reason.as_str()), (Verdict::Undecided, "0%/udp: the machine stood still"));
+}
+
+/// How often claims hold that bound every cell by the truth, all cells together: of runs of three repeats of 16 batches,
+/// whose means differ by `excess` times the variance of a repeat's mean. The value lies at both bounds with chance 0, so a
+/// claim is refuted exactly where an interval misses the truth.
+fn share_refuted(cells: usize, excess: f64) -> f64 {
+    let mut source = Source(41);
+    let runs = 2000;
+    let refuted = (0..runs).filter(|_| {
+        let mut records = Vec::new();
+        for cell in 0..cells {
+            for repeat in 1..=3 {
+                let own = 100.0 + (excess / 16.0).sqrt() * source.normal();
+                let batches: Vec<f64> = (0..16).map(|_| own + source.normal()).collect();
+                let estimate = intervals::batch_means(&batches, &[1.0; 16]).unwrap();
+                let row = Row {
+                    cell: cell.to_string(),
+                    repeat,
+                    duration_s: 60.0,
+                    msgs_per_s: estimate.value,
+                    valid: true,
+                    ..Row::default()
+                };
+                records.push(Record { row, estimates: [("msgs_per_s".into(), estimate)].into(), ..Record::default() });
+            }
+        }
+        judge_all(&[claim("msgs_per_s", &[], Some(100.0), Some(100.0))], &records)[0].verdict == Verdict::Refuted
+    });
+    refuted.count() as f64 / f64::from(runs)
+}
+
+#[test]
+fn intervals_over_repeats_hold_whether_or_not_these_differ() {
+    // Bars are three deviations of 2,000 runs beyond 5 %; those in between are what the module says at worst.
+    for (cells, excess, most) in
+        [(1, 0.0, 0.065), (1, 3.0, 0.092), (1, 100.0, 0.065), (8, 0.0, 0.065), (8, 100.0, 0.065)]
+    {
+        let share = share_refuted(cells, excess);
+        assert!(share <= most, "{cells} cells, {excess}: {share}");
+    }
+}
+
+#[test]
+fn three_repeats_decide_more_than_one() {
+    let mut source = Source(3);
+    let widths = [1, 3].map(|repeats| {
+        let record = |repeat| {
+            let batches: Vec<f64> = (0..16).map(|at| 100.0 + f64::from(at % 4) + 0.01 * source.normal()).collect();
+            let estimate = intervals::batch_means(&batches, &[1.0; 16]).unwrap();
+            let row = Row { repeat, duration_s: 60.0, msgs_per_s: estimate.value, valid: true, ..Row::default() };
+            Record { row, estimates: [("msgs_per_s".into(), estimate)].into(), ..Record::default() }
+        };
+        let records: Vec<Record> = (1..=repeats).map(record).collect();
+        let measured = judge_all(&[claim("msgs_per_s", &[], Some(90.0), None)], &records)[0].measured.unwrap();
+        measured.high - measured.low
+    });
+    assert!(widths[1] < widths[0] / 1.6, "{widths:?}");
 }

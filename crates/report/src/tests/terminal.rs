@@ -1,6 +1,6 @@
 use super::*;
 use crate::fixture;
-use crate::record::Value;
+use crate::record::{OwnColumn, Value};
 
 #[test]
 fn summary_of_a_run() {
@@ -56,7 +56,7 @@ fn two_runs_side_by_side() {
     let (records, other) = (repeat(&records[..10], 1.0), repeat(&records[..8], 0.5));
     let settings = compare::CompareSettings { columns: vec!["msgs_per_s".into()], false_alarms: 0.05, least: 0.02 };
     let compared = compare::compare((&manifest, &records), (&manifest, &other), &settings);
-    insta::assert_snapshot!(comparison(&compared));
+    insta::assert_snapshot!(compared);
 }
 
 #[test]
@@ -95,4 +95,31 @@ fn fits_the_terminal_and_is_plain_elsewhere() {
     }
     assert!(!render(&manifest, &fixture::records(), true).contains("with \x1b"));
     assert!(render(&manifest, &[], false).contains("warning: 42 of 42 cells are missing."));
+}
+
+#[test]
+fn columns_of_the_scenario_come_first_and_others_only_where_they_differ() {
+    let (mut manifest, mut records) = (fixture::manifest(), fixture::records());
+    records.truncate(4);
+    manifest.columns =
+        ["found_pct", "seen", "a_third_column_with_a_long_name", "and_a_fourth_with_a_longer_name_still"]
+            .map(|name| OwnColumn { name: name.into(), ..OwnColumn::default() })
+            .to_vec();
+    for (number, record) in records.iter_mut().enumerate() {
+        record.estimates.clear();
+        record.row.msgs_per_s = 96.0;
+        record.row.delay_mean_us = Some(1000.0 * number as f64);
+        for own in &manifest.columns {
+            record.extra.insert(own.name.clone(), Some(number as f64));
+        }
+    }
+    let names = |manifest: &Manifest| {
+        let cells = cells::group(manifest.columns(), &records);
+        shown(manifest, &cells).iter().map(|(name, _)| (*name).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&manifest)[..3], ["found_pct", "seen", "a_third_column_with_a_long_name"]);
+    manifest.columns.truncate(2);
+    let few = names(&manifest);
+    assert_eq!(few[..2], ["found_pct", "seen"]);
+    assert!(few.contains(&"delay_mean_us".to_owned()) && !few.contains(&"msgs_per_s".to_owned()), "{few:?}");
 }

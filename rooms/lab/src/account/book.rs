@@ -16,70 +16,51 @@ use crate::topology::Topology;
 impl PathAccount<'_> {
     /// Every counter, in the order of a message's way and back.
     pub(super) fn ledger(&self) -> Vec<LedgerEntry> {
-        let Measured { topology, links, receiver_hosts, .. } = self.measured;
+        let Measured { topology, links, .. } = self.measured;
         let mut ledger = Book::default();
-        match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => {
-                ledger.add("sender", "sent", "messages", sent.sent, "sender");
-                if sent.left_behind > 0 {
-                    ledger.add("sender", "never left QUIC", "bytes", sent.left_behind, "quinn");
-                }
-            }
-            (_, Some(report)) => {
-                ledger.add("sender", "sent", "bytes", report.sent_bytes, &report.engine);
-                if let Some(datagrams) = report.datagrams {
-                    ledger.add("sender", "sent", "datagrams", datagrams.sent, &report.engine);
-                }
-            }
-            _ => {}
+        let datagrams = self.bulk.and_then(|report| report.datagrams);
+        let engine = self.bulk.map_or("", |report| &report.engine);
+        if let Some(sent) = self.sent {
+            ledger.add("sender", "sent", "messages", sent.sent, "sender");
+            ledger.add_some("sender", "never left QUIC", "bytes", sent.left_behind, "quinn");
+        } else if let Some(report) = self.bulk {
+            ledger.add("sender", "sent", "bytes", report.sent_bytes, engine);
+        }
+        if let Some(datagrams) = datagrams {
+            ledger.add("sender", "sent", "datagrams", datagrams.sent, engine);
         }
         for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
         }
-        for KernelDrop { node, cause, packets } in self.kernel_drops() {
-            let node = &topology.nodes[node];
-            let unit = missing::unit(self.cell.scenario.traffic.transport);
-            let (name, source) = cause.words();
-            ledger.add(&format!("{} {}", node.kind, node.name), name, unit, packets, source);
+        for KernelDrop { node, cause: (name, source), packets } in &self.kernel_drops {
+            let node = &topology.nodes[*node];
+            ledger.add(&format!("{} {}", node.kind, node.name), name, missing::unit(self.transport), *packets, source);
         }
-        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
-        if copies > 0 {
-            let (name, source) = ("copies that no link made", "received again, and more than was sent");
-            ledger.add("hosts and routers", name, "datagrams", copies, source);
-        }
-        if others > 0 {
-            ledger.add("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
-        }
-        ledger.add(
-            "receiver host",
-            "UDP errors and no port",
-            "datagrams",
-            udp_lost(&receiver_hosts[self.receiver]),
-            "/proc/net/snmp Udp",
-        );
-        if let Some(received) = self.received() {
-            let wrong = self.wrong_checksums();
-            if let Some(drops) = self.socket_drops() {
+        let Balance { copies, others, .. } = self.balance.unwrap_or_default();
+        let (name, source) = ("copies that no link made", "received again, and more than was sent");
+        ledger.add_some("hosts and routers", name, "datagrams", copies, source);
+        ledger.add_some("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
+        let at_host = self.host().map_or(0, udp_lost);
+        ledger.add("receiver host", "UDP errors and no port", "datagrams", at_host, "/proc/net/snmp Udp");
+        if let Some(received) = self.received {
+            let (place, wrong) = ("receiver socket", self.wrong_checksums);
+            if let Some(drops) = self.socket_drops {
                 let source = if wrong > 0 { "SK_MEMINFO_DROPS less wrong checksums" } else { "SK_MEMINFO_DROPS" };
-                ledger.add("receiver socket", "dropped", "datagrams", drops, source);
+                ledger.add(place, "dropped", "datagrams", drops, source);
             }
-            if wrong > 0 {
-                ledger.add("receiver socket", WRONG_CHECKSUM, "datagrams", wrong, "/proc/net/snmp Udp InCsumErrors");
-            }
-            if received.late_drops > 0 {
-                let (name, source) = ("came behind the end of receiving", "SK_MEMINFO_DROPS, of the host's");
-                ledger.add("receiver socket", name, "datagrams", received.late_drops, source);
-            }
-            let session = self.session();
-            ledger.add("receiver", "delivered", "messages", session.map_or(0, |s| s.delivered), "receiver");
-            ledger.add("receiver", "duplicates", "messages", session.map_or(0, |s| s.duplicates), "receiver");
+            ledger.add_some(place, WRONG_CHECKSUM, "datagrams", wrong, "/proc/net/snmp Udp InCsumErrors");
+            let (name, source) = ("came behind the end of receiving", "SK_MEMINFO_DROPS, of the host's");
+            ledger.add_some(place, name, "datagrams", received.late_drops, source);
+            let duplicates = self.session.map_or(0, |session| session.duplicates);
+            ledger.add("receiver", "delivered", "messages", self.delivered(), "receiver");
+            ledger.add("receiver", "duplicates", "messages", duplicates, "receiver");
             ledger.add("receiver", "foreign", "messages", received.foreign, "receiver");
         }
-        if let Some(report) = self.bulk() {
-            ledger.add("receiver", "received in the window", "bytes", report.received_bytes, &report.engine);
-            if let Some(datagrams) = report.datagrams {
-                ledger.add("receiver", "received", "datagrams", datagrams.received, &report.engine);
-            }
+        if let Some(report) = self.bulk {
+            ledger.add("receiver", "received in the window", "bytes", report.received_bytes, engine);
+        }
+        if let Some(datagrams) = datagrams {
+            ledger.add("receiver", "received", "datagrams", datagrams.received, engine);
         }
         for drop in self.traced_drops().into_iter().flatten() {
             let name = if drop.reason.is_empty() { "dropped" } else { &drop.reason };
@@ -120,6 +101,13 @@ impl Book {
         self.add_signed(place, name, unit, count as i64, source);
     }
 
+    /// Only if there are any.
+    fn add_some(&mut self, place: &str, name: &str, unit: &str, count: u64, source: &str) {
+        if count > 0 {
+            self.add(place, name, unit, count, source);
+        }
+    }
+
     fn add_signed(&mut self, place: &str, name: &str, unit: &str, count: i64, source: &str) {
         let [place, name, unit, source] = [place, name, unit, source].map(String::from);
         self.0.push(LedgerEntry { place, name, unit, count, source });
@@ -127,43 +115,41 @@ impl Book {
 
     fn add_direction(&mut self, topology: &Topology, reading: &LinkReading, index: usize, way: Way) {
         let place = format!("{} {}", topology.links[index].name, arrow(way));
-        let (near, far) = (way as usize, 1 - way as usize);
+        let (near, far) = (&reading.nodes[way as usize], &reading.nodes[1 - way as usize]);
+        let mut frames =
+            |name: &str, count: u64, source: &str| self.add_signed(&place, name, "frames", count as i64, source);
+        frames("sent into it", near.sent, "/proc/net/dev transmit packets");
         let Some(report) = report(reading, way) else {
-            let (near, far) = (&reading.nodes[near], &reading.nodes[far]);
-            self.add(&place, "sent into it", "frames", near.sent, "/proc/net/dev transmit packets");
-            self.add(&place, "backlog full", "frames", near.send_dropped, "/proc/net/dev transmit drop");
-            self.add(&place, "arrived behind it", "frames", far.received, "/proc/net/dev receive packets");
+            frames("backlog full", near.send_dropped, "/proc/net/dev transmit drop");
+            frames("arrived behind it", far.received, "/proc/net/dev receive packets");
             return;
         };
-        let ledger = report.ledger;
+        let ledger = &report.ledger;
         let [into, out] = match (way, reading.joints()) {
             (Way::Forward, [into, out, _, _]) | (Way::Backward, [_, _, into, out]) => [into, out],
         };
-        self.add(&place, "sent into it", "frames", reading.nodes[near].sent, "/proc/net/dev transmit packets");
-        self.add(
-            &place,
-            "dropped before it",
-            "frames",
-            reading.nodes[near].send_dropped,
-            "/proc/net/dev transmit drop",
-        );
-        self.add(&place, "dropped at its socket", "frames", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
-        self.add(&place, "unread at its socket", "frames", ledger.unread_frames, "PACKET_STATISTICS less taken in");
-        self.add(&place, "taken in", "frames", ledger.frames_received, "emulator");
+        frames("dropped before it", near.send_dropped, "/proc/net/dev transmit drop");
+        frames("dropped at its socket", ledger.socket_dropped_frames, "PACKET_STATISTICS tp_drops");
+        frames("unread at its socket", ledger.unread_frames, "PACKET_STATISTICS less taken in");
+        frames("taken in", ledger.frames_received, "emulator");
         self.add_signed(&place, "remainder in", "frames", into.remainder(), "sent into it less dropped and taken in");
-        self.add(&place, "received", "packets", ledger.received, "emulator");
-        self.add(&place, "of these control", "packets", ledger.control, "emulator");
-        self.add(&place, "duplicated", "packets", ledger.duplicated, "emulator");
-        self.add(&place, "planned loss", "packets", ledger.lost, "emulator");
-        self.add(&place, "queue full", "packets", ledger.queue_dropped, "emulator");
-        self.add(&place, "no buffer", "packets", ledger.buffer_dropped, "emulator");
-        self.add(&place, "malformed", "packets", ledger.malformed, "emulator");
-        self.add(&place, "send failed", "packets", ledger.send_failed, "emulator");
-        self.add(&place, "in flight", "packets", ledger.in_flight, "emulator");
-        self.add(&place, "delivered", "packets", ledger.delivered, "emulator");
+        for (name, count) in [
+            ("received", ledger.received),
+            ("of these control", ledger.control),
+            ("duplicated", ledger.duplicated),
+            ("planned loss", ledger.lost),
+            ("queue full", ledger.queue_dropped),
+            ("no buffer", ledger.buffer_dropped),
+            ("malformed", ledger.malformed),
+            ("send failed", ledger.send_failed),
+            ("in flight", ledger.in_flight),
+            ("delivered", ledger.delivered),
+        ] {
+            self.add(&place, name, "packets", count, "emulator");
+        }
         self.add_signed(&place, "unexplained", "packets", ledger.unexplained(), "received + duplicated less all above");
         self.add(&place, "handed out", "frames", ledger.frames_delivered, "emulator");
-        self.add(&place, "arrived behind it", "frames", reading.nodes[far].received, "/proc/net/dev receive packets");
+        self.add(&place, "arrived behind it", "frames", far.received, "/proc/net/dev receive packets");
         self.add_signed(&place, "remainder out", "frames", out.remainder(), "handed out less arrived");
     }
 }

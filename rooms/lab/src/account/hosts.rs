@@ -8,22 +8,25 @@ pub(super) fn counter(host: &Snmp) -> impl Fn(&str, &str) -> u64 {
     move |protocol: &str, name: &str| host.get(protocol, name).unwrap_or(0).unsigned_abs()
 }
 
+/// A counter of UDP over IPv4 and IPv6.
+fn of_udp(count: impl Fn(&str, &str) -> u64, name: &str) -> u64 {
+    count("Udp", name) + count("Udp6", name)
+}
+
 /// Datagrams that reached the receiving host and no program: wrong checksums, full buffers, no such port.
 pub(super) fn udp_lost(host: &Snmp) -> u64 {
-    let count = counter(host);
-    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "InErrors") + count(protocol, "NoPorts")).sum()
+    of_udp(counter(host), "InErrors") + of_udp(counter(host), "NoPorts")
 }
 
 /// Of these, those that found a socket's buffer full.
 pub(super) fn buffer_overruns(host: &Snmp) -> u64 {
-    let count = counter(host);
-    ["Udp", "Udp6"].into_iter().map(|protocol| count(protocol, "RcvbufErrors")).sum()
+    of_udp(counter(host), "RcvbufErrors")
 }
 
 /// Of so many drops that a socket has counted, those for a wrong checksum: it counts them as it does those that it had no
 /// room for. Where several sockets share a host, no drop for want of room is taken for another.
 pub(super) fn wrong_checksums(drops: u64, count: impl Fn(&str, &str) -> u64) -> u64 {
-    let both = |name: &str| count("Udp", name) + count("Udp6", name);
+    let both = |name: &str| of_udp(&count, name);
     both("InCsumErrors").min(drops.saturating_sub(both("RcvbufErrors") + both("MemErrors")))
 }
 

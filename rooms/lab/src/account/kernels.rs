@@ -7,6 +7,8 @@
 use weir_emulator::model::Way;
 use weir_kernel::counters::Snmp;
 
+use super::hosts::counter;
+use super::report;
 use crate::network::LinkReading;
 use crate::topology::{Kind, Topology};
 
@@ -21,45 +23,33 @@ pub(super) struct KernelDrop {
     pub(super) packets: u64,
 }
 
-/// Why a kernel drops a packet before any socket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
-    /// Between IP and the interface that it was to leave by.
-    Egress,
-    /// Between the interface and IP.
-    Ingress,
-    /// Its TTL, or hop limit, ran out; or its IP header is malformed.
-    TimeToLive,
-    /// No route leads on, or the address is nobody's.
-    NoRoute,
-    /// It came by another interface than answers would leave by.
-    ReversePath,
-    /// A rule of nftables or iptables, or a route that refuses: what no counter tells.
-    Firewall,
-}
+/// Why a kernel drops a packet before any socket: as a place of the ledger, and by which counters it is known.
+pub(super) type Cause = (&'static str, &'static str);
 
-impl Cause {
-    /// As a place of the ledger, and by which counters it is known.
-    pub(super) fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Cause::Egress => (
-                "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
-                "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
-            ),
-            Cause::Ingress => (
-                "dropped before IP (tc, XDP, nft ingress)",
-                "/proc/net/dev receive packets less /proc/net/snmp InReceives",
-            ),
-            Cause::TimeToLive => ("TTL exceeded", "/proc/net/snmp InHdrErrors"),
-            Cause::NoRoute => ("no route", "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes"),
-            Cause::ReversePath => ("reverse path filter", "/proc/net/netstat IPReversePathFilter"),
-            Cause::Firewall => (
-                "firewall or another filter (nftables, iptables, a route that refuses)",
-                "/proc/net/snmp InReceives less what IP handed on or refused",
-            ),
-        }
-    }
-}
+/// Between IP and the interface that it was to leave by.
+const EGRESS: Cause = (
+    "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
+    "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
+);
+
+/// Between the interface and IP.
+const INGRESS: Cause =
+    ("dropped before IP (tc, XDP, nft ingress)", "/proc/net/dev receive packets less /proc/net/snmp InReceives");
+
+/// Its TTL, or hop limit, ran out; or its IP header is malformed.
+const TIME_TO_LIVE: Cause = ("TTL exceeded", "/proc/net/snmp InHdrErrors");
+
+/// No route leads on, or the address is nobody's.
+const NO_ROUTE: Cause = ("no route", "/proc/net/snmp InAddrErrors, InNoRoutes, OutNoRoutes");
+
+/// It came by another interface than answers would leave by.
+const REVERSE_PATH: Cause = ("reverse path filter", "/proc/net/netstat IPReversePathFilter");
+
+/// A rule of nftables or iptables, or a route that refuses: what no counter tells.
+const FIREWALL: Cause = (
+    "firewall or another filter (nftables, iptables, a route that refuses)",
+    "/proc/net/snmp InReceives less what IP handed on or refused",
+);
 
 /// Counters of a node, and how many of what they count may be control (IGMP, MLD, ND), which hosts ignore as they like.
 struct Counters<'a> {
@@ -78,85 +68,57 @@ impl<'a> Counters<'a> {
             let port = &links[link].nodes[end];
             counters.received += port.received;
             counters.sent += port.sent + port.send_dropped;
-            let emulated = links[link].emulated.as_ref().map(|emulated| &emulated.report);
-            let towards = emulated.map(|report| if end == 0 { &report.backward } else { &report.forward });
             // Of a direct link nobody knows.
+            let towards = report(&links[link], if end == 0 { Way::Backward } else { Way::Forward });
             counters.control += towards.map_or(0, |direction| direction.ledger.control);
         }
         counters
     }
 
-    fn count(&self, protocol: &str, name: &str) -> u64 {
-        self.kernel.get(protocol, name).unwrap_or(0).unsigned_abs()
-    }
-
-    /// What they allow for of a family, by cause: packets for certain, and at most.
-    fn drops(&self, ipv4: bool) -> [(Cause, u64, u64); 6] {
-        let both = |name: &str| self.count("Ip", name) + self.count("Ip6", name);
-        let [time_to_live, no_route, reverse_path] = self.refused(ipv4);
-        let firewall = self.refused_by_filters(ipv4);
+    /// What they allow for of a family, by cause: packets for certain, and at most. Of streams what they are sure of, and what
+    /// is counted alike on either side, whole or joined.
+    fn drops(&self, ipv4: bool, of_streams: bool) -> Vec<(Cause, u64, u64)> {
+        let count = counter(self.kernel);
+        let both = |name: &str| count("Ip", name) + count("Ip6", name);
+        let (ip, more) = if ipv4 { ("Ip", "IpExt") } else { ("Ip6", "Ip6") };
+        let own = |name: &str| count(ip, name);
+        let is_router = self.kind == Kind::Router;
+        let all_forwarded = [count("Ip", "ForwDatagrams"), count("Ip6", "OutForwDatagrams")];
+        let forwarded = all_forwarded[usize::from(!ipv4)];
+        let time_to_live = own("InHdrErrors");
+        let no_route = own("InAddrErrors") + count(more, "InNoRoutes") + own("OutNoRoutes");
+        let reverse_path = if ipv4 { count("TcpExt", "IPReversePathFilter") } else { 0 };
+        let refused = time_to_live + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
+        // What IP took in and neither handed on nor refused for a reason that it counts.
+        let filtered = own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused);
+        if of_streams {
+            // Reports of memberships leave before the interface may be up; older kernels count forwarded ones among these.
+            let own_sent = own("OutRequests").saturating_sub(count(more, "OutMcastPkts"));
+            let [kept_by_router, kept_by_host] = match is_router {
+                true => [not_sent(forwarded, self.sent, own_messages(self.kernel)), 0],
+                false => [0, own_sent.saturating_sub(self.sent)],
+            };
+            // That of IPv6 is to groups, and what comes to groups is counted.
+            let groups = if ipv4 { count("Ip6", "InMcastPkts") } else { 0 };
+            let firewall = filtered.saturating_sub(self.control.saturating_sub(groups)) + kept_by_router;
+            let sure = [(TIME_TO_LIVE, time_to_live), (REVERSE_PATH, reverse_path), (FIREWALL, firewall)];
+            return sure.into_iter().chain([(EGRESS, kept_by_host)]).map(|(cause, n)| (cause, n, n)).collect();
+        }
         let ingress = self.received.saturating_sub(both("InReceives"));
         // A router's own packets are few, and leave beside those that it forwards.
-        let all_forwarded = self.count("Ip", "ForwDatagrams") + self.count("Ip6", "OutForwDatagrams");
-        let leaving = both("OutRequests") + if self.kind == Kind::Router { all_forwarded } else { 0 };
+        let leaving = both("OutRequests") + if is_router { all_forwarded.iter().sum() } else { 0 };
         let egress = leaving.saturating_sub(self.sent);
-        let not_forwarded = if self.kind == Kind::Router { egress } else { 0 };
+        // Some kernels count a packet as forwarded in front of the rules for it (net/ipv4/ip_forward.c).
+        let [not_forwarded, egress] = if is_router { [egress, 0] } else { [0, egress] };
         let sure = |count: u64| count.saturating_sub(self.control);
-        [
-            time_to_live,
-            no_route,
-            reverse_path,
-            (Cause::Ingress, sure(ingress), ingress),
-            // Some kernels count a packet as forwarded in front of the rules for it (net/ipv4/ip_forward.c).
-            (Cause::Firewall, sure(firewall) + not_forwarded, firewall + not_forwarded),
-            (Cause::Egress, egress - not_forwarded, egress - not_forwarded),
+        vec![
+            (TIME_TO_LIVE, time_to_live, time_to_live),
+            (NO_ROUTE, no_route, no_route),
+            (REVERSE_PATH, reverse_path, reverse_path),
+            (INGRESS, sure(ingress), ingress),
+            (FIREWALL, sure(filtered) + not_forwarded, filtered + not_forwarded),
+            (EGRESS, egress, egress),
         ]
-    }
-}
-
-impl Counters<'_> {
-    /// What they are sure of, of a family, and of what is counted alike on either side, whole or joined.
-    fn drops_of_streams(&self, ipv4: bool) -> [(Cause, u64, u64); 6] {
-        let (ip, more) = if ipv4 { ("Ip", "IpExt") } else { ("Ip6", "Ip6") };
-        let forwarded = self.count(ip, if ipv4 { "ForwDatagrams" } else { "OutForwDatagrams" });
-        // Reports of memberships leave before the interface may be up; older kernels count forwarded ones among these.
-        let own = self.count(ip, "OutRequests").saturating_sub(self.count(more, "OutMcastPkts"));
-        let kept = match self.kind {
-            Kind::Router => not_sent(forwarded, self.sent, own_messages(self.kernel)),
-            _ => own.saturating_sub(self.sent),
-        };
-        // That of IPv6 is to groups, and what comes to groups is counted.
-        let control = if ipv4 { self.control.saturating_sub(self.count("Ip6", "InMcastPkts")) } else { self.control };
-        let filtered = self.refused_by_filters(ipv4).saturating_sub(control);
-        self.drops(ipv4).map(|(cause, sure, _)| {
-            let sure = match (cause, self.kind) {
-                (Cause::Firewall, Kind::Router) => filtered + kept,
-                (Cause::Firewall, _) => filtered,
-                (Cause::TimeToLive | Cause::ReversePath, _) => sure,
-                (Cause::Egress, Kind::Host) => kept,
-                _ => 0,
-            };
-            (cause, sure, sure)
-        })
-    }
-
-    /// What IP took in and neither handed on nor refused for a reason that it counts.
-    fn refused_by_filters(&self, ipv4: bool) -> u64 {
-        let [(_, refused, _), (_, no_route, _), (_, reverse_path, _)] = self.refused(ipv4);
-        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
-        let forwarded = own(if ipv4 { "ForwDatagrams" } else { "OutForwDatagrams" });
-        let refused = refused + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
-        own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused)
-    }
-
-    /// What IP refused for reasons that it counts.
-    fn refused(&self, ipv4: bool) -> [(Cause, u64, u64); 3] {
-        let own = |name: &str| self.count(if ipv4 { "Ip" } else { "Ip6" }, name);
-        let no_routes = if ipv4 { self.count("IpExt", "InNoRoutes") } else { own("InNoRoutes") };
-        let no_route = own("InAddrErrors") + no_routes + own("OutNoRoutes");
-        let reverse_path = if ipv4 { self.count("TcpExt", "IPReversePathFilter") } else { 0 };
-        [(Cause::TimeToLive, own("InHdrErrors")), (Cause::NoRoute, no_route), (Cause::ReversePath, reverse_path)]
-            .map(|(cause, count)| (cause, count, count))
     }
 }
 
@@ -175,9 +137,8 @@ pub(super) fn drops(
     let mut allowed = Vec::new();
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
-        let counters = Counters::of(node, topology, kernel, links);
-        let causes = if of_streams { counters.drops_of_streams(ipv4) } else { counters.drops(ipv4) };
-        allowed.extend(causes.map(|(cause, sure, most)| (node, cause, sure, most)));
+        let causes = Counters::of(node, topology, kernel, links).drops(ipv4, of_streams);
+        allowed.extend(causes.into_iter().map(|(cause, sure, most)| (node, cause, sure, most)));
     }
     apportion(missing, allowed)
 }
@@ -207,8 +168,7 @@ fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<Kernel
 /// The most that a router can have dropped, of both families.
 pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links: &[LinkReading]) -> u64 {
     let counters = Counters::of(node, topology, kernel, links);
-    let of = |ipv4| counters.drops(ipv4).into_iter().map(|(_, _, most)| most).sum::<u64>();
-    of(true) + of(false)
+    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4, false)).map(|(_, _, most)| most).sum()
 }
 
 /// Of the packets that a router forwards those that it did not send: what it answers senders itself (a rule that rejects, a
@@ -219,7 +179,7 @@ fn not_sent(forwarded: u64, sent: u64, answers: u64) -> u64 {
 
 /// Messages of ICMP that a node sent by itself: it has not taken them in.
 pub(super) fn own_messages(kernel: &Snmp) -> u64 {
-    let count = |protocol: &str, name: &str| kernel.get(protocol, name).unwrap_or(0).unsigned_abs();
+    let count = counter(kernel);
     ["OutTimeExcds", "OutDestUnreachs"].into_iter().map(|name| count("Icmp", name) + count("Icmp6", name)).sum()
 }
 
@@ -239,8 +199,8 @@ mod tests {
     fn what_no_counter_allows_for_stays_missing() {
         let kernel = Snmp::default();
         let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
-        let allowed = counters.drops(true).map(|(cause, sure, most)| (0, cause, sure, most));
-        assert!(apportion(19, allowed.to_vec()).is_empty());
+        let allowed = counters.drops(true, false).into_iter().map(|(cause, sure, most)| (0, cause, sure, most));
+        assert!(apportion(19, allowed.collect()).is_empty());
     }
 
     #[test]
@@ -253,7 +213,7 @@ mod tests {
 
     #[test]
     fn the_sure_comes_before_the_possible_and_no_more_is_taken_than_is_missing() {
-        let allowed = [(0, Cause::Firewall, 0, 2), (1, Cause::TimeToLive, 3, 3), (2, Cause::Firewall, 20, 25)];
+        let allowed = [(0, FIREWALL, 0, 2), (1, TIME_TO_LIVE, 3, 3), (2, FIREWALL, 20, 25)];
         let taken = |missing| -> Vec<(usize, u64)> {
             apportion(missing, allowed.to_vec()).iter().map(|drop| (drop.node, drop.packets)).collect()
         };

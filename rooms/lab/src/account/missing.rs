@@ -1,10 +1,10 @@
 //! What became of every message: what is missing behind all that was counted, and what came although nobody sent it.
 
-use weir_traffic::{ReceiveReport, SendReport, Transport, longest_datagram};
+use weir_traffic::{Transport, longest_datagram};
 
-use super::hosts::{counter, not_reassembled, udp_lost};
+use super::PathAccount;
+use super::hosts::{counter, not_reassembled};
 use super::kernels::{self, KernelDrop};
-use super::{PathAccount, PathTotals};
 use crate::arrivals;
 use crate::cell::Measured;
 use crate::scenario::Mode;
@@ -19,6 +19,8 @@ pub(super) struct Balance {
     pub(super) copies: u64,
     /// Datagrams of others, which nobody of ours sent.
     pub(super) others: u64,
+    /// What packets carry: messages that were lost on the way, and packets that were lost where it is counted.
+    in_packets: Option<(u64, u64)>,
 }
 
 impl Balance {
@@ -30,76 +32,64 @@ impl Balance {
         // What is of nobody we know may be ours all the same, with a header that a link has altered.
         let more = ended.saturating_sub(begun);
         let others = more.min(foreign);
-        Self { missing: begun.saturating_sub(ended), copies: copies + more - others, others }
+        Self { missing: begun.saturating_sub(ended), copies: copies + more - others, others, in_packets: None }
     }
 }
 
 impl PathAccount<'_> {
-    /// Packets that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing and their
-    /// counters allow for. Of what is sent again when it is lost as many as they are sure of.
-    pub(super) fn kernel_drops(&self) -> Vec<KernelDrop> {
+    pub(super) fn balance(&self) -> Option<Balance> {
+        let (sent, received) = self.sent.zip(self.received).filter(|_| self.unknown.is_none())?;
+        // Datagrams that came to the receiver's host and that nobody took.
+        let untaken = self.host_drops.or(received.socket_drops.map(|drops| drops + received.late_drops))?;
+        let dropped = self.forward.dropped() + untaken;
+        if self.transport != Transport::Udp {
+            let lost = sent.sent.saturating_sub(self.delivered());
+            let in_packets = Some((lost, dropped));
+            return Some(Balance { missing: lost.saturating_sub(dropped), in_packets, ..Balance::default() });
+        }
+        let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
+        let again = received.sessions.iter().map(|s| s.duplicates).sum();
+        let ended = arrived + received.foreign + dropped;
+        Some(Balance::of(sent.sent, self.forward.duplicated, again, received.foreign, ended))
+    }
+
+    /// As many packets as are missing and the counters of the kernels allow for. Of what is sent again when it is lost as many
+    /// as they are sure of.
+    pub(super) fn dropped_by_kernels(&self) -> Vec<KernelDrop> {
         let Measured { topology, kernels, links, .. } = self.measured;
-        let (missing, of_streams) = match self.cell.scenario.traffic.transport {
-            Transport::Udp => (self.balance().map_or(0, |balance| balance.missing), false),
-            Transport::QuicDatagram => (self.lost_elsewhere(), false),
-            Transport::Tcp | Transport::Quic => (self.sent_in_vain(), true),
-        };
+        let of_streams = matches!(self.transport, Transport::Tcp | Transport::Quic);
+        let missing = if of_streams { self.sent_in_vain() } else { self.balance.map_or(0, |balance| balance.missing) };
         let ipv4 = topology.traffic.destination.is_ipv4();
         kernels::drops(missing, of_streams, ipv4, topology, &self.path.forward, kernels, links)
     }
 
-    /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::unknown`].
+    /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::why_unknown`].
     pub(super) fn unexplained_messages(&self) -> Option<i64> {
-        let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
-        if self.cell.scenario.traffic.transport == Transport::Udp {
-            return Some(self.balance()?.missing as i64 - dropped as i64);
-        }
-        let (lost, places) = self.lost_in_packets()?;
-        Some(lost.saturating_sub((places + dropped).saturating_mul(self.messages_a_packet())) as i64)
-    }
-
-    /// UDP: what neither an end nor a link accounts for. `None` where that cannot be told, see [`Self::unknown`].
-    pub(super) fn balance(&self) -> Option<Balance> {
-        let (sent, received, forward) = self.ends_and_links()?;
-        if self.cell.scenario.traffic.transport != Transport::Udp {
-            return None;
-        }
-        let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
-        let again = received.sessions.iter().map(|s| s.duplicates).sum();
-        let ended = arrived + received.foreign + dropped_on_links(&forward) + self.dropped_at_receiver(received)?;
-        Some(Balance::of(sent.sent, forward.duplicated, again, received.foreign, ended))
-    }
-
-    /// QUIC datagrams: the messages that were lost on the way, and packets that were lost where it is counted. `None` where
-    /// that cannot be told.
-    fn lost_in_packets(&self) -> Option<(u64, u64)> {
-        let (sent, received, forward) = self.ends_and_links()?;
-        let lost = sent.sent.saturating_sub(self.session().map_or(0, |session| session.delivered));
-        Some((lost, dropped_on_links(&forward) + self.dropped_at_receiver(received)?))
-    }
-
-    /// QUIC datagrams: messages that are missing beyond a packet each that is known to be lost.
-    fn lost_elsewhere(&self) -> u64 {
-        self.lost_in_packets().map_or(0, |(lost, places)| lost.saturating_sub(places))
+        let Balance { missing, in_packets, .. } = self.balance?;
+        let dropped: u64 = self.kernel_drops.iter().map(|drop| drop.packets).sum();
+        Some(match in_packets {
+            None => missing as i64 - dropped as i64,
+            Some((lost, counted)) => {
+                lost.saturating_sub((counted + dropped).saturating_mul(self.messages_a_packet())) as i64
+            }
+        })
     }
 
     /// How many messages a packet of QUIC holds at most.
-    pub(super) fn messages_a_packet(&self) -> u64 {
-        let Measured { topology, .. } = self.measured;
-        let to = (topology.traffic.destination, self.cell.scenario.traffic.port).into();
+    fn messages_a_packet(&self) -> u64 {
+        let traffic = &self.cell.scenario.traffic;
         // The longest one leaves 9 bytes to the type and length of its frame; a short one needs 2 of them.
-        let room = longest_datagram(to) as u64 + 9;
-        (room / (self.cell.scenario.traffic.payload.bytes + 2)).max(1)
+        let room = longest_datagram((self.measured.topology.traffic.destination, traffic.port).into()) as u64 + 9;
+        (room / (traffic.payload.bytes + 2)).max(1)
     }
 
     /// TCP, QUIC streams: packets that were sent again or never arrived, at most. Of a connection that did not come up nobody
     /// knows.
     fn sent_in_vain(&self) -> u64 {
-        let again = match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => {
-                let delivered = self.session().map_or(0, |session| session.delivered);
+        let again = match (self.sent, self.bulk) {
+            (Some(sent), _) => {
                 let connected = sent.connect.is_some().then(|| sent.sent_again()).flatten();
-                connected.map(|again| again.saturating_add(sent.sent.saturating_sub(delivered)))
+                connected.map(|again| again.saturating_add(sent.sent.saturating_sub(self.delivered())))
             }
             (None, Some(report)) => report.retransmits.filter(|_| report.connected == report.streams),
             (None, None) => Some(0),
@@ -107,24 +97,11 @@ impl PathAccount<'_> {
         again.unwrap_or(u64::MAX)
     }
 
-    /// Both ends, and the way between them; `None`: not of messages, or not all can be told.
-    fn ends_and_links(&self) -> Option<(&SendReport, &ReceiveReport, PathTotals)> {
-        let (sent, received) = self.messages()?;
-        let forward = self.totals(&self.path.forward);
-        self.unknown(&forward).is_none().then_some((sent, &received[self.receiver], forward))
-    }
-
-    /// Datagrams that came to the receiver's host and that nobody took.
-    fn dropped_at_receiver(&self, received: &ReceiveReport) -> Option<u64> {
-        self.host_drops().or(received.socket_drops.map(|drops| drops + received.late_drops))
-    }
-
-    /// Why nobody can tell what became of every message; `None`: the account can be closed.
-    pub(super) fn unknown(&self, forward: &PathTotals) -> Option<&'static str> {
-        let Measured { topology, .. } = self.measured;
+    pub(super) fn why_unknown(&self) -> Option<&'static str> {
+        let Measured { topology, load, .. } = self.measured;
+        let (traffic, forward) = (&self.cell.scenario.traffic, &self.forward);
         let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
         let longest = u64::from(topology.mtu(&self.path.forward));
-        let traffic = &self.cell.scenario.traffic;
         let quic = traffic.transport == Transport::QuicDatagram;
         let frames = forward.frames + forward.backlog;
         let joined = traffic.mode == Mode::Bulk && frames > 0
@@ -134,9 +111,9 @@ impl PathAccount<'_> {
             Some("messages are larger than the path's MTU: fragments are not followed")
         } else if forward.in_flight > 0 {
             Some("packets were still under way when the counters were read")
-        } else if quic && self.messages().is_some_and(|(sent, _)| sent.left_behind > 0) {
+        } else if quic && self.sent.is_some_and(|sent| sent.left_behind > 0) {
             Some("QUIC had not sent all messages when the drain was over, and threw away what waited at either end")
-        } else if self.own.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
+        } else if load.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
             Some("what the emulator could not take is counted in frames, and a frame may hold many datagrams")
@@ -145,14 +122,13 @@ impl PathAccount<'_> {
         }
     }
 
-    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
-    pub(super) fn host_drops(&self) -> Option<u64> {
-        let Measured { topology, receiver_hosts, load, .. } = self.measured;
+    /// Whether datagrams to the receiving host are all of the measured traffic.
+    pub(super) fn has_host_for_itself(&self) -> bool {
+        let Measured { topology, load, .. } = self.measured;
         let receiver = topology.traffic.receivers[self.receiver];
         let ends_here = |load: &Flow| load.sender == receiver || load.receivers.contains(&receiver);
         let datagrams = self.cell.scenario.load.as_ref().is_some_and(|load| load.transport != Transport::Tcp);
-        let shared = load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here);
-        (!shared).then(|| udp_lost(&receiver_hosts[self.receiver]))
+        !(load.is_some() && datagrams && topology.load.as_ref().is_some_and(ends_here))
     }
 
     /// Which hosts and routers on the way could not put datagrams together, a sentence each.
@@ -168,23 +144,18 @@ impl PathAccount<'_> {
 
     /// What hosts and routers dropped and copied, a sentence each.
     pub(super) fn what_kernels_did(&self) -> Vec<String> {
-        let transport = self.cell.scenario.traffic.transport;
-        let drops = self.kernel_drops();
+        let Measured { topology, links, kernels, .. } = self.measured;
         let place = |KernelDrop { node, cause, packets }: &KernelDrop| {
-            let node = &self.measured.topology.nodes[*node];
-            let what = unit(transport);
-            format!("{packets} {what} ended on {} `{}`: {}", node.kind, node.name, cause.words().0)
+            let node = &topology.nodes[*node];
+            format!("{packets} {} ended on {} `{}`: {}", unit(self.transport), node.kind, node.name, cause.0)
         };
-        let mut told: Vec<String> = drops.iter().map(place).collect();
-        if let Some((lost, _)) = self.lost_in_packets().filter(|_| !drops.is_empty())
-            && transport == Transport::QuicDatagram
-        {
+        let mut told: Vec<String> = self.kernel_drops.iter().map(place).collect();
+        let Balance { copies, others, in_packets, .. } = self.balance.unwrap_or_default();
+        let lost = in_packets.filter(|_| self.transport == Transport::QuicDatagram && !told.is_empty());
+        told.extend(lost.map(|(lost, _)| {
             let most = self.messages_a_packet();
-            told.push(format!(
-                "{lost} messages were lost in all, with packets that were lost: each holds up to {most} of them, or none"
-            ));
-        }
-        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
+            format!("{lost} messages were lost in all, with packets that were lost: each holds up to {most} of them, or none")
+        }));
         if copies > 0 {
             told.push(format!(
                 "more arrived than was sent: {copies} copies that no link made were made on the way (a host or router that \
@@ -194,19 +165,19 @@ impl PathAccount<'_> {
         if others > 0 {
             told.push(format!("more arrived than was sent: {others} datagrams are of others"));
         }
-        let Measured { topology, links, kernels, .. } = self.measured;
-        let copied = |(node, missing): &(usize, i64)| {
-            *missing < 0 && topology.nodes[*node].kind == Kind::Router && kernels[*node].is_some()
-        };
         // Of datagrams it is known how many came again.
-        if transport != Transport::Udp {
-            told.extend(super::missing_at_nodes(topology, links, kernels).filter(copied).map(|(node, missing)| {
-                format!(
-                    "router `{}` handed out {} packets more than it took in: copies (a rule that duplicates?), which hide as many \
-                     that it drops",
-                    topology.nodes[node].name, -missing
-                )
-            }));
+        if self.transport != Transport::Udp {
+            let copied = |(node, missing): (usize, i64)| {
+                let is_router = topology.nodes[node].kind == Kind::Router && kernels[node].is_some();
+                (missing < 0 && is_router).then(|| {
+                    format!(
+                        "router `{}` handed out {} packets more than it took in: copies (a rule that duplicates?), which hide as \
+                         many that it drops",
+                        topology.nodes[node].name, -missing
+                    )
+                })
+            };
+            told.extend(super::missing_at_nodes(topology, links, kernels).filter_map(copied));
         }
         told
     }
@@ -217,17 +188,12 @@ pub(super) fn unit(transport: Transport) -> &'static str {
     if transport == Transport::Udp { "datagrams" } else { "packets" }
 }
 
-/// Packets, as far as frames are packets.
-fn dropped_on_links(forward: &PathTotals) -> u64 {
-    forward.planned + forward.queue + forward.emulator + forward.unread + forward.backlog
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn balance(missing: u64, copies: u64, others: u64) -> Balance {
-        Balance { missing, copies, others }
+        Balance { missing, copies, others, in_packets: None }
     }
 
     #[test]

@@ -1,34 +1,34 @@
 //! From counters to a record: the ledger of a cell, its columns, and whether it can be trusted.
 
 mod book;
-mod bulk;
 mod columns;
 mod hosts;
 mod kernels;
-mod load;
 mod missing;
-mod own_flow;
 mod standstills;
 mod times;
 mod traced;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_emulator::ledger::DirectionReport;
-use weir_emulator::model::Way;
+use weir_emulator::model::{FlowIdentity, Way};
 use weir_kernel::counters::Snmp;
 use weir_program::clock::nanos;
 use weir_report::columns::{RECEIVER, Statistic};
-use weir_report::record::{CAPTURE_LACKS, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline};
+use weir_report::record::{
+    CAPTURE_LACKS, EMPTY_COLUMN, LATE_SENDER, MESSAGES_LACK, Record, Row, SENDER_FAILED, Timeline,
+};
 use weir_stats::Distribution;
 use weir_traffic::bulk::BulkReport;
 use weir_traffic::{ErrorCount, Pacing, ReceiveReport, SendReport, SessionReport, Transport, Window, in_words};
 use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
-use self::hosts::{buffer_overruns, wrong_checksums};
-use self::own_flow::OwnFlow;
+use self::hosts::{buffer_overruns, counter, wrong_checksums};
+use self::kernels::KernelDrop;
+use self::missing::Balance;
 use self::standstills::Stood;
 use self::times::Times;
 use crate::arrivals;
@@ -49,29 +49,24 @@ pub fn records(cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Vec<Record>
 
 fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) -> Record {
     let topology = &measured.topology;
-    let path = &topology.traffic.paths[receiver];
-    let own = measured.load.is_some().then(|| OwnFlow::new(&cell.scenario, topology));
-    let stood = Stood::new(measured, path);
-    let mut account = PathAccount { measured, cell, receiver, path, own, conduct: Conduct::default(), times: None };
-    account.times = account.session().map(|session| Times::new(&session.flights, window(measured)));
-    account.conduct = stood.conduct(&cell.scenario, account.delays());
+    let account = PathAccount::new(cell, measured, receiver);
     let mut row = account.row(repeat);
     let mut axes = cell.axes.clone();
+    let host = &topology.nodes[topology.traffic.receivers[receiver]].name;
     if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
-        let name = &topology.nodes[topology.traffic.receivers[receiver]].name;
-        row.cell = format!("{}@{name}", row.cell);
-        axes.push((RECEIVER.to_owned(), name.clone()));
+        row.cell = format!("{}@{host}", row.cell);
+        axes.push((RECEIVER.to_owned(), host.clone()));
     }
     let lateness = account.lateness();
-    let host = &topology.nodes[topology.traffic.receivers[receiver]].name;
     let (mut extra, mut timelines) = (account.extra(&row, &lateness), account.timelines());
+    let mut remarks = account.remarks(&row);
     for (name, own) in of_row(&cell.scenario, measured, host) {
-        let (value, course) = match own {
-            Own::Value(value) => (value, None),
-            Own::Course(points) => (None, Some(Timeline { name: name.clone(), points })),
-        };
-        extra.insert(name, value);
-        timelines.extend(course);
+        extra.insert(name.clone(), if let Own::Value(value) = own { Some(value) } else { None });
+        match own {
+            Own::Value(_) => {}
+            Own::Empty(why) => remarks.push(format!("{EMPTY_COLUMN} `{name}` is empty: {why}")),
+            Own::Course(points) => timelines.push(Timeline { name, points }),
+        }
     }
     let failed = measured.programs.values().flatten().find(|program| program.failed);
     let disturbed = match failed.and_then(|program| program.remark.clone()) {
@@ -80,15 +75,15 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
             use Statistic::{Counter, Max, Mean, P50, P99, P999, Rate};
             [Rate, Mean, P50, P99, P999, Max, Counter].map(|statistic| (statistic, why.clone())).into()
         }
-        None => stood.doubts(measured, &cell.scenario, &account.conduct),
+        None => naming_statistics(&account.stood.doubts(measured, &cell.scenario, &account.conduct)),
     };
     row.valid &= failed.is_none();
     // Where no delay was measured none is wrong.
     let voids = [Statistic::Rate, Statistic::Mean, Statistic::P99];
-    let voids = if account.delays().is_some() { &voids[..] } else { &voids[..1] };
+    let voids = if account.delays.is_some() { &voids[..] } else { &voids[..1] };
     let why: BTreeSet<&String> = voids.iter().filter_map(|statistic| disturbed.get(statistic)).collect();
     row.valid &= why.is_empty();
-    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(account.remarks(&row)).collect();
+    let remarks = why.into_iter().map(|why| format!("disturbed: {why}")).chain(remarks).collect();
     Record {
         extra,
         axes,
@@ -96,11 +91,11 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
         estimates: account.estimates(&row),
         ledger: account.ledger(),
         drops: account.drops(),
-        delays: account.delays().map(Distribution::quantiles_us).unwrap_or_default(),
+        delays: account.delays.map(Distribution::quantiles_us).unwrap_or_default(),
         timelines,
         lateness: lateness.quantiles_us(),
         heartbeat: measured.machine.lateness.quantiles_us(),
-        standstills: stood.record(),
+        standstills: account.stood.record(),
         disturbed,
         stopped: measured.traffic.stopped,
         remarks,
@@ -109,19 +104,50 @@ fn record(cell: &Cell, repeat: u32, measured: &Measured<'_>, receiver: usize) ->
     }
 }
 
+/// Each reason with all statistics that are not believed for it, so that it is said once.
+fn naming_statistics(doubts: &BTreeMap<Statistic, String>) -> BTreeMap<Statistic, String> {
+    let named = |why: &String| {
+        let those = doubts.iter().filter(|(_, other)| *other == why);
+        let names: Vec<String> = those.map(|(statistic, _)| format!("{statistic:?}").to_lowercase()).collect();
+        format!("{}: {why}", names.join(", "))
+    };
+    doubts.iter().map(|(statistic, why)| (*statistic, named(why))).collect()
+}
+
+/// All that is known about one receiver and the way to it, filled once.
 struct PathAccount<'a> {
     measured: &'a Measured<'a>,
     cell: &'a Cell,
+    transport: Transport,
     /// Which of the receivers.
     receiver: usize,
     /// The way to it and back.
     path: &'a Path,
-    /// What tells the measured traffic from a load beside it, if there is one.
-    own: Option<OwnFlow>,
-    /// What its statistics are judged by.
-    conduct: Conduct,
+    /// Of messages: what its sender, its receiver and the session of ours say, and the delays of all that arrived.
+    sent: Option<&'a SendReport>,
+    received: Option<&'a ReceiveReport>,
+    session: Option<&'a SessionReport>,
+    delays: Option<&'a Distribution>,
     /// Of single messages, if any arrived.
     times: Option<Times>,
+    bulk: Option<&'a BulkReport>,
+    forward: PathTotals,
+    backward: PathTotals,
+    stood: Stood,
+    /// What its statistics are judged by.
+    conduct: Conduct,
+    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
+    host_drops: Option<u64>,
+    /// Of what the receiver's socket has dropped, datagrams with a wrong checksum.
+    wrong_checksums: u64,
+    /// Datagrams that the receiver's socket had no room for, as far as it can be told.
+    socket_drops: Option<u64>,
+    /// Why nobody can tell what became of every message; `None`: the account can be closed.
+    unknown: Option<&'static str>,
+    /// What neither an end nor a link accounts for; `None` where that cannot be told.
+    balance: Option<Balance>,
+    /// Packets that ended in the kernels of hosts and routers on the way, before any socket.
+    kernel_drops: Vec<KernelDrop>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -141,60 +167,140 @@ struct PathTotals {
     in_flight: u64,
 }
 
-impl PathAccount<'_> {
+impl PathTotals {
+    fn new(cell: &Cell, measured: &Measured<'_>, hops: &[(usize, Way)]) -> PathTotals {
+        let mut totals = PathTotals::default();
+        for &(index, way) in hops {
+            let link = &measured.links[index];
+            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
+            let dropped_before = link.nodes[way as usize].send_dropped;
+            let Some(report) = report(link, way) else {
+                totals.backlog += dropped_before;
+                continue;
+            };
+            let ledger = &report.ledger;
+            // Beside a load those of the measured traffic alone.
+            let own = report.drops.iter().filter(|flow| is_own(cell, measured, &flow.identity));
+            let (planned, queue) = match measured.load {
+                None => (ledger.lost, ledger.queue_dropped),
+                Some(_) => own.fold((0, 0), |sum, flow| (sum.0 + flow.lost, sum.1 + flow.queue_dropped)),
+            };
+            totals.planned += planned;
+            totals.queue += queue;
+            let frames = ledger.socket_dropped_frames + dropped_before;
+            totals.emulator += ledger.buffer_dropped + ledger.send_failed + ledger.malformed + frames;
+            totals.frames += frames;
+            totals.unread += ledger.unread_frames;
+            totals.duplicated += ledger.duplicated;
+            totals.in_flight += ledger.in_flight;
+        }
+        totals
+    }
+
+    /// Packets, as far as frames are packets.
+    fn dropped(&self) -> u64 {
+        self.planned + self.queue + self.emulator + self.unread + self.backlog
+    }
+}
+
+/// Whether a flow is the measured traffic's, there or back.
+fn is_own(cell: &Cell, measured: &Measured<'_>, flow: &FlowIdentity) -> bool {
+    let (traffic, destination) = (&cell.scenario.traffic, measured.topology.traffic.destination);
+    let protocol = if traffic.transport == Transport::Tcp { 6 } else { 17 };
+    let ends = [(flow.destination, flow.destination_port), (flow.source, flow.source_port)];
+    flow.protocol == Some(protocol) && ends.contains(&(destination, Some(traffic.port)))
+}
+
+impl<'a> PathAccount<'a> {
+    fn new(cell: &'a Cell, measured: &'a Measured<'a>, receiver: usize) -> Self {
+        let (scenario, path) = (&cell.scenario, &measured.topology.traffic.paths[receiver]);
+        let Facts { sent, received, bulk, .. } = &measured.traffic;
+        let received = received.get(receiver);
+        let session = received.and_then(ReceiveReport::main_session);
+        let delays = session.map(|session| session.delays.delays());
+        let stood = Stood::new(measured, path);
+        let mut account = PathAccount {
+            measured,
+            cell,
+            transport: scenario.traffic.transport,
+            receiver,
+            path,
+            sent: sent.as_deref(),
+            received,
+            session,
+            delays,
+            times: session.map(|session| Times::new(&session.flights, window(measured))),
+            bulk: bulk.as_deref(),
+            forward: PathTotals::new(cell, measured, &path.forward),
+            backward: PathTotals::new(cell, measured, &path.backward),
+            conduct: stood.conduct(scenario, delays),
+            stood,
+            host_drops: None,
+            wrong_checksums: 0,
+            socket_drops: None,
+            unknown: None,
+            balance: None,
+            kernel_drops: Vec::new(),
+        };
+        account.count_at_receiver();
+        account.unknown = account.why_unknown();
+        account.balance = account.balance();
+        account.kernel_drops = account.dropped_by_kernels();
+        account
+    }
+
     fn row(&self, repeat: u32) -> Row {
         let (scenario, topology) = (&self.cell.scenario, &self.measured.topology);
-        let forward = self.totals(&self.path.forward);
-        let payload = scenario.traffic.payload.bytes;
         let row = Row {
             scenario: scenario.name.clone(),
             cell: self.cell.name.clone(),
             repeat,
-            transport: scenario.traffic.transport.to_string(),
+            transport: self.transport.to_string(),
             loss_pct: rounded(topology.loss(&self.path.forward) * 100.0),
             latency_ms: rounded(topology.latency_ms(&self.path.forward)),
             rate_mbit: topology.rate_mbit(&self.path.forward),
-            payload_bytes: payload,
-            planned_drops: forward.planned,
-            queue_drops: forward.queue,
-            socket_drops: self.socket_drops(),
-            emulator_drops: forward.emulator,
+            payload_bytes: scenario.traffic.payload.bytes,
+            planned_drops: self.forward.planned,
+            queue_drops: self.forward.queue,
+            socket_drops: self.socket_drops,
+            emulator_drops: self.forward.emulator,
             // One that was stopped is a shorter one.
             valid: true,
             ..Row::default()
         };
-        match (self.messages(), self.bulk()) {
-            (Some((sent, _)), _) => self.row_of_messages(row, sent),
-            (_, Some(report)) => bulk::row(row, report, self.unexplained_frames()),
+        match (self.sent, self.bulk) {
+            (Some(sent), _) => self.row_of_messages(row, sent),
+            (_, Some(report)) => self.row_of_bulk(row, report),
             // What programs send is not known, nor what nodes take in or copy: the links alone close.
-            _ => {
-                Row { duration_s: topology.window.as_secs_f64(), unexplained: Some(self.unexplained_on_links()), ..row }
-            }
+            _ => Row {
+                by_programs: true,
+                duration_s: topology.window.as_secs_f64(),
+                unexplained: Some(self.unexplained_on_links()),
+                ..row
+            },
         }
     }
 
     fn row_of_messages(&self, row: Row, sent: &SendReport) -> Row {
-        let datagrams = self.cell.scenario.traffic.transport == Transport::Udp;
-        let delivered = self.session().map_or(0, |session| session.delivered);
+        let delivered = self.delivered();
         // Of one that was stopped the planned window is no measure.
         let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
-        let in_window = stopped.or(self.session().map(|session| session.in_window)).unwrap_or(0);
-        let delays = self.delays();
+        let in_window = stopped.or(self.session.map(|session| session.in_window)).unwrap_or(0);
         let window = window_of(sent).as_secs_f64();
         let per_second = if window > 0.0 { in_window as f64 / window } else { 0.0 };
         Row {
             duration_s: window,
             sent: sent.sent,
             delivered,
-            undelivered: (!datagrams).then(|| sent.sent.saturating_sub(delivered)),
+            undelivered: (self.transport != Transport::Udp).then(|| sent.sent.saturating_sub(delivered)),
             msgs_per_s: per_second,
             mbit_per_s: per_second * self.message_bits() / 1e6,
-            delay_mean_us: delays.and_then(Distribution::mean_us),
-            delay_p50_us: delays.and_then(|delays| Some(delays.quantile_us(0.5)?.value)),
-            delay_p99_us: delays.and_then(|delays| Some(delays.quantile_us(0.99)?.value)),
-            delay_max_us: delays.and_then(Distribution::max_us),
+            delay_mean_us: self.delays.and_then(Distribution::mean_us),
+            delay_p50_us: self.delay_us(0.5),
+            delay_p99_us: self.delay_us(0.99),
+            delay_max_us: self.delays.and_then(Distribution::max_us),
             retransmits: sent.sent_again(),
-            unexplained: match self.cell.scenario.traffic.transport {
+            unexplained: match self.transport {
                 Transport::Udp => self.unexplained_messages(),
                 // Messages in no packet that was lost, and frames of the network.
                 Transport::QuicDatagram => self.unexplained_messages().map(|lost| lost + self.unexplained_frames()),
@@ -204,26 +310,47 @@ impl PathAccount<'_> {
         }
     }
 
-    /// Datagrams that the receiver's socket had no room for, as far as it can be told; those of iperf3's socket are those of
-    /// its host.
-    fn socket_drops(&self) -> Option<u64> {
-        let of_host = || self.host_drops().map(|_| buffer_overruns(&self.measured.receiver_hosts[self.receiver]));
-        if self.is_iperf3_datagrams() { of_host() } else { Some(self.counted_at_socket()? - self.wrong_checksums()) }
+    /// A message is a block of `payload_bytes`, or a datagram.
+    fn row_of_bulk(&self, row: Row, report: &BulkReport) -> Row {
+        let (payload, used) = (row.payload_bytes.max(1), report.used.as_secs_f64());
+        let bytes_per_second = if used > 0.0 { report.received_bytes as f64 / used } else { 0.0 };
+        let datagrams = report.datagrams;
+        Row {
+            duration_s: used,
+            sent: datagrams.map_or(report.sent_bytes / payload, |datagrams| datagrams.sent),
+            delivered: datagrams.map_or(report.received_bytes / payload, |datagrams| datagrams.received),
+            msgs_per_s: bytes_per_second / payload as f64,
+            mbit_per_s: bytes_per_second * 8.0 / 1e6,
+            retransmits: report.retransmits,
+            unexplained: Some(self.unexplained_frames()),
+            ..row
+        }
     }
 
-    /// All that the receiver's socket has counted as dropped; `None`: it did not, or is iperf3's.
-    fn counted_at_socket(&self) -> Option<u64> {
-        self.received()?.socket_drops.filter(|_| !self.is_iperf3_datagrams())
+    /// The counters of the receiving host.
+    fn host(&self) -> Option<&'a Snmp> {
+        self.measured.kernels[self.measured.topology.traffic.receivers[self.receiver]].as_ref()
     }
 
-    /// Of these, datagrams with a wrong checksum.
-    fn wrong_checksums(&self) -> u64 {
-        let host = &self.measured.receiver_hosts[self.receiver];
-        self.counted_at_socket().map_or(0, |drops| wrong_checksums(drops, hosts::counter(host)))
+    /// Messages that arrived.
+    fn delivered(&self) -> u64 {
+        self.session.map_or(0, |session| session.delivered)
     }
 
-    fn is_iperf3_datagrams(&self) -> bool {
-        self.bulk().is_some() && self.cell.scenario.traffic.transport == Transport::Udp
+    fn delay_us(&self, quantile: f64) -> Option<f64> {
+        Some(self.delays?.quantile_us(quantile)?.value)
+    }
+
+    /// What the receiver's socket and its host dropped. Those of iperf3's socket are those of its host.
+    fn count_at_receiver(&mut self) {
+        let Some(host) = self.host() else { return };
+        self.host_drops = self.has_host_for_itself().then(|| hosts::udp_lost(host));
+        if self.bulk.is_some() && self.transport == Transport::Udp {
+            self.socket_drops = self.host_drops.map(|_| buffer_overruns(host));
+        } else if let Some(drops) = self.received.and_then(|received| received.socket_drops) {
+            self.wrong_checksums = wrong_checksums(drops, counter(host));
+            self.socket_drops = Some(drops - self.wrong_checksums);
+        }
     }
 
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
@@ -235,66 +362,36 @@ impl PathAccount<'_> {
 
     fn unexplained_on_links(&self) -> i64 {
         let links = &self.measured.links;
-        let joints: i64 = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs()).sum();
-        let ledgers: i64 =
-            links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs()).sum();
-        joints + ledgers
-    }
-
-    fn totals(&self, hops: &[(usize, Way)]) -> PathTotals {
-        let mut totals = PathTotals::default();
-        for &(index, way) in hops {
-            let link = &self.measured.links[index];
-            // A full backlog behind a veth (net.core.netdev_max_backlog): dropped on its way to what is behind it.
-            let dropped_before = link.nodes[way as usize].send_dropped;
-            let Some(report) = report(link, way) else {
-                totals.backlog += dropped_before;
-                continue;
-            };
-            let own = self.own.as_ref().map(|own| own.drops(report));
-            let ledger = &report.ledger;
-            totals.planned += own.map_or(ledger.lost, |own| own.lost);
-            totals.queue += own.map_or(ledger.queue_dropped, |own| own.queue);
-            let frames = ledger.socket_dropped_frames + dropped_before;
-            totals.emulator += ledger.buffer_dropped + ledger.send_failed + ledger.malformed + frames;
-            totals.frames += frames;
-            totals.unread += ledger.unread_frames;
-            totals.duplicated += ledger.duplicated;
-            totals.in_flight += ledger.in_flight;
-        }
-        totals
+        let joints = links.iter().flat_map(LinkReading::joints).map(|joint| joint.remainder().abs());
+        let ledgers = links.iter().flat_map(directions).map(|direction| direction.ledger.unexplained().abs());
+        joints.chain(ledgers).sum()
     }
 
     /// By how much the emulator was late, over all links and both ways.
     fn lateness(&self) -> Distribution {
         let mut all = Distribution::new();
-        for link in &self.measured.links {
-            for direction in directions(link) {
-                all.merge(&Distribution::from(&direction.lateness));
-            }
-        }
+        let directions = self.measured.links.iter().flat_map(directions);
+        directions.for_each(|direction| all.merge(&Distribution::from(&direction.lateness)));
         all
     }
 
     /// What else a reader must know.
     fn remarks(&self, row: &Row) -> Vec<String> {
-        let Measured { network, links, .. } = self.measured;
+        let Measured { network, links, load, .. } = self.measured;
         let mut remarks = Vec::new();
-        let mut say = |who: &str, errors: &[ErrorCount]| {
-            if !errors.is_empty() {
-                remarks.push(format!("{who}: {}", in_words(errors)));
-            }
-        };
-        if let Some((sent, received)) = self.messages() {
-            say(SENDER_FAILED, &sent.errors);
-            say("receiver", &received[self.receiver].errors);
-        }
-        if let Some(report) = self.bulk() {
-            say(&report.engine, &report.errors);
-        }
-        if let Some(load) = &self.measured.load {
-            load.sent.iter().for_each(|sent| say("load", &sent.errors));
-            load.bulk.iter().for_each(|bulk| say("load", &bulk.errors));
+        let of = |sent: Option<&'a SendReport>| sent.map(|sent| &sent.errors[..]);
+        let load_bulk = load.as_ref().and_then(|load| load.bulk.as_ref());
+        let said: [(&str, Option<&[ErrorCount]>); 5] = [
+            (SENDER_FAILED, of(self.sent)),
+            ("receiver", self.received.map(|received| &received.errors[..])),
+            (self.bulk.map_or("", |report| &report.engine), self.bulk.map(|report| &report.errors[..])),
+            ("load", of(load.as_ref().and_then(|load| load.sent.as_deref()))),
+            ("load", load_bulk.map(|bulk| &bulk.errors[..])),
+        ];
+        for (who, errors) in said {
+            remarks.extend(
+                errors.filter(|errors| !errors.is_empty()).map(|errors| format!("{who}: {}", in_words(errors))),
+            );
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let (file, all) = (file.display(), packets + dropped);
@@ -307,37 +404,36 @@ impl PathAccount<'_> {
         let sum = |of: fn(&DirectionReport) -> u64| links.iter().flat_map(directions).map(of).sum::<u64>();
         let overrun = sum(|report| report.ledger.socket_dropped_frames);
         let unread = sum(|report| report.ledger.unread_frames);
-        let wrong = self.wrong_checksums();
-        let unclear =
-            || self.unknown(&self.totals(&self.path.forward)).unwrap_or("another's datagrams are counted with them");
-        let buffer = network.receive_buffer() / 1000;
-        let mut say_if = |is: bool, what: &dyn Fn() -> String| remarks.extend(is.then(what));
-        say_if(self.bulk().is_some_and(|report| report.connected == 0), &|| "no connection came up: 0 Mbit/s".into());
-        say_if(overrun > 0, &|| {
-            format!(
-                "the emulator's sockets, of {buffer} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root"
-            )
-        });
-        say_if(unread > 0, &|| {
-            format!(
-                "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
-            )
-        });
-        say_if(wrong > 0, &|| format!("{wrong} datagrams came with a wrong checksum, and were dropped for that"));
-        say_if(self.measured.traffic.stopped, &|| {
-            "stopped before its window was over: its values are of the time before".into()
-        });
-        say_if(row.unexplained.is_none() && self.messages().is_some(), &|| {
-            format!("{}: unexplained is unknown", unclear())
-        });
+        let (wrong, buffer) = (self.wrong_checksums, network.receive_buffer() / 1000);
+        let unclear = self.unknown.unwrap_or("another's datagrams are counted with them");
+        for (is, remark) in [
+            (self.bulk.is_some_and(|report| report.connected == 0), "no connection came up: 0 Mbit/s".into()),
+            (
+                overrun > 0,
+                format!(
+                    "the emulator's sockets, of {buffer} kB each, dropped {overrun} frames: raise net.core.rmem_max, or run as root"
+                ),
+            ),
+            (
+                unread > 0,
+                format!(
+                    "{unread} frames waited at the emulator, unread, when the counters were read: it got too little CPU time"
+                ),
+            ),
+            (wrong > 0, format!("{wrong} datagrams came with a wrong checksum, and were dropped for that")),
+            (
+                self.measured.traffic.stopped,
+                "stopped before its window was over: its values are of the time before".into(),
+            ),
+            (row.unexplained.is_none() && self.sent.is_some(), format!("{unclear}: unexplained is unknown")),
+        ] {
+            remarks.extend(is.then_some(remark));
+        }
         remarks.extend(self.what_kernels_did());
         remarks.extend(self.what_was_not_put_together());
-        if let Some((sent, _)) = self.messages() {
-            remarks.extend(self.behind_schedule(sent));
-            if self.cell.scenario.run.messages {
-                remarks.extend(self.session().and_then(|session| lacks(sent, session)));
-            }
-        }
+        remarks.extend(self.sent.and_then(|sent| self.behind_schedule(sent)));
+        let lacking = self.sent.zip(self.session).filter(|_| self.cell.scenario.run.messages);
+        remarks.extend(lacking.and_then(|(sent, session)| lacks(sent, session)));
         remarks.extend(self.measured.programs.values().flatten().filter_map(|program| program.remark.clone()));
         remarks.extend(self.full_queues());
         remarks.extend_from_slice(network.refused());
@@ -374,38 +470,12 @@ impl PathAccount<'_> {
         })
     }
 
-    fn timelines(&self) -> Vec<Timeline> {
-        self.bulk().map_or_else(|| self.of_messages(), bulk::timelines)
-    }
-
-    fn messages(&self) -> Option<(&SendReport, &[ReceiveReport])> {
-        let Facts { sent, received, .. } = &self.measured.traffic;
-        sent.as_deref().map(|sent| (sent, &received[..]))
-    }
-
-    fn bulk(&self) -> Option<&BulkReport> {
-        self.measured.traffic.bulk.as_deref()
-    }
-
     /// Bits of a message that arrived, on average.
     fn message_bits(&self) -> f64 {
-        let session = self.session().filter(|session| session.delivered > 0);
+        let planned = arrivals::is_planned(&self.cell.scenario.traffic);
+        let session = self.session.filter(|session| planned && session.delivered > 0);
         let mean = session.map(|session| session.delivered_bytes as f64 / session.delivered as f64);
-        let alike = !arrivals::is_planned(&self.cell.scenario.traffic);
-        mean.filter(|_| !alike).unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
-    }
-
-    /// The delays of all messages, if any arrived.
-    fn delays(&self) -> Option<&Distribution> {
-        self.session().map(|session| session.delays.delays())
-    }
-
-    fn received(&self) -> Option<&ReceiveReport> {
-        self.messages().map(|(_, received)| &received[self.receiver])
-    }
-
-    fn session(&self) -> Option<&SessionReport> {
-        self.received()?.main_session()
+        mean.unwrap_or(self.cell.scenario.traffic.payload.bytes as f64) * 8.0
     }
 }
 
@@ -445,8 +515,8 @@ const BEHIND: u64 = 100_000_000;
 pub(crate) fn report(link: &LinkReading, way: Way) -> Option<&DirectionReport> {
     let emulated = link.emulated.as_ref()?;
     Some(match way {
-        Way::Forward => &emulated.report.forward,
-        Way::Backward => &emulated.report.backward,
+        Way::Forward => &emulated.forward,
+        Way::Backward => &emulated.backward,
     })
 }
 
@@ -483,7 +553,7 @@ fn missing_at_nodes(
             return None;
         }
         let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
-        let (received, sent) = ports.fold((0, 0), |sum, port| (sum.0 + port.received, sum.1 + port.sent));
+        let (sent, received) = ports.fold((0, 0), |sum, port| (sum.0 + port.0, sum.1 + port.1));
         let kernel = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router);
         let own = kernel.map_or(0, kernels::own_messages);
         Some((node, received as i64 + own as i64 - sent as i64))

@@ -20,8 +20,7 @@ use crate::validity::Conduct;
 /// Of the processors, and of the emulator on the path's links, there and back.
 pub(super) struct Stood {
     window: Window,
-    processors: Vec<Standstill>,
-    emulator: Vec<Standstill>,
+    all: Vec<Standstill>,
     /// Those that are not listed.
     more: u64,
 }
@@ -29,15 +28,15 @@ pub(super) struct Stood {
 impl Stood {
     pub(super) fn new(measured: &Measured<'_>, path: &Path) -> Stood {
         let Measured { machine, topology, .. } = measured;
-        let (mut emulator, mut more) = (Vec::new(), machine.forgotten);
+        let (mut all, mut more) = (machine.standstills.clone(), machine.forgotten);
         for &(index, way) in path.forward.iter().chain(&path.backward) {
             let Some(report) = report(&measured.links[index], way) else { continue };
             let place = format!("{} {}", topology.links[index].name, arrow(way));
             more += report.unlisted_late;
             let late = |late: &Late| Standstill { start: late.due, end: late.left, place: place.clone() };
-            emulator.extend(report.late.iter().map(late).filter(|late| late.end > machine.from));
+            all.extend(report.late.iter().map(late).filter(|late| late.end > machine.from));
         }
-        Stood { window: window(measured), processors: machine.standstills.clone(), emulator, more }
+        Stood { window: window(measured), all, more }
     }
 
     /// As a record has it.
@@ -48,7 +47,7 @@ impl Stood {
             ms: rounded((s.end - s.start) as f64 / 1e6, 1e2),
             place: s.place.clone(),
         };
-        let mut list: Vec<_> = self.processors.iter().chain(&self.emulator).map(entry).collect();
+        let mut list: Vec<_> = self.all.iter().map(entry).collect();
         list.sort_by(|a, b| b.ms.total_cmp(&a.ms));
         let more = list.len().saturating_sub(MOST_LISTED) as u64 + self.more;
         list.truncate(MOST_LISTED);
@@ -61,9 +60,9 @@ impl Stood {
     pub(super) fn conduct(&self, scenario: &Scenario, delays: Option<&Distribution>) -> Conduct {
         // Bulk sends as much as goes through, which makes the emulator late: that is the limit, not a standstill.
         let is_bulk = scenario.traffic.mode == Mode::Bulk;
-        let emulator = self.emulator.iter().filter(|_| !is_bulk);
+        let counts = |stood: &&Standstill| !is_bulk || !stood.place.ends_with(['>', '-']);
         let mut standstills = BTreeMap::<_, Vec<f64>>::new();
-        for Standstill { start, end, place } in self.processors.iter().chain(emulator) {
+        for Standstill { start, end, place } in self.all.iter().filter(counts) {
             let within = (*end).min(self.window.end).saturating_sub((*start).max(self.window.start));
             if within > 0 {
                 standstills.entry(place.clone()).or_default().push(seconds(within));

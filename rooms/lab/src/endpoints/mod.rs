@@ -4,6 +4,7 @@ mod settings;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -88,11 +89,6 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         bulk || traffic.engine == Engine::Weir,
         "{key}.engine: iperf3 sends in bulk only: set {key}.mode = \"bulk\""
     );
-    ensure!(
-        traffic.engine == Engine::Weir || matches!(traffic.transport, Transport::Tcp | Transport::Udp),
-        "{key}.engine: iperf3 speaks tcp and udp, not {}",
-        traffic.transport
-    );
     match (bulk, traffic.transport) {
         (true, Transport::Udp) => ensure!(
             traffic.rate.is_some_and(|rate| rate.bits_per_second > 0),
@@ -166,15 +162,15 @@ impl Endpoints {
         flow: &Flow,
         terms: &Terms,
     ) -> Result<Endpoints> {
-        let Terms { processors, session, settle, patience, seed } = terms;
-        let (session, settle, under_way, seed) = (*session, *settle, *patience, *seed);
+        let &Terms { ref processors, session, settle, patience: under_way, seed } = terms;
         let to = SocketAddr::from((flow.destination, traffic.port));
         let sender = network.namespace(flow.sender);
         let receiver = network.namespace(flow.receivers[0]);
         match (traffic.mode, traffic.engine, traffic.transport) {
             (Mode::Bulk, Engine::Iperf3, _) => {
                 let settings = iperf3_settings(scenario, traffic, to);
-                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(sender, receiver, &settings)?)))
+                let init = Path::new("/proc/self/exe");
+                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(init, sender, receiver, &settings)?)))
             }
             (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
                 let settings = bulk_settings(scenario, traffic, to);
@@ -241,13 +237,10 @@ impl Endpoints {
                         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
                         match plan {
                             Some((plan, session)) => {
-                                let mut planned = Planned::new(plan, session, stop);
-                                if keeps_departures {
-                                    planned = planned.keeping_departures();
-                                }
+                                let mut planned = Planned::new(plan, session, keeps_departures, stop);
                                 let report = sender.relay(&mut planned, exchange, stop);
                                 // The sender's own are as many as fit into its interval.
-                                let departures = planned.into_departures().unwrap_or_default();
+                                let departures = planned.departures.unwrap_or_default();
                                 SendReport { departures, ..report }
                             }
                             None => sender.run(exchange, stop),

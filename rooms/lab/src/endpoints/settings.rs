@@ -118,17 +118,9 @@ pub(super) fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAd
 
 pub(super) fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAddr) -> Iperf3Settings {
     Iperf3Settings {
-        server: to,
-        transport: traffic.transport,
-        streams: traffic.streams,
-        congestion: (traffic.transport == Transport::Tcp).then(|| scenario.tcp.congestion.clone()),
-        duration: scenario.run.duration.duration(),
-        warmup: traffic.warmup.duration(),
-        payload: traffic.payload.bytes,
+        bulk: bulk_settings(scenario, traffic, to),
         rate: traffic.rate.map(|rate| rate.bits_per_second),
-        interval: scenario.run.sample.duration(),
         data_port: traffic.control.is_some().then_some(*DATA_PORTS.start()),
-        connect_timeout: scenario.tcp.connect_timeout.duration(),
     }
 }
 

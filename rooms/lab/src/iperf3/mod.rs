@@ -10,7 +10,6 @@ pub(crate) mod report;
 mod transfer;
 
 use std::io;
-use std::net::SocketAddr;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -18,33 +17,17 @@ use anyhow::{Context, Result, bail, ensure};
 
 pub use self::transfer::Transfer;
 use weir_traffic::Transport;
+use weir_traffic::bulk::BulkSettings;
 
-/// What a transfer by iperf3 is told to do.
+/// What a transfer by iperf3 is told to do. It counts whole seconds, and looks every 0.1 s at most.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Iperf3Settings {
-    /// Where the server listens, and the client connects to.
-    pub server: SocketAddr,
-    /// TCP or UDP.
-    pub transport: Transport,
-    /// Connections at once (`-P`), up to 128.
-    pub streams: u32,
-    /// TCP: congestion control by the kernel's name (`-C`); `None`: the host's default.
-    pub congestion: Option<String>,
-    /// Length of the measured window (`-t`): whole seconds, iperf3 reads no fractions.
-    pub duration: Duration,
-    /// How long to send before it (`-O`): whole seconds, likewise.
-    pub warmup: Duration,
-    /// Bytes handed to the kernel at once, or of a datagram (`-l`).
-    pub payload: u64,
+    /// As for a transfer of our own, by TCP or UDP; `block_bytes`, too, of a datagram.
+    pub bulk: BulkSettings,
     /// UDP: payload bits/s of all streams together (`-b`); `None`: as fast as it can.
     pub rate: Option<u64>,
-    /// Wished length of a batch (`-i`). iperf3 looks every 0.1 s at most: shorter ones become that.
-    pub interval: Duration,
     /// The data connections leave from this port and those behind it (`--cport`); `None`: the kernel chooses.
     pub data_port: Option<u16>,
-    /// Give up if the control connection (`--connect-timeout`), or by TCP a data connection, is not made by this time
-    /// after the begin.
-    pub connect_timeout: Duration,
 }
 
 /// Looks for the program.
@@ -74,38 +57,24 @@ impl Iperf3Settings {
     /// One line with the value and what iperf3 takes.
     pub fn validate(&self) -> Result<()> {
         let whole = |time: Duration| time.subsec_nanos() == 0;
-        let longest = if self.transport == Transport::Udp { MOST_DATAGRAM } else { MOST_BLOCK };
+        let BulkSettings { transport, streams, duration, warmup, .. } = self.bulk;
+        let payload = self.bulk.block_bytes as u64;
+        let longest = if transport == Transport::Udp { MOST_DATAGRAM } else { MOST_BLOCK };
+        ensure!(matches!(transport, Transport::Tcp | Transport::Udp), "iperf3 speaks tcp and udp, not {transport}");
+        ensure!((1..=MOST_STREAMS).contains(&streams), "{streams} streams: iperf3 makes between 1 and {MOST_STREAMS}");
+        ensure!(whole(duration) && !duration.is_zero(), "a window of {duration:?}: iperf3 counts whole seconds");
         ensure!(
-            matches!(self.transport, Transport::Tcp | Transport::Udp),
-            "iperf3 speaks tcp and udp, not {}",
-            self.transport
+            whole(warmup) && warmup <= MOST_WARMUP,
+            "a warm-up of {warmup:?}: iperf3 counts whole seconds, up to {MOST_WARMUP:?}"
         );
         ensure!(
-            (1..=MOST_STREAMS).contains(&self.streams),
-            "{} streams: iperf3 makes between 1 and {MOST_STREAMS}",
-            self.streams
+            (LEAST_PAYLOAD..=longest).contains(&payload),
+            "a payload of {payload}B: iperf3 sends between {LEAST_PAYLOAD}B and {longest}B at once over {transport}"
         );
-        ensure!(
-            whole(self.duration) && !self.duration.is_zero(),
-            "a window of {:?}: iperf3 counts whole seconds",
-            self.duration
-        );
-        ensure!(
-            whole(self.warmup) && self.warmup <= MOST_WARMUP,
-            "a warm-up of {:?}: iperf3 counts whole seconds, up to {MOST_WARMUP:?}",
-            self.warmup
-        );
-        ensure!(
-            (LEAST_PAYLOAD..=longest).contains(&self.payload),
-            "a payload of {}B: iperf3 sends between {LEAST_PAYLOAD}B and {longest}B at once over {}",
-            self.payload,
-            self.transport
-        );
-        let last = self.data_port.map(|first| u32::from(first) + self.streams - 1);
+        let last = self.data_port.map(|first| u32::from(first) + streams - 1);
         ensure!(
             last.is_none_or(|last| last <= u16::MAX.into()),
-            "{} streams from port {} on: the last one would be beyond 65535",
-            self.streams,
+            "{streams} streams from port {} on: the last one would be beyond 65535",
             self.data_port.unwrap_or_default()
         );
         Ok(())
@@ -113,50 +82,45 @@ impl Iperf3Settings {
 
     /// The batches' length and number.
     fn batches(&self) -> (Duration, u32) {
-        let wished = self.interval.max(LEAST_INTERVAL);
-        let count = (self.duration.as_secs_f64() / wished.as_secs_f64()).round().clamp(1.0, 1e6) as u32;
-        (self.duration / count, count)
+        let (duration, wished) = (self.bulk.duration, self.bulk.batch.max(LEAST_INTERVAL));
+        let count = (duration.as_secs_f64() / wished.as_secs_f64()).round().clamp(1.0, 1e6) as u32;
+        (duration / count, count)
     }
 
     /// The server's arguments. One transfer, and then it ends.
     fn server_arguments(&self) -> Vec<String> {
-        let mut arguments: Vec<String> = ["-s", "-1", "-J"].map(str::to_owned).into();
-        arguments.extend([self.family().to_owned(), "-p".into(), self.server.port().to_string()]);
-        arguments.extend(["-i".into(), self.interval_text()]);
-        arguments
+        let (port, interval) = (self.bulk.to.port().to_string(), self.interval_text());
+        ["-s", "-1", "-J", self.family(), "-p", &port, "-i", &interval].map(str::to_owned).into()
     }
 
     /// The client's arguments.
     fn client_arguments(&self) -> Vec<String> {
-        let mut arguments: Vec<String> = vec!["-c".into(), self.server.ip().to_string(), self.family().into()];
-        let mut add = |option: &str, value: String| arguments.extend([option.to_owned(), value]);
-        add("-p", self.server.port().to_string());
-        add("-t", self.duration.as_secs().to_string());
-        if !self.warmup.is_zero() {
-            add("-O", self.warmup.as_secs().to_string());
-        }
-        add("-i", self.interval_text());
-        add("-P", self.streams.to_string());
-        add("-l", self.payload.to_string());
-        match (self.transport, &self.congestion) {
-            // Each stream has the rate, not all of them.
-            (Transport::Udp, _) => add("-b", (self.rate.unwrap_or(0) / u64::from(self.streams)).to_string()),
-            (_, Some(name)) => add("-C", name.clone()),
-            (_, None) => {}
-        }
-        if let Some(port) = self.data_port {
-            add("--cport", port.to_string());
-        }
-        add("--connect-timeout", self.connect_timeout.as_millis().max(1).to_string());
-        if self.transport == Transport::Udp {
-            arguments.push("-u".into());
-        }
-        arguments.push("-J".into());
-        arguments
+        let BulkSettings { transport, to, streams, congestion, block_bytes, duration, warmup, .. } = &self.bulk;
+        let udp = *transport == Transport::Udp;
+        // Each stream has the rate, not all of them.
+        let rate = udp.then(|| (self.rate.unwrap_or(0) / u64::from(*streams)).to_string());
+        let arguments = [
+            ("-c", Some(to.ip().to_string())),
+            (self.family(), Some(String::new())),
+            ("-p", Some(to.port().to_string())),
+            ("-t", Some(duration.as_secs().to_string())),
+            ("-O", (!warmup.is_zero()).then(|| warmup.as_secs().to_string())),
+            ("-i", Some(self.interval_text())),
+            ("-P", Some(streams.to_string())),
+            ("-l", Some(block_bytes.to_string())),
+            ("-b", rate),
+            ("-C", congestion.clone().filter(|_| !udp)),
+            ("--cport", self.data_port.map(|port| port.to_string())),
+            ("--connect-timeout", Some(self.bulk.connect_timeout.as_millis().max(1).to_string())),
+            ("-u", udp.then(String::new)),
+            ("-J", Some(String::new())),
+        ];
+        let given = arguments.into_iter().filter_map(|(option, value)| Some([option.to_owned(), value?]));
+        given.flatten().filter(|word| !word.is_empty()).collect()
     }
 
     fn family(&self) -> &'static str {
-        if self.server.is_ipv4() { "-4" } else { "-6" }
+        if self.bulk.to.is_ipv4() { "-4" } else { "-6" }
     }
 
     /// Seconds, as `-i` reads them.
@@ -184,19 +148,11 @@ mod tests {
     use super::*;
 
     pub(super) fn settings() -> Iperf3Settings {
-        Iperf3Settings {
-            server: "10.0.0.2:5201".parse().unwrap(),
-            transport: Transport::Tcp,
-            streams: 1,
-            congestion: Some("cubic".into()),
-            duration: Duration::from_secs(10),
-            warmup: Duration::ZERO,
-            payload: 131_072,
-            rate: None,
-            interval: Duration::from_millis(100),
-            data_port: None,
-            connect_timeout: Duration::from_secs(30),
-        }
+        of(BulkSettings { congestion: Some("cubic".into()), ..BulkSettings::new("10.0.0.2:5201".parse().unwrap()) })
+    }
+
+    pub(super) fn of(bulk: BulkSettings) -> Iperf3Settings {
+        Iperf3Settings { bulk, rate: None, data_port: None }
     }
 
     #[test]
@@ -206,17 +162,16 @@ mod tests {
             settings().client_arguments().join(" "),
             "-c 10.0.0.2 -4 -p 5201 -t 10 -i 0.100 -P 1 -l 131072 -C cubic --connect-timeout 30000 -J"
         );
-        let udp = Iperf3Settings {
-            server: "[fd00::2]:5202".parse().unwrap(),
+        let bulk = BulkSettings {
+            to: "[fd00::2]:5202".parse().unwrap(),
             transport: Transport::Udp,
             streams: 4,
-            rate: Some(100_000_000),
             warmup: Duration::from_secs(2),
-            payload: 1200,
-            interval: Duration::from_millis(50),
-            data_port: Some(5200),
-            ..settings()
+            block_bytes: 1200,
+            batch: Duration::from_millis(50),
+            ..settings().bulk
         };
+        let udp = Iperf3Settings { rate: Some(100_000_000), data_port: Some(5200), ..of(bulk) };
         assert_eq!(
             udp.client_arguments().join(" "),
             "-c fd00::2 -6 -p 5202 -t 10 -O 2 -i 0.100 -P 4 -l 1200 -b 25000000 --cport 5200 --connect-timeout 30000 -u -J"
@@ -226,11 +181,8 @@ mod tests {
     #[test]
     fn batches_fill_the_window() {
         let batches = |duration, interval| {
-            let settings = Iperf3Settings {
-                duration: Duration::from_secs(duration),
-                interval: Duration::from_millis(interval),
-                ..settings()
-            };
+            let (duration, batch) = (Duration::from_secs(duration), Duration::from_millis(interval));
+            let settings = of(BulkSettings { duration, batch, ..settings().bulk });
             (settings.batches(), settings.interval_text())
         };
         assert_eq!(batches(10, 100), ((Duration::from_millis(100), 100), "0.100".into()));
@@ -241,17 +193,19 @@ mod tests {
 
     #[test]
     fn refuses_what_iperf3_would_misread() {
-        let error = |settings: Iperf3Settings| settings.validate().unwrap_err().to_string();
+        let error = |bulk: BulkSettings| of(bulk).validate().unwrap_err().to_string();
+        let good = || settings().bulk;
         assert!(settings().validate().is_ok());
         let duration = Duration::from_millis(1500);
-        assert_eq!(error(Iperf3Settings { duration, ..settings() }), "a window of 1.5s: iperf3 counts whole seconds");
+        assert_eq!(error(BulkSettings { duration, ..good() }), "a window of 1.5s: iperf3 counts whole seconds");
         let warmup = Duration::from_millis(300);
-        assert!(error(Iperf3Settings { warmup, ..settings() }).starts_with("a warm-up of 300ms: iperf3 counts whole"));
-        assert_eq!(error(Iperf3Settings { streams: 129, ..settings() }), "129 streams: iperf3 makes between 1 and 128");
-        let payload = 1 << 21;
-        assert!(error(Iperf3Settings { payload, ..settings() }).starts_with("a payload of 2097152B: iperf3 sends"));
-        let (data_port, streams) = (Some(65_535), 2);
-        assert!(error(Iperf3Settings { data_port, streams, ..settings() }).contains("beyond 65535"));
+        assert!(error(BulkSettings { warmup, ..good() }).starts_with("a warm-up of 300ms: iperf3 counts whole"));
+        assert_eq!(error(BulkSettings { streams: 129, ..good() }), "129 streams: iperf3 makes between 1 and 128");
+        let block_bytes = 1 << 21;
+        assert!(error(BulkSettings { block_bytes, ..good() }).starts_with("a payload of 2097152B: iperf3 sends"));
+        let two = of(BulkSettings { streams: 2, ..good() });
+        let last = Iperf3Settings { data_port: Some(65_535), ..two }.validate().unwrap_err().to_string();
+        assert!(last.contains("beyond 65535"), "{last}");
     }
 
     #[test]

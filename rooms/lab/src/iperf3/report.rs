@@ -24,7 +24,7 @@ pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
 pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, complete: bool) -> BulkReport {
     let course = course(server);
     let last = course.last().map_or(0.0, |&(end, _)| end);
-    let planned = settings.duration.as_secs_f64();
+    let planned = settings.bulk.duration.as_secs_f64();
     let used = if complete { planned } else { last.min(planned) };
     let (batch, count) = settings.batches();
     let whole = (used * f64::from(count) / planned + 1e-9) as u32;
@@ -34,16 +34,16 @@ pub(crate) fn report(settings: &Iperf3Settings, client: &Value, server: &Value, 
     let connected = teller["start"]["connected"].as_array().map_or(0, Vec::len);
     let up = connected > 0;
     BulkReport {
-        streams: settings.streams,
+        streams: settings.bulk.streams,
         connected: u32::try_from(connected).unwrap_or(u32::MAX),
         used: Duration::from_secs_f64(if up { used } else { 0.0 }),
         sent_bytes: looks(client).map(bytes).sum(),
         received_bytes: bytes_at(&course, used),
         batches: (0..if up { whole } else { 0 }).map(|n| edge(n + 1) - edge(n)).collect(),
         batch,
-        retransmits: retransmits(client).filter(|_| settings.transport == Transport::Tcp),
-        samples: samples(client, settings.warmup.as_secs_f64()),
-        datagrams: (settings.transport == Transport::Udp && up).then(|| datagrams(client, server)),
+        retransmits: retransmits(client).filter(|_| settings.bulk.transport == Transport::Tcp),
+        samples: samples(client, settings.bulk.warmup.as_secs_f64()),
+        datagrams: (settings.bulk.transport == Transport::Udp && up).then(|| datagrams(client, server)),
         ..BulkReport::default()
     }
 }
@@ -149,18 +149,20 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    use super::super::tests::settings;
+    use weir_traffic::bulk::BulkSettings;
+
+    use super::super::tests::{of, settings};
     use super::*;
 
     /// Two seconds in batches of half a second, behind one second of warm-up.
     fn of_two_seconds() -> Iperf3Settings {
-        Iperf3Settings {
+        of(BulkSettings {
             duration: Duration::from_secs(2),
             warmup: Duration::from_secs(1),
-            interval: Duration::from_millis(500),
+            batch: Duration::from_millis(500),
             streams: 2,
-            ..settings()
-        }
+            ..settings().bulk
+        })
     }
 
     fn received(end: f64, bytes: u64, omitted: bool) -> Value {
@@ -241,7 +243,7 @@ mod tests {
 
     #[test]
     fn datagrams_are_counted_by_both_ends() {
-        let settings = Iperf3Settings { transport: Transport::Udp, ..of_two_seconds() };
+        let settings = of(BulkSettings { transport: Transport::Udp, ..of_two_seconds().bulk });
         let client = json!({
             "start": {"connected": [{}]},
             "intervals": [{"sum": {"end": 2.0, "bytes": 100_000, "packets": 100}}],

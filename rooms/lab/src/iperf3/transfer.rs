@@ -18,7 +18,7 @@ use weir_kernel::sysctl;
 use weir_kernel::tcp::TcpSockets;
 use weir_program::clock::{self, Nanos, nanos, now};
 use weir_program::stop::Stop;
-use weir_traffic::bulk::BulkReport;
+use weir_traffic::bulk::{BulkReport, BulkSettings};
 use weir_traffic::{ErrorCount, Transport, Window};
 
 use super::report::{parse, report};
@@ -41,26 +41,18 @@ struct End {
 }
 
 impl Transfer {
-    /// Starts the server on its host, and returns when it listens.
+    /// Starts the server on its host, and returns when it listens. The `main` of the executable `init` begins with
+    /// [`init_if_asked`](weir_kernel::namespaces::process::init_if_asked).
     ///
     /// # Errors
     /// iperf3 is missing, cannot listen, or could not do what the settings say.
-    pub fn prepare(client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
-        Self::prepare_below(Path::new("/proc/self/exe"), client_ns, server_ns, settings)
-    }
-
-    /// As [`Self::prepare`], for an owner whose `main` does not begin with
-    /// [`init_if_asked`](weir_kernel::namespaces::process::init_if_asked): that of the executable `init` does.
-    ///
-    /// # Errors
-    /// As for [`Self::prepare`].
-    pub fn prepare_below(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
+    pub fn prepare(init: &Path, client_ns: &NetNs, server_ns: &NetNs, settings: &Iperf3Settings) -> Result<Self> {
         settings.validate()?;
-        let (port, sockets) = (settings.server.port(), TcpSockets::open(server_ns)?);
+        let (port, sockets) = (settings.bulk.to.port(), TcpSockets::open(server_ns)?);
         if sockets.listens(port)? {
             bail!("start iperf3 -s: another program of its host listens on port {port}");
         }
-        if let Some(name) = &settings.congestion {
+        if let Some(name) = settings.bulk.congestion.as_ref().filter(|_| settings.bulk.transport == Transport::Tcp) {
             for ns in [client_ns, server_ns] {
                 begin_with(ns, name)?;
             }
@@ -101,7 +93,7 @@ impl Transfer {
         let arguments = self.settings.client_arguments();
         let engine = |version: &str| format!("{version}: {PROGRAM} {}", arguments.join(" "));
         if stop.is_set() {
-            let streams = self.settings.streams;
+            let streams = self.settings.bulk.streams;
             return Ok(BulkReport { engine: engine(PROGRAM), streams, stopped: true, ..BulkReport::default() });
         }
         let mut client = End::start(&self.init, &self.client_ns, "client", &arguments)?;
@@ -135,16 +127,15 @@ impl Transfer {
         };
         if report.connected > 0 {
             let start = at.saturating_sub(nanos(report.used));
-            report.window = Some(Window { start, end: start.saturating_add(nanos(self.settings.duration)) });
+            report.window = Some(Window { start, end: start.saturating_add(nanos(self.settings.bulk.duration)) });
         }
         Ok(report)
     }
 
     /// Waits until the client has ended, and ends it if it must not go on.
     fn attend(&self, client: &Running, begin: Nanos, stop: &Stop) -> Result<Ended> {
-        let Iperf3Settings { connect_timeout, warmup, duration, .. } = self.settings;
-        let mut connected_by =
-            (self.settings.transport == Transport::Tcp).then(|| begin.saturating_add(nanos(connect_timeout)));
+        let BulkSettings { connect_timeout, warmup, duration, transport, to, .. } = self.settings.bulk;
+        let mut connected_by = (transport == Transport::Tcp).then(|| begin.saturating_add(nanos(connect_timeout)));
         let over = begin.saturating_add(nanos(connect_timeout + warmup + duration + GRACE));
         let readable = |fd| PollFd::new(fd, PollFlags::POLLIN);
         let ended = loop {
@@ -162,7 +153,7 @@ impl Transfer {
             // iperf3 has no limit of its own for data connections: it would wait for the kernel, for minutes.
             if connected_by.is_some_and(|by| now() >= by) {
                 connected_by = None;
-                if self.connections.connects(self.settings.server.port())? {
+                if self.connections.connects(to.port())? {
                     break Ended::NeverConnected;
                 }
             }

@@ -26,7 +26,7 @@ use weir_kernel::namespaces::NetNs;
 use weir_kernel::sysctl;
 
 use self::members::GroupPort;
-pub use self::reading::{EmulatedReading, Joint, LinkReading, Throughput};
+pub use self::reading::{Joint, LinkReading};
 pub use self::routing::DATA_PORTS;
 use crate::topology::{Kind, Topology};
 
@@ -114,10 +114,8 @@ impl<'a> Network<'a> {
 
     /// Sets time 0 of what changes on links, steps and traces, on CLOCK_MONOTONIC.
     pub fn start_clocks(&self, at: Nanos) -> Result<()> {
-        self.links.iter().filter_map(|wire| wire.emulated.as_ref()).try_for_each(|emulated| {
-            self.emulator.start_clock(emulated.id, at)?;
-            Ok(())
-        })
+        let mut emulated = self.links.iter().filter_map(|wire| wire.emulated.as_ref());
+        Ok(emulated.try_for_each(|emulated| self.emulator.start_clock(emulated.id, at))?)
     }
 
     /// Has one direction of a link do something else to packets from now on; what waits keeps its release.
@@ -170,19 +168,14 @@ impl<'a> Network<'a> {
     /// Reads every link as it is now, whatever moves.
     pub(crate) fn read(&self) -> Result<Vec<LinkReading>> {
         let nodes: Vec<_> = self.nodes.iter().map(|node_ns| node_ns.interfaces.read()).collect::<Result<_, _>>()?;
-        let fabric = self.fabric.interfaces.read()?;
         let find = |counters: &[InterfaceCounters], name: &str| {
             counters.iter().find(|interface| interface.name == name).cloned().with_context(|| format!("{name} is gone"))
         };
         let read = |wire: &Wire| {
             let [a, b] = &wire.nodes;
             let nodes = [find(&nodes[a.0], &a.1)?, find(&nodes[b.0], &b.1)?];
-            let Some(emulated) = &wire.emulated else { return Ok(LinkReading { nodes, emulated: None }) };
-            let fabric = [find(&fabric, &emulated.fabric[0])?, find(&fabric, &emulated.fabric[1])?];
-            Ok(LinkReading {
-                nodes,
-                emulated: Some(EmulatedReading { report: self.emulator.report(emulated.id)?, fabric }),
-            })
+            let report = wire.emulated.as_ref().map(|emulated| self.emulator.report(emulated.id));
+            Ok(LinkReading { nodes, emulated: report.transpose()? })
         };
         self.links.iter().map(read).collect()
     }

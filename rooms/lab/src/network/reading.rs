@@ -9,16 +9,7 @@ pub struct LinkReading {
     /// Per end: the node's interface.
     pub nodes: [InterfaceCounters; 2],
     /// The emulator between them; `None`: a direct link.
-    pub emulated: Option<EmulatedReading>,
-}
-
-/// What the emulator's side of a link says.
-#[derive(Clone, Debug)]
-pub struct EmulatedReading {
-    /// The emulator's account.
-    pub report: LinkReport,
-    /// Per end: the emulator's interface.
-    pub fabric: [InterfaceCounters; 2],
+    pub emulated: Option<LinkReport>,
 }
 
 impl LinkReading {
@@ -26,7 +17,7 @@ impl LinkReading {
     /// both ways, both ends. Of a direct link between its ends, and the joint behind it is empty.
     pub fn joints(&self) -> [Joint; 4] {
         let [a, b] = &self.nodes;
-        let Some(EmulatedReading { report, .. }) = &self.emulated else {
+        let Some(report) = &self.emulated else {
             let across =
                 |from: &InterfaceCounters, to: &InterfaceCounters| Joint { before: from.sent, after: to.received };
             let behind = |to: &InterfaceCounters| Joint { before: to.received, after: to.received };
@@ -42,27 +33,22 @@ impl LinkReading {
         [into(a, forward), out(forward, b), into(b, backward), out(backward, a)]
     }
 
-    /// What a node sent into this link and got out of it, by the end it is at (0 or 1). Over all ends of a switch both
-    /// add up to the same; over those of a router, too, less what it answered itself. Of a direct link control is not
-    /// known and counts.
-    pub fn throughput(&self, end: usize) -> Throughput {
-        let control = self.emulated.as_ref().map_or([0, 0], |emulated| {
-            [&emulated.report.forward, &emulated.report.backward].map(|direction| direction.ledger.control)
-        });
-        let (into, out) = if end == 0 { (control[0], control[1]) } else { (control[1], control[0]) };
+    /// Frames that a node sent into this link (those dropped on the way included) and got out of it, by the end it is at (0 or
+    /// 1). Over all ends of a switch both add up to the same; over those of a router, too, less what it answered itself. Control
+    /// (ARP, ND, IGMP, MLD) is not counted: switches and routers ask, answer and swallow such frames themselves. Of a direct link
+    /// control is not known and counts.
+    pub fn throughput(&self, end: usize) -> (u64, u64) {
+        let control = self.emulated.as_ref();
+        let control = control.map_or([0, 0], |report| [report.forward.ledger.control, report.backward.ledger.control]);
         let node = &self.nodes[end];
-        Throughput {
-            sent: (node.sent + node.send_dropped).saturating_sub(into),
-            received: node.received.saturating_sub(out),
-        }
+        let sent = (node.sent + node.send_dropped).saturating_sub(control[end]);
+        (sent, node.received.saturating_sub(control[1 - end]))
     }
 
     /// Whether nothing is on its way.
     pub(super) fn is_settled(&self) -> bool {
-        let in_flight = self
-            .emulated
-            .as_ref()
-            .map_or(0, |emulated| emulated.report.forward.ledger.in_flight + emulated.report.backward.ledger.in_flight);
+        let of = |report: &LinkReport| report.forward.ledger.in_flight + report.backward.ledger.in_flight;
+        let in_flight = self.emulated.as_ref().map_or(0, of);
         in_flight == 0 && self.joints().iter().all(|joint| joint.remainder() == 0)
     }
 }
@@ -81,14 +67,4 @@ impl Joint {
     pub fn remainder(self) -> i64 {
         self.before as i64 - self.after as i64
     }
-}
-
-/// Frames between a node and a link. Control (ARP, ND, IGMP, MLD) is not counted: switches and routers ask, answer and
-/// swallow such frames themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throughput {
-    /// From the node into the link, those dropped on the way included.
-    pub sent: u64,
-    /// From the link to the node.
-    pub received: u64,
 }

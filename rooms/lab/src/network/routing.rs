@@ -81,22 +81,10 @@ impl Network<'_> {
             table: CONTROL_TABLE,
         })?;
         let ipv6 = control.address.is_ipv6();
-        let destination_ports = Some(control.port..=control.port);
-        let data = Some(DATA_PORTS);
-        netlink.add_rule(&TcpRule {
-            priority: 100,
-            ipv6,
-            source_ports: data,
-            destination_ports: destination_ports.clone(),
-            table: MAIN_TABLE,
-        })?;
-        netlink.add_rule(&TcpRule {
-            priority: 101,
-            ipv6,
-            source_ports: None,
-            destination_ports,
-            table: CONTROL_TABLE,
-        })?;
+        for (priority, source_ports, table) in [(100, Some(DATA_PORTS), MAIN_TABLE), (101, None, CONTROL_TABLE)] {
+            let destination_ports = Some(control.port..=control.port);
+            netlink.add_rule(&TcpRule { priority, ipv6, source_ports, destination_ports, table })?;
+        }
         Ok(())
     }
 

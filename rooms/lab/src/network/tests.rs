@@ -61,7 +61,7 @@ impl Lab {
     /// What passed a link, control aside: packets that its ends sent into it.
     fn passed(&self, readings: &[LinkReading], link: &str) -> [u64; 2] {
         let reading = &readings[self.topology.links.iter().position(|other| other.name == link).unwrap()];
-        let report = &reading.emulated.as_ref().unwrap().report;
+        let report = reading.emulated.as_ref().unwrap();
         [&report.forward, &report.backward].map(|way| way.ledger.received - way.ledger.control)
     }
 
@@ -69,7 +69,7 @@ impl Lab {
     fn remainder(&self, readings: &[LinkReading], node: &str) -> i64 {
         let ends = self.topology.ends_at(self.node(node)).into_iter();
         let throughput = ends.map(|(link, end)| readings[link].throughput(end));
-        throughput.map(|throughput| throughput.received as i64 - throughput.sent as i64).sum()
+        throughput.map(|(sent, received)| received as i64 - sent as i64).sum()
     }
 }
 
@@ -141,7 +141,7 @@ fn a_group_reaches_those_who_joined_and_nobody_else() {
         assert_eq!((near_link, between), ([COUNT, 0], [0, COUNT]), "{group}");
         assert_eq!((silent, r1), ([0, 0], [0, 0]), "{group}");
         // A fifth of it is lost on its way: it has a group_port of its own.
-        let lost = readings[2].emulated.as_ref().unwrap().report.forward.ledger.lost;
+        let lost = readings[2].emulated.as_ref().unwrap().forward.ledger.lost;
         assert_eq!(lab.topology.links[2].name, "at-near");
         near.set_nonblocking(true).unwrap();
         let received = std::iter::from_fn(|| near.recv_from(&mut [0; 600]).ok()).count() as u64;

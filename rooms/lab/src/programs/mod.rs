@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, fs};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -28,13 +28,14 @@ use weir_kernel::namespaces::process::{self, Running};
 use weir_kernel::scheduling;
 use weir_program::clock::{self, Nanos, nanos};
 use weir_program::stop::Stop;
+use weir_units::Span;
 
 use self::life::{Action, Event, Life, Plan, State};
 pub(crate) use self::output::Lines;
 use self::output::since;
 use crate::endpoints::joined;
 use crate::network::Network;
-use crate::scenario::{Mode, Program, Ready, Scenario, When};
+use crate::scenario::{Mode, Program, Scenario};
 use crate::topology::{Kind, Topology};
 
 /// What each program reported, by name: one entry an instance.
@@ -55,6 +56,8 @@ pub struct ProgramFacts {
     pub remark: Option<String>,
     /// Whether that is a reason not to believe the row.
     pub failed: bool,
+    /// Why it has printed no object, in words that follow its name.
+    pub unheard: String,
 }
 
 /// The programs of a cell; those that start before the window are ready.
@@ -69,8 +72,8 @@ struct Instance {
     running: Option<Running>,
     /// Where it says that it is ready.
     notify: Option<UnixDatagram>,
-    stdout: Option<JoinHandle<Lines>>,
-    stderr: Option<JoinHandle<String>>,
+    /// Standard output and standard error.
+    printed: [Option<JoinHandle<Lines>>; 2],
 }
 
 impl Programs {
@@ -94,12 +97,11 @@ impl Programs {
                     },
                     running: None,
                     notify: None,
-                    stdout: None,
-                    stderr: None,
+                    printed: [None, None],
                 });
             }
         }
-        for instance in instances.iter_mut().filter(|instance| instance.program.start == When::Before) {
+        for instance in instances.iter_mut().filter(|instance| instance.program.start == "before") {
             instance.life.plan.start = 0;
             while matches!(instance.life.state, State::Planned | State::Starting { .. }) && !stop.is_set() {
                 instance.look();
@@ -117,11 +119,10 @@ impl Programs {
         }
         let end = begin + nanos(window);
         for Instance { program, life, .. } in &mut instances {
-            let at = |when: &When| match when {
-                When::Before => 0,
-                When::At(offset) => begin + nanos(offset.duration()),
-                When::Window => end,
-                When::End | When::Never | When::Parameter(_) => Nanos::MAX,
+            let at = |time: &str| match time {
+                "before" => 0,
+                "window" => end,
+                offset => offset.parse().map_or(Nanos::MAX, |offset: Span| begin + nanos(offset.duration())),
             };
             life.plan = Plan { start: at(&program.start), stop: at(&program.stop), kill: at(&program.kill) };
         }
@@ -158,7 +159,7 @@ fn conduct(instances: &mut [Instance], over: &AtomicBool, stop: &Stop) {
         }
         if over.load(Ordering::Relaxed) || stop.is_set() {
             let since = *over_since.get_or_insert_with(clock::now);
-            let last_words = |i: &Instance| i.program.start == When::Window && !i.life.is_over();
+            let last_words = |i: &Instance| i.program.start == "window" && !i.life.is_over();
             let wait = instances.iter().any(last_words) && clock::now() < since + nanos(LAST_WORDS) && !stop.is_set();
             if !wait {
                 instances.iter_mut().for_each(|instance| instance.life.plan.stop = since);
@@ -194,7 +195,7 @@ impl Instance {
         writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
         drop(writer);
         let mut program = process::Program::new(&self.ns, &self.host, &run[0]).args(&run[1..]);
-        if *ready == Ready::Notify {
+        if ready == "READY" {
             let socket = self.ns.run(|| UnixDatagram::bind_addr(&UnixAddr::from_abstract_name(name)?));
             let socket = socket.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
             socket.set_nonblocking(true).map_err(|error| failed(&error))?;
@@ -211,46 +212,49 @@ impl Instance {
             Some(Errno::ENOENT) => State::Absent,
             _ => failed(&error),
         })?;
-        self.stdout = running.take_stdout().map(|stdout| thread::spawn(|| Lines::read(stdout)));
-        self.stderr = running.take_stderr().map(|stderr| thread::spawn(|| output::last_line(stderr)));
+        let stdout = running.take_stdout().map(|stdout| thread::spawn(|| Lines::read(stdout)));
+        self.printed = [stdout, running.take_stderr().map(|stderr| thread::spawn(|| Lines::read(stderr)))];
         self.running = Some(running);
         Ok(())
     }
 
     fn is_ready(&self) -> bool {
-        match self.program.ready {
-            Ready::AtOnce => true,
-            Ready::Port(port) => self.ns.run(|| listens(port)).unwrap_or(false),
-            Ready::Notify => self.notify.as_ref().is_some_and(|socket| {
-                let mut said = [0; 4096];
-                let mut messages = std::iter::from_fn(|| {
-                    let length = socket.recv(&mut said).ok()?;
-                    Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
-                });
-                messages.any(|ready| ready)
-            }),
+        if let Some(port) = self.program.ready_port() {
+            return self.ns.run(|| listens(port)).unwrap_or(false);
         }
+        self.notify.as_ref().is_none_or(|socket| {
+            let mut said = [0; 4096];
+            let mut messages = std::iter::from_fn(|| {
+                let length = socket.recv(&mut said).ok()?;
+                Some(String::from_utf8_lossy(&said[..length]).lines().any(|line| line == "READY=1"))
+            });
+            messages.any(|ready| ready)
+        })
     }
 
-    fn facts(self, begin: Nanos, polled: Vec<(f64, Value)>) -> ProgramFacts {
+    fn facts(self, begin: Nanos, (polled, unanswered): Answers) -> ProgramFacts {
         // Whatever holds its pipes ends with it.
         drop(self.running);
-        let lines = self.stdout.and_then(|lines| lines.join().ok()).unwrap_or_default();
-        let said = self.stderr.and_then(|said| said.join().ok()).unwrap_or_default();
-        let name = &self.program.name;
+        let [lines, stderr] = self.printed.map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default());
+        let (name, said) = (&self.program.name, stderr.last_words());
+        let on_host = |why: String| Some(format!("{name} on {}: {why}", self.host));
         let remark = match &self.life.state {
             State::Absent => Some(format!("{name}: {} is not installed: its columns are empty", self.program.run[0])),
-            State::Failed(why) if said.is_empty() => Some(format!("{name} on {}: {why}", self.host)),
-            State::Failed(why) => Some(format!("{name} on {}: {why}: {said}", self.host)),
-            _ if lines.broken > 0 => Some(format!(
-                "{name} on {}: {} lines in braces are no JSON, as with NaN or Infinity: they are in no column",
-                self.host, lines.broken
+            State::Failed(why) if said.is_empty() => on_host(why.clone()),
+            State::Failed(why) => on_host(format!("{why}: {said}")),
+            _ if lines.broken > 0 => on_host(format!(
+                "{} lines in braces are no JSON, as with NaN or Infinity: they are in no column",
+                lines.broken
             )),
-            _ if lines.dropped > 0 => Some(format!(
-                "{name} on {}: {} lines that it printed first are left out: there are more than are kept",
-                self.host, lines.dropped
+            _ if lines.dropped > 0 => on_host(format!(
+                "{} lines that it printed first are left out: there are more than are kept",
+                lines.dropped
             )),
-            _ => None,
+            _ => unanswered.and_then(on_host),
+        };
+        let unheard = match &self.life.state {
+            State::Absent => "is not installed".into(),
+            _ => lines.why_no_object(&stderr),
         };
         ProgramFacts {
             failed: matches!(self.life.state, State::Failed(_)),
@@ -259,9 +263,13 @@ impl Instance {
             lines: lines.objects(begin),
             polled,
             remark,
+            unheard,
         }
     }
 }
+
+/// What was answered, and what a reader must know of the questions that were not.
+type Answers = (Vec<(f64, Value)>, Option<String>);
 
 /// What a program answers from one time to another. What does not answer is asked again.
 fn answers(
@@ -272,17 +280,20 @@ fn answers(
     every: Duration,
     end: Nanos,
     stop: &Stop,
-) -> Vec<(f64, Value)> {
-    let (mut answers, mut next) = (Vec::new(), begin + nanos(from));
+) -> Answers {
+    let (mut answers, mut failed, mut next) = (Vec::new(), Vec::new(), begin + nanos(from));
     while next < end && !stop.is_set() {
         stop.wait(Instant::now() + Duration::from_nanos(next.saturating_sub(clock::now())));
         let asked = clock::now();
-        if let Ok(answer) = output::get(server, path, every.max(LEAST_PATIENCE)) {
-            answers.push((since(begin, asked), answer));
+        match output::get(server, path, every.max(LEAST_PATIENCE)) {
+            Ok(answer) => answers.push((since(begin, asked), answer)),
+            Err(error) => failed.push(error),
         }
         next += nanos(every);
     }
-    answers
+    let asked = answers.len() + failed.len();
+    let remark = failed.last().map(|last| format!("{} of {asked} polls failed, the last: {last}", failed.len()));
+    (answers, remark)
 }
 
 /// Whether anything listens on a port in the namespace of this thread.
@@ -308,11 +319,8 @@ fn filled(program: &Program, scenario: &Scenario, host: &str) -> Result<Program>
     };
     let mut program = program.clone();
     program.run.iter_mut().for_each(|word| *word = fill(word));
-    program.stdin = fill(&program.stdin);
-    for when in [&mut program.start, &mut program.stop, &mut program.kill] {
-        if let When::Parameter(text) = when {
-            *when = When::try_from(fill(text)).map_err(anyhow::Error::msg)?;
-        }
+    for text in [&mut program.stdin, &mut program.start, &mut program.stop, &mut program.kill] {
+        *text = fill(text);
     }
     if let Some(poll) = &mut program.poll {
         poll.get = fill(&poll.get);
@@ -343,16 +351,18 @@ pub fn check(scenario: &Scenario, topology: &Topology) -> Result<()> {
         }
         ensure!(!run.is_empty(), "{key}.run: names no program");
         ensure!(stdin.len() <= PIPE, "{key}.stdin: longer than {PIPE} bytes: name a file in {key}.run");
-        let times = [&program.start, &program.stop, &program.kill].map(|when| String::from(when.clone()));
+        let texts = [stdin, &program.start, &program.stop, &program.kill];
         let asked = poll.iter().map(|poll| &poll.get);
-        for word in run.iter().chain([stdin]).chain(asked).chain(&times).flat_map(|text| words_in_braces(text)) {
+        for word in run.iter().chain(texts).chain(asked).flat_map(|text| words_in_braces(text)) {
             if word != "weir" && word != "host" && !scenario.parameters.contains_key(word) {
                 let known = scenario.parameters.keys().map(String::as_str);
                 let near = weir_program::config::did_you_mean(word, known.chain(["weir", "host"]));
                 bail!("{key}: there is no {{{word}}} in [parameters]{near}");
             }
         }
-        let filled = filled(program, scenario, &host.names()[0]).with_context(|| key.clone())?;
+        let filled = filled(program, scenario, &host.names()[0])?;
+        let (window, drain) = (scenario.run.duration.duration(), scenario.run.drain.duration());
+        filled.check(window, drain).map_err(|error| anyhow!("{key}.{error}"))?;
         let is_address = |get: &str| output::parts(get).is_some();
         ensure!(
             filled.poll.iter().all(|poll| is_address(&poll.get) && !poll.every.duration().is_zero()),
@@ -401,5 +411,25 @@ mod tests {
         let udp = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         let ports = [tcp.local_addr().unwrap().port(), udp.local_addr().unwrap().port()];
         assert!(ports.into_iter().all(listens) && !listens(1));
+    }
+
+    #[test]
+    fn polls_that_fail_are_counted() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let server = listener.local_addr().unwrap();
+        let answering = thread::spawn(move || {
+            for (status, body) in [("200 OK", "{\"n\":1}"), ("500 No", "{\"n\":2}"), ("200 OK", "{\"n\":NaN}")] {
+                let (mut stream, _) = listener.accept().unwrap();
+                io::Read::read(&mut stream, &mut [0; 256]).unwrap();
+                write!(stream, "HTTP/1.0 {status}\r\n\r\n{body}").unwrap();
+            }
+        });
+        let begin = clock::now();
+        let every = Duration::from_millis(10);
+        let (found, remark) = answers(server, "/", begin, every, every, begin + 39_000_000, &Stop::new().unwrap());
+        answering.join().unwrap();
+        assert_eq!((found.len(), &found[0].1), (1, &serde_json::json!({ "n": 1 })));
+        let remark = remark.unwrap();
+        assert!(remark.starts_with("2 of 3 polls failed, the last: no JSON: "), "{remark}");
     }
 }

@@ -51,6 +51,26 @@ impl Lines {
         (0..self.lines.len()).rev().filter(begins).take(2).find_map(|index| first_value(&from(index)))
     }
 
+    /// The last line that says something.
+    pub(super) fn last_words(&self) -> &str {
+        let lines = self.lines.iter().rev().map(|(_, line)| &**line);
+        lines.into_iter().find(|line| !line.trim().is_empty()).unwrap_or_default()
+    }
+
+    /// Why a standard output like this has no object; `stderr`: what was printed there.
+    pub(super) fn why_no_object(&self, stderr: &Lines) -> String {
+        match self.lines.iter().find(|(_, line)| !line.is_empty()) {
+            Some((_, line)) => {
+                let begin: String = line.chars().take(SHOWN).collect();
+                format!("printed no JSON object: no line begins with a brace, the first is {begin:?}")
+            }
+            None if stderr.last_object().is_some() => {
+                "printed JSON on standard error: send it to standard output".into()
+            }
+            None => "printed nothing on standard output".into(),
+        }
+    }
+
     /// Every line that is an object, with the seconds from `begin` to when it came.
     pub(crate) fn objects(&self, begin: Nanos) -> Vec<(f64, Value)> {
         let object = |(at, line): &(Nanos, String)| {
@@ -70,12 +90,6 @@ pub(super) fn since(begin: Nanos, at: Nanos) -> f64 {
     (at as f64 - begin as f64) / 1e9
 }
 
-/// The last line of a standard error that says something.
-pub(super) fn last_line(stderr: impl Read) -> String {
-    let lines = Lines::read(stderr).lines;
-    lines.into_iter().rev().map(|(_, line)| line).find(|line| !line.trim().is_empty()).unwrap_or_default()
-}
-
 /// Host and port, and path, of an address `http://10.0.0.1:8008/path`.
 pub(crate) fn parts(address: &str) -> Option<(SocketAddr, &str)> {
     let rest = address.strip_prefix("http://")?;
@@ -88,12 +102,20 @@ pub(super) fn get(server: SocketAddr, path: &str, patience: Duration) -> io::Res
     let mut stream = TcpStream::connect_timeout(&server, patience)?;
     stream.set_read_timeout(Some(patience))?;
     // By version 1.0 an answer ends with its connection, and comes in one piece.
-    write!(stream, "GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n")?;
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nHost: {server}\r\n\r\n").as_bytes())?;
     let mut answer = Vec::new();
     stream.take(MAX_BYTES as u64).read_to_end(&mut answer)?;
-    let body = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
-    serde_json::from_slice(&answer[body..]).map_err(io::Error::other)
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").map_or(answer.len(), |at| at + 4);
+    let (head, body) = answer.split_at(head);
+    let status = head.split(|&byte| byte == b' ').nth(1).unwrap_or_default();
+    if status != b"200" {
+        return Err(io::Error::other(format!("HTTP status {}", String::from_utf8_lossy(status))));
+    }
+    serde_json::from_slice(body).map_err(|error| io::Error::other(format!("no JSON: {error}")))
 }
+
+/// Characters of a line that is not what was expected.
+const SHOWN: usize = 40;
 
 /// Kept of what a program prints: 100,000 samples as sfacctd prints them.
 const MAX_BYTES: usize = 32 << 20;
@@ -110,6 +132,15 @@ mod tests {
         assert_eq!(read("{\"a\":1}\nbye\n").as_deref(), Some("{\"a\":1}"));
         assert_eq!(read("{\"a\":1}\n{\"a\":2").as_deref(), Some("{\"a\":1}"), "cut by a kill");
         assert_eq!((read("ready\n"), read("")), (None, None));
+        let why = |out: &str, err: &str| Lines::read(out.as_bytes()).why_no_object(&Lines::read(err.as_bytes()));
+        assert_eq!(
+            (&*why("", ""), &*why("", "no")),
+            ("printed nothing on standard output", "printed nothing on standard output")
+        );
+        assert_eq!(why("", "{\"a\":1}"), "printed JSON on standard error: send it to standard output");
+        let first = |line| format!("printed no JSON object: no line begins with a brace, the first is {line:?}");
+        assert_eq!(why("INFO {\"a\":1}\n", ""), first("INFO {\"a\":1}"));
+        assert_eq!(why("\u{feff}{\"a\":1}\n", ""), first("\u{feff}{\"a\":1}"), "a byte order mark");
     }
 
     #[test]

@@ -44,15 +44,6 @@ pub struct Plan {
     earlier: Option<Manifest>,
 }
 
-/// How a run ended.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// The result directory.
-    pub dir: PathBuf,
-    /// Whether an assertion of the scenario fails.
-    pub unmet: bool,
-}
-
 impl Plan {
     /// Checks every cell. The result goes to `dir`, or to a new one under `results/`.
     pub fn new(sweep: Sweep, dir: Option<PathBuf>, command: Vec<String>) -> Result<Plan> {
@@ -64,8 +55,7 @@ impl Plan {
             "{} holds a result already: choose another directory with --out, or go on with it by `weir lab resume`",
             dir.display()
         );
-        let extras = Extras { messages: dir.join("messages"), capture: None };
-        Ok(Plan { sweep, dir, command, extras, json: false, earlier: None })
+        Ok(Plan::of(sweep, dir, command, None))
     }
 
     /// Goes on with the run in `dir`, which was interrupted, killed, or ran out of disk: the cells that it lacks are
@@ -75,9 +65,12 @@ impl Plan {
         let origin = dir.join(store::MANIFEST).display().to_string();
         let sweep = Sweep::new(&origin, &earlier.source, &[])?;
         check(&sweep)?;
+        Ok(Plan::of(sweep, dir, earlier.command.clone(), Some(earlier)))
+    }
+
+    fn of(sweep: Sweep, dir: PathBuf, command: Vec<String>, earlier: Option<Manifest>) -> Plan {
         let extras = Extras { messages: dir.join("messages"), capture: None };
-        let command = earlier.command.clone();
-        Ok(Plan { sweep, dir, command, extras, json: false, earlier: Some(earlier) })
+        Plan { sweep, dir, command, extras, json: false, earlier }
     }
 
     /// Says the result as JSON, on standard output, in place of all words.
@@ -105,8 +98,9 @@ impl Plan {
 /// How long a run may take to end after a signal: cells put away what they have, the report is written.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// Runs a plan. To be called while the process has one thread: an ordinary user enters a user namespace first.
-pub fn run(plan: &Plan) -> Result<Summary> {
+/// Runs a plan, and tells whether an assertion of the scenario fails. To be called while the process has one thread: an ordinary
+/// user enters a user namespace first.
+pub fn run(plan: &Plan) -> Result<bool> {
     let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
@@ -225,7 +219,7 @@ pub fn run(plan: &Plan) -> Result<Summary> {
     error.map_or(Ok(()), Err)?;
     rendered.with_context(|| format!("render what was measured (again: `weir lab report {}`)", plan.dir.display()))?;
     unwritten.map_or(Ok(()), Err)?;
-    Ok(Summary { dir: plan.dir.clone(), unmet: judge::fails(&manifest, &records) })
+    Ok(judge::fails(&manifest, &records))
 }
 
 /// Refuses a sweep of which a cell cannot run, and more cells than memory holds.

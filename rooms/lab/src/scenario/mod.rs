@@ -18,12 +18,13 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use include_dir::{Dir, include_dir};
+use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
 pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
-pub use self::programs::{Column, Ordered, Poll, Program, Ready, When};
+pub use self::programs::{Column, Poll, Program};
 pub use self::run::{Jobs, Run, Tracing};
 pub use self::traffic::{
     Arrivals, Engine, Mode, OnOff, Quic, ReaderStall, Receive, ReceiveBuffer, Receivers, SizeShare, Tcp, Traffic,
@@ -74,8 +75,8 @@ pub struct Scenario {
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub parameters: toml::Table,
     /// Added columns of its own.
-    #[serde(default, skip_serializing_if = "Ordered::is_empty")]
-    pub columns: Ordered<Column>,
+    #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
+    pub columns: IndexMap<String, Column>,
     /// A bulk transfer beside it.
     #[serde(default)]
     pub load: Option<Traffic>,
@@ -157,7 +158,7 @@ impl Scenario {
 
     /// Its columns, as the report knows them.
     pub fn own_columns(&self) -> Vec<OwnColumn> {
-        self.columns.0.iter().map(|(name, column)| column.own(name)).collect()
+        self.columns.iter().map(|(name, column)| column.own(name)).collect()
     }
 
     /// Whether a key of TCP or QUIC means anything to what is sent; any other key does.

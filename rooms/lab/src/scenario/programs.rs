@@ -1,7 +1,9 @@
 //! Programs that a scenario runs on its hosts, and columns of its own.
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-use toml::Value;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use serde::{Deserialize, Serialize};
 use weir_report::columns::{Better, Statistic};
 use weir_report::record::OwnColumn;
 use weir_units::Span;
@@ -23,18 +25,18 @@ pub struct Program {
     #[serde(default)]
     pub stdin: String,
     /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
-    #[serde(default)]
-    pub ready: Ready,
+    #[serde(default = "Program::none")]
+    pub ready: String,
     /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
     /// start (`8s`), or `window`: when it has ended.
-    #[serde(default)]
-    pub start: When,
+    #[serde(default = "Program::before")]
+    pub start: String,
     /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
-    #[serde(default = "When::end")]
-    pub stop: When,
+    #[serde(default = "Program::end")]
+    pub stop: String,
     /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
-    #[serde(default = "When::never")]
-    pub kill: When,
+    #[serde(default = "Program::never")]
+    pub kill: String,
     /// What is asked of it meanwhile.
     pub poll: Option<Poll>,
 }
@@ -53,38 +55,6 @@ pub struct Poll {
     /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
     #[serde(default)]
     pub from: Span,
-}
-
-/// A time in the life of a cell.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum When {
-    /// Before the sending window.
-    #[default]
-    Before,
-    /// So long after its start.
-    At(Span),
-    /// When it has ended.
-    Window,
-    /// When the drain has ended.
-    End,
-    /// Not at all.
-    Never,
-    /// As the key of `[parameters]` says.
-    Parameter(String),
-}
-
-/// How the lab knows that a program is ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Ready {
-    /// It says so by sd_notify.
-    Notify,
-    /// It listens on this port, TCP or UDP.
-    Port(u16),
-    /// It is as soon as it runs.
-    #[default]
-    AtOnce,
 }
 
 /// A column of the scenario's own.
@@ -106,29 +76,49 @@ pub struct Column {
     pub statistic: Statistic,
 }
 
-/// A table of the document, in its order.
-#[derive(Clone, Debug)]
-pub struct Ordered<T>(pub Vec<(String, T)>);
-
-impl<T> Default for Ordered<T> {
-    fn default() -> Self {
-        Ordered(Vec::new())
-    }
-}
-
-impl<T> Ordered<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
-
-impl When {
-    fn end() -> When {
-        When::End
+impl Program {
+    fn before() -> String {
+        "before".into()
     }
 
-    fn never() -> When {
-        When::Never
+    fn end() -> String {
+        "end".into()
+    }
+
+    fn never() -> String {
+        "never".into()
+    }
+
+    fn none() -> String {
+        "none".into()
+    }
+
+    /// The port on which it listens when it is ready.
+    pub fn ready_port(&self) -> Option<u16> {
+        self.ready.strip_prefix("port ")?.parse().ok()
+    }
+
+    /// Refuses words that a key does not have, and times beyond the cell.
+    pub fn check(&self, window: Duration, drain: Duration) -> Result<()> {
+        for (key, text, words, most) in [
+            ("start", &self.start, "before, window", window),
+            ("stop", &self.stop, "window, end", window + drain),
+            ("kill", &self.kill, "never", window + drain),
+        ] {
+            let Ok(offset) = text.parse::<Span>() else {
+                let known = words.split(", ").any(|word| word == text);
+                ensure!(known, "{key}: `{text}`: write {words}, or a time after the start, e.g. 8s");
+                continue;
+            };
+            let cell = if key == "start" { "window" } else { "window and drain" };
+            ensure!(offset.duration() <= most, "{key}: {offset} is beyond the {cell} of the cell, {most:?}");
+        }
+        let (ready, known) = (&self.ready, ["READY", "none"].contains(&&*self.ready));
+        ensure!(
+            known || self.ready_port().is_some(),
+            "ready: `{ready}`: write READY, none, or a port, e.g. \"port 6343\""
+        );
+        Ok(())
     }
 }
 
@@ -141,75 +131,5 @@ impl Column {
 
     fn counter() -> Statistic {
         Statistic::Counter
-    }
-}
-
-impl TryFrom<String> for When {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<When, String> {
-        match text.as_str() {
-            "before" => Ok(When::Before),
-            "window" => Ok(When::Window),
-            "end" => Ok(When::End),
-            "never" => Ok(When::Never),
-            _ if text.starts_with('{') && text.ends_with('}') => Ok(When::Parameter(text)),
-            _ => text
-                .parse()
-                .map(When::At)
-                .map_err(|_| format!("`{text}`: write before, window, end, never, or a time after the start, e.g. 8s")),
-        }
-    }
-}
-
-impl From<When> for String {
-    fn from(when: When) -> String {
-        match when {
-            When::Before => "before".into(),
-            When::At(offset) => offset.to_string(),
-            When::Window => "window".into(),
-            When::End => "end".into(),
-            When::Never => "never".into(),
-            When::Parameter(text) => text,
-        }
-    }
-}
-
-impl TryFrom<String> for Ready {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Ready, String> {
-        let port = || text.strip_prefix("port ")?.parse().ok().map(Ready::Port);
-        match text.as_str() {
-            "READY" => Ok(Ready::Notify),
-            "none" => Ok(Ready::AtOnce),
-            _ => port().ok_or_else(|| format!("`{text}`: write READY, none, or a port, e.g. \"port 6343\"")),
-        }
-    }
-}
-
-impl From<Ready> for String {
-    fn from(ready: Ready) -> String {
-        match ready {
-            Ready::Notify => "READY".into(),
-            Ready::Port(port) => format!("port {port}"),
-            Ready::AtOnce => "none".into(),
-        }
-    }
-}
-
-impl<'de, T: de::DeserializeOwned> Deserialize<'de> for Ordered<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let entry = |(name, value): (String, Value)| match value.try_into() {
-            Ok(value) => Ok((name, value)),
-            Err(error) => Err(de::Error::custom(format!("{name}: {}", weir_program::config::one_line(&error)))),
-        };
-        toml::Table::deserialize(deserializer)?.into_iter().map(entry).collect::<Result<_, _>>().map(Ordered)
-    }
-}
-
-impl<T: Serialize> Serialize for Ordered<T> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
     }
 }

@@ -15,7 +15,7 @@ use weir_program::clock;
 use weir_program::output::in_one_line;
 use weir_program::stop::Stop;
 
-use super::{Ledger, READY, Refusal, Request, Said, fingerprint, ledger, place};
+use super::{Ledger, READY, Refusal, Request, fingerprint, ledger, place};
 use crate::account;
 use crate::cell::Testbed;
 use crate::network::Network;
@@ -137,26 +137,22 @@ impl<'a> Keeper<'a> {
 
     fn answer(&mut self, request: &str) -> Answer {
         let mut descriptors = Vec::new();
-        let said: Result<Said, Refusal> = match serde_json::from_str(request) {
-            Ok(Request::Enter { fingerprint, host }) => {
-                self.enter(fingerprint, &host, &mut descriptors).map_err(Refusal::from)
-            }
+        let said = match serde_json::from_str(request) {
+            Ok(Request::Enter { fingerprint, host }) => self.enter(fingerprint, &host, &mut descriptors),
             Ok(Request::Set { set }) => match self.changed(&set) {
-                Ok((by_hand, topology)) => self.change(&set, by_hand, topology).map_err(Refusal::from),
-                Err(mistake) => Err(Refusal { is_mistake: true, ..mistake.into() }),
+                Ok((by_hand, topology)) => self.change(&set, by_hand, topology),
+                Err(mistake) => Err(Refusal { is_mistake: true, ..mistake.into() }.into()),
             },
-            Ok(Request::StartSteps) => self.start_steps().map_err(Refusal::from),
-            Ok(Request::Ledger) => self.ledger().map_err(Refusal::from),
-            Err(_) => {
-                let other = anyhow!("it is kept by another version of weir: leave the shells that use it first");
-                Err(other.into())
-            }
+            Ok(Request::StartSteps) => self.start_steps(),
+            Ok(Request::Ledger) => self.ledger(),
+            Err(_) => Err(anyhow!("it is kept by another version of weir: leave the shells that use it first")),
         };
+        let said = said.map_err(|error| error.downcast().unwrap_or_else(Refusal::from));
         let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
         Answer { text, descriptors }
     }
 
-    fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<Said> {
+    fn enter(&mut self, asked: u64, host: &str, descriptors: &mut Vec<OwnedFd>) -> Result<String> {
         ensure!(
             asked == fingerprint(&self.sweep),
             "its network is up with other settings: give the same ({}), or leave the shells that use it first",
@@ -170,7 +166,7 @@ impl<'a> Keeper<'a> {
         if self.steps_from.is_none() {
             self.start_steps()?;
         }
-        Ok(Said::Entered(self.refused.clone()))
+        Ok(self.refused.join("\n"))
     }
 
     /// All that holds by hand once these keys are set, and what links do to packets then.
@@ -194,7 +190,12 @@ impl<'a> Keeper<'a> {
     }
 
     /// Hands the links what differs; words for the user.
-    fn change(&mut self, set: &[(String, String)], by_hand: Vec<(String, String)>, topology: Topology) -> Result<Said> {
+    fn change(
+        &mut self,
+        set: &[(String, String)],
+        by_hand: Vec<(String, String)>,
+        topology: Topology,
+    ) -> Result<String> {
         let passed = self.steps_from.map(|from| from.elapsed());
         let (mut changed, mut held) = (0, String::new());
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
@@ -214,10 +215,10 @@ impl<'a> Keeper<'a> {
         let ways = if changed == 1 { "1 direction".to_owned() } else { format!("{changed} directions") };
         let at = self.up.elapsed().as_secs_f64();
         let set = set.join(", ");
-        Ok(Said::Done(format!("{set}: {ways} of links changed, {at:.3} s after the network came up{held}")))
+        Ok(format!("{set}: {ways} of links changed, {at:.3} s after the network came up{held}"))
     }
 
-    fn start_steps(&mut self) -> Result<Said> {
+    fn start_steps(&mut self) -> Result<String> {
         self.network.start_clocks(clock::now())?;
         let at = Instant::now();
         self.steps_from = Some(at);
@@ -227,25 +228,22 @@ impl<'a> Keeper<'a> {
         });
         let nothing = if changing { "" } else { "; no link has any" };
         let at = (at - self.up).as_secs_f64();
-        Ok(Said::Done(format!("steps and traces begin, {at:.3} s after the network came up{nothing}")))
+        Ok(format!("steps and traces begin, {at:.3} s after the network came up{nothing}"))
     }
 
-    fn ledger(&self) -> Result<Said> {
+    fn ledger(&self) -> Result<String> {
         let readings = self.network.read()?;
-        let mut links = Vec::new();
-        for (index, reading) in readings.iter().enumerate() {
-            for way in [Way::Forward, Way::Backward] {
-                links.push(ledger::direction(&self.topology, reading, index, way));
-            }
-        }
-        Ok(Said::Ledger(Box::new(Ledger {
+        let ways = |(index, reading)| {
+            [Way::Forward, Way::Backward].map(|way| ledger::direction(&self.topology, reading, index, way))
+        };
+        Ok(serde_json::to_string(&Ledger {
             network: self.sweep.scenario().name.clone(),
             up_s: self.up.elapsed().as_secs_f64(),
             steps_from_s: self.steps_from.map(|from| (from - self.up).as_secs_f64()),
             set: self.by_hand.clone(),
             notes: self.notes.clone(),
-            links,
-        })))
+            links: readings.iter().enumerate().flat_map(ways).collect(),
+        })?)
     }
 }
 

@@ -41,13 +41,9 @@ pub struct Direction {
 
 pub(super) fn direction(topology: &Topology, reading: &LinkReading, index: usize, way: Way) -> Direction {
     let link = &topology.links[index];
-    let [from, to] = match way {
-        Way::Forward => link.ends,
-        Way::Backward => [link.ends[1], link.ends[0]],
-    };
     Direction {
         link: format!("{} {}", link.name, account::arrow(way)),
-        nodes: [from, to].map(|node| topology.nodes[node].name.clone()),
+        nodes: [way as usize, 1 - way as usize].map(|end| topology.nodes[link.ends[end]].name.clone()),
         counters: account::of_direction(topology, reading, index, way),
     }
 }

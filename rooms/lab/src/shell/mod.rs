@@ -67,17 +67,6 @@ impl From<anyhow::Error> for Refusal {
     }
 }
 
-/// What a keeper says, as JSON, unless it is a [`Refusal`].
-#[derive(Debug, Serialize, Deserialize)]
-enum Said {
-    /// The host's descriptors come with it; lines for the user.
-    Entered(Vec<String>),
-    /// Words for the user.
-    Done(String),
-    /// The ledger so far.
-    Ledger(Box<Ledger>),
-}
-
 /// Checks the network of a scenario, and that it has this host, before anything is started.
 pub fn check(sweep: &Sweep, host: &str) -> Result<()> {
     sweep.topology()?.node(host).map(drop)
@@ -107,9 +96,8 @@ pub fn enter(
         }
     };
     let (said, descriptors, lease) = answer;
-    let Said::Entered(lines) = said else { bail!("internal error: unexpected reply from the network's process") };
     let Ok([user, network]) = <[_; 2]>::try_from(descriptors) else { bail!("the network's keeper sent no network") };
-    for line in lines {
+    for line in said.lines() {
         complain!("weir: {line}");
     }
     user::join(user)?;
@@ -148,32 +136,23 @@ pub fn start_steps(name: &str) -> Result<String> {
 /// # Errors
 /// No such network is up.
 pub fn ledger(name: &str) -> Result<Ledger> {
-    match ask_running(name, &Request::Ledger)? {
-        Said::Ledger(ledger) => Ok(*ledger),
-        Said::Entered(_) | Said::Done(_) => bail!("internal error: unexpected reply from the network's process"),
-    }
+    Ok(serde_json::from_str(&tell(name, &Request::Ledger)?)?)
 }
 
+/// What the keeper of a network that is up says.
 fn tell(name: &str, request: &Request) -> Result<String> {
-    match ask_running(name, request)? {
-        Said::Done(words) => Ok(words),
-        Said::Entered(_) | Said::Ledger(_) => bail!("internal error: unexpected reply from the network's process"),
-    }
-}
-
-fn ask_running(name: &str, request: &Request) -> Result<Said> {
-    let answer = ask(name, request)?;
-    let (said, ..) = answer.with_context(|| {
+    let (said, ..) = ask(name, request)?.with_context(|| {
         format!("no network `{name}` is up: `weir lab shell SCENARIO HOST` brings up that of the scenario of this name")
     })?;
     Ok(said)
 }
 
-/// Asks the keeper of a network; `None`: it is not up.
-fn ask(name: &str, request: &Request) -> Result<Option<(Said, Vec<OwnedFd>, Lease)>> {
+/// Asks the keeper of a network: its words, those about the ledger in JSON, and with [`Request::Enter`] the host's descriptors.
+/// `None`: it is not up.
+fn ask(name: &str, request: &Request) -> Result<Option<(String, Vec<OwnedFd>, Lease)>> {
     let Some(reply) = rendezvous::ask(&place(name)?, &serde_json::to_string(request)?)? else { return Ok(None) };
     let Reply { text, descriptors, lease } = reply;
-    let said: Result<Said, Refusal> = serde_json::from_str(&text)
+    let said: Result<String, Refusal> = serde_json::from_str(&text)
         .context("the network that is up is kept by another version of weir: leave the shells that use it first")?;
     Ok(Some((said?, descriptors, lease)))
 }

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use ipnet::IpNet;
 use weir_emulator::model::Way;
 
-use super::{Kind, Link, Node, Path};
+use super::{Interface, Kind, Link, Node, Path};
 
 /// A route of a host or router to a subnet that it is not on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,9 +67,8 @@ impl Map<'_> {
 
     /// The nodes that a node may hand packets to: by which link, who, at which address.
     pub(super) fn neighbours(&self, node: usize, ipv4: bool) -> Vec<(usize, usize, IpAddr)> {
-        let aside = self.aside.and_then(|link| self.segment(link));
         let mut neighbours = Vec::new();
-        for own in self.nodes[node].interfaces.iter().filter(|own| Some(own.segment) != aside) {
+        for own in self.own_interfaces(node) {
             for (index, other) in self.nodes.iter().enumerate().filter(|(index, _)| *index != node) {
                 let theirs = other.interfaces.iter().filter(|interface| interface.segment == own.segment);
                 let mut addresses = theirs.flat_map(|interface| interface.global()).map(|address| address.addr());
@@ -82,25 +81,26 @@ impl Map<'_> {
         neighbours
     }
 
-    fn segment(&self, link: usize) -> Option<usize> {
-        let interfaces = self.nodes.iter().flat_map(|node| &node.interfaces);
-        interfaces.filter(|interface| interface.link == link).map(|interface| interface.segment).next()
+    /// Those of a node that are not on the segment set aside.
+    fn own_interfaces(&self, node: usize) -> impl Iterator<Item = &Interface> {
+        let mut interfaces = self.nodes.iter().flat_map(|node| &node.interfaces);
+        let aside = interfaces.find(|interface| Some(interface.link) == self.aside).map(|interface| interface.segment);
+        self.nodes[node].interfaces.iter().filter(move |own| Some(own.segment) != aside)
     }
 
     /// The way from one node to an address of another, and that of the answers.
     pub(super) fn path(&self, from: usize, to: usize, destination: IpAddr) -> Result<Path> {
-        let forward = self.walk(from, destination).with_context(|| self.why_not(from, to, destination.is_ipv4()))?;
-        let source = self.source(from, destination).with_context(|| self.why_not(from, to, destination.is_ipv4()))?;
-        let backward = self.walk(to, source).with_context(|| self.why_not(to, from, destination.is_ipv4()))?;
-        Ok(Path { forward, backward })
+        let why_not = |from, to| move || self.why_not(from, to, destination.is_ipv4());
+        let forward = self.walk(from, destination).with_context(why_not(from, to))?;
+        let source = self.source(from, destination).with_context(why_not(from, to))?;
+        Ok(Path { forward, backward: self.walk(to, source).with_context(why_not(to, from))? })
     }
 
     /// The way of a multicast group, which no router forwards.
     pub(super) fn multicast_path(&self, from: usize, to: usize, group: IpAddr) -> Result<Path> {
-        let aside = self.aside.and_then(|link| self.segment(link));
-        let own = self.nodes[from].interfaces.iter().filter(|own| Some(own.segment) != aside);
+        let mut own = self.own_interfaces(from);
         let shared = |segment| self.nodes[to].interfaces.iter().find(|interface| interface.segment == segment);
-        let (near, far) = own.filter_map(|own| Some((own, shared(own.segment)?))).next().with_context(|| {
+        let (near, far) = own.find_map(|own| Some((own, shared(own.segment)?))).with_context(|| {
             let [from, to] = [from, to].map(|node| &self.nodes[node].name);
             format!("`{to}` is not on a segment with `{from}`: routers forward no multicast, join them by switches")
         })?;
@@ -178,27 +178,14 @@ impl Map<'_> {
         Some([vec![(link, way)], rest].concat())
     }
 
-    /// In words, why a packet does not get from one node to the other.
+    /// In words, that a packet does not get from one node to the other.
     fn why_not(&self, from: usize, to: usize, ipv4: bool) -> String {
-        let name = |node: usize| self.nodes[node].name.as_str();
-        let no_way = format!("no way leads from `{}` to `{}`", name(from), name(to));
-        let aside = self.aside.and_then(|link| self.segment(link));
-        let on = |node: usize| {
-            self.nodes[node].interfaces.iter().map(|own| own.segment).filter(move |own| Some(*own) != aside)
-        };
-        let ends: Vec<usize> = (0..self.nodes.len()).filter(|&node| self.nodes[node].kind != Kind::Switch).collect();
-        for (&near, &far) in ends.iter().flat_map(|near| ends.iter().map(move |far| (near, far))) {
-            let neighbours = self.neighbours(near, ipv4);
-            let joined = near != far && on(near).any(|own| on(far).any(|other| own == other));
-            if joined && neighbours.iter().all(|(_, neighbour, _)| *neighbour != far) {
-                let (near, far) = (name(near), name(far));
-                return format!(
-                    "{no_way}: `{near}` and `{far}` are joined, but have no {} subnet in common",
-                    family(ipv4)
-                );
-            }
-        }
-        format!("{no_way}: join them by links, switches and routers")
+        let [from, to] = [from, to].map(|node| &self.nodes[node].name);
+        let family = family(ipv4);
+        format!(
+            "no way leads from `{from}` to `{to}`: join them by links, switches and routers, neighbours with an {family} subnet in \
+             common"
+        )
     }
 }
 

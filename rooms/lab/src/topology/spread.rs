@@ -16,19 +16,16 @@ pub(super) fn spread(topology: &mut Topology, scenario: &Scenario, by_hand: &[St
             let link = &mut topology.links[index];
             let Some(written) = scenario.links.get(&link.name) else { continue };
             let own = &written.directions()[way as usize];
-            let asks = |quantity| Asks { link: &link.name, way, quantity, by_hand };
             let first = &link.impairments[way as usize].first;
             let (lossy, slow) = (first.loss != model::Loss::None, !first.delay.is_zero());
-            let loss = match path.loss {
-                Some(loss) if asks("loss").gets(loss.fraction() > 0.0, own.loss.is_some(), lossy)? => Some(loss),
-                _ => None,
-            };
-            let delay = match path.delay {
-                Some(delay) if asks("delay").gets(!delay.duration().is_zero(), own.delay.is_some(), slow)? => {
-                    Some(delay)
-                }
-                _ => None,
-            };
+            let gets = |quantity, state| gets(&link.name, way, quantity, by_hand, state);
+            let (mut loss, mut delay) = (path.loss, path.delay);
+            if let Some(whole) = loss {
+                loss = gets("loss", [whole.fraction() > 0.0, own.loss.is_some(), lossy])?.then_some(whole);
+            }
+            if let Some(whole) = delay {
+                delay = gets("delay", [!whole.duration().is_zero(), own.delay.is_some(), slow])?.then_some(whole);
+            }
             let steps = own.steps().iter().map(|step| Some(&step.values));
             let named = std::iter::once(None).chain(steps);
             for (impairments, step) in link.impairments[way as usize].phases_mut().zip(named) {
@@ -46,37 +43,30 @@ pub(super) fn spread(topology: &mut Topology, scenario: &Scenario, by_hand: &[St
     Ok(())
 }
 
-/// Whether a direction of a link gets its share of what the path has.
-struct Asks<'a> {
-    link: &'a str,
+/// Whether a direction of a link (`name.way`) gets its share of a quantity that the path has. `any`: the path has more than nothing of
+/// it; `named`: the link names it, be it as nothing; `does`: it has some.
+fn gets(
+    name: &str,
     way: model::Way,
-    quantity: &'a str,
-    by_hand: &'a [String],
-}
-
-impl Asks<'_> {
-    /// `any`: the path has more than nothing of it; `named`: the link names it, be it as nothing; `does`: it has some.
-    fn gets(&self, any: bool, named: bool, does: bool) -> Result<bool> {
-        let Asks { link, way, quantity, by_hand } = self;
-        let arrow = ["forward", "backward"][*way as usize];
-        let of_link = [
-            format!("links.{link}"),
-            format!("links.{link}.{quantity}"),
-            format!("links.{link}.{arrow}"),
-            format!("links.{link}.{arrow}.{quantity}"),
-        ];
-        let link_set = by_hand.iter().rposition(|key| of_link.contains(key));
-        let path_set = by_hand.iter().rposition(|key| key.strip_prefix("path.") == Some(quantity));
-        if link_set.is_none() && path_set.is_none() {
-            ensure!(
-                !(any && does),
-                "path.{quantity} and links.{link}.{quantity} are both set: keep one of them (a path.{quantity} of 0 leaves it to \
-                 the links)"
-            );
-            return Ok(!does);
-        }
-        Ok(path_set >= link_set || !named)
+    quantity: &str,
+    by_hand: &[String],
+    [any, named, does]: [bool; 3],
+) -> Result<bool> {
+    let one_way = format!("{name}.{}", ["forward", "backward"][way as usize]);
+    let of_link = [name.to_owned(), format!("{name}.{quantity}"), format!("{one_way}.{quantity}"), one_way];
+    let link_set = by_hand
+        .iter()
+        .rposition(|key| key.strip_prefix("links.").is_some_and(|key| of_link.iter().any(|own| own == key)));
+    let path_set = by_hand.iter().rposition(|key| key.strip_prefix("path.") == Some(quantity));
+    if link_set.is_none() && path_set.is_none() {
+        ensure!(
+            !(any && does),
+            "path.{quantity} and links.{name}.{quantity} are both set: keep one of them (a path.{quantity} of 0 leaves it to the \
+             links)"
+        );
+        return Ok(!does);
     }
+    Ok(path_set >= link_set || !named)
 }
 
 #[cfg(test)]

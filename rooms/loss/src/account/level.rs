@@ -29,9 +29,9 @@ pub(super) fn of(sockets: &[SocketTrace]) -> Option<Level> {
     })
 }
 
-/// What helps the fullest of them; `None`: nothing was lost there, or it is not known. `came`: datagrams and bytes to their port.
-pub(super) fn advice(sockets: &[SocketTrace], evidence: &Evidence, came: Option<(u64, u64)>) -> Option<Advice> {
-    advice::of(fullest(sockets)?, u64::try_from(evidence.took.as_nanos()).ok()?, came)
+/// What helps the fullest of them; `None`: nothing was lost there, or it is not known.
+pub(super) fn advice(sockets: &[SocketTrace], evidence: &Evidence) -> Option<Advice> {
+    advice::of(fullest(sockets)?, u64::try_from(evidence.took.as_nanos()).ok()?)
 }
 
 fn fullest(sockets: &[SocketTrace]) -> Option<&SocketTrace> {

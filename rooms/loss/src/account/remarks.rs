@@ -56,13 +56,6 @@ pub enum Unknown {
     Group,
     /// What so many events were that the trace missed.
     Missed(u64),
-    /// Whether bytes were cut off: what was not read may be why its reads returned less.
-    CutOff {
-        /// Bytes that a read returned, on average.
-        read: u64,
-        /// Bytes of what came, on average.
-        came: u64,
-    },
     /// What was lost between two hosts.
     Network,
     /// What an account told that was read.
@@ -116,8 +109,6 @@ pub enum Explanation {
     BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
-    /// So many did not fit it at least: some that came were not read.
-    CutOffAtLeast(u64),
     /// So many more were dropped before the ledger begins.
     Upstream(u64, Place),
     /// More came than left.

@@ -44,19 +44,9 @@ impl Load {
         u64::try_from(product.div_ceil(MICRO_HERTZ_NANOS)).unwrap_or(u64::MAX)
     }
 
-    /// Datagrams of a trial of some seconds, in which the receiver stalls many times.
-    pub fn usual(&self) -> u64 {
-        ((self.per_second() * USUAL_SECONDS) as u64).clamp(1, MOST_USUAL)
-    }
-
     /// Bits a second on an Ethernet with IPv4: headers, checksum, preamble and gap included.
     pub fn bits_on_wire(&self) -> f64 {
-        self.bits_at(self.per_second())
-    }
-
-    /// The same, of so many datagrams a second.
-    pub fn bits_at(&self, per_second: f64) -> f64 {
-        per_second * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
+        self.per_second() * 8.0 * (self.payload.bytes + HEADERS).max(LEAST_FRAME).saturating_add(BETWEEN) as f64
     }
 
     /// What the receive buffer must hold, where a datagram takes so many bytes of it.
@@ -66,7 +56,7 @@ impl Load {
         let held = waiting.saturating_mul(truesize);
         // A third on top, so that the quarter that is released late leaves room enough; whole pages.
         let buffer = held.saturating_add(held.div_ceil(3)).checked_next_multiple_of(PAGE).unwrap_or(u64::MAX);
-        Need { waiting, truesize, held, buffer }
+        Need { waiting, truesize, held, buffer, stated: false }
     }
 }
 
@@ -82,9 +72,16 @@ pub struct Need {
     /// Bytes of buffer with the margin: while a reader catches up, the kernel gives memory back in steps of a quarter of
     /// the buffer (net/ipv4/udp.c, udp_rmem_release), and decides on drops as if it were still taken.
     pub buffer: u64,
+    /// Whether it was stated, and not computed of the load.
+    pub stated: bool,
 }
 
 impl Need {
+    /// What a program that asks for so much has, in place of what was computed.
+    pub fn stated(asked: u64, computed: Need) -> Need {
+        Need { buffer: asked.saturating_mul(2), stated: true, ..computed }
+    }
+
     /// What a program must ask for (SO_RCVBUF), and what `net.core.rmem_max` must allow: the kernel doubles it.
     pub fn asked(&self) -> u64 {
         self.buffer.div_ceil(2)
@@ -105,9 +102,6 @@ const BETWEEN: u64 = 8 + 12;
 
 const PAGE: u64 = 4096;
 
-const USUAL_SECONDS: f64 = 3.0;
-const MOST_USUAL: u64 = 1_000_000;
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -124,7 +118,7 @@ mod tests {
         let study = load("96154/s", "64B", "40ms");
         assert!((study.bits_on_wire() - 100e6).abs() < 1e3, "{}", study.bits_on_wire());
         let need = study.need(832);
-        assert_eq!(need, Need { waiting: 3847, truesize: 832, held: 3_200_704, buffer: 4_268_032 });
+        assert_eq!(need, Need { waiting: 3847, truesize: 832, held: 3_200_704, buffer: 4_268_032, stated: false });
         assert_eq!(need.asked(), 2_134_016);
     }
 

@@ -1,8 +1,6 @@
 //! Settings of this machine, read and written.
 
-use std::cell::Cell;
 use std::collections::HashMap;
-use std::rc::Rc;
 
 use anyhow::{Context, Result, anyhow, bail};
 use nix::errno::Errno;
@@ -13,15 +11,13 @@ use weir_kernel::sockets::{Sockets, borrow, owners, set_receive_buffer};
 use weir_kernel::sysctl;
 
 use super::apply::Machine;
-use super::journal::Namespace;
+use super::changes::Namespace;
 use super::setting::Setting;
 
 /// The machine we run on.
 #[derive(Debug, Default)]
 pub(super) struct Linux {
     namespaces: HashMap<Namespace, NetNs>,
-    /// How often something was written.
-    writes: Rc<Cell<u64>>,
 }
 
 impl Machine for Linux {
@@ -59,7 +55,6 @@ impl Machine for Linux {
     }
 
     fn write(&mut self, home: &Namespace, setting: &Setting, value: &str) -> Result<()> {
-        self.writes.set(self.writes.get() + 1);
         let gone = || anyhow!("{setting}: it is no more");
         let ns = self.namespace(home)?;
         let number = || value.parse::<u32>().with_context(|| format!("{setting}: {value} is no number"));
@@ -84,11 +79,6 @@ impl Machine for Linux {
 }
 
 impl Linux {
-    /// How often something was written: what was measured holds until the next time.
-    pub(super) fn writes(&self) -> Rc<Cell<u64>> {
-        Rc::clone(&self.writes)
-    }
-
     /// Finds a namespace again: ours, by its name, or among those of all processes.
     fn namespace(&mut self, wanted: &Namespace) -> Result<NetNs> {
         if let Some(known) = self.namespaces.get(wanted) {
@@ -103,7 +93,7 @@ impl Linux {
         let Some(ns) = found else {
             bail!(
                 "network namespace {wanted} (inode {}) is not to be found from here: run this where it can be seen; \
-                 if it is gone, so is the change, and its line may be taken out of the journal",
+                 if it is gone, so is the change, and it may be taken out of the list of changes",
                 wanted.inode
             );
         };

@@ -5,13 +5,10 @@ use std::fmt::{self, Write};
 use serde::Serialize;
 use weir_units::format::{self, shown};
 
-use super::apply::{Applied, Undone, Verdict};
+use super::apply::{Applied, Settled, Undone, Verdict};
 use super::facts::{Facts, Receiver, Truesize};
 use super::findings::Finding;
-use super::journal::Closed;
 use super::load::{Load, Need};
-use super::setting::WantedBuffer;
-use super::trial::Outcome;
 use crate::places::Place;
 
 /// The result of a check.
@@ -27,30 +24,16 @@ pub struct Report {
     pub truesize: Truesize,
     /// What is wrong, at first.
     pub findings: Vec<Finding>,
-    /// What a trial showed at first, by receiver.
-    pub trials: Vec<Trial>,
     /// What was changed; null: nothing was asked for.
     pub applied: Option<Vec<Applied>>,
     /// What is still wrong; null: nothing was changed.
     pub remaining: Option<Vec<Finding>>,
-    /// The journal of the changes; null: nothing was changed.
-    pub journal: Option<String>,
+    /// The receivers as they were before; null: nothing was changed.
+    pub receivers_before: Option<Vec<Receiver>>,
+    /// The file of the changes; null: none is in force.
+    pub changes: Option<String>,
     /// Everything that was seen of the machine, at last.
     pub facts: Facts,
-}
-
-/// A trial before any change and behind all of them.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Trial {
-    /// In words.
-    pub receiver: String,
-    /// What it is.
-    #[serde(skip)]
-    pub asks: WantedBuffer,
-    /// Before.
-    pub before: Outcome,
-    /// Behind all changes; null: there were none.
-    pub after: Option<Outcome>,
 }
 
 impl Report {
@@ -66,13 +49,9 @@ impl fmt::Display for Report {
         let (need, truesize) = (&self.need, &self.truesize);
         if let Some(seen) = &self.facts.seen {
             let who = seen.process.as_ref().map_or_else(String::new, |process| format!(" ({})", shown(process)));
-            let mean = seen.mean_per_s.filter(|mean| mean * 1.05 < self.load.per_second());
-            let mean = mean.map_or_else(String::new, |mean| {
-                format!("; {}/s on average, {rate} while datagrams waited", format::short(mean.round()))
-            });
             writeln!(
                 f,
-                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost{mean}",
+                "the load is what came to {}{who} in {} s: {} datagrams, {} of them lost",
                 seen.address,
                 format::short(seen.took_s),
                 format::count(seen.datagrams.cast_signed()),
@@ -136,9 +115,12 @@ impl fmt::Display for Report {
             writeln!(f, "\nchanged")?;
             applied.iter().try_for_each(|change| change_line(change, f))?;
         }
-        if !self.trials.is_empty() {
-            writeln!(f, "\ntrial")?;
-            self.trials.iter().try_for_each(|trial| trial_lines(trial, &self.load, f))?;
+        for before in self.receivers_before.iter().flatten() {
+            let same = |receiver: &&Receiver| receiver.cookie == before.cookie;
+            if let Some(after) = self.facts.receivers.iter().find(same) {
+                let [before, now] = [before, after].map(|of| format::count(of.drops.recent.cast_signed()));
+                row(f, "", &format!("{} dropped {before} in a second before, {now} after", after.who()))?;
+            }
         }
         if let Some(remaining) =
             self.remaining.as_ref().filter(|remaining| !(self.findings.is_empty() && remaining.is_empty()))
@@ -147,11 +129,11 @@ impl fmt::Display for Report {
             let left = if names.is_empty() { "nothing".to_owned() } else { names.join(", ") };
             writeln!(f, "\nstill wrong: {left}")?;
         }
-        if let Some(journal) = &self.journal {
+        if let Some(changes) = &self.changes {
             writeln!(
                 f,
                 "until the next boot (for good: /etc/sysctl.d/); `weir loss check --undo` puts everything back ({})",
-                shown(journal)
+                shown(changes)
             )?;
         }
         if !self.facts.unseen.is_empty() && !self.findings.is_empty() {
@@ -183,8 +165,8 @@ fn change_line(change: &Applied, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     let mut line = match verdict {
         Verdict::Failed => format!("{setting}: failed"),
         Verdict::Unneeded => format!("{setting} {old}: {verdict}"),
-        Verdict::RolledBack | Verdict::NotTaken => format!("{setting} {old} -> {}: {verdict}", change.new),
-        Verdict::Helped | Verdict::NotShown => format!("{setting} {old} -> {now}: {verdict}"),
+        Verdict::NotTaken => format!("{setting} {old} -> {}: {verdict}", change.new),
+        Verdict::Changed => format!("{setting} {old} -> {now}: {verdict}"),
     };
     if let Some(detail) = &change.detail {
         write!(line, " ({detail})")?;
@@ -192,58 +174,13 @@ fn change_line(change: &Applied, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     row(f, "", &line)
 }
 
-fn trial_lines(trial: &Trial, load: &Load, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    row(f, "", &trial.receiver)?;
-    let outcomes = [("now", Some(&trial.before)), ("after", trial.after.as_ref())];
-    let both = trial.after.is_some();
-    for (label, outcome) in outcomes {
-        let Some(outcome) = outcome else { continue };
-        let label = if both && label == "now" { "before" } else { label };
-        row(f, "", &format!("  {label:<6} {}", outcome_words(outcome, load)))?;
-    }
-    Ok(())
-}
-
-/// A stall is longer than stated from here on: what the buffer has to spare bridges less.
-const HELD_UP: f64 = 1.2;
-
-fn outcome_words(outcome: &Outcome, load: &Load) -> String {
-    let count = |value: u64| format::count(value.cast_signed());
-    let mut text = format!(
-        "{} of {} lost ({} %) at {}/s, buffer {} B, longest stall {} ms",
-        count(outcome.lost()),
-        count(outcome.sent),
-        format::short(outcome.lost() as f64 / outcome.sent.max(1) as f64 * 100.0),
-        format::short(outcome.rate),
-        count(outcome.buffer),
-        format::short(outcome.longest_stall_ms)
-    );
-    for lost in &outcome.places {
-        let _ = write!(text, "; {}: {}", lost.place.row().title, count(lost.datagrams));
-    }
-    if outcome.rate < load.per_second() * 0.95 {
-        let _ = write!(text, "; the machine was too busy to send {}", load.rate);
-    }
-    let stated = load.stall.duration().as_secs_f64() * 1000.0;
-    if outcome.lost() > 0 && outcome.longest_stall_ms > stated * HELD_UP {
-        let _ = write!(text, "; the machine held the reader up for longer than stated: try a longer --stall");
-    }
-    if let Some(ms) = outcome.held_up_ms {
-        let _ = write!(text, "; held up for {} ms, the least of {} trials", format::short(ms), outcome.tries);
-    }
-    if outcome.unexplained != 0 {
-        let _ = write!(text, "; unexplained: {}", outcome.unexplained);
-    }
-    text
-}
-
 /// The result of an undo.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UndoReport {
     /// Of this layout.
     pub version: u32,
-    /// The journal.
-    pub journal: String,
+    /// The file of the changes.
+    pub changes: String,
     /// What became of each change, the last first.
     pub undone: Vec<Undone>,
 }
@@ -251,7 +188,7 @@ pub struct UndoReport {
 impl UndoReport {
     /// Whether something was left as it is, because somebody else has changed it.
     pub fn is_unmet(&self) -> bool {
-        self.undone.iter().any(|change| change.how == Some(Closed::Left))
+        self.undone.iter().any(|change| change.how == Some(Settled::Left))
     }
 
     /// Whether something could not be put back.
@@ -263,20 +200,20 @@ impl UndoReport {
 impl fmt::Display for UndoReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.undone.is_empty() {
-            return writeln!(f, "nothing to undo in {}", shown(&self.journal));
+            return writeln!(f, "nothing to undo in {}", shown(&self.changes));
         }
         for change in &self.undone {
             let Undone { setting, old, new, .. } = change;
             let found = change.found.as_deref().unwrap_or("unknown");
             let inside = change.netns.as_ref().map_or_else(String::new, |netns| format!(" in namespace {netns}"));
             let what = match (change.how, &change.error) {
-                (Some(Closed::Undone | Closed::RolledBack), _) => format!("{found} -> {old}"),
-                (Some(Closed::WasOld), _) => format!("is {old} already"),
-                (Some(Closed::Left), _) => {
+                (Some(Settled::Undone), _) => format!("{found} -> {old}"),
+                (Some(Settled::WasOld), _) => format!("is {old} already"),
+                (Some(Settled::Left), _) => {
                     format!("left at {found}: somebody has changed it since we set {new} (it was {old})")
                 }
-                (Some(Closed::Gone), _) => "is no more".to_owned(),
-                (Some(Closed::Rebooted), _) => "set before the last boot: nothing is left of it".to_owned(),
+                (Some(Settled::Gone), _) => "is no more".to_owned(),
+                (Some(Settled::Rebooted), _) => "set before the last boot: nothing is left of it".to_owned(),
                 (None, error) => format!("not put back to {old}: {}", error.as_deref().unwrap_or("unknown")),
             };
             writeln!(f, "{}", shown(&format!("{setting}{inside}: {what}")))?;
@@ -290,7 +227,6 @@ mod tests {
     use super::*;
     use crate::check::facts;
     use crate::check::setting::Setting;
-    use crate::check::trial::Lost;
 
     fn report() -> Report {
         let load =
@@ -301,10 +237,10 @@ mod tests {
             need: load.need(1280),
             truesize: Truesize { bytes: 1280, source: "measured over veth".into() },
             findings: Vec::new(),
-            trials: Vec::new(),
             applied: None,
             remaining: None,
-            journal: None,
+            receivers_before: None,
+            changes: None,
             facts: Facts::default(),
         }
     }
@@ -343,8 +279,6 @@ mod tests {
             level: 0,
             drops: facts::Counted { total: 20, recent: 0 },
             hangs: false,
-            cut: 0,
-            joins: None,
         }];
         assert!(report.to_string().contains("127.0.0.1:5000 has lost 20 datagrams"), "{report}");
         report.findings = vec![Finding {
@@ -362,26 +296,6 @@ mod tests {
     }
 
     #[test]
-    fn a_trial_tells_where_and_how_fast() {
-        let outcome = Outcome {
-            sent: 1000,
-            received: 900,
-            places: vec![Lost { place: Place::ReceiveBuffer, datagrams: 99 }],
-            unexplained: 1,
-            rate: 40_000.0,
-            buffer: 212_992,
-            longest_stall_ms: 40.04,
-            held_up_ms: Some(312.0),
-            tries: 3,
-        };
-        assert_eq!(
-            outcome_words(&outcome, &report().load).replace('\u{2009}', "_"),
-            "100 of 1000 lost (10 %) at 40_000/s, buffer 212_992 B, longest stall 40 ms; receive buffer full: 99; the \
-             machine was too busy to send 50k/s; held up for 312 ms, the least of 3 trials; unexplained: 1"
-        );
-    }
-
-    #[test]
     fn an_undo_in_words() {
         let undone = |how, found: Option<&str>, error: Option<&str>| Undone {
             setting: Setting::sysctl("net/a"),
@@ -394,11 +308,11 @@ mod tests {
         };
         let report = UndoReport {
             version: 1,
-            journal: "j".into(),
+            changes: "j".into(),
             undone: vec![
-                undone(Some(Closed::Undone), Some("2"), None),
-                undone(Some(Closed::Left), Some("3"), None),
-                undone(Some(Closed::Gone), None, None),
+                undone(Some(Settled::Undone), Some("2"), None),
+                undone(Some(Settled::Left), Some("3"), None),
+                undone(Some(Settled::Gone), None, None),
                 undone(None, None, Some("read-only file system")),
             ],
         };

@@ -9,10 +9,10 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::{Owner, Sockets, owners};
-use weir_kernel::trace::{SocketTrace, Tracer};
+use weir_kernel::trace::{SocketTrace, Trace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
-use super::facts::{Scope, came_to};
+use super::facts::Scope;
 use super::load::{Load, Stated};
 use crate::advice::{self, Advice};
 
@@ -31,9 +31,7 @@ pub struct Seen {
     pub datagrams: u64,
     /// How many its socket dropped meanwhile, for whatever reason.
     pub lost: u64,
-    /// Datagrams that came a second on average; null: the rate was stated.
-    pub mean_per_s: Option<f64>,
-    /// As a load: datagrams a second, of where any were lost while any waited; their mean payload; the longest stall.
+    /// As a load: datagrams a second on average, their mean payload, the longest stall.
     pub load: Load,
     /// What helps; null: nothing was lost.
     pub advice: Option<Advice>,
@@ -96,6 +94,15 @@ pub(super) fn arrived(ns: &NetNs, tracer: &mut Tracer, scope: &Scope, stated: &S
     })
 }
 
+/// Datagrams and bytes that came to the port of a socket; `None`: others have that port, too, or it is not traced.
+fn came_to(trace: &Trace, cookie: u64, namespace: u32) -> Option<(u64, u64)> {
+    let port = trace.sockets.iter().find(|socket| socket.cookie == cookie)?.port;
+    let sharing = trace.sockets.iter().filter(|other| (other.port, other.namespace) == (port, namespace));
+    let came = trace.arrivals.iter().filter(|count| (count.port, count.namespace) == (port, namespace));
+    let sum = came.fold((0, 0), |sum, count| (sum.0 + count.datagrams, sum.1 + count.bytes));
+    (sharing.count() == 1 && sum.0 > 0).then_some(sum)
+}
+
 /// Of a namespace to which nothing comes.
 pub(super) const NOTHING: Load =
     Load { rate: Frequency { micro_hertz: 1_000_000 }, payload: Size { bytes: 0 }, stall: Span { nanos: 0 } };
@@ -109,10 +116,9 @@ fn seen(
     took: Duration,
     stated: &Stated,
 ) -> Seen {
-    let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), came);
+    let advice = advice::of(traced, u64::try_from(took.as_nanos()).unwrap_or(u64::MAX));
     let datagrams = traced.enqueued + traced.dropped;
-    let mean = datagrams as f64 / took.as_secs_f64();
-    let per_s = advice.as_ref().map_or(mean, |advice| advice.arrive_per_s.max(mean));
+    let per_s = datagrams as f64 / took.as_secs_f64();
     let read = advice::mean(traced.read_bytes, traced.reads);
     // What its program cuts off has come all the same. Joined ones are read as one.
     let came = came.filter(|_| traced.read_datagrams == Some(traced.reads));
@@ -123,8 +129,7 @@ fn seen(
         stall: stated.stall.unwrap_or(Span { nanos: traced.longest_stall_ns.next_multiple_of(100_000) }),
     };
     let (cookie, took_s) = (traced.cookie, took.as_secs_f64());
-    let mean_per_s = stated.rate.is_none().then_some(mean);
-    Seen { mean_per_s, address, cookie, process, took_s, datagrams, lost: traced.dropped, load, advice }
+    Seen { address, cookie, process, took_s, datagrams, lost: traced.dropped, load, advice }
 }
 
 /// Stalls of a collection or a flush come within some seconds.
@@ -133,27 +138,6 @@ const LOOK: Duration = Duration::from_secs(3);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_comes_on_average_is_told_beside_what_comes_while_any_wait() {
-        // 3,000 in 3 s, 2,000 of them in half a second.
-        let traced = SocketTrace {
-            enqueued: 2_900,
-            dropped: 100,
-            began: 1_000,
-            reads: 2_900,
-            read_datagrams: Some(2_900),
-            age_ns: 3_000_000_000,
-            waiting_ns: 500_000_000,
-            port: 5000,
-            ..SocketTrace::default()
-        };
-        let address = "127.0.0.1:5000".parse().unwrap();
-        let told = seen(address, None, &traced, None, LOOK, &Stated::default());
-        assert_eq!((told.mean_per_s, told.load.per_second()), (Some(1_000.0), 4_000.0));
-        let stated = Stated { rate: Some(told.load.rate), ..Stated::default() };
-        assert_eq!(seen(address, None, &traced, None, LOOK, &stated).mean_per_s, None);
-    }
 
     #[test]
     fn a_load_has_the_payload_that_came_not_what_was_left_of_it() {

@@ -79,31 +79,6 @@ pub struct Change {
     pub setting: Setting,
     /// To what.
     pub value: String,
-    /// The receiver that shows in a trial whether it helps; `None`: no trial can.
-    #[serde(skip)]
-    pub shown_by: Option<WantedBuffer>,
-}
-
-/// What a trial's receiver asks for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum WantedBuffer {
-    /// No receive buffer: it has the kernel's default.
-    Nothing,
-    /// What the load needs, of which it gets as much as `net.core.rmem_max` allows.
-    Enough,
-    /// As much as this running socket has.
-    Like(Setting),
-}
-
-impl fmt::Display for WantedBuffer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            WantedBuffer::Nothing => f.write_str("a receiver that asks for no buffer"),
-            WantedBuffer::Enough => f.write_str("a receiver that asks for a buffer"),
-            WantedBuffer::Like(Setting::SocketBuffer { address, .. }) => write!(f, "a receiver like {address}"),
-            WantedBuffer::Like(setting) => write!(f, "a receiver with the {setting}"),
-        }
-    }
 }
 
 #[cfg(test)]

@@ -144,9 +144,9 @@ fn heading(account: &Account, ledger: &Ledger) -> String {
 
 /// The command that carries the advice out.
 fn apply(account: &Account, ledger: &Ledger) -> Option<String> {
-    let load = ledger.advice.as_ref()?.load.as_ref()?;
+    let buffer = ledger.advice.as_ref()?.receive_buffer?;
     let receiver = ledger.receiver.as_ref()?;
-    let mut command = format!("weir loss check {} --port {}", load.flags(), ledger.port);
+    let mut command = format!("weir loss check --port {} --receive-buffer {buffer}B", ledger.port);
     let namespace = account.namespaces.iter().find(|namespace| namespace.inode == receiver.namespace);
     if let Some(name) = namespace.and_then(|namespace| namespace.name.as_deref()) {
         let _ = write!(command, " --netns {name}");

@@ -80,11 +80,6 @@ impl fmt::Display for Unknown {
             ),
             Self::Group => f.write_str("which of them went to the group: all that goes to its port is counted"),
             Self::Missed(events) => write!(f, "{events} events that the trace missed: its totals are lower bounds"),
-            Self::CutOff { read, came } => write!(
-                f,
-                "whether bytes were cut off: a read returned {read} B on average, what came had {came} B, and those that were not \
-                 read may be the difference"
-            ),
             Self::Network => f.write_str("what the network lost: an account without a full trace does not tell it"),
             Self::Told(words) => f.write_str(words),
         }
@@ -146,9 +141,6 @@ impl fmt::Display for Explanation {
                 Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
-            Self::CutOffAtLeast(bytes) => {
-                write!(f, "at least {bytes} bytes were cut off: {}", Place::Truncated.row().remedy)
-            }
             Self::Upstream(datagrams, place) => {
                 write!(f, "{datagrams} more were dropped before they came here: {}", place.row().title)
             }
@@ -186,32 +178,22 @@ impl fmt::Display for Explanation {
 }
 
 fn advise(advice: &Advice, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let (arrive, read) = (format::short(advice.arrive_per_s.round()), format::short(advice.read_per_s.round()));
-    let idle = format::short(advice.idle_pct.round());
-    let mean = match advice.mean_per_s {
-        0.0 => String::new(),
-        mean => format!(" ({}/s on average)", format::short(mean.round())),
-    };
-    let faster = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)";
-    if advice.is_of_nobody() {
-        return write!(f, "no buffer helps: while datagrams wait {arrive}/s arrive, and it reads nothing");
-    }
-    let Some(buffer) = advice.receive_buffer else {
-        return write!(
+    let [arrive, read] = [advice.arrive_per_s, advice.read_per_s].map(|per_s| format::short(per_s.round()));
+    match advice.receive_buffer {
+        _ if advice.is_of_nobody() => write!(f, "no buffer helps: {arrive}/s arrive, and its reader reads nothing"),
+        Some(buffer) => write!(
             f,
-            "no buffer helps: while datagrams wait {arrive}/s arrive{mean}, and it reads {read}/s: {faster}"
-        );
-    };
-    let buffer = format::count(buffer.cast_signed());
-    let times = counted(advice.episodes as usize, "time");
-    write!(
-        f,
-        "a receive buffer helps: SO_RCVBUF {buffer}, for the worst of {times} that it was full; while datagrams wait {arrive}/s arrive{mean}"
-    )?;
-    if advice.reader_too_slow {
-        return write!(f, "; its reader has little to spare, too ({idle} % of the time): {faster}");
+            "a receive buffer helps: SO_RCVBUF {}, for the worst of {} that it was full; {arrive}/s arrive, and its reader \
+             can read {read}/s",
+            format::count(buffer.cast_signed()),
+            counted(advice.episodes as usize, "time")
+        ),
+        None => write!(
+            f,
+            "no buffer helps: {arrive}/s arrive, and its reader can read {read}/s: a faster handler, several datagrams a \
+             call (recvmmsg), more readers (SO_REUSEPORT)"
+        ),
     }
-    write!(f, "; its reader can keep up: {idle} % of the time nothing waits")
 }
 
 impl fmt::Display for Belief {

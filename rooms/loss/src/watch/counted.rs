@@ -9,7 +9,7 @@ use super::namespaces::Watched;
 use super::snapshot::{Count, Counted, Interface, Namespace, Snapshot, Socket};
 use super::totals::Totals;
 use crate::places::{Place, Stage};
-use crate::reading::{self, Id, Reading};
+use crate::reading::{self, Id};
 
 /// A socket and its memory.
 pub(super) fn socket(
@@ -37,38 +37,19 @@ pub(super) fn socket(
     }
 }
 
-/// What was told of a namespace last: where nothing has changed, it is told again.
-#[derive(Debug, Default)]
-pub(super) struct Told {
-    interfaces: Vec<Interface>,
-    counted: Vec<Counted>,
-    received: Count,
-}
-
 /// Interfaces, and what the counters of a namespace tell of losses.
-pub(super) fn namespace(watched: &mut Watched, is_new: bool, one_of_many: bool, now: &mut Snapshot) {
-    if let Some(reading) = watched.reader.read_if_changed(&watched.ns, one_of_many) {
-        now.notes.extend(reading.failed.iter().map(Error::to_string));
-        watched.totals.begin();
-        watched.told = tell(reading, watched.inode, watched.late, is_new, &mut watched.totals);
-    }
-    let Told { interfaces, counted, received } = &watched.told;
-    now.interfaces.extend_from_slice(interfaces);
-    now.counted.extend_from_slice(counted);
-    now.namespaces.push(Namespace { inode: watched.inode, name: watched.name.clone(), received: *received });
-}
-
-fn tell(reading: Reading, inode: u32, late: bool, is_new: bool, totals: &mut Totals) -> Told {
-    let mut told = Told::default();
-    let counted: reading::Totals = reading
-        .values
-        .into_iter()
-        .map(|(id, value)| {
-            let is_new = if id.counter.is_of_interface() { is_new } else { late };
-            let total = add(totals, Some(inode), &id, value, is_new);
-            (id, total)
-        })
-        .collect();
+pub(super) fn namespace(watched: &mut Watched, is_new: bool, now: &mut Snapshot) {
+    let reading = watched.reader.read(&watched.ns);
+    now.notes.extend(reading.failed.iter().map(Error::to_string));
+    let Watched { inode, late, totals, .. } = watched;
+    let inode = *inode;
+    totals.begin();
+    let add_own = |(id, value): (Id, u64)| {
+        let is_new = if id.counter.is_of_interface() { is_new } else { *late };
+        let total = add(totals, Some(inode), &id, value, is_new);
+        (id, total)
+    };
+    let counted: reading::Totals = reading.values.into_iter().map(add_own).collect();
     let losses = counted.losses();
     for link in &reading.links {
         let name = |what| format!("{inode} interface {} {} {what}", link.index, link.name);
@@ -83,7 +64,7 @@ fn tell(reading: Reading, inode: u32, late: bool, is_new: bool, totals: &mut Tot
         let beside_ring = lost(Stage::Arriving, None) - ring;
         let receive_drops = counted.of(Counter::RxDropped, link.index).max(ring) + beside_ring;
         let send_drops = lost(Stage::Departed, None) + counted.of(Counter::TxDroppedVeth, link.index);
-        told.interfaces.push(Interface {
+        now.interfaces.push(Interface {
             namespace: inode,
             name: link.name.clone(),
             received,
@@ -92,13 +73,13 @@ fn tell(reading: Reading, inode: u32, late: bool, is_new: bool, totals: &mut Tot
             send_drops: Count::new(send_drops),
         });
     }
-    told.counted = losses.into_iter().map(|loss| Counted::new(Some(inode), loss)).collect();
+    now.counted.extend(losses.into_iter().map(|loss| Counted::new(Some(inode), loss)));
     let received = ["Udp", "Udp6"].into_iter().filter_map(|table| {
         let value = reading.snmp.get(table, "InDatagrams")?.cast_unsigned();
-        Some(totals.add(format!("{inode} {table}.InDatagrams"), value, Width::Bits64, late))
+        Some(totals.add(format!("{inode} {table}.InDatagrams"), value, Width::Bits64, *late))
     });
-    told.received = Count::new(received.sum());
-    told
+    let received = Count::new(received.sum());
+    now.namespaces.push(Namespace { inode, name: watched.name.clone(), received });
 }
 
 /// What the counters that all namespaces share tell of losses.

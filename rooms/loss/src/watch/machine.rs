@@ -94,7 +94,6 @@ impl Machine {
         self.totals.begin();
         let is_first = self.before.is_none();
         let (mut sockets, mut all_are_told) = (Vec::new(), true);
-        let are_many = self.namespaces.watched.len() > MANY;
         for watched in &mut self.namespaces.watched {
             // What was not there in the first reading was made since, and its counters began at 0.
             let is_new = !is_first || watched.late;
@@ -105,7 +104,7 @@ impl Machine {
                     now.notes.push(error.to_string());
                 }
             }
-            counted::namespace(watched, is_new, are_many, &mut now);
+            counted::namespace(watched, is_new, &mut now);
         }
         let open: HashSet<u64> = sockets.iter().filter_map(|(_, socket)| socket.cookie).collect();
         all_are_told &= sockets.iter().all(|(_, socket)| socket.cookie.is_some());
@@ -209,9 +208,6 @@ impl Machine {
         }
     }
 }
-
-/// From so many namespaces on, quiet ones are not looked at in whole each time.
-const MANY: usize = 16;
 
 /// How often it is looked for namespaces that came or went.
 const FOLLOWED_EACH: Duration = Duration::from_secs(5);

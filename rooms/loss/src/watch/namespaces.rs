@@ -7,7 +7,6 @@ use weir_kernel::namespaces::{self, Listed, NetNs, Survey};
 use weir_kernel::sockets::Sockets;
 use weir_units::format::counted;
 
-use super::counted::Told;
 use super::settings::Where;
 use super::totals::Totals;
 use crate::reading::Reader;
@@ -24,7 +23,6 @@ pub(super) struct Watched {
     pub(super) reader: Reader,
     /// Of its counters.
     pub(super) totals: Totals,
-    pub(super) told: Told,
     /// It came after the watch had begun: its counters began at 0.
     pub(super) late: bool,
 }
@@ -136,7 +134,6 @@ impl Watched {
             sockets: Sockets::open(&ns)?,
             reader: Reader::open(&ns)?,
             totals: Totals::default(),
-            told: Told::default(),
             ns,
             late: false,
         })

@@ -9,7 +9,6 @@ pub mod document;
 mod load;
 mod loops;
 mod print;
-mod shadows;
 #[cfg(test)]
 mod tests;
 pub mod values;

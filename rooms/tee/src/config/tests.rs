@@ -350,34 +350,6 @@ fn a_listener_that_would_hear_nothing_is_a_warning() {
 }
 
 #[test]
-fn a_rule_that_never_matches_is_a_warning() {
-    let warnings = |listeners: &str, rules: &str| {
-        let destinations = "[[destination]]\nname = \"a\"\nto = \"10.0.0.5:1\"\n";
-        let text = format!(
-            "{}{listeners}\n{destinations}{rules}",
-            if rules.contains("every") { "match = \"all\"\n" } else { "" }
-        );
-        read(&text).unwrap().warnings
-    };
-    let one = "[[listener]]\nname = \"x\"\naddress = \"0.0.0.0:514\"";
-    let two = "[[listener]]\nname = \"x\"\naddress = \"[::]:514\"\n[[listener]]\nname = \"y\"\naddress = \"[::]:515\"";
-    let rule = |keys: &str| format!("[[rule]]\n{keys}\nto = \"a\"\n");
-    let halves = [rule("from = \"0.0.0.0/1\""), rule("from = \"128.0.0.0/1\""), rule("from = \"10.0.0.0/8\"")].concat();
-    assert_eq!(
-        warnings(one, &halves),
-        ["tee.toml:13: rule `rule 3`: never matches: the rules before it take all of its sources"]
-    );
-    // IPv6 sources are left.
-    assert_eq!(warnings(two, &[&halves[..halves.rfind("[[rule]]").unwrap()], &rule("")].concat()).len(), 0);
-    assert_eq!(warnings(two, &[rule("listener = \"x\""), rule("listener = \"y\"")].concat()).len(), 0);
-    assert_eq!(warnings(two, &[rule("listener = \"x\""), rule("")].concat()).len(), 0);
-    assert_eq!(warnings(two, &[rule("listener = \"x\""), rule("listener = \"y\""), rule("")].concat()).len(), 1);
-    assert_eq!(warnings(one, &rule("from = \"2001:db8::/32\"")).len(), 1);
-    assert_eq!(warnings(one, &[rule("name = \"every\""), rule("")].concat()).len(), 0);
-    assert_eq!(warnings(one, &[rule("from = \"10.0.0.0/8\""), rule("from = \"10.0.0.0/7\"")].concat()).len(), 0);
-}
-
-#[test]
 fn what_this_machine_lacks_is_a_warning() {
     let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\ninterface = \"eth9\"\nfrom = \"10.9.9.9:0\"\n";
     assert_eq!(

@@ -15,7 +15,6 @@ use weir_service::{Room, Service, Setup};
 use weir_units::Size;
 
 use super::liveness::Liveness;
-use super::loops::Loops;
 use super::names::Names;
 use super::neighbours::Neighbours;
 use super::privileges;
@@ -42,7 +41,6 @@ pub struct Carrier {
     workers: Arc<Workers>,
     liveness: Liveness,
     losses: Losses,
-    loops: Loops,
     /// Closed outlets that were tried again.
     tried: usize,
     /// The last to end: probes run on it.
@@ -93,7 +91,6 @@ impl Prepared {
             neighbours,
             verdicts: Verdicts::new(runtime.handle().clone()),
             losses: Losses::new(LOSSES_APART, Instant::now()),
-            loops: Loops::default(),
             tried: 0,
             settings,
             names,
@@ -133,7 +130,7 @@ impl Carrier {
     pub fn look(&mut self) {
         let ledger = self.workers.ledger();
         self.losses.lines(Instant::now(), losses::losses(&ledger)).iter().for_each(Line::log);
-        self.loops.tell(&ledger, self.settings.on_loop);
+        self.workers.plan().books.take_returns().iter().for_each(|line| tracing::warn!("{line}"));
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
         self.neighbours.ask_silent(&self.workers);

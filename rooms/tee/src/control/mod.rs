@@ -8,7 +8,6 @@
 
 mod carrier;
 mod liveness;
-mod loops;
 mod names;
 mod neighbours;
 mod privileges;

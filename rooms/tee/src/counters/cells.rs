@@ -1,30 +1,18 @@
 //! The cells that a worker writes: a counter for each term of the account.
 
-use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::drops::{Drops, Reason};
-use crate::ledger::{Count, DestinationCount, ReplyCount};
+use crate::ledger::{Count, DestinationCount, ListenerCount, ReplyCount, RuleCount};
 
 /// One number with one writer.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
-/// Terms of an account with one writer, which agree whenever it is not within [`change`](Self::change): a sequence lock
-/// without a lock. A reader waits for the few nanoseconds of a change, and the writer for nobody.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub struct Cell<T> {
-    /// Odd: a change is being made. 0: there has been none.
-    version: AtomicU64,
-    terms: T,
-}
-
 /// What a worker counts of a listener.
 #[derive(Debug, Default)]
-pub struct ListenerTerms {
+#[repr(align(128))]
+pub struct ListenerCell {
     /// Datagrams taken from the socket.
     pub received: Counter,
     /// Their payload bytes.
@@ -39,7 +27,7 @@ pub struct ListenerTerms {
     pub kernel_drops: Counter,
 }
 
-/// What a worker counts of a rule. No sum is made of it: there is nothing to agree.
+/// What a worker counts of a rule.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct RuleCell {
@@ -53,32 +41,14 @@ pub struct RuleCell {
     pub copies: Counter,
 }
 
-/// What a worker counts of itself.
+/// What a worker counts of an outlet: copies = sent + drops + queued.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub struct WorkerCell {
-    /// Sources that were forgotten to make room for others: each is routed anew.
-    pub forgotten_sources: Counter,
-}
-
-/// What the receiving worker counts of an outlet: copies = drops + given.
-#[derive(Debug, Default)]
-pub struct AskedTerms {
+pub struct OutletCell {
     /// Copies asked for.
     pub copies: Counter,
     /// Their payload bytes.
     pub copies_bytes: Counter,
-    /// Copies given to whoever holds the lane, mostly the same worker, to be sent.
-    pub given: Counter,
-    /// Copies dropped before they came near the socket.
-    pub drops: DropCounters,
-}
-
-/// What the worker that holds a lane counts of its outlet: taken = sent + drops + queued. It has one holder at a time.
-#[derive(Debug, Default)]
-pub struct CarriedTerms {
-    /// Copies taken over from the worker that received them.
-    pub taken: Counter,
     /// Datagrams that the kernel took.
     pub sent: Counter,
     /// Their payload bytes.
@@ -95,15 +65,15 @@ pub struct CarriedTerms {
     pub icmp_errors: Counter,
     /// Of them, those that quote nothing that was sent.
     pub icmp_unproven: Counter,
-    /// Copies dropped at the socket.
+    /// Copies that were not sent.
     pub drops: DropCounters,
     /// Its answers.
-    pub replies: ReplyTerms,
+    pub replies: ReplyCell,
 }
 
 /// What is counted of a destination's answers: received = returned + dropped.
 #[derive(Debug, Default)]
-pub struct ReplyTerms {
+pub struct ReplyCell {
     /// Answers that came.
     pub received: Counter,
     /// Their payload bytes.
@@ -152,75 +122,34 @@ impl Counter {
     }
 }
 
-impl<T> Cell<T> {
-    /// Makes a change after which the terms agree again. Only the one writer may call this.
-    pub fn change<R>(&self, change: impl FnOnce(&T) -> R) -> R {
-        let version = self.version.load(Ordering::Relaxed);
-        self.version.store(version.wrapping_add(1), Ordering::Relaxed);
-        fence(Ordering::Release);
-        let result = change(&self.terms);
-        self.version.store(version.wrapping_add(2), Ordering::Release);
-        result
-    }
-
-    /// Another number after each change.
-    pub(super) fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
-    }
-
-    /// What `read` makes of the terms when they agree; `None`: nothing was ever counted.
-    pub(super) fn read<R>(&self, read: impl Fn(&T) -> R) -> Option<R> {
-        let mut looks = 0;
-        let mut start = None;
-        loop {
-            let before = self.version.load(Ordering::Acquire);
-            if before == 0 {
-                return None;
-            }
-            // A writer that has ended in the middle is not waited for.
-            let stuck = start.is_some_and(|start: Instant| start.elapsed() > PATIENCE);
-            if before.is_multiple_of(2) || stuck {
-                let value = read(&self.terms);
-                fence(Ordering::Acquire);
-                if self.version.load(Ordering::Relaxed) == before || stuck {
-                    return Some(value);
-                }
-            }
-            looks += 1;
-            if looks > LOOKS {
-                // It was made to wait in the middle.
-                start.get_or_insert_with(Instant::now);
-                thread::yield_now();
-            }
+impl ListenerCell {
+    pub(super) fn copy(&self) -> ListenerCount {
+        ListenerCount {
+            received: Count { datagrams: self.received.get(), bytes: self.received_bytes.get() },
+            matched: self.matched.get(),
+            unmatched: self.unmatched.get(),
+            truncated: self.truncated.get(),
+            kernel_drops: Some(self.kernel_drops.get()),
+            ..ListenerCount::default()
         }
     }
 }
 
-/// For the writer, which knows its own counts. A count by itself needs no agreement.
-impl<T> Deref for Cell<T> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        &self.terms
+impl RuleCell {
+    pub(super) fn copy(&self) -> RuleCount {
+        RuleCount {
+            matched: Count { datagrams: self.matched.get(), bytes: self.matched_bytes.get() },
+            discarded: self.discarded.get(),
+            copies: self.copies.get(),
+            ..RuleCount::default()
+        }
     }
 }
 
-impl AskedTerms {
-    /// What was asked for, and how many were given.
-    pub(super) fn copy(&self) -> (DestinationCount, u64) {
-        let count = DestinationCount {
+impl OutletCell {
+    pub(super) fn copy(&self) -> DestinationCount {
+        DestinationCount {
             copies: Count { datagrams: self.copies.get(), bytes: self.copies_bytes.get() },
-            drops: self.drops.copy(),
-            ..DestinationCount::default()
-        };
-        (count, self.given.get())
-    }
-}
-
-impl CarriedTerms {
-    /// What was carried, and how many were taken.
-    pub(super) fn copy(&self) -> (DestinationCount, u64) {
-        let count = DestinationCount {
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
             queued: self.queued.get(),
             queued_bytes: self.queued_bytes.get(),
@@ -231,12 +160,11 @@ impl CarriedTerms {
             icmp_unproven: self.icmp_unproven.get(),
             replies: self.replies.copy(),
             ..DestinationCount::default()
-        };
-        (count, self.taken.get())
+        }
     }
 }
 
-impl ReplyTerms {
+impl ReplyCell {
     fn copy(&self) -> ReplyCount {
         ReplyCount {
             received: Count { datagrams: self.received.get(), bytes: self.received_bytes.get() },
@@ -262,9 +190,3 @@ impl DropCounters {
         Drops::count(|reason| self.0[reason as usize].get())
     }
 }
-
-/// Looks at a cell before its writer is thought to have been interrupted.
-const LOOKS: u32 = 100;
-
-/// Longest wait for a writer.
-const PATIENCE: Duration = Duration::from_secs(1);

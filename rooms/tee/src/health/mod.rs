@@ -65,10 +65,6 @@ pub struct Health {
     news: OnceLock<Arc<News>>,
     /// Until when what is sent there is remembered, ms; 0: it is not.
     doubted: AtomicU64,
-    /// Until when it is news that what was reported is not believed, ms.
-    disbelieved: AtomicU64,
-    /// What `icmp::strays` was at the last look but one, and at the last (when it began is the first), and 1; 0: there was none.
-    strays: [AtomicU64; 2],
 }
 
 /// What is thought of an address.
@@ -101,7 +97,6 @@ pub enum Cause {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Observer {
     verdict: Verdict,
-    disbelieved: bool,
 }
 
 /// A verdict that has changed. `Display` says it in a few words, to be put behind the destination's name.
@@ -199,22 +194,6 @@ impl Health {
         }
     }
 
-    /// What was reported of it is not believed, for somebody forges reports.
-    pub(crate) fn disbelieve(&self) {
-        self.disbelieved.store(now() + HOLD_DOWN.as_millis() as u64, Ordering::Relaxed);
-    }
-
-    /// Takes note of `icmp::strays`; to be called when it begins, for what came before is nothing to it, and every second or so.
-    pub(crate) fn note_strays(&self, strays: u64) {
-        let last = self.strays[1].swap(strays.saturating_add(1), Ordering::Relaxed);
-        self.strays[0].store(last, Ordering::Relaxed);
-    }
-
-    /// What `icmp::strays` was a second or two ago, or when it began.
-    pub(crate) fn earlier_strays(&self) -> Option<u64> {
-        self.strays.iter().find_map(|strays| strays.load(Ordering::Relaxed).checked_sub(1))
-    }
-
     /// Takes note.
     pub fn note(&self, evidence: Evidence) {
         // Called for every batch: the line must not change hands while all is well.
@@ -275,15 +254,6 @@ impl Observer {
                 times => Some(Change::Flapped(times)),
             },
         }
-    }
-}
-
-impl Observer {
-    /// Whether reports have begun not to be believed since the last look.
-    pub(crate) fn begins_to_disbelieve(&mut self, health: &Health) -> bool {
-        let until = health.disbelieved.load(Ordering::Relaxed);
-        let disbelieved = until > 0 && until > now();
-        !std::mem::replace(&mut self.disbelieved, disbelieved) && disbelieved
     }
 }
 

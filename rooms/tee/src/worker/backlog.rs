@@ -47,11 +47,6 @@ impl Backlog {
         true
     }
 
-    /// Bytes of memory that so many datagrams of so many bytes without headers take.
-    pub(super) fn room_for(datagrams: usize, bytes: usize) -> usize {
-        bytes + datagrams * size_of::<Entry>()
-    }
-
     /// Bytes of memory that the datagrams take.
     pub(super) fn occupied(&self) -> usize {
         self.bytes.len() + self.entries.len() * size_of::<Entry>()
@@ -109,7 +104,8 @@ mod tests {
 
     use super::*;
 
-    const SOURCE: Origin = Origin { source: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9), way: 0 };
+    const SOURCE: Origin =
+        Origin { source: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 9), local: None, listener: 0 };
 
     fn run(body: &[u8]) -> Run<'_> {
         Run { body, ..Run::default() }

@@ -1,31 +1,105 @@
-//! What one look at a listener brought, as lanes see it.
+//! What one look at a listener brought, and what of it goes to a lane.
 
-use std::net::SocketAddr;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU16;
 
-use super::headers::Headers;
+use weir_dgram::{Inbox, Received, Socket};
+use weir_wire::proxy;
+
 use super::join::Run;
 use crate::settings::Source;
 
-/// The messages of a batch.
-#[derive(Clone, Copy)]
-pub(super) struct Batch<'a> {
-    /// The payloads: each a datagram, or a run of them.
-    pub(super) bodies: &'a [&'a [u8]],
+/// The messages of a batch, each a datagram or a run of them. One a worker.
+pub(super) struct Batch {
+    inbox: Inbox,
     /// Who sent each.
-    pub(super) sources: &'a [Origin],
-    /// What precedes their payloads.
-    pub(super) headers: &'a Headers,
+    sources: Vec<Origin>,
+    /// What precedes the payloads of each for destinations that want to be told the source there; empty: none does.
+    headers: Vec<proxy::Header>,
     /// Hops with which each may leave; empty: they do not count.
-    pub(super) hops: &'a [u8],
+    hops: Vec<u8>,
+}
+
+/// How a listener is looked into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Look {
+    /// For what is there.
+    Now,
+    /// The same, but it waits for the first message, as long as the socket may.
+    Wait,
+    /// It waits for one message and takes no more.
+    WaitForOne,
+}
+
+impl Batch {
+    /// An empty one.
+    pub(super) fn new() -> Self {
+        Self { inbox: Inbox::new(MESSAGES, BYTES), sources: Vec::new(), headers: Vec::new(), hops: Vec::new() }
+    }
+
+    /// Takes what waits at a listener, instead of what it had; returns how many messages that is.
+    ///
+    /// # Errors
+    /// WouldBlock: nothing is there.
+    pub(super) fn receive(&mut self, socket: &Socket, look: Look) -> io::Result<usize> {
+        self.sources.clear();
+        self.headers.clear();
+        self.hops.clear();
+        match look {
+            Look::Now => self.inbox.receive(socket),
+            Look::Wait => self.inbox.wait(socket),
+            Look::WaitForOne => self.inbox.wait_for_one(socket),
+        }
+    }
+
+    /// Shows each message with its index and its sender, and notes what sending needs of it. `headed`: for headers, the listener's
+    /// address, which stands for one that the kernel does not tell. `guarded`: whether the hops that it has left count.
+    /// `answered`: the number of the listener, where answers go back.
+    pub(super) fn messages(
+        &mut self,
+        headed: Option<SocketAddr>,
+        guarded: bool,
+        answered: Option<u32>,
+        mut show: impl FnMut(usize, Origin, &Received<'_>),
+    ) {
+        for (index, message) in self.inbox.messages().enumerate() {
+            let local = message.local.filter(|_| answered.is_some() && !message.to_all);
+            let origin = Origin { source: message.source, local, listener: answered.unwrap_or_default() };
+            self.sources.push(origin);
+            if let Some(listener) = headed {
+                let local = message.local.map_or(listener, |local| SocketAddr::new(local, listener.port()));
+                self.headers.push(proxy::encode(message.source, local));
+            }
+            if guarded {
+                self.hops.push(message.hops.map_or(0, |hops| hops.saturating_sub(1)));
+            }
+            show(index, origin, &message);
+        }
+    }
+
+    /// What it has received.
+    pub(super) fn inbox(&self) -> &Inbox {
+        &self.inbox
+    }
+
+    /// What precedes each datagram of a message for a destination of this kind.
+    fn header(&self, message: usize, source: Source) -> &[u8] {
+        match source {
+            Source::Own | Source::Preserved => &[],
+            Source::Proxy => self.headers.get(message).map_or(&[], |header| header),
+        }
+    }
 }
 
 /// Who sent a datagram, and how an answer would get there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Origin {
     pub(super) source: SocketAddr,
-    /// The number of the way by which it came ([`Ways`](super::ways::Ways)); 0 where nobody answers.
-    pub(super) way: u16,
+    /// The address of this machine that it was sent to; `None`: nobody knows or answers, or it is not this machine's alone.
+    pub(super) local: Option<IpAddr>,
+    /// The number of the listener's book; 0 where nobody answers.
+    pub(super) listener: u32,
 }
 
 /// A part of a message: one or more whole datagrams.
@@ -71,10 +145,10 @@ impl Part {
     }
 
     /// Its bytes as a destination of this kind gets them, and who sent them.
-    pub(super) fn run<'a>(&self, batch: Batch<'a>, source: Source) -> (Run<'a>, Origin) {
+    pub(super) fn run<'a>(&self, batch: &'a Batch, source: Source) -> (Run<'a>, Origin) {
         let run = Run {
-            head: batch.headers.before(self.message, source),
-            body: &batch.bodies[self.message][self.start..self.end],
+            head: batch.header(self.message, source),
+            body: &batch.inbox.payload(self.message)[self.start..self.end],
             segment: self.segment,
             hops: batch.hops.get(self.message).copied().unwrap_or_default(),
         };
@@ -103,11 +177,6 @@ impl Pending {
     /// Whether it is as after [`clear`](Self::clear).
     pub(super) fn is_empty(&self) -> bool {
         self.parts.is_empty()
-    }
-
-    /// Takes in a copy of what another has.
-    pub(super) fn copy(&mut self, other: &Self) {
-        self.parts.extend_from_slice(other.rest());
     }
 
     /// Adds a part; see [`Part::extend`].
@@ -151,6 +220,12 @@ impl Pending {
         bytes
     }
 }
+
+/// Messages of a batch.
+pub(super) const MESSAGES: usize = 64;
+
+/// Bytes of each: every datagram and every joined run fits.
+const BYTES: usize = 65_535;
 
 #[cfg(test)]
 mod tests {

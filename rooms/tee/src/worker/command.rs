@@ -1,14 +1,12 @@
-//! What a worker is told: by the program, and by other workers.
+//! What the program tells a worker.
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use nix::sys::eventfd::EventFd;
 use weir_dgram::Socket;
 
-use super::egress::Egress;
-use super::shared::SharedBatch;
 use crate::plan::Plan;
 use crate::sockets::EgressSocket;
 
@@ -16,28 +14,19 @@ use crate::sockets::EgressSocket;
 pub(super) enum Command {
     /// Carry out another plan; the answer comes when it does.
     Replace(Box<Assignment>, mpsc::Sender<()>),
-    /// Show that it lives.
-    Answer(mpsc::Sender<()>),
+    /// Run this on its thread, between two batches.
+    Run(Box<dyn FnOnce() + Send>),
     /// Look at what waits for next hops: some have answered, or failed.
     Look,
     /// Send what was received, no longer than this, and end.
     Stop(Duration),
-    /// Tell how much CPU time was used.
-    CpuTime(mpsc::Sender<Duration>),
-    /// Take all lanes back, and lend none until the next plan.
-    Settle(mpsc::Sender<()>),
-    /// Hold the egress of another's lane.
-    Hold { lender: usize, lane: usize, egress: Box<Egress> },
-    /// Send what of this batch goes to lanes held here.
-    Send { lender: usize, batch: Arc<SharedBatch> },
-    /// A batch of this worker's may be free.
-    Released,
-    /// Return what another worker lent, at most so many lanes of it.
-    Return { lender: usize, most: usize },
-    /// What this worker lent: the lanes' indices and egresses.
-    Returned(Vec<(usize, Box<Egress>)>),
-    /// Take all lanes back: the holder is busy with its own.
-    Relieve,
+}
+
+/// How the program reaches a worker.
+#[derive(Debug)]
+pub(super) struct Handle {
+    commands: mpsc::Sender<Command>,
+    wake: Arc<EventFd>,
 }
 
 /// A worker's part of a plan.
@@ -61,50 +50,22 @@ pub(super) struct ListenerSocket {
     pub(super) ready: bool,
 }
 
-/// The commands of a worker, first in, first out; those that came while an answer was awaited have their turn first.
-pub(super) struct Commands {
-    queue: mpsc::Receiver<Command>,
-    deferred: VecDeque<Command>,
-}
-
-impl Commands {
-    pub(super) fn new(queue: mpsc::Receiver<Command>) -> Self {
-        Self { queue, deferred: VecDeque::new() }
+impl Handle {
+    pub(super) fn new(commands: mpsc::Sender<Command>, wake: Arc<EventFd>) -> Self {
+        Self { commands, wake }
     }
 
-    /// The next one, if there is one. Nobody is left who could send one: the worker is to end.
-    pub(super) fn next(&mut self) -> Option<Command> {
-        self.deferred.pop_front().or_else(|| match self.queue.try_recv() {
-            Ok(command) => Some(command),
-            Err(mpsc::TryRecvError::Empty) => None,
-            Err(mpsc::TryRecvError::Disconnected) => Some(Command::Stop(Duration::ZERO)),
-        })
+    /// Sends a command, in vain if the worker has ended, and wakes it from epoll; in a receive it wakes by itself.
+    pub(super) fn send(&self, command: Command) {
+        let _ = self.commands.send(command);
+        // The counter of an eventfd is full only when there are 2^64 - 2 wake-ups to see.
+        let _ = self.wake.write(1);
     }
 
-    /// Whether there is one.
-    pub(super) fn is_waiting(&mut self) -> bool {
-        if let Ok(command) = self.queue.try_recv() {
-            self.deferred.push_back(command);
-        }
-        !self.deferred.is_empty()
-    }
-
-    /// Waits for what was lent to come back; other commands have their turn later.
-    pub(super) fn await_returned(&mut self) -> Vec<(usize, Box<Egress>)> {
-        while let Ok(command) = self.queue.recv() {
-            match command {
-                Command::Returned(lanes) => return lanes,
-                other => self.deferred.push_back(other),
-            }
-        }
-        Vec::new()
-    }
-
-    /// Waits until something comes, which may be that a batch is free.
-    pub(super) fn await_released(&mut self, timeout: Duration) {
-        match self.queue.recv_timeout(timeout) {
-            Ok(Command::Released) | Err(_) => {}
-            Ok(other) => self.deferred.push_back(other),
-        }
+    /// Runs something on the worker's thread, between two batches. A worker that has ended answers nobody.
+    pub(super) fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+        let (reply, answer) = mpsc::channel();
+        self.send(Command::Run(Box::new(move || drop(reply.send(job())))));
+        answer
     }
 }

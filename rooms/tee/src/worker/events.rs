@@ -1,4 +1,4 @@
-//! What a worker's thread sleeps for: datagrams, room in sockets, the time of what waits for company, and commands.
+//! What a worker's thread sleeps for: datagrams, room in sockets, and commands.
 
 use std::cell::Cell;
 use std::io;
@@ -9,8 +9,6 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::eventfd::EventFd;
-use nix::sys::time::TimeSpec;
-use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 
 /// The descriptors by which the thread learns of things.
 pub(super) struct Events {
@@ -18,7 +16,6 @@ pub(super) struct Events {
     /// Sockets of which it tells when they take more.
     without_room: Cell<usize>,
     wake: Arc<EventFd>,
-    timer: TimerFd,
 }
 
 /// Something has happened.
@@ -35,14 +32,8 @@ pub(super) enum Token {
     Listener(usize),
     /// The lane of this index.
     Lane(usize),
-    /// The leaving lane of this number.
-    Leaving(usize),
-    /// The lane of this index of another worker.
-    Held { lender: usize, lane: usize },
     /// Answers to the lane of this index.
     Answers(usize),
-    /// The time for which the timer was set has come.
-    Timer,
     /// Somebody has sent a command.
     Wake,
 }
@@ -55,12 +46,8 @@ impl Events {
     pub(super) fn new(wake: Arc<EventFd>) -> Result<Self, (&'static str, io::Error)> {
         let failed = |operation| move |errno: Errno| (operation, errno.into());
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).map_err(failed("epoll_create1"))?;
-        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags).map_err(failed("timerfd_create"))?;
-        for (descriptor, token) in [(wake.as_fd(), Token::Wake), (timer.as_fd(), Token::Timer)] {
-            epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token.into())).map_err(failed("epoll_ctl"))?;
-        }
-        Ok(Self { epoll, without_room: Cell::new(0), wake, timer })
+        epoll.add(&wake, EpollEvent::new(EpollFlags::EPOLLIN, Token::Wake.into())).map_err(failed("epoll_ctl"))?;
+        Ok(Self { epoll, without_room: Cell::new(0), wake })
     }
 
     /// Sleeps until something happens, no longer than this; `None`: for as long as it takes.
@@ -79,10 +66,8 @@ impl Events {
         let events = events.into_iter().take(count);
         Ok(events.map(|event| {
             let subject = Token::from(event.data());
-            match subject {
-                Token::Wake => drop(self.wake.read()),
-                Token::Timer => drop(self.timer.wait()),
-                _ => {}
+            if subject == Token::Wake {
+                let _ = self.wake.read();
             }
             Event { subject, broken: event.events().contains(EpollFlags::EPOLLERR) }
         }))
@@ -124,40 +109,27 @@ impl Events {
         // It fails only for want of memory; then nobody hears the answers, and their sessions age.
         let _ = self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, token.into()));
     }
-
-    /// Has the timer go off after this time.
-    pub(super) fn set_timer(&self, left: Duration) {
-        // Zero would stop the timer.
-        let expiration = Expiration::OneShot(TimeSpec::from_duration(left.max(Duration::from_nanos(1))));
-        let _ = self.timer.set(expiration, TimerSetTimeFlags::empty());
-    }
 }
 
 impl From<Token> for u64 {
     fn from(token: Token) -> Self {
-        let (kind, lender, index) = match token {
-            Token::Listener(at) => (0, 0, at),
-            Token::Lane(at) => (1, 0, at),
-            Token::Leaving(number) => (2, 0, number),
-            Token::Held { lender, lane } => (3, lender, lane),
-            Token::Timer => (4, 0, 0),
-            Token::Wake => (5, 0, 0),
-            Token::Answers(at) => (6, 0, at),
+        let (kind, index) = match token {
+            Token::Listener(at) => (0, at),
+            Token::Lane(at) => (1, at),
+            Token::Answers(at) => (2, at),
+            Token::Wake => (3, 0),
         };
-        kind << 56 | (lender as Self) << 40 | index as Self
+        kind << 56 | index as Self
     }
 }
 
 impl From<u64> for Token {
     fn from(number: u64) -> Self {
-        let (lender, index) = ((number >> 40 & 0xffff) as usize, (number & 0xff_ffff_ffff) as usize);
+        let index = (number & 0xff_ffff_ffff) as usize;
         match number >> 56 {
             0 => Self::Listener(index),
             1 => Self::Lane(index),
-            2 => Self::Leaving(index),
-            3 => Self::Held { lender, lane: index },
-            4 => Self::Timer,
-            6 => Self::Answers(index),
+            2 => Self::Answers(index),
             _ => Self::Wake,
         }
     }
@@ -169,10 +141,8 @@ mod tests {
 
     #[test]
     fn tokens_are_told_apart() {
-        let held = |lender, lane| Token::Held { lender, lane };
-        let indices =
-            [Token::Answers(7), Token::Listener(7), Token::Lane(7), Token::Leaving(7), held(255, 7), held(7, 65_536)];
-        for token in indices.into_iter().chain([Token::Timer, Token::Wake]) {
+        let indices = [Token::Answers(7), Token::Listener(7), Token::Lane(7), Token::Lane(65_536)];
+        for token in indices.into_iter().chain([Token::Wake]) {
             assert_eq!(Token::from(u64::from(token)), token);
         }
     }

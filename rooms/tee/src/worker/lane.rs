@@ -1,64 +1,79 @@
-//! A lane, from one worker to one outlet: what of a batch goes there, and the egress, or who holds it.
+//! A lane, from one worker to one address of a destination: what of a batch goes there, its socket, and what waits for it.
+//!
+//! It sends at once, from the receive buffers. When the kernel takes no more, the rest is copied into its own bounded
+//! backlog, and everything after it goes behind it; epoll tells when to go on. So a lane in trouble costs the others a
+//! copy at most, and no system call.
+//!
+//! While its next hop is not known to answer, the kernel would take what is sent and lose it without a word: it gets one
+//! datagram (`trial`), which makes it ask, and what became of that one is known when the neighbour answers or fails.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::backlog::Backlog;
 use super::batch::{Batch, Origin, Part, Pending};
-use super::egress::Egress;
-use super::loops::Arrived;
+use super::events::{Events, Token};
+use super::join::Run;
 use super::random::Random;
-use super::repeats::Suspect;
-use super::returning::Returning;
-use super::turn::Turn;
-use crate::counters::{LoopEntry, OutletBook};
+use super::reports::{Heard, LASTS, Reports};
+use super::send::{Outcome, SendStatistics, send_alone};
+use super::sender::{Sender, share};
+use super::trial::{Fate, Trial};
+use super::turn::{Scratch, Turn};
+use crate::counters::{OutletBook, OutletCell};
 use crate::drops::Reason;
+use crate::health::{Evidence, Gate, Health, Hop};
 use crate::limit::{Limiter, Nth};
 use crate::plan::Outlet;
+use crate::settings::Source;
 use crate::sockets::EgressSocket;
 
-/// A lane from one worker to one outlet.
+/// A lane.
 pub(super) struct Lane {
     worker: usize,
     book: Arc<OutletBook>,
+    health: Arc<Health>,
+    filter: Filter,
+    source: Source,
+    /// Bytes that may wait.
+    limit: usize,
+    pub(super) sender: Sender,
+    /// What of the batch goes here.
+    pending: Pending,
+    backlog: Backlog,
+    /// The datagram that the kernel asks its next hop for.
+    trial: Option<Trial>,
+    pub(super) reports: Reports,
+    /// Whether epoll tells when the kernel takes more.
+    watched: bool,
+    /// When its socket last looked for another address of this machine.
+    renewed: Option<Instant>,
+    /// Until when what waits may still leave, since the plan has no such outlet any more.
+    pub(super) leaving: Option<Instant>,
+}
+
+/// Which datagrams a destination wants.
+struct Filter {
     limiter: Option<Arc<Limiter>>,
     nth: Option<Arc<Nth>>,
     sample: u32,
     access: Access,
-    /// Whether every datagram goes this way.
-    takes_all: bool,
     /// Whether the hops that a datagram has left count.
     guarded: bool,
-    /// What was sent of late, where it comes back and is to go no further.
-    returning: Option<Box<Returning>>,
-    /// What of the batch was asked of it, not counted yet.
-    asked: Asked,
-    /// What of the batch goes here.
-    pending: Pending,
-    place: Place,
-    /// Datagrams that came this way since somebody looked.
-    given: u64,
+    /// Whether every datagram goes this way.
+    takes_all: bool,
 }
 
-/// What a batch asks of a lane, and what of it is dropped at once.
-#[derive(Clone, Copy, Default)]
-struct Asked {
-    copies: u64,
-    bytes: u64,
-    refused: Option<(Reason, u64)>,
-    sampled_out: u64,
-    rate_limited: u64,
-    returned: u64,
-    out_of_hops: u64,
-}
-
-/// Who holds the egress of a lane.
-enum Place {
-    /// The worker itself.
-    Here(Box<Egress>),
-    /// The worker of this number.
-    Lent(usize),
+/// How a message came, as far as that decides whether it goes this way.
+#[derive(Clone, Copy)]
+pub(super) struct Arrived {
+    pub(super) source: SocketAddr,
+    /// Whether it came with the last hop that it had; `false` where nobody needs to know.
+    pub(super) is_last_hop: bool,
+    /// Whether it would go back to where it came from, and may not.
+    pub(super) returns: bool,
 }
 
 /// Which datagrams can go this way at all.
@@ -90,36 +105,80 @@ impl Access {
     }
 }
 
+impl Filter {
+    fn new(outlet: &Outlet, socket: &EgressSocket) -> Self {
+        let access = Access::new(outlet, socket);
+        let (limiter, nth, sample) = (outlet.limiter.clone(), outlet.nth.clone(), outlet.settings.sample.get());
+        let guarded = outlet.settings.hop_guard;
+        let chooses = limiter.is_some() || nth.is_some() || sample > 1;
+        let takes_all = matches!(access, Access::Any) && !chooses && !guarded;
+        Self { limiter, nth, sample, access, guarded, takes_all }
+    }
+
+    /// Why a whole message does not go this way.
+    fn refuses(&self, arrived: Arrived) -> Option<Reason> {
+        if arrived.returns {
+            return Some(Reason::Loop);
+        }
+        let hops = (self.guarded && arrived.is_last_hop).then_some(Reason::Hops);
+        hops.or_else(|| self.access.refuses(arrived.source))
+    }
+
+    /// Whether it chooses among the datagrams of a message.
+    fn chooses(&self) -> bool {
+        self.limiter.is_some() || self.nth.is_some() || self.sample > 1
+    }
+
+    /// Why a datagram of so many bytes is left out. `now`: the limiter's time.
+    fn leaves_out(&self, bytes: usize, now: u64, random: &mut Random) -> Option<Reason> {
+        if !self.nth.as_ref().is_none_or(|nth| nth.take()) || self.sample > 1 && !random.one_in(self.sample) {
+            return Some(Reason::SampledOut);
+        }
+        let limited = self.limiter.as_ref().is_some_and(|limiter| !limiter.take(now, bytes));
+        limited.then_some(Reason::RateLimited)
+    }
+}
+
 impl Lane {
-    /// A lane with an egress of its own.
+    /// An empty one.
     pub(super) fn new(worker: usize, outlet: &Outlet, socket: EgressSocket, workers: usize) -> Self {
         Self {
             worker,
             book: Arc::clone(&outlet.book),
-            limiter: outlet.limiter.clone(),
-            nth: outlet.nth.clone(),
-            sample: outlet.settings.sample.get(),
-            access: Access::new(outlet, &socket),
-            takes_all: takes_all(outlet, &socket),
-            guarded: outlet.settings.hop_guard,
-            returning: None,
-            asked: Asked::default(),
+            health: Arc::clone(&outlet.health),
+            filter: Filter::new(outlet, &socket),
+            source: outlet.settings.source,
+            limit: outlet.settings.queue,
+            sender: Sender::new(outlet, socket, workers),
             pending: Pending::default(),
-            place: Place::Here(Box::new(Egress::new(worker, outlet, socket, workers))),
-            given: 0,
+            backlog: Backlog::default(),
+            trial: None,
+            reports: Reports::default(),
+            watched: false,
+            renewed: None,
+            leaving: None,
         }
     }
 
-    /// Goes on with other options and perhaps another socket. The egress must be here and not be watched.
+    /// Goes on with other options and perhaps another socket; what waits, waits on. It must not be watched.
     pub(super) fn adapt(&mut self, outlet: &Outlet, socket: EgressSocket, workers: usize, turn: &Turn<'_>) {
-        self.limiter.clone_from(&outlet.limiter);
-        self.nth.clone_from(&outlet.nth);
-        self.sample = outlet.settings.sample.get();
-        self.access = Access::new(outlet, &socket);
-        self.takes_all = takes_all(outlet, &socket);
-        self.guarded = outlet.settings.hop_guard;
-        if let Some(egress) = self.egress() {
-            egress.adapt(outlet, socket, workers, turn);
+        self.health = Arc::clone(&outlet.health);
+        self.filter = Filter::new(outlet, &socket);
+        self.source = outlet.settings.source;
+        self.limit = outlet.settings.queue;
+        self.leaving = None;
+        match (&mut self.sender, socket, share(outlet, workers)) {
+            (Sender::Sessions(sessions), EgressSocket::Sessions(options), Some(replies)) => {
+                sessions.adapt(&outlet.settings, options, replies);
+            }
+            (_, socket, _) => {
+                self.close_sessions();
+                self.sender = Sender::new(outlet, socket, workers);
+            }
+        }
+        self.count_sessions();
+        if matches!(self.sender, Sender::None) {
+            self.abandon(turn);
         }
     }
 
@@ -128,41 +187,14 @@ impl Lane {
         Arc::as_ptr(&self.book)
     }
 
-    /// The egress, if it is here.
-    pub(super) fn egress(&mut self) -> Option<&mut Egress> {
-        match &mut self.place {
-            Place::Here(egress) => Some(egress),
-            Place::Lent(_) => None,
-        }
+    /// What it counts.
+    pub(super) fn count(&self) -> &OutletCell {
+        self.book.cell(self.worker)
     }
 
-    /// The same, for good.
-    pub(super) fn into_egress(self) -> Option<Box<Egress>> {
-        match self.place {
-            Place::Here(egress) => Some(egress),
-            Place::Lent(_) => None,
-        }
-    }
-
-    /// Lends the egress to another worker; `None`: it is lent already.
-    pub(super) fn lend(&mut self, holder: usize) -> Option<Box<Egress>> {
-        match std::mem::replace(&mut self.place, Place::Lent(holder)) {
-            Place::Here(egress) => Some(egress),
-            lent @ Place::Lent(_) => {
-                self.place = lent;
-                None
-            }
-        }
-    }
-
-    /// Has the egress back.
-    pub(super) fn take_back(&mut self, egress: Box<Egress>) {
-        self.place = Place::Here(egress);
-    }
-
-    /// Whether something waits here.
+    /// Whether something waits, here or for an answer of the next hop.
     pub(super) fn has_backlog(&self) -> bool {
-        matches!(&self.place, Place::Here(egress) if egress.has_backlog())
+        !self.backlog.is_empty() || self.trial.is_some()
     }
 
     /// Whether something of the batch is still to go here.
@@ -170,171 +202,372 @@ impl Lane {
         !self.pending.is_empty()
     }
 
-    /// Whether the batch asked anything of it that has not been counted.
-    pub(super) fn is_asked(&self) -> bool {
-        self.asked.copies > 0
-    }
-
-    /// Datagrams that came this way since the last call; 0 if it is lent.
-    pub(super) fn take_given(&mut self) -> u64 {
-        let given = std::mem::take(&mut self.given);
-        // Who answers stays where its sessions are.
-        if matches!(&self.place, Place::Here(egress) if !egress.has_sessions()) { given } else { 0 }
-    }
-
-    /// Sends a datagram that came alone at once, if its way is clear: it is asked for, given and sent in one go, and nothing of
-    /// it waits for the end of the batch. Returns whether something waits for room now; `None`: the way is not clear.
-    pub(super) fn pass(&mut self, payload: &[u8], origin: Origin, turn: &mut Turn<'_>) -> Option<bool> {
-        let Place::Here(egress) = &mut self.place else { return None };
-        if !self.takes_all || self.returning.is_some() || !egress.is_clear() {
-            return None;
+    /// Has epoll tell when the socket takes more, exactly as long as something waits for that. At other times the kernel
+    /// shall not tell: every packet that leaves an interface would wake us. Returns whether something waits for the next hop
+    /// instead.
+    pub(super) fn watch(&mut self, events: &Events, token: Token) -> bool {
+        let waits_for_hop = self.has_backlog() && self.health.hop().gate != Gate::Open;
+        if self.backlog.is_empty() || waits_for_hop {
+            self.unwatch(events);
+        } else if !self.watched
+            && let Some(descriptor) = self.sender.descriptor()
+        {
+            self.watched = events.watch_room(descriptor, token);
         }
-        self.given += 1;
-        self.book.asked(self.worker).change(|asked| {
-            asked.copies.add(1);
-            asked.copies_bytes.add(payload.len() as u64);
-            asked.given.add(1);
-        });
-        egress.pass(payload, origin, turn);
-        Some(egress.is_blocked())
+        waits_for_hop
+    }
+
+    /// Has epoll tell no more: who stands for the socket is about to change.
+    pub(super) fn unwatch(&mut self, events: &Events) {
+        if std::mem::take(&mut self.watched)
+            && let Some(descriptor) = self.sender.descriptor()
+        {
+            events.unwatch_room(descriptor);
+        }
     }
 
     /// Takes a part of a message, as far as the destination wants it. `each`: bytes of each datagram of the run that a
     /// single one is from.
-    pub(super) fn offer(
-        &mut self,
-        part: Part,
-        each: Option<NonZeroU16>,
-        source: SocketAddr,
-        arrived: Arrived<'_>,
-        turn: &mut Turn<'_>,
-    ) {
-        if self.guarded && arrived.is_last_hop {
-            self.asked.copies += part.datagrams() as u64;
-            self.asked.bytes += (part.end - part.start) as u64;
-            self.asked.out_of_hops += part.datagrams() as u64;
-        } else if self.returning.is_some() {
-            part.singles()
-                .for_each(|single| self.offer_unless_returned(single, part.segment.or(each), source, arrived, turn));
-        } else {
-            self.take(part, each, source, turn);
-        }
-    }
-
-    /// Takes a datagram that has not been sent before.
-    fn offer_unless_returned(
-        &mut self,
-        single: Part,
-        each: Option<NonZeroU16>,
-        source: SocketAddr,
-        arrived: Arrived<'_>,
-        turn: &mut Turn<'_>,
-    ) {
-        let Arrived { listener, bytes, now, .. } = arrived;
-        let payload = &bytes[single.start..single.end];
-        let returned = self.returning.as_mut().is_some_and(|sent| sent.comes_back(listener, source.ip(), payload, now));
-        if returned {
-            self.asked.copies += 1;
-            self.asked.bytes += payload.len() as u64;
-            self.asked.returned += 1;
-        } else {
-            self.take(single, each, source, turn);
-        }
-    }
-
-    /// What comes from a suspect is to be sent no more than once.
-    pub(super) fn stop_returning(&mut self, suspect: Suspect, entry: Arc<LoopEntry>, now: u32) {
-        self.returning.get_or_insert_with(|| Box::new(Returning::new(now))).add(suspect, entry, now);
-    }
-
-    /// Forgets what was sent, if nothing comes back any more; whether there is something to remember still.
-    pub(super) fn forget_returned(&mut self, now: u32) -> bool {
-        self.returning.take_if(|returning| returning.is_over(now));
-        self.returning.is_some()
-    }
-
-    /// Forgets it at once.
-    pub(super) fn let_return(&mut self) {
-        self.returning = None;
-    }
-
-    fn take(&mut self, part: Part, each: Option<NonZeroU16>, source: SocketAddr, turn: &mut Turn<'_>) {
+    pub(super) fn offer(&mut self, part: Part, each: Option<NonZeroU16>, arrived: Arrived, turn: &mut Turn<'_>) {
+        let Self { worker, book, filter, pending, .. } = self;
+        let count = book.cell(*worker);
         let datagrams = part.datagrams() as u64;
-        self.asked.copies += datagrams;
-        self.asked.bytes += (part.end - part.start) as u64;
-        self.given += datagrams;
-        if let Some(reason) = self.access.refuses(source) {
-            self.asked.refused = Some((reason, self.asked.refused.map_or(0, |(_, count)| count) + datagrams));
-        } else if self.sample == 1 && self.limiter.is_none() && self.nth.is_none() {
-            self.pending.add(part, each);
+        count.copies.add(datagrams);
+        count.copies_bytes.add((part.end - part.start) as u64);
+        if let Some(reason) = filter.refuses(arrived) {
+            count.drops.add(reason, datagrams);
+        } else if !filter.chooses() {
+            pending.add(part, each);
         } else {
-            self.choose(part, each, &mut turn.scratch.random);
+            let now = filter.limiter.as_ref().map_or(0, |limiter| limiter.now());
+            for single in part.singles() {
+                match filter.leaves_out(single.end - single.start, now, &mut turn.scratch.random) {
+                    Some(reason) => count.drops.add(reason, 1),
+                    None => pending.add(single, part.segment.or(each)),
+                }
+            }
         }
     }
 
-    /// Counts what the batch asked of it. From here on what is left of that is on the way to whoever holds the egress.
-    pub(super) fn count(&mut self, _: &Turn<'_>) {
-        let Asked { copies, bytes, refused, sampled_out, rate_limited, returned, out_of_hops } =
-            std::mem::take(&mut self.asked);
-        let refusals = refused.map_or(0, |(_, count)| count) + returned + out_of_hops;
-        let given = copies - refusals - sampled_out - rate_limited;
-        self.book.asked(self.worker).change(|asked| {
-            asked.copies.add(copies);
-            asked.copies_bytes.add(bytes);
-            asked.given.add(given);
-            if let Some((reason, count)) = refused {
-                asked.drops.add(reason, count);
-            }
-            if returned + out_of_hops > 0 {
-                asked.drops.add(Reason::Loop, returned);
-                asked.drops.add(Reason::Hops, out_of_hops);
-            }
-            if sampled_out + rate_limited > 0 {
-                asked.drops.add(Reason::SampledOut, sampled_out);
-                asked.drops.add(Reason::RateLimited, rate_limited);
-            }
-        });
-    }
-
-    /// Gives what of the batch goes to the worker that holds the egress, if it is lent.
-    pub(super) fn hand_over(&mut self, turn: &Turn<'_>, give: impl FnOnce(usize, &mut Pending)) {
-        if let Place::Lent(holder) = self.place
-            && self.is_pending()
+    /// Sends a datagram that came alone at once, straight from the receive buffer, if its way is clear. With datagrams in
+    /// fragments, or far apart, this is most of what there is to do for them. If the kernel does not take it, it waits.
+    /// Returns whether something waits now; `None`: the way is not clear.
+    pub(super) fn pass(&mut self, payload: &[u8], origin: Origin, turn: &mut Turn<'_>) -> Option<bool> {
+        if !self.filter.takes_all
+            || !self.backlog.is_empty()
+            || self.source.is_headed()
+            || self.health.doubts_reports()
+            || self.health.hop().gate != Gate::Open
         {
-            self.count(turn);
-            give(holder, &mut self.pending);
-        }
-    }
-
-    /// Sends what of the batch goes here. `gather`: how long it may wait for company. Returns until when it does, if it
-    /// begins to now.
-    pub(super) fn send(&mut self, batch: Batch<'_>, gather: Duration, turn: &mut Turn<'_>) -> Option<Instant> {
-        let Place::Here(egress) = &mut self.place else { return None };
-        if gather.is_zero() || egress.is_blocked() {
-            egress.flush(&mut self.pending, batch, turn);
             return None;
         }
-        egress.gather(&mut self.pending, batch, gather, turn)
+        let statistics = send_alone(self.sender.plain()?, payload, &mut turn.scratch.send);
+        let count = self.count();
+        count.copies.add(1);
+        count.copies_bytes.add(payload.len() as u64);
+        self.account(turn.scratch, statistics, |_, _| payload.len() as u64);
+        if statistics.blocked {
+            let kept = self.backlog.push(Run { body: payload, ..Run::default() }, origin, self.limit);
+            self.count_kept(kept.into(), (!kept).into());
+        }
+        Some(!self.backlog.is_empty())
     }
 
-    /// Decides for each datagram on its own.
-    fn choose(&mut self, part: Part, each: Option<NonZeroU16>, random: &mut Random) {
-        let now = self.limiter.as_ref().map_or(0, |limiter| limiter.now());
-        for single in part.singles() {
-            let is_sampled = self.nth.as_ref().is_none_or(|nth| nth.take());
-            if !is_sampled || self.sample > 1 && !random.one_in(self.sample) {
-                self.asked.sampled_out += 1;
-            } else if self.limiter.as_ref().is_some_and(|limiter| !limiter.take(now, single.end - single.start)) {
-                self.asked.rate_limited += 1;
-            } else {
-                self.pending.add(single, part.segment.or(each));
+    /// Sends what of the batch goes here. Behind what waits already, it waits as well.
+    pub(super) fn flush(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
+        let (hop, source) = (self.health.hop(), self.source);
+        if self.backlog.is_empty() {
+            if self.remembers() {
+                self.reports.remember(self.pending.rest().iter().map(|part| part.run(batch, source).0));
+            }
+            if hop.gate == Gate::Open {
+                let runs = self.pending.rest().iter().map(|part| part.run(batch, source));
+                if let Some(statistics) = self.sender.send(runs, turn.scratch) {
+                    self.account(turn.scratch, statistics, Self::take_pending);
+                }
+            }
+            // One that was refused asks nobody.
+            while hop.gate != Gate::Open && !self.pending.rest().is_empty() && self.may_ask(hop.gate) {
+                let first = self.pending.rest().iter().flat_map(|part| part.singles()).take(1);
+                let runs = first.map(|part| part.run(batch, source));
+                let Some(statistics) = self.sender.send(runs, turn.scratch) else { break };
+                match self.account_trial(hop, (&*turn.scratch, statistics), Self::take_pending) {
+                    Some(Reason::Unreachable) => return self.refuse(),
+                    Some(_) => {}
+                    None => break,
+                }
+            }
+        }
+        if hop.gate == Gate::Failed {
+            self.refuse();
+        } else {
+            self.keep(batch);
+        }
+    }
+
+    /// Drops what of the batch goes here: it would not leave.
+    fn refuse(&mut self) {
+        let count: u64 = self.pending.rest().iter().map(|part| part.datagrams() as u64).sum();
+        self.pending.clear();
+        self.count().drops.add(Reason::Unreachable, count);
+    }
+
+    /// Copies what of the batch goes here, to be sent later.
+    fn keep(&mut self, batch: &Batch) {
+        let (mut kept, mut refused) = (0, 0);
+        for part in self.pending.rest() {
+            let (run, source) = part.run(batch, self.source);
+            for single in run.singles() {
+                if self.backlog.push(single, source, self.limit) {
+                    kept += 1;
+                } else {
+                    refused += 1;
+                }
+            }
+        }
+        self.pending.clear();
+        if kept + refused > 0 {
+            self.count_kept(kept, refused);
+        }
+    }
+
+    /// Goes on with what waits: the socket takes more. `broken`: it has an error to tell first.
+    pub(super) fn resume(&mut self, broken: bool, turn: &mut Turn<'_>) {
+        if broken {
+            self.hear(0);
+        }
+        self.drain(turn);
+    }
+
+    /// Looks what became of the datagram that the next hop was asked for, and goes on.
+    pub(super) fn look(&mut self, turn: &mut Turn<'_>) {
+        self.settle();
+        if !self.backlog.is_empty() {
+            self.drain(turn);
+        }
+    }
+
+    /// Sends some of what waits, the oldest first.
+    fn drain(&mut self, turn: &mut Turn<'_>) {
+        let hop = self.health.hop();
+        if hop.gate != Gate::Open {
+            return self.drain_closed(hop, turn);
+        }
+        if self.remembers() {
+            self.reports.remember(self.backlog.runs().take(DRAINED).map(|(run, _)| run));
+        }
+        // Nobody tells when sessions take more.
+        let most = if matches!(self.sender, Sender::Sessions(_)) { usize::MAX } else { DRAINED };
+        let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
+            return self.abandon(turn);
+        };
+        self.account(turn.scratch, statistics, Self::take_waiting);
+    }
+
+    /// The same where the next hop is not known to answer.
+    fn drain_closed(&mut self, hop: Hop, turn: &mut Turn<'_>) {
+        if hop.gate == Gate::Failed {
+            return self.discard(Reason::Unreachable);
+        }
+        while !self.backlog.is_empty() && self.may_ask(hop.gate) {
+            let Some(statistics) = self.sender.send(self.backlog.runs().take(1), turn.scratch) else {
+                return self.abandon(turn);
+            };
+            match self.account_trial(hop, (&*turn.scratch, statistics), Self::take_waiting) {
+                Some(Reason::Unreachable) => return self.discard(Reason::Unreachable),
+                Some(_) => {}
+                None => return,
             }
         }
     }
+
+    /// Gives up what waits.
+    pub(super) fn abandon(&mut self, _: &Turn<'_>) {
+        self.end_trial(Some(Reason::Abandoned));
+        self.discard(Reason::Abandoned);
+    }
+
+    /// Gives up the datagram that the next hop was asked for, where nothing waits behind it.
+    pub(super) fn abandon_trial(&mut self, _: &Turn<'_>) {
+        self.settle();
+        if self.backlog.is_empty() {
+            self.end_trial(Some(Reason::Abandoned));
+        }
+    }
+
+    /// Drops what waits here.
+    fn discard(&mut self, reason: Reason) {
+        let waiting = self.backlog.len();
+        self.take_waiting(waiting);
+        self.count().drops.add(reason, waiting as u64);
+    }
+
+    /// Whether the next hop is to be asked for one more datagram.
+    fn may_ask(&mut self, gate: Gate) -> bool {
+        self.settle();
+        self.trial.is_none() && matches!(gate, Gate::Asking | Gate::Failed)
+    }
+
+    /// Counts a datagram that was sent, so that the kernel asks the next hop, which was as it is here before. It is queued
+    /// until it is known what became of it; `pop` takes it out of where it waits and tells its bytes. Returns why it was
+    /// dropped if it was.
+    fn account_trial(
+        &mut self,
+        hop: Hop,
+        (scratch, statistics): (&Scratch, SendStatistics),
+        pop: fn(&mut Self, usize) -> u64,
+    ) -> Option<Reason> {
+        if !scratch.send.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Sent(1..))) {
+            self.account(scratch, statistics, pop);
+            return scratch.send.outcomes.iter().find_map(|outcome| match *outcome {
+                Outcome::Dropped(_, reason) => Some(reason),
+                Outcome::Sent(_) => None,
+            });
+        }
+        self.count().calls.add(statistics.calls);
+        self.count().queued.add(1);
+        self.trial = Some(Trial::new(pop(self, 1), hop));
+        self.health.ask();
+        self.count_sessions();
+        if statistics.icmp > 0 {
+            self.hear(statistics.icmp);
+        }
+        None
+    }
+
+    /// Looks whether it is known by now what became of the datagram that the next hop was asked for.
+    fn settle(&mut self) {
+        let Some(trial) = &mut self.trial else { return };
+        let sender = &self.sender;
+        let fate = trial.fate(&self.health, Instant::now(), || sender.send_queue());
+        if fate == Some(Fate::Elsewhere) {
+            self.health.free();
+        }
+        match fate {
+            None => {}
+            Some(Fate::Sent | Fate::Elsewhere) => self.end_trial(None),
+            Some(Fate::Lost) => self.end_trial(Some(Reason::Unreachable)),
+        }
+    }
+
+    /// Counts the datagram that the next hop was asked for as sent, or as dropped.
+    fn end_trial(&mut self, dropped: Option<Reason>) {
+        let Some(trial) = self.trial.take() else { return };
+        let count = self.count();
+        count.queued.sub(1);
+        match dropped {
+            None => {
+                count.sent.add(1);
+                count.sent_bytes.add(trial.bytes);
+            }
+            Some(reason) => count.drops.add(reason, 1),
+        }
+    }
+
+    /// Counts what was put into the backlog, and what it had no room for.
+    fn count_kept(&self, kept: u64, refused: u64) {
+        let count = self.count();
+        count.queued.add(kept);
+        count.queued_bytes.set(self.backlog.occupied() as u64);
+        count.drops.add(Reason::QueueFull, refused);
+    }
+
+    /// Counts what became of datagrams; `pop` takes so many out of where they are, and tells their bytes.
+    fn account(&mut self, scratch: &Scratch, statistics: SendStatistics, mut pop: impl FnMut(&mut Self, usize) -> u64) {
+        let mut unreachable = false;
+        for outcome in &scratch.send.outcomes {
+            match *outcome {
+                Outcome::Sent(0) => {}
+                Outcome::Sent(sent) => {
+                    let bytes = pop(self, sent);
+                    self.count().sent.add(sent as u64);
+                    self.count().sent_bytes.add(bytes);
+                    self.health.note(Evidence::Sent);
+                }
+                Outcome::Dropped(dropped, reason) => {
+                    pop(self, dropped);
+                    self.count().drops.add(reason, dropped as u64);
+                    if matches!(reason, Reason::Unreachable | Reason::Refused | Reason::OtherError) {
+                        self.health.note(Evidence::SendError);
+                    }
+                    unreachable |= matches!(reason, Reason::Unreachable | Reason::OtherError);
+                }
+            }
+        }
+        self.count().calls.add(statistics.calls);
+        self.count().joined.add(statistics.joined);
+        if statistics.icmp > 0 {
+            self.hear(statistics.icmp);
+        }
+        self.count_sessions();
+        if unreachable {
+            self.renew();
+        }
+    }
+
+    /// Takes so many out of what of a batch goes here, and tells their bytes.
+    fn take_pending(&mut self, count: usize) -> u64 {
+        self.pending.pop(count)
+    }
+
+    /// The same of what waits, which is counted.
+    fn take_waiting(&mut self, count: usize) -> u64 {
+        let bytes = self.backlog.pop(count);
+        self.count().queued.sub(count as u64);
+        self.count().queued_bytes.set(self.backlog.occupied() as u64);
+        bytes
+    }
+
+    /// Has the socket find out, now and then, whether this machine's address is another since it was connected.
+    fn renew(&mut self) {
+        let (Sender::Connected(socket) | Sender::Guarded(socket, _)) = &self.sender else { return };
+        let now = Instant::now();
+        if self.renewed.is_none_or(|last| now - last >= RENEWAL) {
+            self.renewed = Some(now);
+            // Without a route the next sends fail as these did.
+            let _ = socket.renew();
+        }
+    }
+
+    /// Whether what is sent is to be remembered, since something was reported, to whichever worker; if not, nothing is any more.
+    fn remembers(&mut self) -> bool {
+        let remembers = self.health.doubts_reports();
+        if !remembers && self.reports.has_memory() {
+            self.reports.forget();
+        }
+        remembers
+    }
+
+    /// Reads what the network reported about earlier datagrams; at least `known` reports have come.
+    fn hear(&mut self, known: u64) {
+        let mut heard = match &self.sender {
+            Sender::Connected(socket) | Sender::Guarded(socket, _) => self.reports.hear(socket, Instant::now()),
+            // Epoll tells which of them it is about, which may send no more: see `answer`.
+            Sender::Sessions(_) | Sender::Raw(..) | Sender::None => return,
+        };
+        heard.reports = heard.reports.max(known);
+        self.believe(heard);
+    }
+
+    /// Counts what was reported, and believes what is to be believed.
+    pub(super) fn believe(&mut self, heard: Heard) {
+        if heard == Heard::default() {
+            return;
+        }
+        if heard.doubts > 0 {
+            self.health.doubt_reports(LASTS);
+            self.reports.begin(Instant::now());
+        }
+        if let Some(evidence) = heard.evidence {
+            self.health.note(evidence);
+        }
+        self.count().icmp_errors.add(heard.reports);
+        self.count().icmp_unproven.add(heard.unproven);
+    }
 }
 
-/// Whether every datagram goes to an outlet: nothing chooses among them.
-fn takes_all(outlet: &Outlet, socket: &EgressSocket) -> bool {
-    let chooses = outlet.limiter.is_some() || outlet.nth.is_some() || outlet.settings.sample.get() > 1;
-    matches!(Access::new(outlet, socket), Access::Any) && !chooses && !outlet.settings.hop_guard
-}
+/// Datagrams of a backlog that are sent before others have their turn.
+const DRAINED: usize = 512;
+
+/// Between two looks for another address of this machine.
+const RENEWAL: Duration = Duration::from_millis(50);

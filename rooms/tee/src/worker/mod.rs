@@ -1,64 +1,53 @@
 //! The threads that move datagrams, and their handle.
 //!
 //! ```text
-//! thread: events -> receive: recvmmsg -> routing -> lanes -> egress: join -> send: sendmmsg
+//! thread: events -> receive: recvmmsg -> routing -> lanes -> join -> send: sendmmsg
 //!                                                             |  (rest)       (at once, from the receive buffers)
 //!                                                             +-> backlog -> EPOLLOUT -> join -> send
 //! ```
-//!
-//! A worker that one sender keeps busy lends lanes to another that has time (`sharing`, decided by `policy`).
 
+mod answers;
 mod backlog;
 mod batch;
-mod circuit;
 mod command;
-mod egress;
 mod events;
-mod handle;
-mod headers;
 mod join;
 mod lane;
 mod lanes;
-mod loops;
 mod packetize;
-mod policy;
 mod random;
 mod receive;
 mod recent;
 mod recycle;
-mod repeats;
 mod reports;
-mod returning;
 mod routing;
 mod send;
 mod sender;
 mod sessions;
-mod shared;
-mod sharing;
 mod singly;
 mod tap;
 mod thread;
 mod trial;
 mod turn;
-mod ways;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::time::{ClockId, clock_gettime};
 
 use crate::counters::InUse;
 use crate::ledger::Ledger;
 use crate::plan::Plan;
 use crate::sockets::{OpenError, Sockets};
-use command::{Assignment, Command, Commands, ListenerSocket};
+use command::{Assignment, Command, Handle, ListenerSocket};
 use events::Events;
-use handle::Handle;
 use thread::Worker;
 
 pub use tap::{Tap, Tapped};
@@ -83,7 +72,7 @@ pub use tap::{Tap, Tapped};
 /// ```
 #[derive(Debug)]
 pub struct Workers {
-    handles: Arc<[Handle]>,
+    handles: Vec<Handle>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     current: Mutex<Current>,
 }
@@ -133,18 +122,17 @@ impl Workers {
             handles.push(handle);
             parts.push((commands, events));
         }
-        let handles: Arc<[Handle]> = handles.into();
         let assignments: Vec<_> = numbers.map(|number| sockets.assignment(&plan, number)).collect();
         sockets.settle();
         sockets.tell_closed(&plan);
         let current = Mutex::new(Current { plan, sockets, stopped: false });
-        let workers = Self { handles: Arc::clone(&handles), threads: Mutex::default(), current };
+        let workers = Self { handles, threads: Mutex::default(), current };
         let mut taps = taps.into_iter();
         for (number, ((commands, events), assignment)) in parts.into_iter().zip(assignments).enumerate() {
-            let (handles, tap) = (Arc::clone(&handles), taps.next());
+            let tap = taps.next();
             let thread = std::thread::Builder::new()
                 .name(format!("worker {number}"))
-                .spawn(move || Worker::new(number, assignment, commands, events, handles, tap).run());
+                .spawn(move || Worker::new(number, assignment, commands, events, tap).run());
             // If it fails the others end with `workers`.
             let thread = thread.map_err(|source| StartError { number, operation: "thread", source })?;
             workers.threads().push(thread);
@@ -170,17 +158,14 @@ impl Workers {
     pub fn replace(&self, plan: impl Into<Arc<Plan>>, mut sockets: Sockets) {
         let plan = plan.into();
         let mut current = self.current();
-        self.settle();
         sockets.leave_reuseport_groups();
-        let replace = |(number, handle): (usize, &Handle)| {
-            let assignment = Box::new(sockets.assignment(&plan, number));
-            handle.ask(|reply| Command::Replace(assignment, reply))
-        };
-        let answers: Vec<_> = self.handles.iter().enumerate().map(replace).collect();
-        for answer in answers {
-            // A worker that has ended takes nothing over; `is_alive` tells.
-            let _ = answer.recv();
+        let (reply, answers) = mpsc::channel();
+        for (number, handle) in self.handles.iter().enumerate() {
+            handle.send(Command::Replace(Box::new(sockets.assignment(&plan, number)), reply.clone()));
         }
+        drop(reply);
+        // A worker that has ended takes nothing over; `is_alive` tells.
+        answers.iter().for_each(drop);
         sockets.settle();
         sockets.tell_closed(&plan);
         (current.plan, current.sockets) = (plan, sockets);
@@ -195,13 +180,13 @@ impl Workers {
     /// Whether every worker answers within this time: what a watchdog asks.
     pub fn is_alive(&self, within: Duration) -> bool {
         let until = Instant::now() + within;
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Answer)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.run(|| ())).collect();
         answers.iter().all(|answer| answer.recv_timeout(until.saturating_duration_since(Instant::now())).is_ok())
     }
 
     /// Has every worker look at what waits for next hops: some have answered, or failed. Does not wait for it.
     pub(crate) fn look(&self) {
-        for handle in self.handles.iter() {
+        for handle in &self.handles {
             handle.send(Command::Look);
         }
     }
@@ -209,8 +194,7 @@ impl Workers {
     /// Lets nothing more in, sends what the kernel had accepted, no longer than `drain`, and ends the threads.
     pub fn stop(&self, drain: Duration) {
         let mut current = self.current();
-        self.settle();
-        for handle in self.handles.iter() {
+        for handle in &self.handles {
             handle.send(Command::Stop(drain));
         }
         for thread in self.threads().drain(..) {
@@ -228,7 +212,7 @@ impl Workers {
             rules: plan.rules.iter().map(|rule| &rule.book).collect(),
             outlets: plan.outlets.iter().map(|outlet| &outlet.book).collect(),
         };
-        let mut ledger = plan.books.ledger(&in_use);
+        let mut ledger = plan.books.ledger(&in_use, |worker, copy| self.between(plan, worker, copy));
         for (index, (count, listener)) in ledger.listeners.iter_mut().zip(&plan.listeners).enumerate() {
             if !stopped {
                 count.kernel_drops =
@@ -255,31 +239,46 @@ impl Workers {
     pub fn agreed<T: Send + 'static>(&self, copy: impl Fn(&Plan, usize) -> T + Send + Sync + 'static) -> Vec<T> {
         let plan = self.plan();
         let copy = Arc::new(copy);
-        let copied = |worker| {
+        let copied = |worker: usize| {
             let (plan, copy) = (Arc::clone(&plan), Arc::clone(&copy));
-            plan.books.phase(worker).between(move || copy(&plan, worker))
+            self.between(&plan.clone(), worker, move || copy(&plan, worker))
         };
         (0..plan.books.workers()).map(copied).collect()
     }
 
+    /// A copy of what a worker counts, taken between two of its turns: here if it rests, else by itself. One that has ended
+    /// or is stuck is not waited for.
+    fn between<T: Send + 'static>(
+        &self,
+        plan: &Plan,
+        worker: usize,
+        copy: impl Fn() -> T + Send + Sync + 'static,
+    ) -> T {
+        let (turns, copy) = (plan.books.turns(worker), Arc::new(copy));
+        if let Some(value) = turns.read(&*copy) {
+            return value;
+        }
+        let theirs = Arc::clone(&copy);
+        let answer = self.handles[worker].run(move || theirs());
+        let start = Instant::now();
+        loop {
+            match answer.recv_timeout(REST) {
+                Ok(value) => return value,
+                Err(RecvTimeoutError::Timeout) if start.elapsed() < PATIENCE => {
+                    // It may sleep in a receive.
+                    if let Some(value) = turns.read(&*copy) {
+                        return value;
+                    }
+                }
+                Err(_) => return copy(),
+            }
+        }
+    }
+
     /// CPU time that each worker has used; zero of one that has ended.
     pub fn cpu_times(&self) -> Vec<Duration> {
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::CpuTime)).collect();
+        let answers: Vec<_> = self.handles.iter().map(|handle| handle.run(cpu_time)).collect();
         answers.into_iter().map(|answer| answer.recv().unwrap_or_default()).collect()
-    }
-
-    /// Workers that hold lanes of another at the moment.
-    #[cfg(test)]
-    fn holders(&self) -> usize {
-        self.handles.iter().filter(|handle| matches!(handle.role(), handle::Role::Holder(_))).count()
-    }
-
-    /// Has every worker take back what it lent, and lend nothing until the next plan.
-    fn settle(&self) {
-        let answers: Vec<_> = self.handles.iter().map(|handle| handle.ask(Command::Settle)).collect();
-        for answer in answers {
-            let _ = answer.recv();
-        }
     }
 
     fn threads(&self) -> MutexGuard<'_, Vec<JoinHandle<()>>> {
@@ -313,12 +312,23 @@ impl Sockets {
 }
 
 /// What a worker needs, before it starts.
-fn prepare(number: usize) -> Result<(Handle, Commands, Events), StartError> {
+fn prepare(number: usize) -> Result<(Handle, mpsc::Receiver<Command>, Events), StartError> {
     let failed = |(operation, source)| StartError { number, operation, source };
     let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
     let wake = EventFd::from_value_and_flags(0, flags).map_err(|errno| failed(("eventfd", errno.into())))?;
     let wake = Arc::new(wake);
     let events = Events::new(Arc::clone(&wake)).map_err(failed)?;
     let (sender, commands) = mpsc::channel();
-    Ok((Handle::new(sender, wake), Commands::new(commands), events))
+    Ok((Handle::new(sender, wake), commands, events))
 }
+
+/// CPU time that the calling thread has used.
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+/// Longest wait for a worker to make a copy before another look whether it rests.
+const REST: Duration = Duration::from_millis(1);
+
+/// Longest wait for a worker whose counts disagree.
+const PATIENCE: Duration = Duration::from_secs(1);

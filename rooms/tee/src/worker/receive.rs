@@ -3,63 +3,33 @@
 use std::io;
 use std::net::IpAddr;
 use std::num::NonZeroU16;
-use std::sync::Arc;
 
-use super::batch::Part;
+use super::batch::{Batch, Look, Part};
 use super::command::ListenerSocket;
+use super::lane::Arrived;
 use super::lanes::Lanes;
-use super::loops::{Arrived, Loops};
-use super::routing::Routing;
-use super::shared::{Incoming, Look, SharedBatch};
+use super::routing::{Delivery, Routing};
 use super::tap::Tapped;
 use super::thread::Worker;
 use super::turn::Turn;
-use super::ways::Ways;
-use crate::counters::ListenerTerms;
+use crate::counters::ListenerCell;
 use crate::plan::Plan;
 
 impl Worker {
     /// Takes a batch from a listener and sends it on; returns how many messages that were. `wait`: sleeps until there is
-    /// one, unless a command is waiting. WouldBlock: nothing is there.
+    /// one, as long as the socket may. WouldBlock: nothing is there.
     pub(super) fn receive(&mut self, at: usize, wait: bool) -> io::Result<usize> {
-        let Self {
-            number,
-            plan,
-            phase,
-            scratch,
-            listeners,
-            routing,
-            lanes,
-            sharing,
-            loops,
-            ways,
-            tap,
-            commands,
-            events,
-            singly,
-            ..
-        } = self;
+        let Self { number, plan, turns, scratch, listeners, routing, lanes, batch, tap, events, singly, .. } = self;
         let listener = &listeners[at];
-        let mut batch = sharing.batch(lanes, commands);
-        // Never: nobody else has it.
-        let Some(own) = Arc::get_mut(&mut batch) else { return Err(io::ErrorKind::ResourceBusy.into()) };
-        let received = if wait {
-            let look = singly.look();
-            let received = sharing.park(None, commands, |timeout| {
-                own.receive(&listener.socket, if timeout.is_none() { look } else { Look::Now })
-            });
+        let received = batch.receive(&listener.socket, if wait { singly.look() } else { Look::Now });
+        if wait {
             singly.note(received.as_ref().ok().copied());
-            received
-        } else {
-            own.receive(&listener.socket, Look::Now)
-        };
+        }
         if received.is_ok() {
-            let mut turn = Turn::begin(phase, scratch);
-            loops.begin_batch();
-            Dispatch { worker: *number, plan, routing, lanes, loops, ways }.dispatch(listener, own, &mut turn);
+            let mut turn = Turn::begin(turns, scratch);
+            Dispatch { worker: *number, plan, routing, lanes }.dispatch(listener, batch, &mut turn);
             if lanes.are_touched() {
-                sharing.hand_over(&mut batch, lanes, &turn);
-                batch.read(&mut turn, |batch, turn| lanes.send(batch, plan.settings.gather, turn));
+                lanes.send(batch, &mut turn);
                 lanes.finish_batch(events);
             }
             if let Some(tap) = tap {
@@ -67,7 +37,6 @@ impl Worker {
                 tap.read(Tapped::new(batch.inbox(), *number));
             }
         }
-        sharing.recycle(batch);
         received
     }
 }
@@ -78,21 +47,19 @@ struct Dispatch<'a> {
     plan: &'a Plan,
     routing: &'a mut Routing,
     lanes: &'a mut Lanes,
-    loops: &'a mut Loops,
-    ways: &'a mut Ways,
 }
 
 impl Dispatch<'_> {
     /// Offers every message of the batch to the lanes that rules lead to. A datagram that came alone leaves at once by those
     /// whose way is clear.
-    fn dispatch(self, listener: &ListenerSocket, batch: &mut SharedBatch, turn: &mut Turn<'_>) {
-        let Self { worker, plan, routing, lanes, loops, ways } = self;
+    fn dispatch(self, listener: &ListenerSocket, batch: &mut Batch, turn: &mut Turn<'_>) {
+        let Self { worker, plan, routing, lanes } = self;
         let book = &plan.listeners[listener.listener].book;
-        let incoming = plan.answered.then_some(Incoming { ways, listener: book });
+        let answered = plan.answered.then_some(book.number);
         let mut taken = Taken::default();
         let mut last: Option<(IpAddr, usize)> = None;
-        let alone = batch.inbox().len() == 1 && plan.settings.gather.is_zero();
-        batch.messages(plan.headed.then_some(listener.address), plan.guarded, incoming, |index, origin, message| {
+        let alone = batch.inbox().len() == 1;
+        batch.messages(plan.headed.then_some(listener.address), plan.guarded, answered, |index, origin, message| {
             // What goes to all comes to every worker, see `sockets`: it is the first one's.
             if message.to_all && worker > 0 {
                 return;
@@ -105,7 +72,6 @@ impl Dispatch<'_> {
                 taken.truncated += datagrams;
                 return;
             }
-            loops.see(listener.listener, message);
             // Neighbours in a batch are often from one sender.
             let route = match last {
                 Some((before, route)) if before == source.ip() => route,
@@ -126,14 +92,15 @@ impl Dispatch<'_> {
             }
             let singly = routing.get(route).singly;
             let is_last_hop = message.hops.is_some_and(|hops| hops <= 1);
-            let arrived = Arrived { listener: listener.listener, bytes: message.bytes, is_last_hop, now: loops.now() };
             let alone = alone && message.segment.is_none();
             let whole = Part { message: index, start: 0, end: message.bytes.len(), segment: message.segment };
             let mut offer = |part: Part, each: Option<NonZeroU16>| {
                 for delivery in routing.choose(route, source.ip()) {
                     plan.rules[delivery.rule].book.cell(worker).copies.add(part.datagrams() as u64);
-                    if !(alone && lanes.pass(delivery.outlet, message.bytes, origin, turn)) {
-                        lanes.offer(delivery.outlet, |lane| lane.offer(part, each, source, arrived, turn));
+                    let &Delivery { outlet, returns, .. } = delivery;
+                    if returns || !alone || !lanes.pass(outlet, message.bytes, origin, turn) {
+                        let arrived = Arrived { source, is_last_hop, returns };
+                        lanes.offer(outlet, |lane| lane.offer(part, each, arrived, turn));
                     }
                 }
             };
@@ -143,8 +110,7 @@ impl Dispatch<'_> {
                 offer(whole, None);
             }
         });
-        book.cell(worker).change(|terms| taken.count(terms));
-        plan.books.own(worker).forgotten_sources.add(routing.take_forgotten() as u64);
+        taken.count(book.cell(worker));
     }
 }
 
@@ -159,11 +125,11 @@ struct Taken {
 }
 
 impl Taken {
-    fn count(&self, terms: &ListenerTerms) {
-        terms.received.add(self.received);
-        terms.received_bytes.add(self.bytes);
-        terms.matched.add(self.matched);
-        terms.unmatched.add(self.unmatched);
-        terms.truncated.add(self.truncated);
+    fn count(&self, cell: &ListenerCell) {
+        cell.received.add(self.received);
+        cell.received_bytes.add(self.bytes);
+        cell.matched.add(self.matched);
+        cell.unmatched.add(self.unmatched);
+        cell.truncated.add(self.truncated);
     }
 }

@@ -29,31 +29,25 @@ impl<K: Copy + Eq + Hash, V: Copy> Recent<K, V> {
         Some(value)
     }
 
-    /// Keeps something under a key that [`get`](Self::get) has not found; returns how many others are forgotten for it.
-    pub(super) fn keep(&mut self, key: K, value: V) -> usize {
-        let forgotten = self.age();
+    /// Keeps something under a key that [`get`](Self::get) has not found.
+    pub(super) fn keep(&mut self, key: K, value: V) {
+        self.age();
         self.young.insert(key, value);
-        forgotten
     }
 
-    /// Forgets everything; returns how many that were.
-    pub(super) fn clear(&mut self) -> usize {
-        let forgotten = self.young.len() + self.old.len();
+    /// Forgets everything.
+    pub(super) fn clear(&mut self) {
         self.young.clear();
         self.old.clear();
-        forgotten
     }
 
     /// Makes room for one in the young generation.
-    fn age(&mut self) -> usize {
-        if self.young.len() < self.room {
-            return 0;
+    fn age(&mut self) {
+        if self.young.len() >= self.room {
+            std::mem::swap(&mut self.young, &mut self.old);
+            // Its memory stays for the next.
+            self.young.clear();
         }
-        std::mem::swap(&mut self.young, &mut self.old);
-        let forgotten = self.young.len();
-        // Its memory stays for the next.
-        self.young.clear();
-        forgotten
     }
 }
 
@@ -64,14 +58,12 @@ mod tests {
     #[test]
     fn what_is_asked_for_stays_and_the_rest_is_forgotten_in_time() {
         let mut recent = Recent::new(100);
-        let mut forgotten = 0;
         for key in 0..10_000_u32 {
-            forgotten += recent.keep(key, key * 2);
+            recent.keep(key, key * 2);
             assert_eq!(recent.get(0), Some(0), "asked for after {key} others");
             assert_eq!(recent.get(key), Some(key * 2));
             assert!(recent.young.len() + recent.old.len() <= 100);
         }
         assert_eq!(recent.get(5_000), None);
-        assert_eq!(forgotten + recent.clear(), 10_000, "each was forgotten once");
     }
 }

@@ -4,9 +4,6 @@
 //! report is believed where it quotes that. The first one is no proof, for nothing was remembered; it has what is sent
 //! from then on remembered for a while, by every worker (`Health::doubt`): where the port is closed indeed, the next report
 //! quotes it.
-//!
-//! Who knows the content can still guess ports until two reports hit. Each that misses is one that the kernel finds no
-//! socket for, and counts (`icmp::strays`): while many come, no report is believed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::iter;
@@ -15,7 +12,6 @@ use std::time::{Duration, Instant};
 
 use nix::libc;
 use weir_dgram::{Origin, QUOTED, Reported, Socket};
-use weir_kernel::icmp;
 
 use super::join::Run;
 use crate::health::Evidence;
@@ -24,8 +20,6 @@ use crate::health::Evidence;
 #[derive(Default)]
 pub(super) struct Reports {
     memory: Option<Box<Memory>>,
-    /// When it was last looked whether reports are forged, and what was found.
-    judged: Option<(Instant, bool)>,
 }
 
 /// What was sent since a report came that proved nothing.
@@ -45,8 +39,6 @@ pub(super) struct Heard {
     pub(super) doubts: u64,
     /// Of them, those that quote nothing that was sent, though it was remembered.
     pub(super) unproven: u64,
-    /// Of them, those that quote what was sent.
-    pub(super) proven: u64,
     /// What is to be thought of the destination now.
     pub(super) evidence: Option<Evidence>,
 }
@@ -93,27 +85,6 @@ impl Reports {
         heard
     }
 
-    /// Whether somebody sends reports to ports that he guesses. `earlier`: what [`icmp::strays`] was a second or two ago, or when
-    /// the destination began; `None`: nobody knows.
-    pub(super) fn are_forged(&mut self, earlier: Option<u64>, now: Instant) -> bool {
-        self.judge(earlier, icmp::strays, now)
-    }
-
-    fn judge(&mut self, earlier: Option<u64>, strays: impl FnOnce() -> Option<u64>, now: Instant) -> bool {
-        if let Some((at, forged)) = self.judged
-            && now < at + JUDGED_FOR
-        {
-            return forged;
-        }
-        let forged = match (earlier, strays()) {
-            (Some(earlier), Some(strays)) => strays.saturating_sub(earlier) > MOST_STRAYS,
-            // The kernel does not tell.
-            _ => false,
-        };
-        self.judged = Some((now, forged));
-        forged
-    }
-
     fn take(&self, report: &Reported, own: IpAddr, now: Instant, heard: &mut Heard) {
         let to = report.destination.map(|to| to.ip());
         let evidence = match report.errno {
@@ -129,7 +100,6 @@ impl Reports {
         heard.doubts += 1;
         let Some(memory) = &self.memory else { return };
         if memory.has(&report.quoted) && evidence.is_some() {
-            heard.proven += 1;
             heard.evidence = evidence;
         } else if now >= memory.began + UNDER_WAY {
             heard.unproven += 1;
@@ -143,7 +113,6 @@ impl Heard {
         self.reports += other.reports;
         self.doubts += other.doubts;
         self.unproven += other.unproven;
-        self.proven += other.proven;
         self.evidence = other.evidence.or(self.evidence);
     }
 }
@@ -187,13 +156,6 @@ pub(super) const LASTS: Duration = Duration::from_secs(60);
 
 /// How long after it began to be remembered what is sent a report may be about what was sent before.
 pub(super) const UNDER_WAY: Duration = Duration::from_millis(500);
-
-/// Messages about nobody that may come in a second or two while reports are believed. Where nobody guesses, there are hardly
-/// any.
-const MOST_STRAYS: u64 = 20;
-
-/// For how long it is not looked again whether reports are forged.
-const JUDGED_FOR: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
 mod tests {
@@ -287,26 +249,10 @@ mod tests {
         let mut reports = Reports::default();
         let joined: Vec<u8> = (0..90).collect();
         reports.remember(iter::once(Run { body: &joined, segment: std::num::NonZeroU16::new(30), ..Run::default() }));
-        for (from, proven) in [(0, 1), (30, 1), (60, 1), (1, 0), (45, 0)] {
+        for (from, proven) in [(0, true), (30, true), (60, true), (1, false), (45, false)] {
             let quoted = &joined[from..(from + QUOTED).min(joined.len())];
             let heard = heard(&reports, &report(libc::ECONNREFUSED, "10.0.0.2", quoted));
-            assert_eq!(heard.proven, proven, "from byte {from}");
+            assert_eq!(heard.evidence.is_some(), proven, "from byte {from}");
         }
-    }
-
-    #[test]
-    fn no_report_is_believed_while_others_come_that_are_about_nobody() {
-        let (mut reports, mut now) = (Reports::default(), Instant::now());
-        let mut forged = |earlier, strays: Option<u64>| {
-            now += JUDGED_FOR;
-            let first = reports.judge(earlier, || strays, now);
-            let again = reports.judge(Some(0), || panic!("that was looked at just now"), now);
-            assert_eq!(first, again);
-            first
-        };
-        assert!(!forged(Some(100), Some(100 + MOST_STRAYS)));
-        assert!(forged(Some(100), Some(101 + MOST_STRAYS)));
-        assert!(!forged(Some(101 + MOST_STRAYS), Some(101 + MOST_STRAYS)), "it has ceased");
-        assert!(!forged(None, Some(1_000_000)) && !forged(Some(1), None), "nobody knows");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::recent::Recent;
 use crate::balance::Preferred;
 use crate::plan::Plan;
-use crate::settings::Policy;
+use crate::settings::{OnLoop, Policy};
 
 /// What a worker's plan says of each source, remembered.
 pub(super) struct Routing {
@@ -18,8 +18,6 @@ pub(super) struct Routing {
     last: Option<((usize, IpAddr), usize)>,
     /// Which members a source prefers in a group of many.
     preferred: Recent<(usize, IpAddr), Preferred>,
-    /// Entries of both that were forgotten to make room for others, since somebody asked.
-    forgotten: usize,
     /// One for each set of rules that was met.
     routes: Vec<Route>,
     /// The place of each.
@@ -44,6 +42,8 @@ pub(super) struct Route {
     fixed: Option<Vec<Delivery>>,
     /// Whether it may be another outlet for each datagram.
     pub(super) singly: bool,
+    /// The only source whose route it is: outlets at its address get nothing of it.
+    horizon: Option<IpAddr>,
 }
 
 /// A delivery of a datagram to an outlet.
@@ -53,6 +53,8 @@ pub(super) struct Delivery {
     pub(super) rule: usize,
     /// Index of the outlet.
     pub(super) outlet: usize,
+    /// Whether it would go back to where it came from, and may not.
+    pub(super) returns: bool,
 }
 
 impl Routing {
@@ -62,7 +64,6 @@ impl Routing {
             sources: Recent::new(SOURCES),
             last: None,
             preferred: Recent::new(SOURCES),
-            forgotten: 0,
             routes: Vec::new(),
             by_rules: HashMap::new(),
             held: 0,
@@ -85,12 +86,13 @@ impl Routing {
         }
         let mut rules = std::mem::take(&mut self.rules);
         self.plan.matcher.matching(listener, source, &mut rules);
+        let horizon = self.horizon(listener, source, &rules);
         let route = match self.by_rules.get(&rules[..]) {
-            Some(&route) => route,
-            None => self.compile(&rules),
+            Some(&route) if horizon.is_none() => route,
+            _ => self.compile(&rules, horizon),
         };
         self.rules = rules;
-        self.forgotten += self.sources.keep(key, route);
+        self.sources.keep(key, route);
         self.last = Some((key, route));
         route
     }
@@ -102,48 +104,64 @@ impl Routing {
 
     /// Where the next datagram of this source goes: each outlet once, by the first rule that names it.
     pub(super) fn choose(&mut self, route: usize, source: IpAddr) -> &[Delivery] {
-        let Self { plan, preferred, forgotten, routes, turns, marks, number, chosen, .. } = self;
+        let Self { plan, preferred, routes, turns, marks, number, chosen, .. } = self;
         let route = &routes[route];
         if let Some(fixed) = &route.fixed {
             return fixed;
         }
         *number += 1;
-        let mut choice = Choice { plan, source, preferred, forgotten, turns };
+        let mut choice = Choice { plan, source, horizon: route.horizon, preferred, turns };
         choice.fill(&route.rules, |outlet| std::mem::replace(&mut marks[outlet], *number) != *number, chosen);
         chosen
     }
 
-    /// How many sources were forgotten to make room for others, since the last call.
-    pub(super) fn take_forgotten(&mut self) -> usize {
-        std::mem::take(&mut self.forgotten)
+    /// A source that is also an address of destinations: what it sends is not sent back there (split horizon, RFC 2453,
+    /// 3.4.3), or it is said that it may be a loop.
+    fn horizon(&self, listener: usize, source: IpAddr, rules: &[usize]) -> Option<IpAddr> {
+        let Plan { settings, addresses, books, .. } = &*self.plan;
+        if settings.on_loop == OnLoop::Off || !addresses.contains(&source) {
+            return None;
+        }
+        if settings.on_loop == OnLoop::Stop {
+            return Some(source);
+        }
+        let outlets = rules.iter().flat_map(|&rule| self.plan.outlets_of_rule(rule));
+        // On this machine there are senders beside many a collector.
+        for outlet in outlets.filter(|outlet| !source.is_loopback() && outlet.is_at(source)) {
+            books.tell_return(&outlet.book, source, &settings.listeners[listener].name);
+        }
+        None
     }
 
     /// Makes a route for these rules.
-    fn compile(&mut self, rules: &[usize]) -> usize {
+    fn compile(&mut self, rules: &[usize], horizon: Option<IpAddr>) -> usize {
         if self.held > HELD {
             self.routes.clear();
             self.by_rules.clear();
             self.held = 0;
-            self.forgotten += self.sources.clear();
+            self.sources.clear();
         }
         let plan = Arc::clone(&self.plan);
         let policies =
             || rules.iter().flat_map(|&rule| &plan.rules[rule].groups).map(|&group| plan.groups[group].policy);
         let fixed = policies().all(|policy| policy == Policy::Replicate).then(|| {
-            let Self { preferred, forgotten, turns, marks, number, .. } = self;
+            let Self { preferred, turns, marks, number, .. } = self;
             *number += 1;
             let mut deliveries = Vec::new();
             // Any source will do: none is asked for.
             let source = IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED);
-            let mut choice = Choice { plan: &plan, source, preferred, forgotten, turns };
+            let mut choice = Choice { plan: &plan, source, horizon, preferred, turns };
             choice.fill(rules, |outlet| std::mem::replace(&mut marks[outlet], *number) != *number, &mut deliveries);
             deliveries
         });
         self.held += rules.len() + fixed.as_ref().map_or(0, Vec::len) + 1;
         let singly = policies().any(|policy| policy == Policy::RoundRobin);
-        self.routes.push(Route { fixed, singly, rules: rules.into() });
-        self.by_rules.insert(rules.into(), self.routes.len() - 1);
-        self.routes.len() - 1
+        self.routes.push(Route { fixed, singly, horizon, rules: rules.into() });
+        let route = self.routes.len() - 1;
+        if horizon.is_none() {
+            self.by_rules.insert(rules.into(), route);
+        }
+        route
     }
 }
 
@@ -151,8 +169,8 @@ impl Routing {
 struct Choice<'a> {
     plan: &'a Plan,
     source: IpAddr,
+    horizon: Option<IpAddr>,
     preferred: &'a mut Recent<(usize, IpAddr), Preferred>,
-    forgotten: &'a mut usize,
     turns: &'a mut [usize],
 }
 
@@ -160,12 +178,13 @@ impl Choice<'_> {
     /// Fills `deliveries` with what these rules lead to, each outlet when it comes `first`.
     fn fill(&mut self, rules: &[usize], mut first: impl FnMut(usize) -> bool, deliveries: &mut Vec<Delivery>) {
         deliveries.clear();
-        let Self { plan, source, preferred, forgotten, turns } = self;
+        let Self { plan, source, horizon, preferred, turns } = self;
         for &rule in rules {
             let leads = &plan.rules[rule];
             let mut add = |outlets: &[usize]| {
-                deliveries
-                    .extend(outlets.iter().filter(|&&outlet| first(outlet)).map(|&outlet| Delivery { rule, outlet }));
+                let returns = |outlet: usize| horizon.is_some_and(|source| plan.outlets[outlet].is_at(source));
+                let outlets = outlets.iter().filter(|&&outlet| first(outlet));
+                deliveries.extend(outlets.map(|&outlet| Delivery { rule, outlet, returns: returns(outlet) }));
             };
             add(&leads.outlets);
             for &index in &leads.groups {
@@ -174,7 +193,7 @@ impl Choice<'_> {
                     let key = (index, *source);
                     preferred.get(key).unwrap_or_else(|| {
                         let members = group.preferred(*source);
-                        **forgotten += preferred.keep(key, members);
+                        preferred.keep(key, members);
                         members
                     })
                 };
@@ -218,16 +237,12 @@ mod tests {
             .collect();
         let plan = Arc::new(Plan::build(Arc::new(settings), &BTreeMap::new(), None));
         let mut routing = Routing::new(plan, 0);
-        let mut asked = 0;
         // Three networks of 65,536 sources each, of which the first is asked for again and again.
         for number in (0..3 << 16).step_by(3).flat_map(|number| [number, 1]) {
             let route = routing.route(0, source(number));
             let outlets: Vec<_> = routing.choose(route, source(number)).iter().map(|to| to.outlet).collect();
             assert_eq!(outlets, [(number >> 16) as usize]);
-            asked += 1;
         }
-        let forgotten = routing.take_forgotten();
-        assert!(forgotten > 0 && forgotten < asked, "{forgotten} of {asked}");
         assert_eq!(routing.routes.len(), 3);
     }
 
@@ -248,5 +263,33 @@ mod tests {
             let chosen = plan.groups[0].choose(source(number), || all, &mut 0, |_| true);
             assert_eq!((&first, first[0].outlet), (&again, chosen[0].outlets[0]));
         }
+    }
+
+    /// Where what comes from 10.0.0.1 and from 10.0.0.9 goes, a `true` for each that may not; and what is said about it.
+    fn split(on_loop: OnLoop) -> (Vec<bool>, Vec<bool>, Vec<String>) {
+        let mut settings = settings(2);
+        settings.on_loop = on_loop;
+        settings.destinations[1].to = crate::settings::Target::Address("10.0.0.1:514".parse().unwrap());
+        settings.destinations[1].name = "siem".into();
+        let plan = Arc::new(Plan::build(Arc::new(settings), &BTreeMap::new(), None));
+        let mut routing = Routing::new(Arc::clone(&plan), 0);
+        let mut returns = |number| {
+            let route = routing.route(0, source(number));
+            routing.choose(route, source(number)).iter().map(|to| to.returns).collect()
+        };
+        let (other, own, again) = (returns(9), returns(1), returns(9));
+        assert_eq!(other, again);
+        assert_eq!(own, returns(1));
+        (own, other, plan.books.take_returns())
+    }
+
+    #[test]
+    fn a_destination_is_not_sent_what_comes_from_its_own_address() {
+        let nothing = vec![false, false];
+        assert_eq!(split(OnLoop::Off), (nothing.clone(), nothing.clone(), vec![]));
+        assert_eq!(split(OnLoop::Stop), (vec![false, true], nothing.clone(), vec![]));
+        let line = "10.0.0.1 sends to listener \"in\" and is destination \"siem\": if it relays what it gets, this is a \
+                    loop (loop = \"stop\", or hop_guard = true there)";
+        assert_eq!(split(OnLoop::Warn), (nothing.clone(), nothing, vec![line.to_owned()]));
     }
 }

@@ -6,7 +6,7 @@ use std::io;
 use std::iter;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use weir_dgram::{Inbox, Options, Socket};
@@ -37,8 +37,6 @@ pub(super) struct Sessions {
     oldest: usize,
     newest: usize,
     inbox: Option<Inbox>,
-    /// When the last answer came.
-    answered: Option<Instant>,
     tally: Tally,
 }
 
@@ -86,7 +84,6 @@ impl Sessions {
             oldest: NONE,
             newest: NONE,
             inbox: None,
-            answered: None,
             tally: Tally::default(),
         }
     }
@@ -207,11 +204,6 @@ impl Sessions {
         source == canonical(self.to) || self.own.contains(&source)
     }
 
-    /// Whether an answer came of late.
-    pub(super) fn is_answered(&self, now: Instant) -> bool {
-        self.answered.is_some_and(|at| now.saturating_duration_since(at) < ANSWERED)
-    }
-
     /// Shows the answers that are there, with the client that each is for, and the sockets that the network has reported
     /// something about, which must be read; some of many.
     pub(super) fn answers(&mut self, mut show: impl FnMut(Origin, &[u8]), mut reported: impl FnMut(&Socket)) {
@@ -231,7 +223,6 @@ impl Sessions {
                 continue;
             }
             session.last = now;
-            self.answered = Some(now);
             let client = session.client;
             inbox.messages().filter(|message| !message.truncated).for_each(|message| show(client, message.bytes));
             self.touch(at);
@@ -326,9 +317,6 @@ fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
 
-/// For how long after an answer whoever repeats himself may do so for its sake.
-const ANSWERED: Duration = Duration::from_secs(10);
-
 /// No slot.
 const NONE: usize = usize::MAX;
 
@@ -342,6 +330,7 @@ const LONGEST: usize = 65_535;
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
+    use std::time::Duration;
 
     use proptest::prelude::*;
 
@@ -354,7 +343,7 @@ mod tests {
     }
 
     fn client(number: u16) -> Origin {
-        Origin { source: ([10, 0, 0, 1], 1_000 + number).into(), way: 0 }
+        Origin { source: ([10, 0, 0, 1], 1_000 + number).into(), local: None, listener: 0 }
     }
 
     #[test]
@@ -418,7 +407,7 @@ mod tests {
         let mut scratch = SendScratch::default();
         let mut send = |sessions: &mut Sessions, source: SocketAddr| {
             let run = Run { body: b"question", ..Run::default() };
-            sessions.send(iter::once((run, Origin { source, way: 0 })), &mut scratch);
+            sessions.send(iter::once((run, Origin { source, local: None, listener: 0 })), &mut scratch);
             scratch.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Dropped(1, Reason::Loop)))
         };
         assert!(send(&mut sessions, to));

@@ -1,7 +1,7 @@
 //! Whether datagrams come one at a time, to a worker that waits for nothing else: then the look for a second one would be in
 //! vain, and costs as much as the rest of the call.
 
-use super::shared::Look;
+use super::batch::Look;
 
 /// Batches of one message in a row, counted so far as it matters.
 #[derive(Debug, Default)]

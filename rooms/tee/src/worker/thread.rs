@@ -5,28 +5,21 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use nix::sys::stat::fstat;
-use nix::sys::time::TimeSpec;
-use nix::time::{ClockId, clock_gettime};
 use weir_dgram::Socket;
 
-use super::batch::Origin;
-use super::command::{Assignment, Command, Commands, ListenerSocket};
+use super::batch::{Batch, MESSAGES, Origin};
+use super::command::{Assignment, Command, ListenerSocket};
 use super::events::{Event, Events, Token};
-use super::handle::Handle;
 use super::lanes::Lanes;
-use super::loops::Loops;
 use super::routing::Routing;
-use super::shared::MESSAGES;
-use super::sharing::Sharing;
 use super::singly::Singly;
 use super::tap::Tap;
 use super::turn::{Scratch, Turn};
-use super::ways::Ways;
-use crate::counters::Phase;
+use crate::counters::Turns;
 use crate::plan::Plan;
 
 /// The state of a worker's thread. It stays on its thread. Its parts know nothing of one another: each is handed what it
@@ -34,17 +27,15 @@ use crate::plan::Plan;
 pub(super) struct Worker {
     pub(super) number: usize,
     pub(super) plan: Arc<Plan>,
-    pub(super) phase: Arc<Phase>,
+    pub(super) turns: Arc<Turns>,
     pub(super) scratch: Scratch,
     pub(super) listeners: Vec<ListenerSocket>,
     pub(super) routing: Routing,
     pub(super) lanes: Lanes,
-    pub(super) sharing: Sharing,
-    pub(super) loops: Loops,
-    pub(super) ways: Ways,
+    pub(super) batch: Batch,
     /// What else reads what comes in.
     pub(super) tap: Option<Box<dyn Tap>>,
-    pub(super) commands: Commands,
+    commands: mpsc::Receiver<Command>,
     pub(super) events: Events,
     /// Waits in a row that brought nothing but datagrams.
     alone: u32,
@@ -56,22 +47,19 @@ impl Worker {
     pub(super) fn new(
         number: usize,
         assignment: Assignment,
-        commands: Commands,
+        commands: mpsc::Receiver<Command>,
         events: Events,
-        workers: Arc<[Handle]>,
         tap: Option<Box<dyn Tap>>,
     ) -> Self {
         let plan = Arc::clone(&assignment.plan);
         let mut worker = Self {
             number,
-            phase: plan.books.phase(number),
+            turns: plan.books.turns(number),
             scratch: Scratch::default(),
             listeners: Vec::new(),
             routing: Routing::new(Arc::clone(&plan), number),
             lanes: Lanes::new(number),
-            sharing: Sharing::new(number, workers),
-            loops: Loops::new(plan.settings.on_loop),
-            ways: Ways::default(),
+            batch: Batch::new(),
             tap,
             commands,
             events,
@@ -89,30 +77,37 @@ impl Worker {
             if let Some(drain) = self.obey() {
                 return self.finish(drain);
             }
+            let mut most = 0;
             if self.waits_for_one() {
                 match self.receive(0, true) {
-                    Ok(messages) => self.listeners[0].ready = messages == MESSAGES,
+                    Ok(messages) => most = messages,
                     // It has slept enough, or is not fit for it.
                     Err(_) => self.alone = 0,
                 }
+                self.listeners[0].ready = most == MESSAGES;
             } else {
                 for at in 0..self.listeners.len() {
                     if self.listeners[at].ready {
                         // An edge comes once: after an error of the moment the queue is looked into again.
                         self.listeners[at].ready = match self.receive(at, false) {
-                            Ok(messages) => messages == MESSAGES,
+                            Ok(messages) => {
+                                most = most.max(messages);
+                                messages == MESSAGES
+                            }
                             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
                         };
                     }
                 }
             }
-            self.mind_loops();
-            self.sharing.assess(&mut self.lanes, &mut self.commands, &self.events);
+            // The next ones come together.
+            if (1..MESSAGES).contains(&most) {
+                std::thread::sleep(self.plan.settings.gather);
+            }
             if self.waits_for_one() {
                 continue;
             }
             // Nothing but a descriptor that is no epoll any more: a fault that no work can go on with.
-            if self.wait(self.loops.deadline()).is_err() {
+            if self.wait(None).is_err() {
                 return self.finish(Duration::ZERO);
             }
         }
@@ -125,69 +120,32 @@ impl Worker {
             && matches!(self.listeners[..], [ListenerSocket { ready: false, .. }])
             && !self.events.awaits_room()
             && !self.lanes.has_leaving()
-            && !self.lanes.is_gathering()
             && !self.lanes.awaits_hop()
-            && !self.sharing.is_holder()
-            && !self.loops.is_testing()
             && !self.lanes.is_answered()
     }
 
     /// Carries out commands that wait; returns how long to drain if told to stop.
     fn obey(&mut self) -> Option<Duration> {
-        let Self { lanes, sharing, commands, events, phase, scratch, .. } = self;
-        // Listeners have their turn, however many batches others send.
-        for _ in 0..COMMANDS {
-            // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
-            match commands.next()? {
-                Command::Replace(assignment, reply) => {
+        loop {
+            match self.commands.try_recv() {
+                Ok(Command::Replace(assignment, reply)) => {
                     self.replace(*assignment);
-                    let _ = reply.send(());
-                    return None;
-                }
-                Command::Answer(reply) => {
+                    // Whoever asked may have gone meanwhile; then nobody minds that the answer is lost.
                     let _ = reply.send(());
                 }
-                Command::CpuTime(reply) => {
-                    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
-                    let _ = reply.send(time.into());
-                }
-                Command::Look => {
-                    let mut turn = Turn::begin(phase, scratch);
-                    lanes.look(events, &mut turn);
-                    sharing.look(events, &mut turn);
-                }
-                Command::Stop(drain) => return Some(drain),
-                Command::Settle(reply) => {
-                    self.settle();
-                    let _ = reply.send(());
-                    return None;
-                }
-                Command::Hold { lender, lane, egress } => sharing.hold(lender, lane, egress),
-                Command::Send { lender, batch } => {
-                    sharing.count_busy(false);
-                    sharing.send(lender, &batch, events, &mut Turn::begin(phase, scratch));
-                    sharing.release(lender, batch);
-                    sharing.count_busy(true);
-                }
-                Command::Return { lender, most } => sharing.give_back(lender, most, events),
-                Command::Relieve => sharing.take_all_back(lanes, commands, events),
-                // Whoever waited for these has had them.
-                Command::Released | Command::Returned(_) => {}
+                Ok(Command::Run(job)) => job(),
+                Ok(Command::Look) => self.look(),
+                Ok(Command::Stop(drain)) => return Some(drain),
+                Err(mpsc::TryRecvError::Empty) => return None,
+                // Nobody is left who could send one.
+                Err(mpsc::TryRecvError::Disconnected) => return Some(Duration::ZERO),
             }
         }
-        None
     }
 
-    /// Takes all lanes back, and lends none until the next plan.
-    fn settle(&mut self) {
-        self.break_off_test();
-        self.sharing.allow(false);
-        self.sharing.take_all_back(&mut self.lanes, &mut self.commands, &self.events);
-    }
-
-    /// Waits until there is something to do, `until` then at the latest, and sends what has room or has waited enough.
+    /// Waits until there is something to do, `until` then at the latest, and sends what has room.
     fn wait(&mut self, until: Option<Instant>) -> io::Result<()> {
-        let Self { listeners, lanes, sharing, commands, events, phase, scratch, alone, plan, ways, .. } = self;
+        let Self { listeners, lanes, events, turns, scratch, alone, plan, .. } = self;
         let until = lanes.deadline().into_iter().chain(until).min();
         let timeout = if listeners.iter().any(|listener| listener.ready) {
             Some(Duration::ZERO)
@@ -195,56 +153,44 @@ impl Worker {
             until.map(|until| until.saturating_duration_since(Instant::now()))
         };
         let mut others = false;
-        for Event { subject, broken } in sharing.park(timeout, commands, |timeout| events.wait(timeout))? {
-            let mut turn = Turn::begin(phase, scratch);
+        for Event { subject, broken } in events.wait(timeout)? {
+            let mut turn = Turn::begin(turns, scratch);
             others |= !matches!(subject, Token::Listener(_));
-            let egress = match subject {
-                Token::Lane(at) => lanes.egress(at),
-                Token::Leaving(number) => lanes.leaving(number),
-                Token::Held { lender, lane } => sharing.held(lender, lane),
-                Token::Listener(at) => {
-                    listeners[at].ready = true;
-                    None
+            match subject {
+                Token::Lane(at) => {
+                    if let Some(lane) = lanes.get(at) {
+                        lane.resume(broken, &mut turn);
+                        lane.watch(events, subject);
+                    }
                 }
+                Token::Listener(at) => listeners[at].ready = true,
                 Token::Answers(at) => {
                     let back = |client: Origin, bytes: &[u8]| {
-                        let way = ways.get(client.way).ok_or(io::ErrorKind::NotFound)?;
-                        let mut sockets = listeners.iter();
-                        let socket = sockets
-                            .find(|socket| Arc::ptr_eq(&plan.listeners[socket.listener].book, &way.listener))
-                            .ok_or(io::ErrorKind::NotFound)?;
-                        socket.socket.send_from(bytes, client.source, way.local)
+                        let is_its =
+                            |socket: &&ListenerSocket| plan.listeners[socket.listener].book.number == client.listener;
+                        let socket = listeners.iter().find(is_its).ok_or(io::ErrorKind::NotFound)?;
+                        socket.socket.send_from(bytes, client.source, client.local)
                     };
-                    if let Some(egress) = lanes.egress(at) {
-                        egress.answer(back, &turn);
+                    if let Some(lane) = lanes.get(at) {
+                        lane.answer(back, &turn);
                     }
-                    None
                 }
-                Token::Timer => {
-                    lanes.release_due(events, &mut turn);
-                    None
-                }
-                Token::Wake => None,
-            };
-            if let Some(egress) = egress {
-                egress.resume(broken, &mut turn);
-                egress.watch(events, subject);
+                Token::Wake => {}
             }
         }
         *alone = if others { 0 } else { alone.saturating_add(1) };
         if lanes.is_answered() {
-            lanes.age_sessions(&Turn::begin(phase, scratch));
+            lanes.age_sessions(&Turn::begin(turns, scratch));
         }
         if lanes.has_leaving() {
-            lanes.dismiss(events, &Turn::begin(phase, scratch));
+            lanes.dismiss(events, &Turn::begin(turns, scratch));
         }
         Ok(())
     }
 
-    /// Goes over to another plan. No lane may be lent. What a removed listener has in its queue still goes where the old
+    /// Goes over to another plan. What a removed listener has in its queue still goes where the old
     /// plan says.
     fn replace(&mut self, assignment: Assignment) {
-        self.break_off_test();
         let Assignment { plan, listeners, egress } = assignment;
         let staying: HashSet<_> = listeners.iter().map(|new| identity(&new.socket)).collect();
         for at in 0..self.listeners.len() {
@@ -253,19 +199,12 @@ impl Worker {
             }
             self.events.unwatch(&*self.listeners[at].socket);
         }
-        self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.phase, &mut self.scratch));
-        self.sharing.allow(plan.settings.lending && plan.settings.gather.is_zero());
+        self.lanes.replace(&plan, egress, &self.events, &Turn::begin(&self.turns, &mut self.scratch));
         for (at, listener) in listeners.iter().enumerate() {
             self.events.watch_listener(&*listener.socket, at);
         }
         self.listeners = listeners;
         self.routing = Routing::new(Arc::clone(&plan), self.number);
-        let (new, old) = (&plan.settings, &self.plan.settings);
-        if new.on_loop != old.on_loop || new.listeners != old.listeners {
-            // What is known is known of other listeners.
-            self.loops = Loops::new(new.on_loop);
-            self.lanes.let_return();
-        }
         self.plan = plan;
     }
 
@@ -277,7 +216,7 @@ impl Worker {
         let drops = socket.memory().map_or(0, |memory| memory.drops);
         let closed = !lasting && socket.close_intake().is_ok();
         let book = &self.plan.listeners[*listener].book;
-        book.cell(self.number).change(|terms| terms.kernel_drops.add(drops.into()));
+        book.cell(self.number).kernel_drops.add(drops.into());
         let most = if closed { usize::MAX } else { LASTING };
         for _ in 0..most {
             if self.receive(at, false).is_err() {
@@ -288,7 +227,6 @@ impl Worker {
 
     /// Lets nothing more in, sends what is here, for `drain` at the longest, and counts the rest.
     fn finish(&mut self, drain: Duration) {
-        self.break_off_test();
         let until = Instant::now() + drain;
         for at in 0..self.listeners.len() {
             self.events.unwatch(&*self.listeners[at].socket);
@@ -296,9 +234,8 @@ impl Worker {
             self.listeners[at].ready = false;
         }
         self.lanes.shorten(until);
-        self.lanes.stop_gathering();
         self.look();
-        self.lanes.abandon_trials(&Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.abandon_trials(&Turn::begin(&self.turns, &mut self.scratch));
         while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;
@@ -306,12 +243,12 @@ impl Worker {
             // Whatever woke it: the command to look is one of those that nobody takes any more.
             self.look();
         }
-        self.lanes.abandon(&Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.abandon(&Turn::begin(&self.turns, &mut self.scratch));
     }
 
     /// Goes on where next hops have answered, or failed.
     fn look(&mut self) {
-        self.lanes.look(&self.events, &mut Turn::begin(&self.phase, &mut self.scratch));
+        self.lanes.look(&self.events, &mut Turn::begin(&self.turns, &mut self.scratch));
     }
 }
 
@@ -323,9 +260,6 @@ fn identity(socket: &Socket) -> Result<u64, *const Socket> {
 
 /// Waits after which more of the same is expected.
 const ALONE: u32 = 8;
-
-/// Commands that are carried out before listeners have their turn.
-const COMMANDS: usize = 8;
 
 /// Batches that are taken of a socket that stays open before it is left to others.
 const LASTING: usize = 64;

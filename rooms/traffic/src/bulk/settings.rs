@@ -55,10 +55,16 @@ impl BulkSettings {
     /// Refuses what no transfer could be.
     pub fn validate(&self) -> Result<(), TrafficError> {
         if matches!(self.transport, Transport::Udp | Transport::QuicDatagram) {
-            return Err(TrafficError::NoBulk(self.transport));
+            return Err(TrafficError::Refused(format!(
+                "bulk traffic over {}: it has no bulk engine of its own (send messages at the interval that makes the rate)",
+                self.transport
+            )));
         }
         if !(1..=Self::MAX_STREAMS).contains(&self.streams) {
-            return Err(TrafficError::Streams { streams: self.streams, most: Self::MAX_STREAMS });
+            let (streams, most) = (self.streams, Self::MAX_STREAMS);
+            return Err(TrafficError::Refused(format!(
+                "bulk traffic over {streams} connections: between 1 and {most}"
+            )));
         }
         Ok(())
     }

@@ -130,9 +130,11 @@ fn a_quic_transfer_to_nobody_is_zero() {
     let timeout = Duration::from_millis(100);
     let quic = BulkSettings { transport: Transport::Quic, streams: 3, connect_timeout: timeout, ..settings() };
     let receiver = Receiver::bind(&quic).unwrap();
-    let sender = Sender::open(&BulkSettings { to: silent.local_addr().unwrap(), ..quic }).unwrap();
+    let to = silent.local_addr().unwrap();
+    let sender = Sender::open(&BulkSettings { to, ..quic }).unwrap();
     let report = run(sender, receiver, now(), &Stop::new().unwrap());
-    assert_eq!(in_words(&report.errors), "connect: connection timed out (3 times)");
+    let expected = format!("connect: connection timed out: perhaps nobody listens at {to} (3 times)");
+    assert_eq!(in_words(&report.errors), expected);
     assert_eq!((report.connected, report.connect, report.window), (0, None, None));
     assert_eq!((report.sent_bytes, report.received_bytes, report.retransmits), (0, 0, None));
 }

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use nix::libc::ETIMEDOUT;
 use quinn::{Connection, Endpoint, EndpointConfig, SendDatagramError, SendStream, TokioRuntime, VarInt};
 use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
@@ -27,7 +26,9 @@ pub(crate) struct Client {
     /// Where its packets leave from.
     source: Option<IpAddr>,
     config: quinn::ClientConfig,
-    datagrams: bool,
+    pub(crate) datagrams: bool,
+    /// Bytes of a message.
+    pub(super) length: usize,
     send_buffer: usize,
     /// Whether the receiver lives in another process.
     any_peer: bool,
@@ -75,7 +76,7 @@ impl Client {
         let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let any_peer = settings.quic.any_peer;
-        let mut config = if any_peer { tls::client_of_any()? } else { tls::Identity::of_process()?.client()? };
+        let mut config = tls::client(transport)?;
         config.transport_config(Arc::new(limits));
 
         let socket = udp_socket(transport, to)?;
@@ -89,6 +90,7 @@ impl Client {
             source: route.source,
             config,
             datagrams: transport == Transport::QuicDatagram,
+            length: settings.payload_bytes,
             send_buffer,
             any_peer,
             connected: None,
@@ -131,8 +133,8 @@ impl Client {
         Duration::from_nanos(self.blocked)
     }
 
-    /// Makes the connection, for messages of `longest` bytes.
-    pub(crate) fn connect(&mut self, to: SocketAddr, longest: usize, deadline: Nanos, stop: &Stop) -> io::Result<()> {
+    /// Makes the connection.
+    pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> io::Result<()> {
         let reactor = Reactor::new(stop)?;
         let (socket, datagrams) = (self.socket.try_clone()?, self.datagrams);
         let endpoint =
@@ -140,17 +142,20 @@ impl Client {
         let shaking_hands = async {
             let config = self.config.clone();
             let connecting = endpoint.connect_with(config, to, tls::SERVER_NAME).map_err(io::Error::other)?;
-            let connection = connecting.await.map_err(|error| io::Error::other(error.to_string()))?;
+            let reason = |error| ended_by(&error).unwrap_or_else(|| error.to_string());
+            let connection = connecting.await.map_err(|error| io::Error::other(reason(error)))?;
             let stream = if datagrams { None } else { Some(connection.open_uni().await?) };
             io::Result::Ok((connection, stream))
         };
         let (connection, stream) = match reactor.until(Some(deadline), shaking_hands) {
             Waited::Come(connected) => connected?,
             Waited::Not if stop.is_set() => return Err(io::Error::other("stopped")),
-            Waited::Not => return Err(io::Error::from_raw_os_error(ETIMEDOUT)),
+            Waited::Not => {
+                return Err(io::Error::other(format!("connection timed out: perhaps nobody listens at {to}")));
+            }
         };
         if datagrams {
-            fits(longest, connection.max_datagram_size()).map_err(io::Error::other)?;
+            fits(self.length, connection.max_datagram_size()).map_err(io::Error::other)?;
         }
         let room = connection.datagram_send_buffer_space();
         self.connected = Some(Connected { connection, stream, room, endpoint, reactor });

@@ -1,8 +1,6 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Receivers show a raw public key (RFC 7250). Where both ends live in one process the client trusts the one key that this
-//! process has made, and nothing else; between processes it takes any ([`QuicSettings::any_peer`]): nothing has to be
-//! distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
+//! Receivers show a raw public key (RFC 7250), and clients take any: nothing has to be distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
 //! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
 //!
 //! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
@@ -22,7 +20,8 @@ use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
 use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn::{ConnectionError, IdleTimeout, TransportConfig, VarInt};
+use quinn::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
+use rustls::AlertDescription;
 use socket2::{Domain, Type};
 
 pub(super) use self::bulk::{listen_for_bulk, receive_bulk};
@@ -35,8 +34,7 @@ use crate::{SenderSettings, TrafficError, Transport};
 pub struct QuicSettings {
     /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
     pub congestion: String,
-    /// Whether any key will do: the receiver lives in another process. Messages are encrypted then, but whoever
-    /// is on the way can pretend to be it. `false`: only that of this process.
+    /// Whether the receiver lives in another process, so that only acknowledgements tell what it has.
     pub any_peer: bool,
 }
 
@@ -57,7 +55,10 @@ impl QuicSettings {
             "cubic" => Arc::new(CubicConfig::default()),
             "newreno" => Arc::new(NewRenoConfig::default()),
             "bbr" => Arc::new(BbrConfig::default()),
-            other => return Err(TrafficError::QuicCongestion { name: other.to_owned() }),
+            other => {
+                let choices = Self::CONGESTION.join(", ");
+                return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
+            }
         })
     }
 }
@@ -100,9 +101,6 @@ fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Sock
     let failed = |source| TrafficError::Socket { transport, address, source };
     let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(failed)?;
     socket.set_nonblocking(true).map_err(failed)?;
-    if address.is_ipv6() {
-        socket.set_only_v6(true).map_err(failed)?;
-    }
     Ok(socket)
 }
 
@@ -152,7 +150,15 @@ const SMALLEST_PACKET: u16 = 1200;
 
 /// What ended a connection, in words; `None`: one of the ends closed it as planned.
 fn ended_by(error: &ConnectionError) -> Option<String> {
+    let code = match error {
+        ConnectionError::TransportError(error) => Some(error.code),
+        ConnectionError::ConnectionClosed(close) => Some(close.error_code),
+        _ => None,
+    };
     match error {
+        _ if code == Some(TransportErrorCode::crypto(AlertDescription::NoApplicationProtocol.into())) => {
+            Some("one end has --transport quic, the other quic-datagram: write the same at both".to_owned())
+        }
         ConnectionError::LocallyClosed => None,
         ConnectionError::ApplicationClosed(close) if close.error_code == DONE => None,
         ConnectionError::TimedOut => Some(format!("nothing heard for {} s", IDLE_TIMEOUT.as_secs())),

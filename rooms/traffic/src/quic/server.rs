@@ -76,13 +76,8 @@ pub(crate) struct Arrivals {
 impl Listener {
     /// Makes and binds the socket in the calling thread's network namespace.
     pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
-        Self::bind_as(settings, tls::Identity::of_process()?)
-    }
-
-    /// The same, showing the given key.
-    pub(super) fn bind_as(settings: &ReceiverSettings, identity: &tls::Identity) -> Result<Self, TrafficError> {
         let ReceiverSettings { transport, listen: address, .. } = *settings;
-        let mut config = identity.server()?;
+        let mut config = tls::server(transport)?;
         config.transport_config(Arc::new(transport_config()));
         let socket = udp_socket(transport, address)?;
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);

@@ -7,7 +7,6 @@ use std::time::Duration;
 use weir_program::clock::{nanos, now};
 use weir_program::stop::Stop;
 
-use super::tls::Identity;
 use super::*;
 use crate::{Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words};
 
@@ -129,32 +128,6 @@ fn the_engine_adds_little_delay() {
     }
 }
 
-#[test]
-fn another_key_is_refused_by_the_client() {
-    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
-    let listener = Listener::bind_as(&receiving(Transport::Quic), &Identity::new().unwrap()).unwrap();
-    let to = listener.local_addr();
-    let sender = Sender::open(&sending(Transport::Quic, to)).unwrap();
-    let (sent, events) = thread::scope(|scope| {
-        let server = scope.spawn(|| {
-            let mut events = Vec::new();
-            let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
-            while events.is_empty() {
-                arrivals.next(&mut events, None, false);
-            }
-            events
-        });
-        (sender.run(&exchange, &stop), server.join().unwrap())
-    });
-    assert_eq!((sent.sent, sent.window, exchange.closed()), (0, None, Some(0)));
-    let words = in_words(&sent.errors);
-    assert!(words.starts_with("connect: ") && words.contains("invalid peer certificate"), "{words}");
-    assert!(
-        matches!(&events[..], [Event::Failed { operation: "accept", reason }] if reason.contains("UnknownCA") || reason.contains("certificate")),
-        "{events:?}"
-    );
-}
-
 fn exchange_fd(exchange: &Exchange) -> std::os::fd::BorrowedFd<'_> {
     std::os::fd::AsFd::as_fd(exchange)
 }
@@ -172,7 +145,26 @@ fn nobody_there() {
     let sent = Sender::open(&settings).unwrap().run(&exchange, &stop);
     assert!(now() - begin >= nanos(settings.connect_timeout));
     assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
-    assert_eq!(in_words(&sent.errors), "connect: connection timed out");
+    let expected = format!("connect: connection timed out: perhaps nobody listens at {}", settings.to);
+    assert_eq!(in_words(&sent.errors), expected);
+}
+
+/// Each would take the other's connection, and hear nothing of what it says.
+#[test]
+fn a_stream_and_datagrams_refuse_each_other_at_both_ends() {
+    let both = [Transport::Quic, Transport::QuicDatagram];
+    for (listens, sends) in [(both[0], both[1]), (both[1], both[0])] {
+        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let receiver = Receiver::bind(&receiving(listens)).unwrap();
+        let sender = Sender::open(&sending(sends, receiver.local_addr())).unwrap();
+        let (sent, received) = thread::scope(|scope| {
+            let received = scope.spawn(|| receiver.run(&exchange, &stop));
+            (sender.run(&exchange, &stop), received.join().unwrap())
+        });
+        let why = "one end has --transport quic, the other quic-datagram: write the same at both";
+        assert_eq!((sent.sent, in_words(&sent.errors)), (0, format!("connect: {why}")));
+        assert_eq!((received.connections, in_words(&received.errors)), (0, format!("accept: {why}")));
+    }
 }
 
 #[test]
@@ -267,12 +259,14 @@ fn the_longest_datagram_is_what_quinn_can_send() {
                     arrivals.next(&mut Vec::new(), None, false);
                 }
             });
-            let error = client.connect(to, longest + 1, u64::MAX, &stop).unwrap_err().to_string();
+            client.length = longest + 1;
+            let error = client.connect(to, u64::MAX, &stop).unwrap_err().to_string();
             assert_eq!(
                 error,
                 format!("payload of {}B: a QUIC datagram on this path holds at most {longest}B", longest + 1)
             );
-            client.connect(to, longest, u64::MAX, &stop).unwrap();
+            client.length = longest;
+            client.connect(to, u64::MAX, &stop).unwrap();
             stop.set();
         });
     }

@@ -1,4 +1,4 @@
-//! The key of this process, shown raw (RFC 7250), and who trusts it.
+//! The key of this process, shown raw (RFC 7250).
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,83 +14,56 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, SubjectP
 use rustls::server::{AlwaysResolvesServerRawPublicKeys, NoServerSessionStorage};
 use rustls::sign::CertifiedKey;
 use rustls::version::TLS13;
-use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig, SignatureScheme};
+use rustls::{ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig, SignatureScheme};
 
-use crate::TrafficError;
+use crate::{TrafficError, Transport};
 
-/// A key pair.
-#[derive(Debug)]
-pub(super) struct Identity(Arc<CertifiedKey>);
+/// For an end that shows the key of this process: made at the first call, never stored.
+pub(super) fn server(transport: Transport) -> Result<quinn::ServerConfig, TrafficError> {
+    static KEY: OnceLock<Result<Arc<CertifiedKey>, String>> = OnceLock::new();
+    let key = Arc::clone(KEY.get_or_init(new_key).as_ref().map_err(refused)?);
+    let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(key));
+    let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
+    let mut config = builder.map_err(refused)?.with_no_client_auth().with_cert_resolver(resolver);
+    config.alpn_protocols = vec![protocol(transport)];
+    config.session_storage = Arc::new(NoServerSessionStorage {});
+    config.send_tls13_tickets = 0;
+    let config = QuicServerConfig::try_from(config).map_err(refused)?;
+    Ok(quinn::ServerConfig::with_crypto(Arc::new(config)))
+}
 
-impl Identity {
-    /// That of this process: made at the first call, never stored.
-    pub(super) fn of_process() -> Result<&'static Self, TrafficError> {
-        static IDENTITY: OnceLock<Result<Identity, String>> = OnceLock::new();
-        IDENTITY.get_or_init(Self::new).as_ref().map_err(refused)
-    }
-
-    /// A new one.
-    pub(super) fn new() -> Result<Self, String> {
-        let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|error| error.to_string())?;
-        let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_ref())).map_err(|error| error.to_string())?;
-        let public = key.public_key().ok_or("a key without a public one")?.to_vec();
-        Ok(Self(Arc::new(CertifiedKey::new(vec![public.into()], key))))
-    }
-
-    /// For an end that shows this key.
-    pub(super) fn server(&self) -> Result<quinn::ServerConfig, TrafficError> {
-        let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(Arc::clone(&self.0)));
-        let builder = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-        let mut config = builder.map_err(refused)?.with_no_client_auth().with_cert_resolver(resolver);
-        config.alpn_protocols = vec![PROTOCOL.to_vec()];
-        config.session_storage = Arc::new(NoServerSessionStorage {});
-        config.send_tls13_tickets = 0;
-        let config = QuicServerConfig::try_from(config).map_err(refused)?;
-        Ok(quinn::ServerConfig::with_crypto(Arc::new(config)))
-    }
-
-    /// For an end that trusts this key only.
-    pub(super) fn client(&self) -> Result<quinn::ClientConfig, TrafficError> {
-        client(Some(self.0.cert[0].clone()))
-    }
+fn new_key() -> Result<Arc<CertifiedKey>, String> {
+    let pkcs8 = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).map_err(|error| error.to_string())?;
+    let key = any_eddsa_type(&PrivatePkcs8KeyDer::from(pkcs8.as_ref())).map_err(|error| error.to_string())?;
+    let public = key.public_key().ok_or("a key without a public one")?.to_vec();
+    Ok(Arc::new(CertifiedKey::new(vec![public.into()], key)))
 }
 
 /// For an end that takes any key: what is measured is not a secret.
-pub(super) fn client_of_any() -> Result<quinn::ClientConfig, TrafficError> {
-    client(None)
-}
-
-fn client(trusted: Option<CertificateDer<'static>>) -> Result<quinn::ClientConfig, TrafficError> {
+pub(super) fn client(transport: Transport) -> Result<quinn::ClientConfig, TrafficError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
-    let key = Arc::new(RawKey { trusted, algorithms: provider().signature_verification_algorithms });
+    let key = Arc::new(AnyKey(provider().signature_verification_algorithms));
     let mut config = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(key).with_no_client_auth();
-    config.alpn_protocols = vec![PROTOCOL.to_vec()];
+    config.alpn_protocols = vec![protocol(transport)];
     config.resumption = Resumption::disabled();
     let config = QuicClientConfig::try_from(config).map_err(refused)?;
     Ok(quinn::ClientConfig::new(Arc::new(config)))
 }
 
-/// Takes the trusted key, or any. That the peer has its key is verified in either case, so that the handshake costs what
-/// it costs.
+/// That the peer has the key that it shows is verified all the same, so that the handshake costs what it costs.
 #[derive(Debug)]
-struct RawKey {
-    trusted: Option<CertificateDer<'static>>,
-    algorithms: WebPkiSupportedAlgorithms,
-}
+struct AnyKey(WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for RawKey {
+impl ServerCertVerifier for AnyKey {
     fn verify_server_cert(
         &self,
-        shown: &CertificateDer<'_>,
+        _: &CertificateDer<'_>,
         _: &[CertificateDer<'_>],
         _: &ServerName<'_>,
         _: &[u8],
         _: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        match &self.trusted {
-            Some(trusted) if trusted != shown => Err(CertificateError::UnknownIssuer.into()),
-            _ => Ok(ServerCertVerified::assertion()),
-        }
+        Ok(ServerCertVerified::assertion())
     }
 
     fn verify_tls12_signature(
@@ -109,11 +82,11 @@ impl ServerCertVerifier for RawKey {
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
         let key = SubjectPublicKeyInfoDer::from(key.as_ref());
-        verify_tls13_signature_with_raw_key(message, &key, signed, &self.algorithms)
+        verify_tls13_signature_with_raw_key(message, &key, signed, &self.0)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.algorithms.supported_schemes()
+        self.0.supported_schemes()
     }
 
     fn requires_raw_public_keys(&self) -> bool {
@@ -124,13 +97,15 @@ impl ServerCertVerifier for RawKey {
 /// The name that a client asks for.
 pub(super) const SERVER_NAME: &str = "weir.invalid";
 
-/// The application protocol (ALPN, RFC 7301).
-const PROTOCOL: &[u8] = b"weir-probe";
+/// The application protocol (ALPN, RFC 7301): an end that reads streams would hear nothing of datagrams.
+fn protocol(transport: Transport) -> Vec<u8> {
+    format!("weir-{transport}").into_bytes()
+}
 
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(default_provider())
 }
 
 fn refused(error: impl std::fmt::Display) -> TrafficError {
-    TrafficError::Tls(error.to_string())
+    TrafficError::Refused(format!("set up TLS for QUIC: {error}"))
 }

@@ -9,7 +9,8 @@ pub(crate) mod sessions;
 mod stalls;
 pub(crate) mod streams;
 
-use std::net::{SocketAddr, TcpListener};
+use std::io;
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -26,7 +27,8 @@ use self::sessions::Sessions;
 use self::stalls::Stalls;
 use crate::error::{cannot_bind, cannot_set};
 use crate::quic::Listener;
-use crate::reverse::Desk;
+use crate::reverse::{Desk, OtherWay};
+use crate::sender::channel::Channel;
 use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
 /// A socket that is bound, and receives already.
@@ -38,6 +40,7 @@ pub struct Receiver {
     control: Option<TcpListener>,
     /// What answers them.
     desk: Option<Arc<Desk>>,
+    other: Option<Arc<OtherWay>>,
     intervals: Option<(Duration, mpsc::Sender<Interval>)>,
     deliveries: Option<mpsc::SyncSender<Vec<Delivery>>>,
 }
@@ -46,8 +49,10 @@ pub struct Receiver {
 enum Endpoint {
     /// The socket, and how often it was read: also for a [`Gauge`].
     Datagrams(Arc<Socket>, Arc<AtomicU64>),
+    /// What comes, or the one connection that is there.
     Streams {
-        listener: TcpListener,
+        listener: Option<TcpListener>,
+        connection: Option<TcpStream>,
         address: SocketAddr,
         receive_buffer: Option<usize>,
     },
@@ -61,24 +66,21 @@ impl Receiver {
         let endpoint = match settings.transport {
             Transport::Udp => {
                 let mut socket = datagram_socket(settings)?;
-                for tries in (0..PORTS).filter(|_| settings.reverse.is_some()) {
-                    let at = SocketAddr::new(settings.listen.ip(), socket.local_addr().port());
-                    match listen(at, None) {
+                let mut ports = PORTS;
+                while settings.reverse.is_some() && control.is_none() {
+                    ports -= 1;
+                    match listen(SocketAddr::new(settings.listen.ip(), socket.local_addr().port()), None) {
                         Ok((listener, ..)) => control = Some(listener),
                         // The kernel chose one that TCP has in use.
-                        Err(_) if settings.listen.port() == 0 && tries + 1 < PORTS => {
-                            socket = datagram_socket(settings)?;
-                            continue;
-                        }
+                        Err(_) if settings.listen.port() == 0 && ports > 0 => socket = datagram_socket(settings)?,
                         Err(error) => return Err(error),
                     }
-                    break;
                 }
                 Endpoint::Datagrams(Arc::new(socket), Arc::default())
             }
             Transport::Tcp => {
                 let (listener, address, receive_buffer) = listen(settings.listen, settings.receive_buffer)?;
-                Endpoint::Streams { listener, address, receive_buffer }
+                Endpoint::Streams { listener: Some(listener), connection: None, address, receive_buffer }
             }
             Transport::Quic | Transport::QuicDatagram => Endpoint::Quic(Box::new(Listener::bind(settings)?)),
         };
@@ -90,7 +92,28 @@ impl Receiver {
             }
             _ => None,
         };
-        Ok(Self { settings: settings.clone(), endpoint, control, desk, intervals: None, deliveries: None })
+        let (settings, other) = (settings.clone(), desk.as_ref().map(|desk| desk.other_way()));
+        Ok(Self { settings, endpoint, control, desk, other, intervals: None, deliveries: None })
+    }
+
+    /// One over what a client has opened, beside what that sends.
+    pub(crate) fn over(channel: &Channel, settings: ReceiverSettings) -> io::Result<Self> {
+        let endpoint = match channel.datagrams() {
+            Some(socket) => Endpoint::Datagrams(socket, Arc::default()),
+            None => Endpoint::Streams {
+                listener: None,
+                connection: Some(channel.stream()?),
+                address: settings.listen,
+                receive_buffer: None,
+            },
+        };
+        let other = Some(Arc::default());
+        Ok(Self { settings, endpoint, control: None, desk: None, other, intervals: None, deliveries: None })
+    }
+
+    /// What goes the other way, where something may.
+    pub(crate) fn other_way(&self) -> Arc<OtherWay> {
+        self.other.clone().unwrap_or_default()
     }
 
     /// Tells, while it runs, what came in each interval of this length, and at the end what came in the last part of one.
@@ -133,21 +156,22 @@ impl Receiver {
         if let Some(to) = self.deliveries {
             sessions.deliver(to);
         }
-        let desk = self.desk.as_deref();
-        if let Some(desk) = desk {
-            sessions = sessions.beside(desk.other_way());
+        if let Some(other) = self.other {
+            sessions = sessions.beside(other);
         }
+        let desk = self.desk.as_deref();
         let ending = Ending::new(&self.settings.until, exchange, stop, started);
         let mut report = match self.endpoint {
             Endpoint::Datagrams(socket, reads) => {
                 if let (Some(desk), Some(listener)) = (&self.desk, self.control) {
-                    desk.listen(listener);
+                    desk.listen(listener, &self.settings);
                 }
                 let stalls = self.settings.stall.map(|stall| Stalls::new(stall, started));
                 datagrams::receive(&socket, &reads, self.settings.longest, stalls, sessions, ending, desk)
             }
-            Endpoint::Streams { listener, receive_buffer, .. } => {
-                let report = streams::receive(Some(&listener), None, sessions, ending, self.desk.as_ref());
+            Endpoint::Streams { listener, connection, address, receive_buffer } => {
+                let connection = connection.map(|connection| (connection, address));
+                let report = streams::receive(listener.as_ref(), connection, sessions, ending, self.desk.as_ref());
                 ReceiveReport { receive_buffer, ..report }
             }
             Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
@@ -159,11 +183,13 @@ impl Receiver {
     }
 }
 
+/// Free UDP ports that are tried before TCP has one of them free, too.
+const PORTS: u32 = 16;
+
 fn datagram_socket(settings: &ReceiverSettings) -> Result<Socket, TrafficError> {
     let options = Options {
         receive_buffer: settings.receive_buffer,
         reuse_address: !settings.groups.is_empty(),
-        gro: settings.coalesce,
         // Answers leave from the address that was asked.
         local_address: settings.reverse.is_some(),
         ..Options::default()
@@ -195,9 +221,6 @@ pub(crate) fn listen(
     let receive_buffer = socket.recv_buffer_size().ok();
     Ok((socket.into(), bound, receive_buffer))
 }
-
-/// Ports that the kernel may choose before one is free over TCP, too: few are in use.
-const PORTS: u32 = 16;
 
 /// As many as a bulk transfer may make at once.
 const BACKLOG: i32 = 1024;

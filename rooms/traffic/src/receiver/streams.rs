@@ -1,8 +1,10 @@
 //! Messages over TCP.
 
+use std::io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
 use std::io::{self, Read};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
+use std::thread;
 
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
 use weir_program::clock::{self, Nanos, now};
@@ -11,8 +13,8 @@ use super::ending::Ending;
 use super::frames::Frames;
 use super::sessions::Sessions;
 use crate::reverse::lines::{First, Request};
-use crate::reverse::{Desk, LONGEST_LINE};
-use crate::sender::channel::Channel;
+use crate::reverse::{Desk, LONGEST_LINE, LOOK, end_when_dead};
+use crate::sender::channel::Outlet;
 use crate::{Ended, ErrorLog, ReceiveReport};
 
 /// Receives until the ending says so: from the connections that come, and from the one that is there. `desk`: what answers
@@ -55,7 +57,6 @@ struct Streams<'a> {
     partial_bytes: u64,
     buffer: Vec<u8>,
     errors: ErrorLog,
-    listens: bool,
     desk: Option<&'a Arc<Desk>>,
 }
 
@@ -107,7 +108,6 @@ impl<'a> Streams<'a> {
             partial_bytes: 0,
             buffer: vec![0; READ],
             errors: ErrorLog::default(),
-            listens: true,
             desk,
         })
     }
@@ -145,12 +145,12 @@ impl<'a> Streams<'a> {
         let Some(listener) = self.listener else { return };
         match listener.accept() {
             Ok((socket, peer)) => self.admit(socket, peer),
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) if matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) => {}
             Err(error) => {
                 self.errors.count("accept", &error);
-                if error.kind() != io::ErrorKind::ConnectionAborted && self.listens {
-                    // No descriptors left: to ask again before one is closed would be a busy loop.
-                    self.listens = self.epoll.delete(listener).is_err();
+                // No descriptors left. If none is closed by that, to ask again at once would be a busy loop.
+                if !self.hang_up() {
+                    thread::sleep(LOOK);
                 }
             }
         }
@@ -178,16 +178,18 @@ impl<'a> Streams<'a> {
     }
 
     /// Closes the connection heard least lately, so that another can be had: one that has brought no message before others.
-    fn hang_up(&mut self) {
+    /// `false`: there is none.
+    fn hang_up(&mut self) -> bool {
         let heard = |stream: &Stream| (stream.is_ours, stream.last_heard);
         let open = self.open.iter().enumerate().filter_map(|(place, stream)| Some((heard(stream.as_ref()?), place)));
-        let Some(((is_ours, _), place)) = open.min() else { return };
+        let Some(((is_ours, _), place)) = open.min() else { return false };
         if is_ours {
             self.evicted += 1;
         } else {
             self.sessions.count_foreign();
         }
         self.close(place);
+        true
     }
 
     /// Reads a stream, and does with it what follows from that. Whether it was ours.
@@ -217,8 +219,8 @@ impl<'a> Streams<'a> {
             let length = match stream.socket.read(&mut self.buffer) {
                 Ok(0) => return Next::Closes,
                 Ok(length) => length,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Next::Stays,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == WouldBlock => return Next::Stays,
+                Err(error) if error.kind() == Interrupted => continue,
                 Err(error) => {
                     self.errors.count("receive", &error);
                     return Next::Closes;
@@ -235,7 +237,10 @@ impl<'a> Streams<'a> {
                 match (serde_json::from_slice(&stream.line), self.desk) {
                     (Ok(First::Request(request)), Some(_)) => return Next::Asks(request),
                     (Ok(First::Token { token }), Some(desk))
-                        if desk.arrive(&token, stream.peer, || stream.socket.try_clone().map(Channel::of_stream)) => {}
+                        if desk.arrive(&token, stream.peer, || {
+                            end_when_dead(&stream.socket)?;
+                            stream.socket.try_clone().map(|socket| Outlet::Stream(socket.into(), true))
+                        }) => {}
                     _ => return Next::Foreign,
                 }
                 // Its client listens: it does not give way.
@@ -267,9 +272,6 @@ impl<'a> Streams<'a> {
         let stream = self.open[place].take()?;
         // A flow may have a copy, which would keep it in the set.
         let _ = self.epoll.delete(&stream.socket);
-        if let Some(listener) = self.listener.filter(|_| !self.listens) {
-            self.listens = self.epoll.add(listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER)).is_ok();
-        }
         Some(stream)
     }
 }

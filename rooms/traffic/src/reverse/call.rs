@@ -1,19 +1,26 @@
 //! A control connection: lines of JSON in both directions.
 
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use socket2::{SockRef, TcpKeepalive};
+use weir_program::clock::{Nanos, now};
+use weir_program::stop::Stop;
+
+/// Has the kernel end a connection over which the other end takes nothing for [`DEAD`].
+pub(crate) fn end_when_dead(socket: &TcpStream) -> io::Result<()> {
+    SockRef::from(socket).set_tcp_user_timeout(Some(DEAD))
+}
 
 /// One end of it.
 #[derive(Debug)]
 pub(crate) struct Call {
-    socket: TcpStream,
-    /// What has come of the next lines.
-    read: Vec<u8>,
+    socket: BufReader<TcpStream>,
+    /// What has come of the next line.
+    line: Vec<u8>,
 }
 
 impl Call {
@@ -23,16 +30,15 @@ impl Call {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(LOOK))?;
         socket.set_write_timeout(Some(DEAD))?;
-        let own = SockRef::from(&socket);
-        own.set_tcp_user_timeout(Some(DEAD))?;
-        own.set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE))?;
-        Ok(Self { socket, read: Vec::new() })
+        end_when_dead(&socket)?;
+        SockRef::from(&socket).set_tcp_keepalive(&TcpKeepalive::new().with_time(PROBE).with_interval(PROBE))?;
+        Ok(Self { socket: BufReader::new(socket), line: Vec::new() })
     }
 
     pub(crate) fn say(&mut self, line: &impl Serialize) -> io::Result<()> {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        self.socket.write_all(&text)
+        self.socket.get_mut().write_all(&text)
     }
 
     /// The next line, for which it waits [`LOOK`] at most; `None`: it has not come.
@@ -40,24 +46,24 @@ impl Call {
     /// # Errors
     /// The connection has ended, or what came is not such a line.
     pub(crate) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
-        loop {
-            if let Some(end) = self.read.iter().position(|&byte| byte == b'\n') {
-                let line = serde_json::from_slice(&self.read[..end]);
-                self.read.drain(..=end);
-                return Ok(Some(line?));
-            }
-            if self.read.len() > LONGEST_LINE {
-                return Err(io::Error::other("what came is not a control line"));
-            }
-            let mut bytes = [0; 512];
-            match self.socket.read(&mut bytes) {
-                Ok(0) => return Err(io::Error::other("the other end closed the connection")),
-                Ok(length) => self.read.extend_from_slice(&bytes[..length]),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(None),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
+        let room = (LONGEST_LINE + 1).saturating_sub(self.line.len());
+        match self.socket.by_ref().take(room as u64).read_until(b'\n', &mut self.line) {
+            Ok(_) if self.line.ends_with(b"\n") => Ok(Some(serde_json::from_slice(&std::mem::take(&mut self.line))?)),
+            Ok(_) if self.line.len() > LONGEST_LINE => Err(io::Error::other("what came is not a control line")),
+            Ok(_) => Err(io::Error::other("the other end closed the connection")),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The next line; `None`: the time `deadline` or the stop came before.
+    pub(crate) fn hear_until<T: DeserializeOwned>(&mut self, deadline: Nanos, stop: &Stop) -> io::Result<Option<T>> {
+        while now() < deadline && !stop.is_set() {
+            if let Some(line) = self.hear()? {
+                return Ok(Some(line));
             }
         }
+        Ok(None)
     }
 }
 

@@ -1,26 +1,23 @@
 //! The asking end: asks, receives, and perhaps sends, to the end.
 
 use std::io::{self, IoSlice, Write};
-use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, mpsc};
+use std::net::SocketAddr;
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use weir_dgram::{Outgoing, Socket};
-use weir_program::clock::{nanos, now};
+use weir_dgram::Outgoing;
+use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
-use super::call::Call;
+use super::call::{Call, end_when_dead};
+use super::desk::grace;
 use super::lines::{First, Line, Request, Sent, VERSION, Want};
-use super::{OtherWay, Parted, sent_of};
-use crate::receiver::ending::{Ending, GRACE};
-use crate::receiver::sessions::Sessions;
-use crate::receiver::{datagrams, streams};
+use super::{Parted, sent_of};
 use crate::sender::channel::Channel;
 use crate::{
-    Account, Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings,
-    TrafficError, Transport, Until, in_words,
+    Account, Delivery, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
+    SenderSettings, TrafficError, Transport, in_words,
 };
 
 /// One that asks a [`Receiver`](crate::Receiver) which allows it to send messages.
@@ -32,8 +29,7 @@ pub struct Client {
     control: Channel,
     /// Of messages.
     channel: Channel,
-    intervals: Option<(Duration, mpsc::Sender<Interval>)>,
-    deliveries: Option<mpsc::SyncSender<Vec<Delivery>>>,
+    receiver: Receiver,
 }
 
 /// What came of it.
@@ -45,8 +41,8 @@ pub struct ClientReport {
     pub sent: Option<SendReport>,
     /// What the other end received of it; `None`: nothing, or it never said.
     pub told: Option<Account>,
-    /// What the other end was to send and did not; `None`: unknown.
-    pub shortfall: Option<u64>,
+    /// What came of its messages; `None`: it was never granted.
+    pub reverse: Option<Account>,
     /// How it ended.
     pub parted: Parted,
     /// What went wrong with the control connection, in words.
@@ -58,23 +54,30 @@ impl Client {
     /// `both`: as many are sent, too.
     pub fn open(settings: &SenderSettings, both: bool) -> Result<Self, TrafficError> {
         settings.validate()?;
-        if !matches!(settings.transport, Transport::Udp | Transport::Tcp) {
-            return Err(TrafficError::NoReverse(settings.transport));
+        let SenderSettings { transport, to, session, .. } = *settings;
+        if !matches!(transport, Transport::Udp | Transport::Tcp) {
+            return Err(TrafficError::Refused(format!(
+                "in reverse, or both ways, over {transport}: only over udp and tcp"
+            )));
         }
-        let channel = Channel::open(settings)?;
+        let mut channel = Channel::open(settings)?;
+        channel.shared = true;
         let from = settings.from.map(|from| SocketAddr::new(from.ip(), 0));
         let control = Channel::open(&SenderSettings { transport: Transport::Tcp, from, ..settings.clone() })?;
-        Ok(Self { settings: settings.clone(), both, control, channel, intervals: None, deliveries: None })
+        let receiving = ReceiverSettings { transport, session: Some(session), ..ReceiverSettings::new(to) };
+        let failed = |source| TrafficError::Socket { transport, address: to, source };
+        let receiver = Receiver::over(&channel, receiving).map_err(failed)?;
+        Ok(Self { settings: settings.clone(), both, control, channel, receiver })
     }
 
     /// Reports, while it runs, what came (and was sent) in each interval of this length.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
-        Self { intervals: Some((every, to)), ..self }
+        Self { receiver: self.receiver.tell(every, to), ..self }
     }
 
-    /// Hands over every message that it receives, as [`Receiver::deliver`](crate::Receiver::deliver) does.
+    /// Hands over every message that it receives, as [`Receiver::deliver`] does.
     pub fn deliver(self, to: mpsc::SyncSender<Vec<Delivery>>) -> Self {
-        Self { deliveries: Some(to), ..self }
+        Self { receiver: self.receiver.deliver(to), ..self }
     }
 
     /// Runs to the end, or to the stop.
@@ -82,28 +85,22 @@ impl Client {
     /// # Errors
     /// The process has no file descriptor left.
     pub fn run(mut self, stop: &Stop) -> io::Result<ClientReport> {
-        let started = now();
-        let (mut call, token) = match self.ask(stop) {
-            Ok(granted) => granted,
-            Err((parted, failure)) => {
-                let received = ReceiveReport { started, finished: now(), ..ReceiveReport::default() };
-                return Ok(ClientReport { received, parted, failure, ..ClientReport::default() });
-            }
-        };
-        let report = self.converse(&mut call, token, started, stop)?;
-        Ok(ClientReport { received: ReceiveReport { started, finished: now(), ..report.received }, ..report })
+        match self.ask(stop) {
+            Ok((call, token)) => self.converse(call, token, stop),
+            Err((parted, failure)) => Ok(ClientReport { parted, failure, ..ClientReport::default() }),
+        }
     }
 
     /// Makes the control connection and asks; returns the token, or why there is none.
     fn ask(&mut self, stop: &Stop) -> Result<(Call, String), (Parted, Option<String>)> {
         let settings = &self.settings;
         let deadline = now().saturating_add(nanos(settings.connect_timeout));
+        let silent = || if stop.is_set() { Parted::Stopped } else { Parted::Unanswered };
         if !self.control.connect(settings.to, deadline, stop) {
-            let parted = if stop.is_set() { Parted::Stopped } else { Parted::Unreachable };
-            return Err((parted, Some(in_words(&self.control.take_errors()))));
+            let failed = !stop.is_set() && now() < deadline;
+            let why = failed.then(|| in_words(&self.control.take_errors()));
+            return Err((if failed { Parted::Unreachable } else { silent() }, why));
         }
-        let failed = |error: io::Error| (Parted::Unanswered, Some(error.to_string()));
-        let mut call = Call::new(self.control.stream().map_err(failed)?).map_err(failed)?;
         let request = Request {
             version: VERSION,
             want: if self.both { Want::Bidir } else { Want::Reverse },
@@ -115,66 +112,51 @@ impl Client {
             count: settings.count,
             pacing: settings.pacing,
         };
-        call.say(&request).map_err(failed)?;
-        loop {
-            match call.hear().map_err(failed)? {
-                Some(Line::Granted { token }) => return Ok((call, token)),
-                Some(Line::Refused(why)) => return Err((Parted::Refused(why), None)),
-                _ if stop.is_set() => return Err((Parted::Stopped, None)),
-                _ if now() >= deadline => return Err((Parted::Unanswered, None)),
-                _ => {}
-            }
+        let asked = self.control.stream().and_then(Call::new).and_then(|mut call| {
+            call.say(&request)?;
+            Ok((call.hear_until(deadline, stop)?, call))
+        });
+        match asked {
+            Ok((Some(Line::Granted { token }), call)) => Ok((call, token)),
+            Ok((Some(Line::Refused(why)), _)) => Err((Parted::Refused(why), None)),
+            Ok(_) => Err((silent(), None)),
+            Err(error) => Err((Parted::Unanswered, Some(error.to_string()))),
         }
     }
 
     /// Receives, and sends if both do, from the grant to the accounts.
-    fn converse(mut self, call: &mut Call, token: String, started: u64, stop: &Stop) -> io::Result<ClientReport> {
-        let settings = self.settings.clone();
+    fn converse(self, mut call: Call, token: String, stop: &Stop) -> io::Result<ClientReport> {
+        let Self { settings, both, mut channel, receiver, .. } = self;
+        // The first message leaves at once. Two intervals more, since it may be lost.
+        let patience = nanos(settings.connect_timeout).saturating_add(nanos(settings.interval).saturating_mul(2));
+        let first_by = now().saturating_add(patience);
         let (token, over) = (serde_json::to_vec(&First::Token { token })?, Stop::new()?);
-        let deadline = now().saturating_add(nanos(settings.connect_timeout));
         if settings.transport == Transport::Tcp {
-            let mut failed = !self.channel.connect(settings.to, deadline, stop);
-            failed = failed || self.channel.stream()?.write_all(&[&token[..], b"\n"].concat()).is_err();
-            if failed {
-                let errors = self.channel.take_errors();
-                let received = ReceiveReport { errors, ..ReceiveReport::default() };
+            let deadline = now().saturating_add(nanos(settings.connect_timeout));
+            let is_up = channel.connect(settings.to, deadline, stop);
+            let stream = channel.stream()?;
+            end_when_dead(&stream)?;
+            if !is_up || (&stream).write_all(&[&token[..], b"\n"].concat()).is_err() {
+                let received = ReceiveReport { errors: channel.take_errors(), ..ReceiveReport::default() };
                 return Ok(ClientReport { received, ..ClientReport::default() });
             }
         }
-        let (way, channel) = match self.channel.datagrams() {
-            Some(socket) => (Receiving::Datagrams(socket), self.channel),
-            None => (Receiving::Stream(self.channel.stream()?), Channel::of_stream(self.channel.stream()?)),
-        };
-        let (exchange, own) = (Exchange::new(Duration::from_nanos(GRACE))?, Exchange::new(Duration::ZERO)?);
-        let (until, other) = (Until::default(), Arc::<OtherWay>::default());
-        let receiving = ReceiverSettings { session: Some(settings.session), ..ReceiverSettings::new(settings.to) };
-        let mut sessions = Sessions::new(&receiving, &exchange).beside(Arc::clone(&other));
-        if let Some((every, to)) = self.intervals.take() {
-            sessions.tell(every, started, to);
-        }
-        if let Some(to) = self.deliveries.take() {
-            sessions.deliver(to);
-        }
-        let ending = Ending::new(&until, &exchange, &over, started);
-        let (mut theirs, mut told, mut parted, mut failure) = (None, None, None, None);
+        let (exchange, own) =
+            (Exchange::new(Duration::from_nanos(grace(settings.transport)))?, Exchange::new(Duration::ZERO)?);
+        let (datagrams, other) = (channel.datagrams(), receiver.other_way());
+        let (mut theirs, mut broken, mut next) = (None::<Sent>, None, 0);
         let (mut received, sent) = thread::scope(|scope| {
-            if self.both {
+            let sending = both.then(|| {
                 other.begin();
-            }
-            let (datagrams, from) = (way.datagrams(), settings.to);
-            let receiving = scope.spawn(move || way.receive(from, sessions, ending));
-            let (own, over, other, settings) = (&own, &over, &other, &settings);
-            let sending = self.both.then(|| {
-                let sender = Sender::over(channel, settings);
-                scope.spawn(move || {
-                    let report = sender.run(own, over);
+                scope.spawn(|| {
+                    let report = Sender::over(channel, &settings).run(&own, &over);
                     other.set_sent(report.sent);
                     other.end(now());
                     report
                 })
             });
-            let mut next = 0;
-            while !receiving.is_finished() {
+            let receiving = scope.spawn(|| receiver.run(&exchange, &over));
+            while !receiving.is_finished() && broken.is_none() {
                 let at = now();
                 if let Some(socket) = datagrams.as_ref().filter(|_| exchange.delivered() == 0 && at >= next) {
                     // What is not taken is as good as lost on the way.
@@ -182,91 +164,62 @@ impl Client {
                     next = at + AGAIN;
                 }
                 other.set_sent(own.sent());
-                if stop.is_set() {
-                    parted = Some(Parted::Stopped);
-                    break;
-                }
+                let nothing = !both && exchange.delivered() == 0;
                 match call.hear() {
+                    _ if stop.is_set() => broken = Some((Parted::Stopped, None)),
                     Ok(Some(Line::Sent(sent))) => {
                         theirs = Some(sent);
                         exchange.close(sent.messages, now());
                     }
+                    Ok(Some(Line::Refused(why))) => broken = Some((Parted::Refused(why), None)),
+                    Ok(_) if nothing && now() >= first_by => broken = Some((Parted::Nothing, None)),
                     Ok(_) => {}
-                    Err(error) => {
-                        (parted, failure) = (Some(Parted::Silent), Some(error.to_string()));
-                        break;
-                    }
+                    Err(error) => broken = Some((Parted::Silent, Some(error.to_string()))),
                 }
             }
-            if parted.is_some() {
+            if broken.is_some() {
                 over.set();
             }
-            let received = receiving.join().unwrap_or_default();
-            (received, sending.map(|sending| sending.join().unwrap_or_default()))
+            (receiving.join().unwrap_or_default(), sending.map(|sending| sending.join().unwrap_or_default()))
         });
-        let theirs: Option<Sent> = theirs;
         if let (Some(session), Some(theirs)) = (received.sessions.first_mut(), theirs) {
             // All announcements may have been lost.
             session.announced.get_or_insert(theirs.messages);
         }
-        let account = received.sessions.first().map(Account::new).map(Box::new);
-        let own = sent.as_ref().map(|sent| call.say(&Line::Sent(sent_of(sent)))).transpose();
-        let said = own.and_then(|_| call.say(&Line::Account(account)));
-        let parted = match (parted, said) {
-            (Some(parted), _) => parted,
-            (None, Err(error)) => {
-                failure = Some(error.to_string());
-                Parted::Untold
+        let all = theirs.map(|theirs| theirs.messages);
+        let account = received.sessions.first().map(Account::new);
+        let account = account.unwrap_or_else(|| Account::nothing(settings.to, settings.session, all));
+        let own = sent.as_ref().map_or(Ok(()), |sent| call.say(&Line::Sent(sent_of(sent))));
+        let said = own.and_then(|()| call.say(&Line::Account(Some(Box::new(account.clone())))));
+        let mut told = None;
+        let (parted, failure) = broken.unwrap_or_else(|| match said.and_then(|()| last_account(&mut call)) {
+            Ok(Some(theirs)) => {
+                told = theirs;
+                let nothing = !both && account.received == Some(0) && all > Some(0);
+                (if nothing { Parted::Nothing } else { Parted::Told }, None)
             }
-            (None, Ok(())) => {
-                let deadline = now() + ANSWER;
-                loop {
-                    match call.hear() {
-                        Ok(Some(Line::Account(account))) => {
-                            told = account.map(|account| *account);
-                            break Parted::Told;
-                        }
-                        Ok(_) if now() < deadline => {}
-                        Ok(_) => break Parted::Untold,
-                        Err(error) => {
-                            failure = Some(error.to_string());
-                            break Parted::Untold;
-                        }
-                    }
-                }
-            }
-        };
+            Ok(None) => (Parted::Untold, None),
+            Err(error) => (Parted::Untold, Some(error.to_string())),
+        });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
-        Ok(ClientReport { received, sent, told, shortfall, parted, failure })
+        let reverse = Some(Account { shortfall, ..account });
+        Ok(ClientReport { received, sent, told, reverse, parted, failure })
     }
 }
 
-/// What messages come over.
-enum Receiving {
-    Datagrams(Arc<Socket>),
-    Stream(TcpStream),
-}
-
-impl Receiving {
-    fn datagrams(&self) -> Option<Arc<Socket>> {
-        if let Self::Datagrams(socket) = self { Some(Arc::clone(socket)) } else { None }
-    }
-
-    fn receive(self, from: SocketAddr, sessions: Sessions<'_>, ending: Ending<'_>) -> ReceiveReport {
-        match self {
-            Self::Datagrams(socket) => {
-                datagrams::receive(&socket, &AtomicU64::new(0), LONGEST, None, sessions, ending, None)
-            }
-            Self::Stream(socket) => streams::receive(None, Some((socket, from)), sessions, ending, None),
+/// What the other end received; `None`: it does not say so in time.
+fn last_account(call: &mut Call) -> io::Result<Option<Option<Account>>> {
+    let (deadline, never) = (now() + ANSWER, Stop::new()?);
+    while let Some(line) = call.hear_until(deadline, &never)? {
+        if let Line::Account(account) = line {
+            return Ok(Some(account.map(|account| *account)));
         }
     }
+    Ok(None)
 }
 
 /// From one token to the next.
-const AGAIN: u64 = 100_000_000;
+const AGAIN: Nanos = 100_000_000;
 
 /// How long the last answer may take.
-const ANSWER: u64 = 10_000_000_000;
-
-/// Bytes of the longest datagram.
-const LONGEST: usize = 65_536;
+const ANSWER: Nanos = 10_000_000_000;

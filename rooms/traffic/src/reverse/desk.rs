@@ -3,16 +3,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags};
 use ring::rand::{SecureRandom, SystemRandom};
 use weir_dgram::Socket;
-use weir_program::clock::{self, Nanos, nanos, now};
+use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 use weir_wire::probe::{EXTENDED_LEN, Extension, Kind, Probe};
 
@@ -20,31 +17,30 @@ use super::call::Call;
 use super::limits::Limits;
 use super::lines::{First, Line, Request, Sent, Want};
 use super::{LOOK, OtherWay, Parted, ReverseReport, sent_of};
+use crate::receiver::ending::{Ending, GRACE};
 use crate::receiver::sessions::Sessions;
-use crate::sender::channel::{Channel, Way};
-use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings};
+use crate::receiver::streams;
+use crate::sender::channel::{Channel, Outlet, Way};
+use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Transport, Until};
 
 /// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
 #[derive(Debug)]
 pub(crate) struct Desk {
-    limits: Mutex<Limits>,
+    state: Mutex<State>,
     other: Arc<OtherWay>,
-    /// Granted flows by their tokens.
-    expected: Mutex<HashMap<String, Expected>>,
-    /// Sessions whose accounts flows wait for.
-    wanted: Mutex<Vec<Wanted>>,
-    ended: Mutex<Vec<ReverseReport>>,
-    refused: AtomicU64,
-    calls: Mutex<Vec<JoinHandle<()>>>,
     stop: Stop,
 }
 
-/// A flow that was granted.
 #[derive(Debug)]
-struct Expected {
-    from: IpAddr,
-    /// Where the flow waits for its way; `None`: it has come.
-    flow: Option<mpsc::Sender<(Channel, SocketAddr)>>,
+struct State {
+    limits: Limits,
+    /// Granted flows by their tokens: where the token has to come from, and what it came over.
+    expected: HashMap<String, (IpAddr, Option<(Channel, SocketAddr)>)>,
+    /// Sessions whose accounts flows wait for.
+    wanted: Vec<Wanted>,
+    ended: Vec<ReverseReport>,
+    refused: u64,
+    calls: Vec<JoinHandle<()>>,
 }
 
 /// The account of a session that has ended, which a flow waits for.
@@ -61,50 +57,34 @@ struct Wanted {
 impl Desk {
     /// Fails where the process has no file descriptor left.
     pub(crate) fn new(settings: &ReceiverSettings) -> io::Result<Arc<Self>> {
-        Ok(Arc::new(Self {
-            limits: Mutex::new(Limits::new(settings)),
-            other: Arc::default(),
-            expected: Mutex::default(),
-            wanted: Mutex::default(),
-            ended: Mutex::default(),
-            refused: AtomicU64::new(0),
-            calls: Mutex::default(),
-            stop: Stop::new()?,
-        }))
+        let state = State {
+            limits: Limits::new(settings),
+            expected: HashMap::new(),
+            wanted: Vec::new(),
+            ended: Vec::new(),
+            refused: 0,
+            calls: Vec::new(),
+        };
+        Ok(Arc::new(Self { state: Mutex::new(state), other: Arc::default(), stop: Stop::new()? }))
     }
 
     pub(crate) fn other_way(&self) -> Arc<OtherWay> {
         Arc::clone(&self.other)
     }
 
-    /// UDP: takes control connections on a thread of its own.
-    pub(crate) fn listen(self: &Arc<Self>, listener: TcpListener) {
-        let desk = Arc::clone(self);
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// UDP: takes control connections on a thread of its own. Messages that come over one count for nothing.
+    pub(crate) fn listen(self: &Arc<Self>, listener: TcpListener, settings: &ReceiverSettings) {
+        let (desk, settings) = (Arc::clone(self), settings.clone());
         self.start(move || {
-            while !desk.stop.is_set() {
-                let readable = PollFlags::POLLIN;
-                clock::wait(
-                    &mut [PollFd::new(listener.as_fd(), readable), PollFd::new(desk.stop.as_fd(), readable)],
-                    None,
-                );
-                let Ok((socket, peer)) = listener.accept() else {
-                    // Without a descriptor to be had it would be a busy loop.
-                    desk.stop.wait(Instant::now() + LOOK);
-                    continue;
-                };
-                let heard = Arc::clone(&desk);
-                desk.start(move || {
-                    let Ok(mut call) = Call::new(socket) else { return };
-                    let deadline = now() + PATIENCE;
-                    while now() < deadline && !heard.stop.is_set() {
-                        match call.hear() {
-                            Ok(None) => {}
-                            Ok(Some(First::Request(request))) => return heard.answer(call, &request, peer),
-                            Ok(Some(First::Token { .. })) | Err(_) => return,
-                        }
-                    }
-                });
-            }
+            let Ok(exchange) = Exchange::new(Duration::MAX) else { return };
+            let until = Until::default();
+            let (sessions, stop) = (Sessions::new(&settings, &exchange), &desk.stop);
+            let ending = Ending::new(&until, &exchange, stop, now());
+            streams::receive(Some(&listener), None, sessions, ending, Some(&desk));
         });
     }
 
@@ -122,24 +102,21 @@ impl Desk {
     pub(crate) fn token(&self, datagram: &[u8], socket: &Arc<Socket>, way: Way) -> bool {
         match serde_json::from_slice(datagram) {
             Ok(First::Token { token }) => {
-                self.arrive(&token, way.to, || Ok(Channel::of_datagrams(Arc::clone(socket), Some(way))))
+                self.arrive(&token, way.to, || Ok(Outlet::Datagrams(Arc::clone(socket), Some(way))))
             }
             _ => false,
         }
     }
 
     /// A token came from this address, over what the messages are to take. `false`: it is not one, or not from there.
-    pub(crate) fn arrive(&self, token: &str, peer: SocketAddr, channel: impl FnOnce() -> io::Result<Channel>) -> bool {
-        let mut expected = locked(&self.expected);
-        let Some(flow) = expected.get_mut(token).filter(|flow| flow.from == peer.ip().to_canonical()) else {
+    pub(crate) fn arrive(&self, token: &str, peer: SocketAddr, outlet: impl FnOnce() -> io::Result<Outlet>) -> bool {
+        let mut state = self.state();
+        let Some((from, way)) = state.expected.get_mut(token) else { return false };
+        if *from != peer.ip().to_canonical() {
             return false;
-        };
-        if let Some(waiting) = flow.flow.take()
-            && let Ok(channel) = channel()
-        {
-            // A flow that has given up needs none.
-            let _ = waiting.send((channel, peer));
         }
+        // The flow takes the first one.
+        *way = outlet().ok().map(|outlet| (Channel::shared(outlet), peer));
         true
     }
 
@@ -148,7 +125,7 @@ impl Desk {
         if !self.other.is_open() {
             return;
         }
-        locked(&self.wanted).retain(|wanted| {
+        self.state().wanted.retain(|wanted| {
             let Wanted { peer, session, sent, .. } = *wanted;
             let found = sessions.find(peer, session, sent.incarnation);
             if at < wanted.until && found.is_none_or(|report| report.delivered < sent.messages) {
@@ -172,15 +149,15 @@ impl Desk {
     pub(crate) fn close(&self, report: &mut ReceiveReport) {
         self.stop.set();
         // Each of them may have started another.
-        while let Some(call) = { locked(&self.calls).pop() } {
+        while let Some(call) = { self.state().calls.pop() } {
             let _ = call.join();
         }
-        report.reverse = std::mem::take(&mut *locked(&self.ended));
-        report.refused = self.refused.load(Ordering::Relaxed);
+        let mut state = self.state();
+        (report.reverse, report.refused) = (std::mem::take(&mut state.ended), state.refused);
     }
 
     fn start(&self, call: impl FnOnce() + Send + 'static) {
-        let mut calls = locked(&self.calls);
+        let calls = &mut self.state().calls;
         calls.retain(|call| !call.is_finished());
         if calls.len() < MOST_CALLS
             && let Ok(thread) = thread::Builder::new().name("reverse".into()).spawn(call)
@@ -189,12 +166,13 @@ impl Desk {
         }
     }
 
+    /// Refuses a request, or runs its flow to the end.
     fn answer(&self, mut call: Call, request: &Request, peer: SocketAddr) {
-        let taken = locked(&self.limits).take(request, peer);
-        let settings = match taken {
-            Ok(settings) => settings,
+        let taken = random().and_then(|token| Ok((self.state().limits.take(request, peer)?, token)));
+        let (settings, token) = match taken {
+            Ok(taken) => taken,
             Err(why) => {
-                self.refused.fetch_add(1, Ordering::Relaxed);
+                self.state().refused += 1;
                 self.other.touch(now());
                 // A client that has gone needs no answer.
                 let _ = call.say(&Line::Refused(why));
@@ -202,17 +180,25 @@ impl Desk {
             }
         };
         self.other.begin();
-        let report = self.flow(&mut call, request, &settings, peer).unwrap_or_else(|_| {
+        self.state().expected.insert(token.clone(), (peer.ip().to_canonical(), None));
+        let report = self.flow(&mut call, request, &settings, &token).unwrap_or_else(|_| {
             // It has gone before the first message, or its token did not come.
             let parted = if self.stop.is_set() { Parted::Stopped } else { Parted::Silent };
             let (session, both, sent) = (request.session, request.want == Want::Bidir, SendReport::default());
             ReverseReport { peer, session, both, sent, account: None, forward: None, parted }
         });
-        let mut ended = locked(&self.ended);
-        if ended.len() < MOST_LISTED {
-            ended.push(report);
+        let mut state = self.state();
+        state.expected.remove(&token);
+        state.limits.give_back(request, peer);
+        let (told, forward) = (report.parted == Parted::Told, report.forward.clone());
+        if state.ended.len() < MOST_LISTED {
+            state.ended.push(report);
         }
-        drop(ended);
+        drop(state);
+        if told {
+            // A client that has gone has said all that it had to.
+            let _ = call.say(&Line::Account(forward.map(Box::new)));
+        }
         self.other.end(now());
     }
 
@@ -222,10 +208,10 @@ impl Desk {
         call: &mut Call,
         request: &Request,
         settings: &SenderSettings,
-        from: SocketAddr,
+        token: &String,
     ) -> io::Result<ReverseReport> {
-        let granted = Granted { desk: self, request, from, token: random()? };
-        let (channel, peer) = granted.await_way(call)?;
+        call.say(&Line::Granted { token: token.clone() })?;
+        let (channel, peer) = self.await_way(call, token)?;
         let (both, session) = (request.want == Want::Bidir, request.session);
         let (stop, exchange) = (Stop::new()?, Exchange::new(Duration::ZERO)?);
         let deadline = now().saturating_add(nanos(settings.duration)).saturating_add(PATIENCE);
@@ -242,16 +228,12 @@ impl Desk {
                     let _ = call.say(&Line::Sent(sent_of(&report)));
                     sent = Some(report);
                 }
-                if sent.is_some() && account.is_some() && (theirs.is_some() || !both) {
+                if sent.is_some() && account.is_some() {
                     break Parted::Told;
                 }
-                if self.stop.is_set() {
-                    break Parted::Stopped;
-                }
-                if now() >= deadline {
-                    break Parted::Untold;
-                }
                 match call.hear() {
+                    _ if self.stop.is_set() => break Parted::Stopped,
+                    _ if now() >= deadline => break Parted::Untold,
                     Ok(Some(Line::Sent(sent))) => theirs = Some(sent),
                     Ok(Some(Line::Account(told))) => {
                         account = Some(told.map(|told| *told));
@@ -269,22 +251,32 @@ impl Desk {
             self.other.add_sent(exchange.sent() - counted);
             (sent, parted)
         });
-        drop(granted);
-        let told = theirs.filter(|_| parted == Parted::Told);
-        let forward = told.and_then(|theirs| self.account_of(peer, session, theirs));
-        if parted == Parted::Told {
-            // A client that has gone has said all that it had to.
-            let _ = call.say(&Line::Account(forward.clone().map(Box::new)));
-        }
-        let shortfall = told.and_then(|theirs| theirs.shortfall);
-        let forward = forward.map(|forward| Account { shortfall, ..forward });
+        let forward = theirs.filter(|_| parted == Parted::Told).and_then(|theirs| {
+            let shortfall = theirs.shortfall;
+            self.account_of(peer, settings.transport, session, theirs).map(|forward| Account { shortfall, ..forward })
+        });
         Ok(ReverseReport { peer, session, both, sent, account: account.flatten(), forward, parted })
     }
 
+    /// Waits for the token, and takes what it came over.
+    fn await_way(&self, call: &mut Call, token: &String) -> io::Result<(Channel, SocketAddr)> {
+        let deadline = now() + PATIENCE;
+        while now() < deadline && !self.stop.is_set() {
+            if let Some(way) = self.state().expected.get_mut(token).and_then(|(_, way)| way.take()) {
+                return Ok(way);
+            }
+            call.hear::<Line>()?;
+        }
+        // A client that has gone needs no answer.
+        let _ = call
+            .say(&Line::Refused("it granted that, and its token did not come: the way there is blocked".to_owned()));
+        Err(io::Error::other("the token did not come"))
+    }
+
     /// What came of a session that has ended; `None`: nothing, or the receiver has ended.
-    fn account_of(&self, peer: SocketAddr, session: u16, sent: Sent) -> Option<Account> {
+    fn account_of(&self, peer: SocketAddr, transport: Transport, session: u16, sent: Sent) -> Option<Account> {
         let (to, account) = mpsc::channel();
-        locked(&self.wanted).push(Wanted { peer, session, sent, until: now() + GRACE, to });
+        self.state().wanted.push(Wanted { peer, session, sent, until: now() + grace(transport), to });
         while !self.stop.is_set() {
             if let Ok(account) = account.recv_timeout(LOOK) {
                 return account;
@@ -294,54 +286,20 @@ impl Desk {
     }
 }
 
-/// A flow's share of the limits, and its token.
-struct Granted<'a> {
-    desk: &'a Desk,
-    request: &'a Request,
-    from: SocketAddr,
-    token: String,
-}
-
-impl Granted<'_> {
-    /// Says that it is granted, and waits for the token.
-    fn await_way(&self, call: &mut Call) -> io::Result<(Channel, SocketAddr)> {
-        let (flow, way) = mpsc::channel();
-        let expected = Expected { from: self.from.ip().to_canonical(), flow: Some(flow) };
-        locked(&self.desk.expected).insert(self.token.clone(), expected);
-        call.say(&Line::Granted { token: self.token.clone() })?;
-        let deadline = now() + PATIENCE;
-        while now() < deadline && !self.desk.stop.is_set() {
-            if let Ok(way) = way.try_recv() {
-                return Ok(way);
-            }
-            call.hear::<Line>()?;
-        }
-        Err(io::Error::other("the token did not come"))
-    }
-}
-
-impl Drop for Granted<'_> {
-    fn drop(&mut self) {
-        locked(&self.desk.expected).remove(&self.token);
-        locked(&self.desk.limits).give_back(self.request, self.from);
-    }
-}
-
-fn random() -> io::Result<String> {
+fn random() -> Result<String, String> {
     let mut bytes = [0; 8];
-    SystemRandom::new().fill(&mut bytes).map_err(|_| io::Error::other("no random numbers"))?;
+    SystemRandom::new().fill(&mut bytes).map_err(|_| "it has no random numbers")?;
     Ok(format!("{:016x}", u64::from_be_bytes(bytes)))
 }
 
-fn locked<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
+/// How long messages may come when all are sent: over TCP the other end's kernel may hold some, for which half of the time is
+/// left that the other end waits for their account.
+pub(super) fn grace(transport: Transport) -> Nanos {
+    if transport == Transport::Tcp { PATIENCE / 2 } else { GRACE }
 }
 
 /// How long the other end may take for its next step.
 const PATIENCE: Nanos = 10_000_000_000;
-
-/// How long messages may be under way when all are sent.
-const GRACE: Nanos = 1_000_000_000;
 
 /// Control connections at once, those included that have not asked yet: twice as many as `--reverse-flows` may allow.
 const MOST_CALLS: usize = 2048;

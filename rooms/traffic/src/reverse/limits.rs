@@ -3,39 +3,36 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use weir_program::clock::nanos;
 use weir_units::{BitRate, Span};
 
 use super::lines::{Request, VERSION};
-use crate::{ReceiverSettings, ReverseSettings, SenderSettings, Transport};
+use crate::{ReceiverSettings, SenderSettings};
 
 /// What a receiver allows, and what of it is in use.
 #[derive(Clone, Debug)]
 pub(crate) struct Limits {
-    /// Networks that may ask; empty: any.
-    from: Vec<IpNet>,
-    /// `None`: nothing.
-    allowed: Option<ReverseSettings>,
-    transport: Transport,
+    settings: ReceiverSettings,
     rate: u64,
     flows: usize,
 }
 
 impl Limits {
     pub(crate) fn new(settings: &ReceiverSettings) -> Self {
-        let ReceiverSettings { from, reverse: allowed, transport, .. } = settings;
-        Self { from: from.clone(), allowed: *allowed, transport: *transport, rate: 0, flows: 0 }
+        Self { settings: settings.clone(), rate: 0, flows: 0 }
     }
 
     /// Takes what this request needs, until it is [given back](Self::give_back), and returns what the sender has to do, or
     /// why it is refused.
     pub(crate) fn take(&mut self, asked: &Request, peer: SocketAddr) -> Result<SenderSettings, String> {
-        let Some(allowed) = self.allowed else {
+        let Some(allowed) = self.settings.reverse else {
             return Err("it sends nothing to anybody: start it with `weir recv --allow-reverse`".to_owned());
         };
-        if !self.from.is_empty() && !self.from.iter().any(|network| network.contains(&peer.ip().to_canonical())) {
-            return Err(format!("it serves other networks than that of {}: see --from there", peer.ip()));
+        if !self.settings.admits(peer) {
+            return Err(format!(
+                "it serves other networks than that of {}: see --from there",
+                peer.ip().to_canonical()
+            ));
         }
         if asked.version != VERSION {
             return Err(format!(
@@ -43,8 +40,9 @@ impl Limits {
                 asked.version
             ));
         }
-        if asked.transport != self.transport {
-            return Err(format!("it listens over {0}: choose --transport {0}", self.transport));
+        let transport = self.settings.transport;
+        if asked.transport != transport {
+            return Err(format!("it listens over {transport}: choose --transport {transport}"));
         }
         if asked.payload > LONGEST {
             return Err(format!("it sends messages of {LONGEST}B at most (--payload)"));
@@ -74,7 +72,7 @@ impl Limits {
         // A sender by sleep may take a little longer for its count.
         let duration = Duration::from_nanos(asked.duration_ns.min(most));
         let settings = SenderSettings {
-            transport: self.transport,
+            transport,
             payload_bytes: asked.payload,
             interval: Duration::from_nanos(asked.interval_ns),
             pacing: asked.pacing,
@@ -116,7 +114,7 @@ mod tests {
 
     use super::super::lines::Want;
     use super::*;
-    use crate::Pacing;
+    use crate::{Pacing, ReverseSettings, Transport};
 
     const GOOD: Request = Request {
         version: VERSION,

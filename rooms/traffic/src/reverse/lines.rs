@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn answers_read_as_they_are_documented() {
-        let account = Account::nothing("10.0.0.1:7".parse().unwrap(), 3);
+        let account = Account::nothing("10.0.0.1:7".parse().unwrap(), 3, None);
         for (line, text) in [
             (Line::Granted { token: "00ff".into() }, r#"{"granted":{"token":"00ff"}}"#),
             (Line::Refused("at most 1".into()), r#"{"refused":"at most 1"}"#),

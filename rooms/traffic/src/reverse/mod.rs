@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_program::clock::Nanos;
 
-pub(crate) use self::call::{LONGEST_LINE, LOOK};
+pub(crate) use self::call::{LONGEST_LINE, LOOK, end_when_dead};
 pub use self::client::{Client, ClientReport};
 pub(crate) use self::desk::Desk;
 use self::lines::Sent;
@@ -43,6 +43,8 @@ pub enum Parted {
     Unanswered,
     /// It was refused, for this reason.
     Refused(String),
+    /// It was granted, and not one message came.
+    Nothing,
     /// The other end has fallen silent in the middle.
     Silent,
     /// A stop ended it.

@@ -27,29 +27,19 @@ pub(crate) struct Channel {
     blocked: Nanos,
     /// Whether batches leave in runs.
     runs: bool,
-    /// Whether a message may be lost for good.
-    lossy: bool,
     /// Whether the kernel keeps what the network reports, to be read.
     reports: bool,
+    /// Whether others go on with its socket when this has ended.
+    pub(crate) shared: bool,
 }
 
 #[derive(Debug)]
-enum Outlet {
-    /// `way`: where they go, if the socket is not connected.
-    Datagrams {
-        socket: Arc<weir_dgram::Socket>,
-        way: Option<Way>,
-    },
-    /// `shared`: others go on with it when this has ended.
-    Stream {
-        socket: socket2::Socket,
-        connected: bool,
-        shared: bool,
-    },
-    Quic {
-        client: Box<Client>,
-        longest: usize,
-    },
+pub(crate) enum Outlet {
+    /// And where they go, if the socket is not connected.
+    Datagrams(Arc<weir_dgram::Socket>, Option<Way>),
+    /// And whether it is connected.
+    Stream(socket2::Socket, bool),
+    Quic(Box<Client>),
 }
 
 /// Where datagrams of a socket that is not connected go, and from which of the host's addresses.
@@ -80,33 +70,23 @@ impl Channel {
     /// Makes the socket. UDP gets its destination, TCP its options.
     pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let outlet = match settings.transport {
-            Transport::Udp => Outlet::Datagrams { socket: Arc::new(datagram_socket(settings)?), way: None },
-            Transport::Tcp => Outlet::Stream { socket: stream_socket(settings)?, connected: false, shared: false },
-            Transport::Quic | Transport::QuicDatagram => {
-                Outlet::Quic { client: Box::new(Client::open(settings)?), longest: settings.payload_bytes }
-            }
+            Transport::Udp => Outlet::Datagrams(Arc::new(datagram_socket(settings)?), None),
+            Transport::Tcp => Outlet::Stream(stream_socket(settings)?, false),
+            Transport::Quic | Transport::QuicDatagram => Outlet::Quic(Box::new(Client::open(settings)?)),
         };
-        let lossy = matches!(settings.transport, Transport::Udp | Transport::QuicDatagram);
         let (runs, reports) = (settings.in_runs(), settings.reads_reports());
-        Ok(Self { outlet, errors: ErrorLog::default(), blocked: 0, runs, lossy, reports })
+        Ok(Self { runs, reports, shared: false, ..Self::shared(outlet) })
     }
 
-    /// One of datagrams through a socket that others use, too.
-    pub(crate) fn of_datagrams(socket: Arc<weir_dgram::Socket>, way: Option<Way>) -> Self {
-        let outlet = Outlet::Datagrams { socket, way };
-        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: true, reports: false }
-    }
-
-    /// One on a connection that others use, too, and that stays when this has ended.
-    pub(crate) fn of_stream(socket: TcpStream) -> Self {
-        let outlet = Outlet::Stream { socket: socket.into(), connected: true, shared: true };
-        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, lossy: false, reports: false }
+    /// One through a socket that others use, too.
+    pub(crate) fn shared(outlet: Outlet) -> Self {
+        Self { outlet, errors: ErrorLog::default(), blocked: 0, runs: false, reports: false, shared: true }
     }
 
     /// The socket, to be used by others, too; `None`: it is another kind.
     pub(crate) fn datagrams(&self) -> Option<Arc<weir_dgram::Socket>> {
         match &self.outlet {
-            Outlet::Datagrams { socket, .. } => Some(Arc::clone(socket)),
+            Outlet::Datagrams(socket, _) => Some(Arc::clone(socket)),
             _ => None,
         }
     }
@@ -114,64 +94,64 @@ impl Channel {
     /// The socket of a connection, likewise.
     pub(crate) fn stream(&self) -> io::Result<TcpStream> {
         match &self.outlet {
-            Outlet::Stream { socket, .. } => socket.try_clone().map(TcpStream::from),
+            Outlet::Stream(socket, _) => socket.try_clone().map(TcpStream::from),
             _ => Err(io::Error::other("not a connection")),
         }
     }
 
     /// The QUIC connection; `None`: never made, or another transport.
     pub(crate) fn connection(&self) -> Option<quinn::Connection> {
-        if let Outlet::Quic { client, .. } = &self.outlet { client.connection() } else { None }
+        if let Outlet::Quic(client) = &self.outlet { client.connection() } else { None }
     }
 
     /// Whether a connection was made.
     pub(super) fn is_connected(&self) -> bool {
-        matches!(self.outlet, Outlet::Stream { connected: true, .. })
+        matches!(self.outlet, Outlet::Stream(_, true))
     }
 
     pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
         match &self.outlet {
-            Outlet::Datagrams { socket, .. } => Some(socket.local_addr()),
-            Outlet::Stream { socket, .. } => socket.local_addr().ok()?.as_socket(),
-            Outlet::Quic { client, .. } => client.local_addr(),
+            Outlet::Datagrams(socket, _) => Some(socket.local_addr()),
+            Outlet::Stream(socket, _) => socket.local_addr().ok()?.as_socket(),
+            Outlet::Quic(client) => client.local_addr(),
         }
     }
 
     #[cfg(test)]
     pub(super) fn traffic_class(&self) -> Option<u32> {
         let socket = match &self.outlet {
-            Outlet::Datagrams { socket, .. } => socket2::SockRef::from(&**socket),
-            Outlet::Stream { socket, .. } => socket2::SockRef::from(socket),
-            Outlet::Quic { .. } => return None,
+            Outlet::Datagrams(socket, _) => socket2::SockRef::from(&**socket),
+            Outlet::Stream(socket, _) => socket2::SockRef::from(socket),
+            Outlet::Quic(_) => return None,
         };
         if socket.domain().ok()? == socket2::Domain::IPV4 { socket.tos_v4().ok() } else { socket.tclass_v6().ok() }
     }
 
     pub(super) fn send_buffer(&self) -> Option<usize> {
         match &self.outlet {
-            Outlet::Datagrams { socket, .. } => Some(socket.granted().send_buffer.granted),
-            Outlet::Stream { socket, .. } => socket.send_buffer_size().ok(),
-            Outlet::Quic { client, .. } => Some(client.send_buffer()),
+            Outlet::Datagrams(socket, _) => Some(socket.granted().send_buffer.granted),
+            Outlet::Stream(socket, _) => socket.send_buffer_size().ok(),
+            Outlet::Quic(client) => Some(client.send_buffer()),
         }
     }
 
     /// The connection's state; `None`: UDP, or never connected.
     pub(super) fn tcp_info(&self) -> Option<TcpInfo> {
         match &self.outlet {
-            Outlet::Stream { socket, connected: true, .. } => TcpInfo::of(socket).ok(),
+            Outlet::Stream(socket, true) => TcpInfo::of(socket).ok(),
             _ => None,
         }
     }
 
     /// What is known of a QUIC connection; `None`: another transport.
     pub(super) fn quic(&self) -> Option<Known> {
-        if let Outlet::Quic { client, .. } = &self.outlet { Some(client.known()) } else { None }
+        if let Outlet::Quic(client) = &self.outlet { Some(client.known()) } else { None }
     }
 
     /// Time spent waiting for the send buffer.
     pub(super) fn blocked(&self) -> Duration {
         match &self.outlet {
-            Outlet::Quic { client, .. } => client.blocked(),
+            Outlet::Quic(client) => client.blocked(),
             _ => Duration::from_nanos(self.blocked),
         }
     }
@@ -179,7 +159,7 @@ impl Channel {
     /// Waits until the time `until` or the stop; a connection that needs this thread works meanwhile.
     pub(super) fn sleep(&self, until: Nanos, stop: &Stop) {
         match &self.outlet {
-            Outlet::Quic { client, .. } => client.sleep(until),
+            Outlet::Quic(client) => client.sleep(until),
             _ => clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(until)),
         }
     }
@@ -191,10 +171,10 @@ impl Channel {
     /// Makes the connection. `false`: it was not made before the deadline or the stop; the reason is counted.
     pub(crate) fn connect(&mut self, to: SocketAddr, deadline: Nanos, stop: &Stop) -> bool {
         let (socket, connected) = match &mut self.outlet {
-            Outlet::Datagrams { .. } => return true,
-            Outlet::Stream { socket, connected, .. } => (socket, connected),
-            Outlet::Quic { client, longest } => {
-                let result = client.connect(to, *longest, deadline, stop);
+            Outlet::Datagrams(..) => return true,
+            Outlet::Stream(socket, connected) => (socket, connected),
+            Outlet::Quic(client) => {
+                let result = client.connect(to, deadline, stop);
                 return result.map_err(|error| self.errors.count("connect", &error)).is_ok();
             }
         };
@@ -214,15 +194,15 @@ impl Channel {
         let mut handed_over = 0;
         loop {
             let (socket, result) = match &mut self.outlet {
-                Outlet::Datagrams { socket, way } => {
+                Outlet::Datagrams(socket, way) => {
                     let result = send_datagram(socket, *way, message, self.reports, &mut self.errors);
                     (AsFd::as_fd(&**socket), result)
                 }
-                Outlet::Stream { socket, .. } => {
+                Outlet::Stream(socket, _) => {
                     let result = send_rest(socket, message, &mut handed_over);
                     (AsFd::as_fd(&*socket), result)
                 }
-                Outlet::Quic { client, .. } => {
+                Outlet::Quic(client) => {
                     return client.write(message, deadline).unwrap_or_else(|reason| {
                         self.errors.count("send", &io::Error::other(reason));
                         Outcome::Broken
@@ -242,8 +222,8 @@ impl Channel {
                 Err(error) => {
                     self.errors.count("send", &error);
                     return match self.outlet {
-                        Outlet::Datagrams { .. } => Outcome::Refused,
-                        Outlet::Stream { .. } | Outlet::Quic { .. } => Outcome::Broken,
+                        Outlet::Datagrams(..) => Outcome::Refused,
+                        Outlet::Stream(..) | Outlet::Quic(_) => Outcome::Broken,
                     };
                 }
             }
@@ -253,7 +233,7 @@ impl Channel {
     /// Hands over as many messages of a batch as the kernel takes at once, and tells how many those were; the others
     /// are to be stamped anew. Waits for room if the send buffer is full. UDP only: streams have no batches.
     pub(super) fn send_batch(&mut self, batch: Batch<'_>, deadline: Nanos, stop: &Stop) -> (usize, Outcome) {
-        let Outlet::Datagrams { socket, way: None } = &self.outlet else { return (0, Outcome::Broken) };
+        let Outlet::Datagrams(socket, None) = &self.outlet else { return (0, Outcome::Broken) };
         let (datagrams, taken) = send_runs(socket, batch, self.runs);
         if let Some(errno) = taken.reported {
             self.errors.count("send", &io::Error::from_raw_os_error(errno));
@@ -281,8 +261,8 @@ impl Channel {
     /// datagrams the kernel took.
     pub(super) fn announce(&mut self, end: &[u8], deadline: Nanos, stop: &Stop) -> u64 {
         let (socket, way) = match &mut self.outlet {
-            Outlet::Datagrams { socket, way } => (socket, *way),
-            Outlet::Quic { client, .. } if self.lossy => {
+            Outlet::Datagrams(socket, way) => (socket, *way),
+            Outlet::Quic(client) if client.datagrams => {
                 for _ in 0..ANNOUNCEMENTS {
                     // Who has hung up has heard it.
                     if client.write(end, deadline) != Ok(Outcome::Sent) || stop.is_set() {
@@ -292,7 +272,7 @@ impl Channel {
                 }
                 return 0;
             }
-            Outlet::Quic { .. } | Outlet::Stream { .. } => {
+            Outlet::Quic(_) | Outlet::Stream(..) => {
                 self.send(end, deadline, stop);
                 return 0;
             }
@@ -330,13 +310,14 @@ impl Channel {
 
     /// TCP and QUIC: says that nothing follows, and waits until the peer has read it and closed, too.
     pub(super) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) {
-        if let Outlet::Quic { client, .. } = &mut self.outlet
+        if let Outlet::Quic(client) = &mut self.outlet
             && let Some(reason) = client.drain(exchange, deadline, stop)
         {
             self.errors.count("drain", &io::Error::other(reason));
         }
         // A connection that broke before has nothing to drain. Closed by both ends, it hangs up (always polled for).
-        if let Outlet::Stream { socket, connected: true, shared: false } = &self.outlet
+        if let Outlet::Stream(socket, true) = &self.outlet
+            && !self.shared
             && socket.shutdown(Shutdown::Write).is_ok()
         {
             while !wait(socket.as_fd(), PollFlags::empty(), deadline, stop) && now() < deadline && !stop.is_set() {}

@@ -126,12 +126,10 @@ impl Run<'_> {
         self.report.window = Some(window);
         self.reserve();
         let ours = source.is_none();
-        if let Some(source) = source {
-            self.others(source, window);
-        } else if self.settings.in_batches() {
+        if ours && self.settings.in_batches() {
             self.batches(window);
         } else {
-            self.one_by_one(window);
+            self.one_by_one(source, window);
         }
         let (at, settings) = (now(), &self.settings);
         // What was sent behind the window took time, too.
@@ -143,56 +141,44 @@ impl Run<'_> {
             self.report.due = Some(settings.count.map_or(due, |count| due.min(count.get())));
         }
         self.report.blocked = self.channel.blocked();
-        self.report.tcp_at_end = self.channel.tcp_info();
     }
 
-    /// Sends each message in a call of its own.
-    fn one_by_one(&mut self, window: Window) {
+    /// Sends each message in a call of its own: those of the source, or our own.
+    fn one_by_one(&mut self, mut source: Option<&mut dyn Source>, window: Window) {
         let interval = nanos(self.settings.interval);
         // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
-        let all = self.settings.pacing == Pacing::Schedule && self.settings.transport == Transport::Udp;
-        let latest = self.latest(window);
+        let scheduled = source.is_some() || self.settings.pacing == Pacing::Schedule;
+        let all = scheduled && self.settings.transport == Transport::Udp;
         let mut intended = window.start;
-        while !self.stop.is_set() && self.left() > 0 {
-            let at = now();
-            if at < intended.min(window.end) {
-                self.channel.sleep(intended.min(window.end), self.stop);
-                continue;
-            }
-            if (if all { intended } else { at }) >= window.end || at >= latest {
-                break;
-            }
-            match self.send(intended, at, window.end) {
-                Outcome::Sent | Outcome::Refused => {}
-                Outcome::Late { handed_over } => {
-                    self.report.partial_bytes = handed_over;
-                    break;
-                }
-                Outcome::Broken => break,
-            }
-            intended = match self.settings.pacing {
-                Pacing::Sleep => now().saturating_add(interval),
-                Pacing::Schedule => intended.saturating_add(interval),
+        while self.left() > 0 {
+            let theirs = match &mut source {
+                Some(source) => match source.next() {
+                    Some((due, message)) => {
+                        intended = window.start.saturating_add(due);
+                        Some(message)
+                    }
+                    None => break,
+                },
+                None => None,
             };
-        }
-    }
-
-    /// Sends what a source has for the window. As of a schedule, each datagram is sent that was due, late ones too.
-    fn others(&mut self, source: &mut dyn Source, window: Window) {
-        let all = self.settings.transport == Transport::Udp;
-        while let Some((due, message)) = source.next() {
-            let intended = window.start.saturating_add(due);
-            while now() < intended.min(window.end) && !self.stop.is_set() {
+            let mut at = now();
+            while at < intended.min(window.end) && !self.stop.is_set() {
                 self.channel.sleep(intended.min(window.end), self.stop);
+                at = now();
             }
-            let at = now();
             if (if all { intended } else { at }) >= window.end || at >= self.latest(window) || self.stop.is_set() {
                 break;
             }
-            let (length, outcome) = (message.len(), self.channel.send(message, window.end.max(at), self.stop));
+            if theirs.is_none() {
+                self.messages.stamp(0, self.report.sent, intended, at);
+            }
+            let message = theirs.unwrap_or(self.messages.first());
+            let (length, outcome) = (message.len(), self.channel.send(message, window.end, self.stop));
             match outcome {
                 Outcome::Sent => {
-                    source.sent(at, intended);
+                    if let Some(source) = &mut source {
+                        source.sent(at, intended);
+                    }
                     self.count(intended, at, length);
                     self.exchange.set_sent(self.report.sent);
                 }
@@ -203,6 +189,8 @@ impl Run<'_> {
                 }
                 Outcome::Broken => break,
             }
+            let last = if scheduled { intended } else { now() };
+            intended = last.saturating_add(interval);
         }
     }
 
@@ -269,16 +257,6 @@ impl Run<'_> {
     /// Messages that may yet be sent.
     fn left(&self) -> u64 {
         self.settings.count.map_or(u64::MAX, |count| count.get().saturating_sub(self.report.sent))
-    }
-
-    fn send(&mut self, intended: Nanos, at: Nanos, end: Nanos) -> Outcome {
-        self.messages.stamp(0, self.report.sent, intended, at);
-        let outcome = self.channel.send(self.messages.first(), end, self.stop);
-        if outcome == Outcome::Sent {
-            self.count(intended, at, self.messages.length());
-            self.exchange.set_sent(self.report.sent);
-        }
-        outcome
     }
 
     /// Counts a message that the kernel has taken, of so many bytes.

@@ -16,8 +16,6 @@ fn every_datagram_arrives() {
     assert_all_arrived(&sent, &received, 1000);
     let session = received.main_session().unwrap();
     assert_eq!(session.machine, Machine::Same);
-    assert_eq!(session.intended_delays.n(), sent.sent);
-    assert!(session.intended_delays.delays().sum_ns() >= session.delays.delays().sum_ns());
     assert_eq!(sent.send_times.len() as u64, sent.sent);
     assert!(sent.send_times.is_sorted());
     assert_eq!(sent.send_times.last().copied(), sent.last_send);
@@ -30,8 +28,8 @@ fn every_datagram_arrives() {
 fn every_message_of_a_stream_arrives() {
     let (sent, received) = run(sender(Transport::Tcp, ANY.parse().unwrap()), &receiver(Transport::Tcp));
     assert_all_arrived(&sent, &received, 1000);
-    let (at_end, drained) = (sent.tcp_at_end.unwrap(), sent.tcp_after_drain.unwrap());
-    assert!(sent.connect.is_some() && at_end.sent_bytes <= drained.sent_bytes);
+    let drained = sent.tcp_after_drain.unwrap();
+    assert!(sent.connect.is_some());
     assert_eq!((drained.outstanding_bytes(), received.connections, received.partial_bytes), (0, 1, 0));
 }
 
@@ -40,7 +38,7 @@ fn every_message_over_quic_arrives() {
     for transport in [Transport::Quic, Transport::QuicDatagram] {
         let (sent, received) = run(sender(transport, ANY.parse().unwrap()), &receiver(transport));
         assert_all_arrived(&sent, &received, 1000);
-        assert!(sent.connect.is_some() && sent.tcp_at_end.is_none() && sent.tcp_after_drain.is_none());
+        assert!(sent.connect.is_some() && sent.tcp_after_drain.is_none());
         assert_eq!((sent.lost_packets, received.socket_drops), (Some(0), Some(0)));
         assert_eq!((received.connections, received.partial_bytes), (1, 0));
     }
@@ -84,7 +82,7 @@ fn a_schedule_keeps_its_count() {
 
 #[test]
 fn batches_send_all_of_a_schedule_at_few_times() {
-    for (payload_bytes, coalesce) in [(1472, true), (200, false), (40_000, false)] {
+    for payload_bytes in [1472, 200, 40_000] {
         let settings = SenderSettings {
             pacing: Pacing::Schedule,
             payload_bytes,
@@ -94,7 +92,7 @@ fn batches_send_all_of_a_schedule_at_few_times() {
             keep_send_times: true,
             ..sender(Transport::Udp, ANY.parse().unwrap())
         };
-        let receiving = ReceiverSettings { coalesce, receive_buffer: Some(64 << 20), ..receiver(Transport::Udp) };
+        let receiving = ReceiverSettings { receive_buffer: Some(64 << 20), ..receiver(Transport::Udp) };
         let (sent, received) = run(settings.clone(), &receiving);
         assert_all_arrived(&sent, &received, payload_bytes as u64);
         assert_eq!(sent.sent, if payload_bytes < 10_000 { 2858 } else { 29 });
@@ -110,8 +108,6 @@ fn batches_send_all_of_a_schedule_at_few_times() {
         times.dedup();
         assert!(times.len() <= 200 / 2 + 2, "{} calls", times.len());
         assert_eq!(sent.lateness.n(), sent.sent);
-        let session = received.main_session().unwrap();
-        assert!(session.intended_delays.delays().sum_ns() >= session.delays.delays().sum_ns());
     }
 }
 

@@ -11,27 +11,20 @@ use weir_lab::iperf3::{Iperf3Settings, Transfer};
 use weir_program::clock::now;
 use weir_program::stop::Stop;
 use weir_testbed::{PATIENCE, program};
-use weir_traffic::Transport;
-use weir_traffic::bulk::BulkReport;
+use weir_traffic::bulk::{BulkReport, BulkSettings};
 
 use super::WEIR;
 
 const DATA_PORT: u16 = 5300;
 
 pub(super) fn settings() -> Iperf3Settings {
-    Iperf3Settings {
-        server: "127.0.0.1:5201".parse().unwrap(),
-        transport: Transport::Tcp,
-        streams: 2,
-        congestion: Some("reno".into()),
-        duration: Duration::from_secs(1),
-        warmup: Duration::ZERO,
-        payload: 131_072,
-        rate: None,
-        interval: Duration::from_millis(100),
-        data_port: Some(DATA_PORT),
-        connect_timeout: Duration::from_secs(30),
-    }
+    let (congestion, duration) = (Some("reno".into()), Duration::from_secs(1));
+    let to = "127.0.0.1:5201".parse().unwrap();
+    of(BulkSettings { streams: 2, congestion, duration, ..BulkSettings::new(to) })
+}
+
+pub(super) fn of(bulk: BulkSettings) -> Iperf3Settings {
+    Iperf3Settings { bulk, rate: None, data_port: Some(DATA_PORT) }
 }
 
 pub(super) fn loopback() -> NetNs {
@@ -42,7 +35,7 @@ pub(super) fn loopback() -> NetNs {
 
 pub(super) fn prepare(ns: &NetNs, settings: &Iperf3Settings) -> anyhow::Result<Transfer> {
     // This test's own `main` starts no init.
-    Transfer::prepare_below(Path::new(&*WEIR), ns, ns, settings)
+    Transfer::prepare(Path::new(&*WEIR), ns, ns, settings)
 }
 
 pub(super) fn transfer(ns: &NetNs, settings: &Iperf3Settings) -> BulkReport {
@@ -58,15 +51,15 @@ fn errors_are_in_iperf3s_words() {
     assert_eq!(taken, "start iperf3 -s: another program of its host listens on port 5201");
     drop(held);
 
-    let fastest = transfer(&ns, &Iperf3Settings { congestion: Some("fastest".into()), ..settings() });
+    let fastest = transfer(&ns, &of(BulkSettings { congestion: Some("fastest".into()), ..settings().bulk }));
     let error = fastest.errors.iter().find(|error| error.operation == "iperf3 -c").unwrap();
     assert!(error.error.contains("TCP_CONGESTION"), "{error:?}");
     assert_eq!((fastest.connected, fastest.received_bytes, fastest.window), (0, 0, None));
 
-    let nowhere = Iperf3Settings { server: "192.0.2.1:5201".parse().unwrap(), ..settings() };
+    let nowhere = of(BulkSettings { to: "192.0.2.1:5201".parse().unwrap(), ..settings().bulk });
     let unreachable = transfer(&ns, &nowhere);
     assert!(unreachable.errors[0].error.contains("unable to connect to server"), "{:?}", unreachable.errors);
-    let half = Iperf3Settings { duration: Duration::from_millis(500), ..settings() };
+    let half = of(BulkSettings { duration: Duration::from_millis(500), ..settings().bulk });
     assert_eq!(prepare(&ns, &half).err().unwrap().to_string(), "a window of 500ms: iperf3 counts whole seconds");
 }
 
@@ -109,8 +102,9 @@ fn data_connections_that_never_come_up_are_given_up_in_time() {
     let (client, server) = with_dead_data_link();
     // Time enough for the control connection.
     let timeout = Duration::from_secs(2);
-    let settings = Iperf3Settings { server: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings() };
-    let transfer = Transfer::prepare_below(Path::new(&*WEIR), &client, &server, &settings).unwrap();
+    let settings =
+        of(BulkSettings { to: "10.0.1.2:5201".parse().unwrap(), connect_timeout: timeout, ..settings().bulk });
+    let transfer = Transfer::prepare(Path::new(&*WEIR), &client, &server, &settings).unwrap();
     let begin = now();
     let report = transfer.run(begin, &Stop::new().unwrap()).unwrap();
     let took = Duration::from_nanos(now() - begin);

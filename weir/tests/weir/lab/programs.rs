@@ -63,6 +63,14 @@ course = { value = "both.lines.n" }
     // The row is about host b, where an instance of `both` runs.
     assert_eq!((row.count("got"), row.count("last"), row.count("all")), (3, 5, 16), "{row:?}");
     assert_eq!((row.text("absent"), row.text("course"), row.text("valid")), ("", "", "true"), "{row:?}");
+    // What programs send is not measured.
+    assert!(["sent", "delivered", "msgs_per_s", "mbit_per_s"].iter().all(|name| row.text(name).is_empty()), "{row:?}");
+    let why = "column `absent` is empty: `nothing` is no number in what server on b reported";
+    let remarks = run.record("single")["remarks"].clone();
+    let says_why = |remark: &serde_json::Value| remark.as_str().is_some_and(|remark| remark.starts_with(why));
+    assert!(remarks.as_array().unwrap().iter().any(says_why), "{remarks}");
+    assert!(run.stdout.contains("Cell single lacks values: column `absent` is empty"), "{}", run.stdout);
+    assert!(!run.stdout.contains("carried nothing"), "{}", run.stdout);
     assert_eq!((row.count("unexplained"), row.count("counted")), (0, 0), "{row:?}");
     assert!(row.number("rate") >= 0.0, "{row:?}");
     let timelines = &run.record("single")["timelines"];
@@ -138,7 +146,21 @@ fn mistakes_name_file_line_and_key() {
         (format!("{program}[columns]\nx.value = \"q.n\"\n"), "columns.x.value: q.n: there is no program `q`"),
         (format!("{program}[columns]\nx.value = \"1 +\"\n"), "columns.x.value: a value is missing at the end"),
         (format!("{program}[columns]\nsent.value = \"1\"\n"), "columns.sent: there is a column of this name"),
-        (format!("{program}stop = \"soon\"\n"), "`soon`: write before, window, end, never, or a time after the start"),
+        (
+            format!("{program}stop = \"soon\"\n"),
+            "programs[0].stop: `soon`: write window, end, or a time after the start, e.g. 8s",
+        ),
+        (
+            format!("{program}start = \"end\"\n"),
+            "programs[0].start: `end`: write before, window, or a time after the start",
+        ),
+        (format!("{program}kill = \"x\"\n"), "programs[0].kill: `x`: write never, or a time after the start"),
+        (format!("{program}start = \"8s\"\n"), "programs[0].start: 8s is beyond the window of the cell, 600ms"),
+        (format!("{program}stop = \"8s\"\n"), "programs[0].stop: 8s is beyond the window and drain of the cell, 700ms"),
+        (
+            format!("{program}[columns]\nx.value = \"host.b.udp.InErors\"\n"),
+            "there is no counter `InErors`, did you mean `InErrors`?",
+        ),
         (format!("{program}ready = \"maybe\"\n"), "`maybe`: write READY, none, or a port, e.g. \"port 6343\""),
         (
             format!("{program}stdin = \"{{wrod}}\"\n"),

@@ -94,42 +94,6 @@ fn who_does_not_see_what_is_sent_takes_no_destination_down() {
     assert!(entry["icmp_errors"].as_u64() > entry["icmp_unproven"].as_u64(), "{entry}");
 }
 
-/// A heartbeat: everybody knows what is sent, and only the port has to be guessed.
-#[test]
-#[ignore = "long: 2 s, of what is to go"]
-fn who_knows_what_is_sent_and_guesses_ports_takes_no_destination_down() {
-    let Some(hosts) = network(["client", "tee", "a", "b"]) else { return };
-    let ([client, host, a, _], (sinks, tee, socket)) = (&hosts, scene(&hosts));
-    let send = || {
-        let before = sinks[0].count();
-        socket.send_to(b"heartbeat", host.at(5000)).unwrap();
-        sinks[0].await_count(before + 1);
-    };
-    send();
-    let port = sinks[0].take(1)[0].source.port();
-    let forger = client.run(|| RawSender::open(host.at(0), &Options::default()).unwrap());
-    for _ in 0..20 {
-        // The right one is among them each time: in their middle, so that wrong ones have come before it also where the tee
-        // heard of the first one late.
-        for guess in 0..200 {
-            let guessed = SocketAddr::new(host.v4.into(), port.wrapping_add(guess).wrapping_sub(100));
-            let packet = unreachable(guessed, a.at(5000), b"heartbeat");
-            assert_eq!(forger.send(&[&[IoSlice::new(&packet)]]).messages, 1);
-        }
-        send();
-    }
-    assert_eq!(sinks[1].count(), 0);
-    // Nobody guesses any more, and the port is closed indeed.
-    let [first, second] = sinks;
-    drop(first);
-    await_that("the second member to take over", || {
-        socket.send_to(b"heartbeat", host.at(5000)).unwrap();
-        second.count() > 0
-    });
-    let account = tee.end();
-    assert!(account.entry("destinations", "a")["icmp_unproven"].as_u64() > Some(0), "{account:?}");
-}
-
 /// On virtual links, datagrams of a joined send are refused together, and quoted as one.
 #[test]
 fn a_closed_port_is_found_though_datagrams_leave_joined() {

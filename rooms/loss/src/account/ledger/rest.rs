@@ -157,69 +157,24 @@ impl<'a> LedgerBuilder<'a> {
         came.map(|passage| passage.bytes).sum()
     }
 
-    /// Datagrams and bytes that came to the port; `None`: not all of them were for its receivers, or it is not known.
-    fn came(&self) -> Option<(u64, u64)> {
-        let home = self.home.filter(|_| self.evidence.partial.is_none())?;
-        let came = (self.arrivals(home), self.bytes_came(home));
-        (came.0 > 0).then_some(came)
-    }
-
+    /// Of what was read bytes are missing only where the program's buffer was too small; told where one receiver has read all
+    /// that came.
     pub(super) fn explain_bytes(&mut self, arrived: Option<u64>, received: Option<u64>) {
-        match self.cut_off(arrived, received) {
-            Some(told) => self.explanation.push(told),
-            None => {
-                let unknown = self.may_be_cut_off();
-                self.unknown.extend(unknown);
-            }
-        }
-    }
-
-    /// Where nobody can tell how many bytes were cut off: its calls returned less than came, on average. Of joined ones they
-    /// return many.
-    fn may_be_cut_off(&self) -> Option<Unknown> {
-        let (datagrams, bytes) = self.came()?;
-        let in_part = self.home.map_or(0, |home| self.came_in_part(home));
-        let (mut reads, mut read_bytes) = (0, 0);
-        for socket in self.receiver_traces().iter().filter(|socket| socket.reads > 0) {
-            if socket.read_datagrams != Some(socket.reads) {
-                return None;
-            }
-            (reads, read_bytes) = (reads + socket.reads, read_bytes + socket.read_bytes);
-        }
-        let (read, came) = (advice::mean(read_bytes, reads), advice::mean(bytes, datagrams));
-        let may_be = in_part == 0 && reads > 0 && read_bytes < bytes && read < came;
-        may_be.then_some(Unknown::CutOff { read, came })
-    }
-
-    /// Of what was read bytes are missing only where the program's buffer was too small: all of them where every datagram that
-    /// came was read, else those beyond what the others can have had.
-    fn cut_off(&self, arrived: Option<u64>, received: Option<u64>) -> Option<Explanation> {
-        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return None };
+        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
         let traces = self.receiver_traces();
-        let [socket] = traces[..] else { return None };
-        if receiver.queued_at_start > 0 || self.evidence.partial.is_some() || self.evidence.trace.missed.total() > 0 {
-            return None;
-        }
-        if self.came_in_part(home) > 0 {
-            return None;
-        }
+        let [socket] = traces[..] else { return };
+        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
+        let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
-        // Of joined ones a call takes many.
-        let is_each = socket.read_datagrams == Some(socket.reads);
-        let read = if is_each { Some(socket.reads) } else { received };
-        let unread = arrived.zip(read).and_then(|(arrived, read)| arrived.checked_sub(read))?;
-        if unread == 0 {
-            return (cut > 0).then_some(Explanation::CutOff(cut));
+        if is_whole && is_all && self.came_in_part(home) == 0 && cut > 0 {
+            self.explanation.push(Explanation::CutOff(cut));
         }
-        let others = unread.saturating_add(self.evidence.moving).saturating_mul(MOST_PAYLOAD);
-        let cut = cut.saturating_sub(others);
-        (is_each && cut > 0).then_some(Explanation::CutOffAtLeast(cut))
     }
 
     /// What helps against a full receive buffer.
     pub(super) fn advice(&self) -> Option<Advice> {
         if !self.reads_nothing() {
-            return level::advice(&self.receiver_traces(), self.evidence, self.came());
+            return level::advice(&self.receiver_traces(), self.evidence);
         }
         let took = u64::try_from(self.evidence.took.as_nanos()).ok()?;
         advice::of_nobody(self.places.at(Place::ReceiveBuffer), took)
@@ -256,9 +211,6 @@ impl<'a> LedgerBuilder<'a> {
         }
     }
 }
-
-/// Of UDP over IPv6.
-const MOST_PAYLOAD: u64 = 65_527;
 
 #[cfg(test)]
 mod tests {
@@ -315,37 +267,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_off_is_told_where_some_were_lost_too() {
+    fn what_is_cut_off_is_told_where_all_that_came_was_read() {
         let told = |reads, bytes| {
             let ledger = close(reads, bytes);
             assert_eq!((ledger.arrived, ledger.received, ledger.unexplained), (Some(10_000), Some(reads), Some(0)));
-            let is_cut = |told: &Explanation| matches!(told, Explanation::CutOff(_) | Explanation::CutOffAtLeast(_));
-            ledger.explanation.into_iter().filter(is_cut).collect::<Vec<_>>()
+            ledger.explanation.into_iter().filter(|told| matches!(told, Explanation::CutOff(_))).collect::<Vec<_>>()
         };
-        assert!(told(10_000, 1_000).is_empty());
+        assert_eq!(told(10_000, 1_000), []);
         assert_eq!(told(10_000, 999), [Explanation::CutOff(10_000)]);
-        // The five that were lost had at most so many each.
-        assert_eq!(told(9_995, 900), [Explanation::CutOffAtLeast(10_000_000 - 9_995 * 900 - 5 * MOST_PAYLOAD)]);
-        assert!(told(9_995, 999).is_empty());
-    }
-
-    #[test]
-    fn where_those_that_were_lost_may_hide_what_is_cut_off_that_is_unknown() {
-        let may_be = |reads, bytes| {
-            let unknown = close(reads, bytes).unknown;
-            unknown.into_iter().find(|unknown| matches!(unknown, Unknown::CutOff { .. }))
-        };
-        assert_eq!(may_be(6_000, 100), Some(Unknown::CutOff { read: 100, came: 1_000 }));
-        // Nothing is cut off, or it is told how much.
-        assert_eq!(
-            [(6_000, 1_000), (10_000, 1_000), (10_000, 999), (9_995, 900)].map(|(r, b)| may_be(r, b)),
-            [None, None, None, None]
-        );
-    }
-
-    #[test]
-    fn the_advised_load_has_the_payload_that_came() {
-        let advice = close(6_000, 100).advice.unwrap();
-        assert_eq!(advice.load.unwrap().payload, Some(1_000));
+        assert_eq!(told(9_995, 900), []);
     }
 }

@@ -7,15 +7,14 @@ use anyhow::bail;
 use proptest::prelude::*;
 
 use super::*;
-use crate::check::trial::Lost;
 use crate::places::Place;
 
-/// Settings and a journal that survive the program, which ends at a chosen step.
+/// Settings and a file of changes that survive the program, which ends at a chosen step.
 #[derive(Clone, Default)]
 struct World {
     settings: Rc<RefCell<BTreeMap<String, String>>>,
     /// What is on disk.
-    lines: Rc<RefCell<String>>,
+    text: Rc<RefCell<Option<String>>>,
     /// Steps until the program is killed.
     left: Rc<Cell<Option<usize>>>,
 }
@@ -32,7 +31,7 @@ impl World {
         world
     }
 
-    /// A step: writing a line or a setting. `Err`: killed before it; nothing happens any more.
+    /// A step: writing the file or a setting. `Err`: killed before it; nothing happens any more.
     fn step(&self) -> Result<()> {
         match self.left.get() {
             Some(0) => bail!("killed"),
@@ -46,23 +45,23 @@ impl World {
         self.settings.borrow().clone()
     }
 
-    fn apply(&self, findings: &[Finding], measure: &mut Measure<'_>) -> Result<Vec<Applied>> {
-        apply(findings, None, &mut Settings(self.clone()), &mut self.journal(), measure)
+    fn apply(&self, findings: &[Finding]) -> Result<Vec<Applied>> {
+        apply(findings, None, &mut Settings(self.clone()), &mut self.changes())
     }
 
     fn undo(&self) -> Result<Vec<Undone>> {
-        undo(&mut Settings(self.clone()), &mut self.journal(), &journal::boot())
+        undo(&mut Settings(self.clone()), &mut self.changes(), &changes::boot())
     }
 
-    fn journal(&self) -> Journal<Disk> {
-        Journal::replay(Disk(self.clone()), Path::new("j"), &self.lines.borrow()).unwrap()
+    fn changes(&self) -> Changes<Disk> {
+        Changes::of(Disk(self.clone()), Path::new("j"), self.text.borrow().as_deref()).unwrap()
     }
 }
 
 impl Storage for Disk {
-    fn append(&mut self, line: &str) -> Result<()> {
+    fn write(&mut self, text: &str) -> Result<()> {
         self.0.step()?;
-        self.0.lines.borrow_mut().push_str(line);
+        *self.0.text.borrow_mut() = Some(text.to_owned());
         Ok(())
     }
 }
@@ -91,7 +90,7 @@ impl Machine for Settings {
     }
 }
 
-fn finding(setting: Setting, value: &str, shown_by: Option<WantedBuffer>) -> Finding {
+fn finding(setting: Setting, value: &str) -> Finding {
     Finding {
         name: "test",
         place: Place::ReceiveBuffer,
@@ -101,37 +100,16 @@ fn finding(setting: Setting, value: &str, shown_by: Option<WantedBuffer>) -> Fin
         need: String::new(),
         command: String::new(),
         cost: String::new(),
-        changes: vec![Change { setting, value: value.to_owned(), shown_by }],
+        changes: vec![Change { setting, value: value.to_owned() }],
     }
 }
 
-fn sysctl(name: &str, value: &str, shown_by: Option<WantedBuffer>) -> Finding {
-    finding(Setting::sysctl(name), value, shown_by)
+fn sysctl(name: &str, value: &str) -> Finding {
+    finding(Setting::sysctl(name), value)
 }
 
 fn ring(value: &str) -> Finding {
-    finding(Setting::Ring { interface: "eth0".into() }, value, None)
-}
-
-fn outcome(lost: u64) -> Outcome {
-    let places = if lost > 0 { vec![Lost { place: Place::ReceiveBuffer, datagrams: lost }] } else { Vec::new() };
-    Outcome {
-        sent: 1000,
-        received: 1000 - lost,
-        places,
-        unexplained: 0,
-        rate: 1.0,
-        buffer: 1,
-        longest_stall_ms: 1.0,
-        held_up_ms: None,
-        tries: 1,
-    }
-}
-
-/// Loses what is told, trial by trial.
-fn losing<'a>(losses: &'a [u64]) -> impl FnMut(&WantedBuffer) -> Result<Outcome> + 'a {
-    let mut losses = losses.iter();
-    move |_| Ok(outcome(*losses.next().unwrap()))
+    finding(Setting::Ring { interface: "eth0".into() }, value)
 }
 
 const RING: &str = "receive ring of eth0";
@@ -141,62 +119,41 @@ fn world() -> World {
 }
 
 fn findings() -> Vec<Finding> {
-    vec![
-        sysctl("net/a", "10", Some(WantedBuffer::Nothing)),
-        sysctl("net/b", "20", Some(WantedBuffer::Nothing)),
-        ring("33"),
-    ]
+    vec![sysctl("net/a", "10"), sysctl("net/b", "20"), ring("33")]
 }
 
 #[test]
-fn what_helps_is_kept_and_all_is_put_back() {
+fn what_is_changed_is_put_back() {
     let world = world();
     let before = world.values();
-    // The second loses as much as before, and is taken back.
-    let applied = world.apply(&findings(), &mut losing(&[100, 10, 10, 10])).unwrap();
+    let applied = world.apply(&findings()).unwrap();
     let verdicts: Vec<_> = applied.iter().map(|change| (change.verdict, &*change.old, &*change.now)).collect();
-    assert_eq!(
-        verdicts,
-        [(Verdict::Helped, "1", "10"), (Verdict::RolledBack, "2", "2"), (Verdict::NotShown, "20", "40")]
-    );
-    assert_eq!(world.values()["net.a"], "10");
+    assert_eq!(verdicts, [("1", "10"), ("2", "20"), ("20", "40")].map(|(old, now)| (Verdict::Changed, old, now)));
     let undone = world.undo().unwrap();
     let how: Vec<_> = undone.iter().map(|change| (change.setting.to_string(), change.how)).collect();
-    assert_eq!(how, [(RING.to_owned(), Some(Closed::Undone)), ("net.a".to_owned(), Some(Closed::Undone))]);
+    assert_eq!(how, [RING, "net.b", "net.a"].map(|setting| (setting.to_owned(), Some(Settled::Undone))));
     assert_eq!(world.values(), before);
     assert!(world.undo().unwrap().is_empty());
 }
 
 #[test]
 fn verdicts() {
-    let apply = |finding: Finding, losses: &[u64]| {
-        let applied = world().apply(&[finding], &mut losing(losses)).unwrap();
+    let apply = |finding: Finding| {
+        let world = world();
+        let applied = world.apply(&[finding]).unwrap();
+        assert_eq!(applied[0].verdict == Verdict::Changed, !world.changes().made().is_empty());
         (applied[0].verdict, applied[0].now.clone(), applied[0].detail.clone())
     };
-    let shown = |value| sysctl("net/a", value, Some(WantedBuffer::Enough));
-    assert_eq!(apply(shown("5"), &[0, 0]).0, Verdict::NotShown);
-    assert_eq!(apply(shown("5"), &[9, 9]).0, Verdict::RolledBack);
-    assert_eq!(apply(shown("5"), &[0, 9]), (Verdict::RolledBack, "1".into(), None));
-    assert_eq!(apply(shown("1"), &[]).0, Verdict::Unneeded);
-    let refused = apply(shown("refused"), &[9]);
+    assert_eq!(apply(sysctl("net/a", "1")).0, Verdict::Unneeded);
+    let refused = apply(sysctl("net/a", "refused"));
     assert_eq!(refused, (Verdict::Failed, "1".into(), Some("set net.a: invalid argument".into())));
-    let gone = apply(sysctl("net/none", "1", None), &[]);
+    let gone = apply(sysctl("net/none", "1"));
     assert_eq!(gone, (Verdict::Failed, String::new(), Some("it is no more".into())));
     // A driver that does not go further than it is, and one that goes as far as it can.
     let most = World::new(&[(RING, "50")]);
-    let applied = most.apply(&[ring("60")], &mut losing(&[])).unwrap();
+    let applied = most.apply(&[ring("60")]).unwrap();
     assert_eq!((applied[0].verdict, &*applied[0].now), (Verdict::NotTaken, "50"));
-    assert_eq!(apply(ring("60"), &[]).1, "50");
-}
-
-#[test]
-fn a_trial_that_was_held_up_is_no_reason_to_take_back() {
-    let world = world();
-    let mut losses = [0, 9].into_iter();
-    let mut measure = |_: &WantedBuffer| Ok(Outcome { held_up_ms: Some(300.0), ..outcome(losses.next().unwrap()) });
-    let applied = world.apply(&[sysctl("net/a", "5", Some(WantedBuffer::Enough))], &mut measure).unwrap();
-    assert_eq!((applied[0].verdict, &*applied[0].now), (Verdict::NotShown, "5"));
-    assert!(applied[0].detail.as_deref().is_some_and(|why| why.contains("stood still")), "{applied:?}");
+    assert_eq!(apply(ring("60")).1, "50");
 }
 
 #[test]
@@ -206,7 +163,7 @@ fn killed_at_any_step_everything_can_be_put_back() {
     loop {
         let world = world();
         world.left.set(Some(steps));
-        let applied = world.apply(&findings(), &mut losing(&[100, 10, 10, 10]));
+        let applied = world.apply(&findings());
         // Killed again and again while it is undone.
         for undo_steps in 0..10 {
             world.left.set(Some(undo_steps));
@@ -230,27 +187,27 @@ fn what_is_in_force_though_it_could_not_be_recorded_is_told() {
     let world = world();
     // The first change is made, and its record cannot be written.
     world.left.set(Some(2));
-    let failed = world.apply(&findings(), &mut losing(&[100, 10])).unwrap_err().to_string();
+    let failed = world.apply(&findings()).unwrap_err().to_string();
     assert_eq!(world.values()["net.a"], "10");
     assert!(
-        failed.ends_with("; changed: net.a (was 1): `weir loss check --undo --journal j` puts it back"),
+        failed.ends_with("; changed: net.a (was 1): `weir loss check --undo --changes j` puts it back"),
         "{failed}"
     );
     let fresh = self::world();
     fresh.left.set(Some(0));
-    let failed = fresh.apply(&findings(), &mut losing(&[100])).unwrap_err().to_string();
+    let failed = fresh.apply(&findings()).unwrap_err().to_string();
     assert!(failed.ends_with("(nothing is changed)"), "{failed}");
 }
 
 #[test]
 fn what_somebody_else_has_changed_is_left_alone() {
     let world = world();
-    world.apply(&findings(), &mut losing(&[100, 10, 10, 0])).unwrap();
+    world.apply(&findings()).unwrap();
     world.settings.borrow_mut().insert("net.a".into(), "77".into());
     world.settings.borrow_mut().remove(RING);
     let undone = world.undo().unwrap();
     let how: Vec<_> = undone.iter().map(|change| (change.how.unwrap(), change.found.as_deref())).collect();
-    assert_eq!(how, [(Closed::Gone, None), (Closed::Undone, Some("20")), (Closed::Left, Some("77"))]);
+    assert_eq!(how, [(Settled::Gone, None), (Settled::Undone, Some("20")), (Settled::Left, Some("77"))]);
     assert_eq!(world.values()["net.a"], "77");
     assert!(world.undo().unwrap().is_empty());
 }
@@ -258,15 +215,15 @@ fn what_somebody_else_has_changed_is_left_alone() {
 #[test]
 fn what_an_earlier_boot_had_is_gone_with_it() {
     let world = world();
-    world.apply(&[sysctl("net/a", "10", None)], &mut losing(&[])).unwrap();
-    let undone = undo(&mut Settings(world.clone()), &mut world.journal(), "another boot").unwrap();
-    assert_eq!((undone[0].how, world.values()["net.a"].as_str()), (Some(Closed::Rebooted), "10"));
+    world.apply(&[sysctl("net/a", "10")]).unwrap();
+    let undone = undo(&mut Settings(world.clone()), &mut world.changes(), "another boot").unwrap();
+    assert_eq!((undone[0].how, world.values()["net.a"].as_str()), (Some(Settled::Rebooted), "10"));
 }
 
 #[test]
 fn what_cannot_be_put_back_is_tried_again_next_time() {
     let world = World::new(&[("net.a", "refused")]);
-    world.apply(&[sysctl("net/a", "10", None)], &mut losing(&[])).unwrap();
+    world.apply(&[sysctl("net/a", "10")]).unwrap();
     let undone = world.undo().unwrap();
     assert_eq!((undone[0].how, undone[0].error.is_some()), (None, true));
     assert_eq!(world.undo().unwrap().len(), 1);
@@ -282,12 +239,11 @@ proptest! {
         let before = world.values();
         for (steps, a, b) in runs {
             world.left.set(Some(steps));
-            let findings = [sysctl("net/a", &a.to_string(), None), sysctl("net/b", &b.to_string(), None), ring("33")];
-            let _ = world.apply(&findings, &mut losing(&[]));
+            let _ = world.apply(&[sysctl("net/a", &a.to_string()), sysctl("net/b", &b.to_string()), ring("33")]);
         }
         world.left.set(None);
         let undone = world.undo().unwrap();
-        prop_assert!(undone.iter().all(|change| change.how.is_some_and(|how| how != Closed::Left)), "{:?}", undone);
+        prop_assert!(undone.iter().all(|change| change.how.is_some_and(|how| how != Settled::Left)), "{:?}", undone);
         prop_assert_eq!(world.values(), before);
     }
 }

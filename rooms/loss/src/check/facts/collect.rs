@@ -10,12 +10,12 @@ use anyhow::Result;
 use weir_kernel::counters::{LinkCounters, Reassembly, Running, reassembly, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, Trace, Tracer};
+use weir_kernel::trace::{Detail, Drop, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
 
 use super::interfaces::Inspection;
-use super::receivers::{Watched, find_receivers, losing, others, watch, weigh};
-use super::{Counted, Facts, Reassembling, Receiver, Softnet, Sysctls, Tracking, Truesize, cut, losses as lost};
+use super::receivers::{find_receivers, losing, others, watch, weigh};
+use super::{Counted, Facts, Reassembling, Receiver, Softnet, Sysctls, Tracking, Truesize, losses as lost};
 use crate::account::difference;
 use crate::places::Place;
 use crate::reading::{Id, Loss, Reader, Reading, Totals};
@@ -69,7 +69,8 @@ pub struct Look<'a> {
 pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let Look { ns, own, scope, asked_for, tracer } = look;
     let mut unseen = Vec::new();
-    let mut tracing = Tracing::begin(tracer, &mut unseen);
+    let begun = tracer.and_then(|tracer| Ok((tracer.read().map_err(|error| error.to_string())?, tracer)));
+    let mut traced = begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok();
     let mut sockets = Sockets::open(ns)?;
     let mut receivers = find_receivers(&mut sockets, scope, &mut unseen)?;
     let here = NetNs::current()?;
@@ -82,15 +83,16 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let watched = begin.elapsed();
     let mut losing = losing(&mut sockets, &others)?;
     let after = Counts::read(&mut reader, ns)?;
-    let traced = tracing.as_mut().and_then(|tracing| tracing.end(&mut unseen));
+    let traced = traced.as_mut().and_then(|(before, tracer)| match tracer.read() {
+        Ok(trace) => Some((difference(&trace, before), tracer.detail())),
+        Err(error) => {
+            unseen.push(format!("{WITHOUT_COUNTER} ({error})"));
+            None
+        }
+    });
     if let Some((trace, detail)) = &traced {
         let all = receivers.iter_mut().map(|watched| &mut watched.fact).chain(&mut losing);
         all.for_each(|receiver| receiver.hangs = hangs(receiver, trace, *detail));
-    }
-    if let Some((tracing, (trace, detail))) = tracing.as_mut().zip(traced.as_ref()) {
-        unseen.extend(tracing.find_cut(&mut receivers, ns.inode()?));
-        let all = receivers.iter().map(|watched| &watched.fact);
-        unseen.extend(unseen_cuts(all, trace, *detail, ns.inode()?));
     }
     let reassembling = waiting(ns, &before_waiting)?;
     if reassembling.datagrams > 0 && !reassembling.stays(after.softnet.len()) {
@@ -156,131 +158,8 @@ fn hangs(receiver: &Receiver, trace: &Trace, detail: Detail) -> bool {
     is_followed && receiver.level > 0 && receiver.drops.recent > 0 && full() && !reads()
 }
 
-/// Of whom nobody can tell whether they cut datagrams off: once for all sockets of an address.
-fn unseen_cuts<'a>(
-    receivers: impl Iterator<Item = &'a Receiver>,
-    trace: &Trace,
-    detail: Detail,
-    namespace: u32,
-) -> Vec<String> {
-    let mut told: Vec<(&Receiver, &str, usize)> = Vec::new();
-    for receiver in receivers {
-        let why = match detail {
-            Detail::Everything => cut::why_unknown(trace, receiver, namespace),
-            _ => Some("what arrives is not traced"),
-        };
-        let Some(why) = why else { continue };
-        match told.iter_mut().find(|(first, known, _)| (first.address, *known) == (receiver.address, why)) {
-            Some((.., sockets)) => *sockets += 1,
-            None => told.push((receiver, why, 1)),
-        }
-    }
-    let line = |(receiver, why, sockets): (&Receiver, &str, usize)| match sockets {
-        1 => format!("whether {} cuts datagrams off ({why})", receiver.who()),
-        _ => format!("whether the {sockets} sockets of {} cut datagrams off ({why})", receiver.address),
-    };
-    told.into_iter().map(line).collect()
-}
-
-/// What is traced from one moment to another.
-struct Tracing<'a> {
-    tracer: &'a mut Tracer,
-    before: Trace,
-    /// What had come a little earlier: where something came meanwhile, it is not among these.
-    came_before: Vec<InterfaceCount>,
-}
-
-impl<'a> Tracing<'a> {
-    /// What is not traced is `unseen`: drops of firewalls, failed calls and others that no counter tells.
-    fn begin(tracer: Result<&'a mut Tracer, String>, unseen: &mut Vec<String>) -> Option<Tracing<'a>> {
-        let begun = tracer.and_then(|tracer| {
-            let mut earlier = tracer.read().map_err(|error| error.to_string())?;
-            for _ in 0..TRIES {
-                let before = tracer.read().map_err(|error| error.to_string())?;
-                let came_before = std::mem::replace(&mut earlier, before).arrivals;
-                if came(&came_before) == came(&earlier.arrivals) {
-                    return Ok(Tracing { tracer, before: earlier, came_before });
-                }
-            }
-            // It goes on all the time.
-            let before = tracer.read().map_err(|error| error.to_string())?;
-            Ok(Tracing { tracer, before, came_before: earlier.arrivals })
-        });
-        begun.map_err(|why| unseen.push(format!("{WITHOUT_COUNTER} ({why})"))).ok()
-    }
-
-    /// Finds what readers cut off. Each reading meets other datagrams under way. Returns of whom it could not be told.
-    fn find_cut(&mut self, receivers: &mut [Watched], namespace: u32) -> Vec<String> {
-        let before = Trace { arrivals: self.came_before.clone(), ..self.before.clone() };
-        let mut searches = vec![Search::default(); receivers.len()];
-        for _ in 0..TRIES {
-            let Ok(earlier) = self.tracer.read() else { break };
-            let Ok(now) = self.tracer.read() else { break };
-            // A reading tells of sockets before it tells of arrivals: these came after the first, and before the last.
-            let came = difference(&earlier, &self.before).arrivals;
-            let trace = difference(&now, &before);
-            let (mut is_open, mut is_in_doubt) = (false, false);
-            for (receiver, search) in receivers.iter_mut().map(|watched| &mut watched.fact).zip(&mut searches) {
-                let found = cut::at_least(&trace, receiver.cookie, namespace);
-                receiver.cut = receiver.cut.max(found.unwrap_or(0));
-                let moving = cut::in_motion(&trace, &came, receiver.cookie, namespace);
-                search.missing.extend(moving);
-                search.is_open = receiver.cut == 0 && found.is_some();
-                is_open |= search.is_open;
-                is_in_doubt |= receiver.cut == 0 && moving.is_some_and(|bytes| bytes > 0);
-            }
-            if !(is_open || is_in_doubt) {
-                break;
-            }
-            if is_in_doubt {
-                thread::sleep(UNDER_WAY);
-            }
-        }
-        let mut unknown = Vec::new();
-        for (receiver, search) in receivers.iter_mut().map(|watched| &mut watched.fact).zip(&searches) {
-            receiver.cut = receiver.cut.max(search.lasting());
-            if receiver.cut == 0 && search.is_unknown() {
-                let why = "some were lost, or under way, meanwhile";
-                unknown.push(format!("whether {} cuts datagrams off ({why})", receiver.who()));
-            }
-        }
-        unknown
-    }
-
-    fn end(&mut self, unseen: &mut Vec<String>) -> Option<(Trace, Detail)> {
-        let trace = self.tracer.read().map_err(|error| unseen.push(format!("{WITHOUT_COUNTER} ({error})"))).ok()?;
-        Some((difference(&trace, &self.before), self.tracer.detail()))
-    }
-}
-
-/// Readings in search of one that leaves no doubt, for nothing moves.
+/// Looks at what waits for fragments.
 const TRIES: usize = 10;
-
-/// What is under way to its socket has come by then: what is cut off stays missing.
-const UNDER_WAY: Duration = Duration::from_millis(50);
-
-/// Of one receiver.
-#[derive(Clone, Debug, Default)]
-struct Search {
-    /// Bytes that were missing in motion, by reading.
-    missing: Vec<u64>,
-    /// Whether any were missing at last that may have been under way.
-    is_open: bool,
-}
-
-impl Search {
-    /// Bytes that were missing each time, and often enough.
-    fn lasting(&self) -> u64 {
-        self.missing.iter().copied().min().filter(|_| self.missing.len() >= ENOUGH).unwrap_or(0)
-    }
-
-    fn is_unknown(&self) -> bool {
-        self.is_open && self.missing.len() < ENOUGH && !self.missing.contains(&0)
-    }
-}
-
-/// Fewer readings may all have met the same datagram under way.
-const ENOUGH: usize = 4;
 
 /// What was put together from fragments; `None`: the kernel does not tell.
 fn reassembled(before: &Reading, after: &Reading) -> Option<Counted> {
@@ -318,11 +197,6 @@ impl Reassembling {
 }
 
 const BETWEEN: Duration = Duration::from_millis(10);
-
-/// Datagrams that came.
-fn came(arrivals: &[InterfaceCount]) -> u64 {
-    arrivals.iter().map(|count| count.datagrams).sum()
-}
 
 const WITHOUT_COUNTER: &str = "losses that leave no counter, as those of firewalls";
 
@@ -408,8 +282,6 @@ fn softnet_facts(before: &Counts, after: &Counts) -> Vec<Softnet> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use weir_kernel::counters::{Counter, links};
 
     use super::*;
@@ -432,44 +304,6 @@ mod tests {
         let losses = Losses::between(&of(&damaged, 5), &of(&damaged, 12));
         assert_eq!(losses.at(Place::Frame, Some(&eth0)), Some(Counted { total: 36, recent: 21 }));
         assert_eq!(losses.at(Place::Frame, None), None);
-    }
-
-    #[test]
-    fn what_is_not_seen_of_several_sockets_of_an_address_is_said_once() {
-        let receiver = |cookie, port: u16| Receiver {
-            address: SocketAddr::from(([127, 0, 0, 1], port)),
-            cookie,
-            pid: Some(7),
-            process: Some("reader".into()),
-            buffer: 212_992,
-            level: 0,
-            drops: Counted::default(),
-            hangs: false,
-            cut: 0,
-            joins: None,
-        };
-        let all = [receiver(1, 5000), receiver(2, 5000), receiver(3, 5001), receiver(4, 5000)];
-        let why = "cuts datagrams off (what arrives is not traced)";
-        assert_eq!(
-            unseen_cuts(all.iter(), &Trace::default(), Detail::Queues, 1),
-            [
-                "whether the 3 sockets of 127.0.0.1:5000 cut datagrams off (what arrives is not traced)".to_owned(),
-                format!("whether 127.0.0.1:5001 (reader, pid 7) {why}"),
-            ]
-        );
-    }
-
-    #[test]
-    fn what_is_missing_once_is_under_way() {
-        let told = |missing: &[u64]| {
-            let search = Search { missing: missing.to_vec(), is_open: true };
-            (search.lasting(), search.is_unknown())
-        };
-        assert_eq!(told(&[60_000, 60_000, 60_000]), (0, true));
-        assert_eq!(told(&[60_000, 60_000, 0, 60_000]), (0, false));
-        assert_eq!(told(&[60_000, 54_000, 70_000, 80_000]), (54_000, false));
-        assert_eq!(told(&[]), (0, true));
-        assert!(!Search::default().is_unknown());
     }
 
     #[test]

@@ -7,7 +7,6 @@ use weir_kernel::counters::LinkCounters;
 use weir_kernel::ethtool::{Device, Ethtool};
 use weir_kernel::links::{Netlink, default_routes};
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::offloads::{Offload, Offloads};
 use weir_kernel::steering::receive_queues;
 use weir_kernel::sysctl;
 
@@ -36,7 +35,7 @@ impl Inspection<'_> {
             None => link.up && !link.loopback && (link.kind.is_none() || link.master.is_none()),
         };
         let default_routes = default_routes(self.ns).ok().filter(|through| !through.is_empty());
-        let (ethtool, mut offloads) = (Ethtool::open(self.ns)?, Offloads::open(self.ns)?);
+        let ethtool = Ethtool::open(self.ns)?;
         let mut devices: BTreeMap<&str, Device> = BTreeMap::new();
         for link in links {
             // One that goes away meanwhile has nothing to tell.
@@ -45,13 +44,11 @@ impl Inspection<'_> {
         let mut interfaces = Vec::new();
         for link in links.iter().filter(looked_at) {
             let device = &devices[link.name.as_str()];
-            let mut interface = self.interface(link, device, default_routes.as_ref())?;
-            interface.joins = offloads.is_on(&link.name, Offload::GenericReceive).ok();
+            interfaces.push(self.interface(link, device, default_routes.as_ref())?);
             if device.driver.as_deref() == Some(VIRTIO) {
                 unseen
                     .push(format!("interrupt moderation of {} ({VIRTIO} does not tell whether it has any)", link.name));
             }
-            interfaces.push(interface);
         }
         if !self.own {
             unseen.push("packet steering (rps_cpus) of another namespace: run this inside it".to_owned());
@@ -95,7 +92,6 @@ impl Inspection<'_> {
             damaged: self.losses.at(Place::Frame, Some(link)).unwrap_or_default(),
             rp_filter: self.rp_filter(&link.name)?,
             default_route: default.map(|through| through.contains(&link.name)),
-            joins: None,
         })
     }
 

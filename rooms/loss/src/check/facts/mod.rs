@@ -2,7 +2,6 @@
 //! of it. `None` is unknown, and nothing is found wrong with it.
 
 mod collect;
-mod cut;
 mod interfaces;
 mod losses;
 mod receivers;
@@ -14,7 +13,6 @@ use serde::Serialize;
 use super::seen::Seen;
 
 pub use collect::{Look, Scope, collect};
-pub(super) use cut::came_to;
 pub use losses::Lost;
 
 /// All facts, as they were during one short look.
@@ -155,11 +153,6 @@ pub struct Receiver {
     pub drops: Counted,
     /// Whether datagrams waited and nothing was read in all the time that we looked; only where it was traced.
     pub hangs: bool,
-    /// Bytes that its program cut off since we look, at least: its buffer is smaller than what comes. Only where everything is
-    /// traced.
-    pub cut: u64,
-    /// Whether it takes datagrams joined (UDP_GRO); `None`: not to be seen.
-    pub joins: Option<bool>,
 }
 
 impl Receiver {
@@ -205,8 +198,6 @@ pub struct Interface {
     pub rp_filter: Option<u8>,
     /// Whether the default route leads through it; `None`: there is none.
     pub default_route: Option<bool>,
-    /// Whether received datagrams are joined (generic-receive-offload).
-    pub joins: Option<bool>,
 }
 
 /// A receive ring, in frames.

@@ -5,9 +5,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use nix::sys::socket::{getsockopt, sockopt};
 use nix::unistd::geteuid;
-use weir_kernel::sockets::{Owner, Sockets, UdpSocket, borrow, owners};
+use weir_kernel::sockets::{Owner, Sockets, UdpSocket, owners};
 
 use super::{Counted, Receiver, Scope};
 
@@ -66,11 +65,6 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
             level: 0,
             drops: Counted { total: socket.memory.drops.into(), recent: 0 },
             hangs: false,
-            cut: 0,
-            joins: owner.and_then(|owner| {
-                let socket = borrow(owner.pid, owner.fd).ok()?;
-                getsockopt(&socket, sockopt::UdpGroSegment).ok()
-            }),
         };
         Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, stayed: true, fact }
     };
@@ -108,8 +102,6 @@ pub(super) fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Resul
             level: socket.memory.rmem_alloc.into(),
             drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
             hangs: false,
-            cut: 0,
-            joins: None,
         }
     };
     let mut losing: Vec<Receiver> = found.into_iter().map(receiver).collect();

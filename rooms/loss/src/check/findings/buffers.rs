@@ -5,7 +5,7 @@ use weir_units::format;
 use super::{Case, Change, Finding, number};
 use crate::advice::{Advice, HANGS};
 use crate::check::facts::Receiver;
-use crate::check::setting::{Setting, WantedBuffer};
+use crate::check::setting::Setting;
 use crate::places::Place;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
@@ -18,20 +18,7 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(default_buffer(case));
     }
     findings.extend(all_sockets(case));
-    findings.extend(case.facts.receivers.iter().filter(|receiver| receiver.cut > 0).map(cutting));
     findings
-}
-
-/// The program's buffer is smaller than what comes.
-fn cutting(receiver: &Receiver) -> Finding {
-    let what = format!(
-        "{} gets datagrams cut off: it reads them into too small a buffer, or its socket's own filter trims them",
-        receiver.who()
-    );
-    Finding::advised("truncated", Place::Truncated, what, Place::Truncated.row().remedy.to_owned())
-        .with("eBPF", format!("at least {} B of the datagrams that it read were not given to it", number(receiver.cut)))
-        .need("a buffer in the program that holds the longest datagram")
-        .cost("a change of the program")
 }
 
 /// The buffer of a socket that is followed.
@@ -52,7 +39,7 @@ fn receiver_buffer(case: &Case<'_>, receiver: &Receiver) -> Option<Finding> {
     let setting = Setting::SocketBuffer { cookie: receiver.cookie, address: receiver.address.to_string() };
     // What is asked for is doubled: an even number comes out as it is.
     let value = (needed.div_ceil(2) * 2).to_string();
-    let change = Change { shown_by: Some(WantedBuffer::Like(setting.clone())), setting, value };
+    let change = Change { setting, value };
     let what = format!("the receive buffer of {} is too small", receiver.who());
     let need = match advice {
         Some(advice) => format!(
@@ -83,10 +70,7 @@ fn too_slow(receiver: &Receiver, advice: &Advice) -> Finding {
     let command = "a faster handler, several datagrams a call (recvmmsg), more readers (SO_REUSEPORT)".to_owned();
     let rate = |per_s: f64| number(per_s.round() as u64);
     Finding::advised("reader", Place::ReceiveBuffer, what, command)
-        .with(
-            "eBPF",
-            format!("{}/s arrive while any wait, it reads {}/s", rate(advice.arrive_per_s), rate(advice.read_per_s)),
-        )
+        .with("eBPF", format!("{}/s arrive, it can read {}/s", rate(advice.arrive_per_s), rate(advice.read_per_s)))
         .counted("sock_diag, SK_MEMINFO", "drops", receiver.drops)
         .need(format!("a reader that takes {}/s", rate(advice.arrive_per_s)))
         .cost("a change of the program")
@@ -116,7 +100,7 @@ fn hanging(receiver: &Receiver) -> Finding {
 fn most_buffer(case: &Case<'_>) -> Option<Finding> {
     let most = case.facts.settings.rmem_max.filter(|most| *most < case.need.asked())?;
     let setting = Setting::sysctl("net/core/rmem_max");
-    let change = Change { setting, value: case.need.asked().to_string(), shown_by: Some(WantedBuffer::Enough) };
+    let change = Change { setting, value: case.need.asked().to_string() };
     let what = "a program cannot ask for as large a receive buffer as the load needs".to_owned();
     Some(
         Finding::mended("rmem_max", Place::ReceiveBuffer, what, vec![change])
@@ -130,7 +114,7 @@ fn most_buffer(case: &Case<'_>) -> Option<Finding> {
 fn default_buffer(case: &Case<'_>) -> Option<Finding> {
     let default = case.facts.settings.rmem_default.filter(|default| *default < case.need.buffer)?;
     let setting = Setting::sysctl("net/core/rmem_default");
-    let change = Change { setting, value: case.need.buffer.to_string(), shown_by: Some(WantedBuffer::Nothing) };
+    let change = Change { setting, value: case.need.buffer.to_string() };
     let what = "a program that asks for no receive buffer gets too small a one".to_owned();
     Some(
         Finding::mended("rmem_default", Place::ReceiveBuffer, what, vec![change])
@@ -162,7 +146,6 @@ fn all_sockets(case: &Case<'_>) -> Option<Finding> {
     let change = Change {
         setting: Setting::sysctl("net/ipv4/udp_mem"),
         value: format!("{} {} {wanted}", low.max(wanted / 2), pressure.max(wanted / 4 * 3)),
-        shown_by: Some(WantedBuffer::Enough),
     };
     let what = "all UDP sockets together may not hold what waits during a stall".to_owned();
     let taken = case.facts.udp_pages.map_or_else(|| "unknown".to_owned(), number);
@@ -182,6 +165,9 @@ fn all_sockets(case: &Case<'_>) -> Option<Finding> {
 /// How the buffer is computed.
 fn sum(case: &Case<'_>) -> String {
     let need = &case.need;
+    if need.stated {
+        return format!("{} B: --receive-buffer, doubled by the kernel", number(need.buffer));
+    }
     format!(
         "{} datagrams wait after {} at {}, {} B each ({}): {} B, and a third for memory that is given back late: {} B",
         number(need.waiting),

@@ -3,7 +3,7 @@
 use weir_units::Span;
 use weir_units::format;
 
-use super::{Case, Finding, number, unseen};
+use super::{Case, Finding, change, number};
 use crate::check::facts::{Bridge, Interface};
 use crate::check::load::Load;
 use crate::check::setting::Setting;
@@ -17,7 +17,6 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
         findings.extend(interrupts(case, interface));
         findings.extend(pause(interface));
         findings.extend(damaged(interface));
-        findings.extend(joining(case, interface));
         findings.extend(fragments(case, interface));
     }
     for bridge in &case.facts.bridges {
@@ -30,11 +29,7 @@ pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
 /// The line is too slow for the load.
 fn speed(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     let bits = interface.speed_mbit? as f64 * 1e6;
-    // A line carries what comes on average; what comes at once was carried by it already.
-    let mean = case.facts.seen.as_ref().and_then(|seen| seen.mean_per_s);
-    let needed = case.load.bits_at(mean.unwrap_or_else(|| case.load.per_second()));
-    let rate =
-        mean.map_or_else(|| case.load.rate.to_string(), |mean| format!("{}/s on average", number(mean.ceil() as u64)));
+    let needed = case.load.bits_on_wire();
     // A rate is given in round numbers: a line that is exactly full is no finding.
     if needed <= bits * 1.001 {
         return None;
@@ -48,8 +43,9 @@ fn speed(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
                 format!("{} Mbit/s", number(bits as u64 / 1_000_000)),
             )
             .need(format!(
-                "{} Mbit/s: {rate} of {} with headers, preamble and gaps",
+                "{} Mbit/s: {} of {} with headers, preamble and gaps",
                 format::short(needed / 1e6),
+                case.load.rate,
                 case.load.payload
             ))
             .cost("hardware"),
@@ -66,7 +62,7 @@ fn ring(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
         return None;
     }
     let wanted = waiting.max(ring.length * 2).checked_next_power_of_two().unwrap_or(ring.most).min(ring.most);
-    let change = unseen(Setting::Ring { interface: interface.name.clone() }, wanted);
+    let change = change(Setting::Ring { interface: interface.name.clone() }, wanted);
     let what = format!("the receive ring of {} is short", interface.name);
     Some(
         Finding::mended("ring", Place::ReceiveRing, what, vec![change])
@@ -100,7 +96,7 @@ fn interrupts(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
         return None;
     }
     let usecs = (1e6 / INTERRUPTS_PER_SECOND) as u64;
-    let change = unseen(Setting::Moderation { interface: interface.name.clone() }, usecs);
+    let change = change(Setting::Moderation { interface: interface.name.clone() }, usecs);
     let what = format!("{} interrupts for nearly each packet", interface.name);
     Some(
         Finding::mended("interrupts", Place::ReceiveRing, what, vec![change])
@@ -147,22 +143,6 @@ fn damaged(interface: &Interface) -> Option<Finding> {
             .counted(format!("ip -s link show {}", interface.name), "damaged frames", interface.damaged)
             .need("none")
             .cost("hardware"),
-    )
-}
-
-/// A program that takes joined datagrams gets none.
-fn joining(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
-    let receiver = case.facts.receivers.iter().find(|receiver| receiver.joins == Some(true))?;
-    if interface.joins != Some(false) || case.load.per_second() < JOINING_PAYS {
-        return None;
-    }
-    let what = format!("{} takes joined datagrams (UDP_GRO), and {} joins none", receiver.address, interface.name);
-    Some(
-        Finding::advised("joining", Place::ReceiveBuffer, what, format!("ethtool -K {} gro on", interface.name))
-            .with(format!("ethtool -k {}", interface.name), "generic-receive-offload: off")
-            .with("getsockopt UDP_GRO", "1")
-            .need("joined, 64 datagrams cost little more memory and work than one")
-            .cost("a datagram may wait for others until the end of a round of packet work; what is forwarded is joined, too"),
     )
 }
 
@@ -237,8 +217,5 @@ const FRAME_BUFFER: f64 = 2048.0;
 
 /// As many as a processor bears beside its other work.
 const INTERRUPTS_PER_SECOND: f64 = 8000.0;
-
-/// Datagrams a second from which it is worth a word.
-const JOINING_PAYS: f64 = 10_000.0;
 
 const IP_AND_UDP: u64 = 28;

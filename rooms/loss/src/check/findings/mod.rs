@@ -48,8 +48,8 @@ pub struct Evidence {
 }
 
 /// Everything that is wrong, in the order in which a datagram passes it.
-pub(super) fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
-    let case = Case { facts, load, need: load.need(facts.truesize.bytes) };
+pub(super) fn audit(facts: &Facts, load: &Load, need: Need) -> Vec<Finding> {
+    let case = Case { facts, load, need };
     let mut findings = Vec::new();
     findings.extend(links::audit(&case));
     findings.extend(processors::audit(&case));
@@ -129,9 +129,8 @@ impl Finding {
     }
 }
 
-/// A change that a trial cannot show.
-fn unseen(setting: Setting, value: u64) -> Change {
-    Change { setting, value: value.to_string(), shown_by: None }
+fn change(setting: Setting, value: u64) -> Change {
+    Change { setting, value: value.to_string() }
 }
 
 /// A count or bytes, exact.

@@ -1,6 +1,6 @@
 //! Between the interface and the socket: reverse path filter, connection tracking.
 
-use super::{Case, Finding, number, unseen};
+use super::{Case, Finding, change, number};
 use crate::check::facts::Interface;
 use crate::check::setting::Setting;
 use crate::places::Place;
@@ -21,7 +21,7 @@ fn reverse_path(case: &Case<'_>, interface: &Interface) -> Option<Finding> {
     }
     let path = format!("net/ipv4/conf/{}/rp_filter", interface.name);
     // The kernel takes the larger of this and conf/all: loose is the largest.
-    let change = unseen(Setting::sysctl(&*path), 2);
+    let change = change(Setting::sysctl(&*path), 2);
     let what =
         format!("the reverse path filter of {} is strict, and the way back to senders leads elsewhere", interface.name);
     let way = match interface.default_route {
@@ -48,7 +48,7 @@ fn table(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let wanted = most.saturating_mul(2);
-    let change = unseen(Setting::sysctl("net/netfilter/nf_conntrack_max"), wanted);
+    let change = change(Setting::sysctl("net/netfilter/nf_conntrack_max"), wanted);
     let what = "the table of tracked connections is nearly full: datagrams of new flows are dropped".to_owned();
     Some(
         Finding::mended("conntrack", Place::Firewall, what, vec![change])
@@ -84,7 +84,7 @@ fn missing_fragments(case: &Case<'_>) -> Option<Finding> {
     let short = thresh.filter(|thresh| waiting.memory.saturating_mul(4) >= thresh.saturating_mul(3));
     let (finding, cost) = if let Some(thresh) = short {
         let wanted = thresh.saturating_mul(4);
-        let change = unseen(Setting::sysctl("net/ipv4/ipfrag_high_thresh"), wanted);
+        let change = change(Setting::sysctl("net/ipv4/ipfrag_high_thresh"), wanted);
         let finding = Finding::mended("reassembly", Place::Reassembly, what.to_owned(), vec![change]);
         (finding, format!("up to {} B of memory in this namespace", number(wanted)))
     } else {

@@ -2,9 +2,9 @@
 
 use weir_units::Span;
 
-use super::{Case, Change, Finding, number, unseen};
+use super::{Case, Change, Finding, change, number};
 use crate::check::facts::{Counted, Interface, Softnet};
-use crate::check::setting::{Setting, WantedBuffer};
+use crate::check::setting::Setting;
 use crate::places::Place;
 
 pub(super) fn audit(case: &Case<'_>) -> Vec<Finding> {
@@ -24,7 +24,7 @@ fn backlog(case: &Case<'_>) -> Option<Finding> {
     }
     let wanted = waiting.max(most.saturating_mul(2)).next_multiple_of(1000);
     let setting = Setting::sysctl("net/core/netdev_max_backlog");
-    let change = Change { setting, value: wanted.to_string(), shown_by: Some(WantedBuffer::Enough) };
+    let change = Change { setting, value: wanted.to_string() };
     let what = "packets that wait for a processor may find its backlog full".to_owned();
     let by = user.map_or_else(String::new, |interface| format!(", used by {}", interface.name));
     Some(
@@ -48,8 +48,8 @@ fn budget(case: &Case<'_>) -> Option<Finding> {
         return None;
     }
     let changes = vec![
-        unseen(Setting::sysctl("net/core/netdev_budget"), packets.saturating_mul(2)),
-        unseen(Setting::sysctl("net/core/netdev_budget_usecs"), usecs.saturating_mul(2)),
+        change(Setting::sysctl("net/core/netdev_budget"), packets.saturating_mul(2)),
+        change(Setting::sysctl("net/core/netdev_budget_usecs"), usecs.saturating_mul(2)),
     ];
     let what = "packet work is cut short with packets still waiting".to_owned();
     Some(

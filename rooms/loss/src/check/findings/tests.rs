@@ -2,8 +2,10 @@ use super::*;
 use crate::check::facts::{
     Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
-use crate::check::seen::Seen;
-use crate::check::setting::WantedBuffer;
+
+fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
+    super::audit(facts, load, load.need(facts.truesize.bytes))
+}
 
 /// The load of the examples.
 fn load() -> Load {
@@ -83,8 +85,6 @@ fn receiver(buffer: u64) -> Receiver {
         level: buffer / 2,
         drops: counted(20, 3),
         hangs: false,
-        cut: 0,
-        joins: Some(false),
     }
 }
 
@@ -106,16 +106,6 @@ fn no_buffer_is_advised_to_a_reader_that_hangs() {
     // It may stall for as long as that.
     let found = findings(|facts| (facts.receivers, facts.watched_s) = (vec![hanging()], 0.01));
     assert_eq!(found[0].name, "receive_buffer");
-}
-
-#[test]
-fn a_reader_that_cuts_off_is_told_how_much() {
-    let found =
-        findings(|facts| facts.receivers = vec![Receiver { cut: 1000, drops: counted(20, 0), ..receiver(8 << 20) }]);
-    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["truncated"]);
-    assert!(found[0].evidence[0].value.starts_with("at least 1000 B"), "{found:?}");
-    // A filter that trims looks the same.
-    assert!(found[0].what.contains("own filter") && found[0].command.contains("SO_ATTACH_FILTER"), "{found:?}");
 }
 
 #[test]
@@ -167,11 +157,6 @@ fn each_fault_is_found_alone() {
         facts.softnet[1].processed = counted(0, 0);
     };
     assert_eq!(found(busy), ["one_processor"]);
-    let joins = |facts: &mut Facts| {
-        facts.receivers = vec![Receiver { joins: Some(true), drops: counted(20, 0), ..receiver(8 << 20) }];
-        facts.interfaces[0].joins = Some(false);
-    };
-    assert_eq!(found(joins), ["joining"]);
 }
 
 #[test]
@@ -279,36 +264,10 @@ fn a_running_receiver_is_mended_itself() {
     let [change] = &finding.changes[..] else { panic!("{finding:?}") };
     assert_eq!((finding.name, &*change.value), ("receive_buffer", "3416064"));
     assert!(matches!(&change.setting, Setting::SocketBuffer { cookie: 7, .. }), "{change:?}");
-    assert_eq!(change.shown_by, Some(WantedBuffer::Like(change.setting.clone())));
     // Whose it is cannot be seen: then it cannot be borrowed either.
     let hidden = Receiver { pid: None, process: None, ..receiver(212_992) };
     let findings = self::findings(|facts| facts.receivers = vec![hidden]);
     assert_eq!((findings[0].name, &*findings[0].changes), ("receive_buffer", &[][..]));
-}
-
-/// 30,000/s while any wait, a tenth of it on average: a line of 10 Mbit/s has carried it.
-#[test]
-fn a_line_is_judged_by_what_comes_on_average() {
-    let of = |mean_per_s: Option<f64>| {
-        let mut facts = healthy();
-        facts.interfaces[0].speed_mbit = Some(10);
-        let load = Load { rate: "30k/s".parse().unwrap(), stall: "1ms".parse().unwrap(), ..load() };
-        facts.seen = Some(Seen {
-            address: "127.0.0.1:5000".parse().unwrap(),
-            cookie: 7,
-            process: None,
-            took_s: 3.0,
-            datagrams: 9000,
-            lost: 0,
-            mean_per_s,
-            load,
-            advice: None,
-        });
-        audit(&facts, &load).iter().map(|finding| finding.name).collect::<Vec<_>>()
-    };
-    assert_eq!(of(Some(3000.0)), [""; 0]);
-    assert_eq!(of(None), ["speed"]);
-    assert_eq!(of(Some(30_000.0)), ["speed"]);
 }
 
 #[test]

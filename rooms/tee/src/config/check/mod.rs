@@ -17,7 +17,7 @@ use weir_units::Span;
 use weir_units::format::shown;
 
 use super::document::{self, Document};
-use super::{Config, Local, shadows};
+use super::{Config, Local};
 use crate::settings::{Matching, OnLoop, Recipient, Settings};
 
 /// Checks one document.
@@ -50,7 +50,6 @@ impl<'a> Checker<'a> {
             workers: self.workers(document.workers)?,
             gather: self.gather(document.gather)?,
             drain: document.drain.map_or(DRAIN, Span::duration),
-            lending: true,
             steering: None,
             listeners,
             destinations,
@@ -84,7 +83,6 @@ impl<'a> Checker<'a> {
             workers: self.workers(workers)?,
             gather: Duration::ZERO,
             drain: DRAIN,
-            lending: true,
             steering: None,
             listeners,
             destinations,
@@ -121,11 +119,6 @@ impl<'a> Checker<'a> {
                     format!("listener `{}`: port 0 is another port at each start (the log says which)", listener.name);
                 warnings.push(self.place(&[Step::Key("listener"), Step::Index(index), Step::Key("address")], &message));
             }
-        }
-        for index in shadows::unreachable(settings) {
-            let name = &settings.rules[index].name;
-            let message = format!("rule `{name}`: never matches: the rules before it take all of its sources");
-            warnings.push(self.place(&[Step::Key("rule"), Step::Index(index)], &message));
         }
         let recipients: HashSet<Recipient> = settings.rules.iter().flat_map(|rule| rule.to.iter().copied()).collect();
         let members: HashSet<usize> = settings.groups.iter().flat_map(|group| group.members.iter().copied()).collect();
@@ -196,7 +189,8 @@ const MOST_WORKERS: usize = 256;
 /// Orchestrators wait longer: systemd 90 s, Kubernetes 30 s.
 const DRAIN: Duration = Duration::from_secs(5);
 
-const LONGEST_GATHER: Span = Span::from_secs(1);
+/// The receive buffer must hold what comes meanwhile.
+const LONGEST_GATHER: Span = Span::from_millis(100);
 
 /// Names are labels of metrics.
 const LONGEST_NAME: usize = 200;

@@ -18,7 +18,6 @@ pub(super) fn settings(to: &[SocketAddr]) -> Settings {
         workers: 1,
         gather: Duration::ZERO,
         drain: Duration::from_secs(5),
-        lending: true,
         steering: None,
         listeners: vec![listener("127.0.0.1:0")],
         destinations: to.iter().map(|&to| destination(to)).collect(),

@@ -3,9 +3,7 @@
 mod adversary;
 mod fixture;
 mod forwarding;
-mod loops;
 mod reload;
-mod sharing;
 mod tap;
 mod trouble;
 

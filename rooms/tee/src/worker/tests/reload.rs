@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_testbed::network::cable;
 
 use super::fixture::*;
+use crate::counters::REMOVED;
 use crate::plan::Plan;
 use crate::settings::{Membership, Recipient, Source};
 use crate::sockets::Sockets;
@@ -148,9 +149,9 @@ fn what_was_queued_at_a_removed_listener_still_goes_where_it_should() {
         assert!(payloads(&sinks[1], 200) == sent);
     }
     let ledger = finish(&workers);
-    let second = ledger.listeners.iter().find(|listener| listener.name == "second").unwrap();
+    let second = &ledger.listeners[1];
     assert_eq!((second.received.datagrams, second.kernel_drops), (10_000, Some(0)));
-    assert_eq!(count(&ledger, to[1]).sent.datagrams, 10_000);
+    assert_eq!((&*second.name, count(&ledger, REMOVED).sent.datagrams), (REMOVED, 10_000));
     assert_eq!(ledger.listeners[0].name, "in", "what is there comes first");
 }
 

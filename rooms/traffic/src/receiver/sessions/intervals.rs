@@ -14,25 +14,35 @@ pub(super) struct Intervals {
     /// When the first one began that has something in it, after the start: the others are whole ones behind it.
     first: Option<Nanos>,
     now: Interval,
-    expected: u64,
-    delays: u64,
-    delay_sum: u128,
+    start: Nanos,
+    end: Nanos,
+    sums: Sums,
     /// Sent the other way in all, and before this interval.
     sent: u64,
     sent_before: u64,
     to: Sender<Interval>,
 }
 
+/// What its means and rates are made of.
+#[derive(Default)]
+struct Sums {
+    bytes: u64,
+    expected: u64,
+    delays: u64,
+    delay_sum: u128,
+    delay_max: Nanos,
+}
+
 impl Intervals {
     pub(super) fn new(every: Nanos, started: Nanos, to: Sender<Interval>) -> Self {
-        let every = every.max(1);
-        let now = Interval { end: every, ..Interval::default() };
-        Self { every, started, first: None, now, expected: 0, delays: 0, delay_sum: 0, sent: 0, sent_before: 0, to }
+        let (every, now) = (every.max(1), Interval::default());
+        let sums = Sums::default();
+        Self { every, started, first: None, now, start: 0, end: every, sums, sent: 0, sent_before: 0, to }
     }
 
     /// When it is over.
     pub(super) fn next(&self) -> Nanos {
-        self.started.saturating_add(self.now.end)
+        self.started.saturating_add(self.end)
     }
 
     pub(super) fn set_sent(&mut self, sent: u64) {
@@ -46,10 +56,10 @@ impl Intervals {
         }
         let since = at.saturating_sub(self.started);
         // What was sent the other way has begun it.
-        if self.sent == 0 && since >= self.now.start {
-            (self.now.start, self.now.end) = (since, since.saturating_add(self.every));
+        if self.sent == 0 && since >= self.start {
+            (self.start, self.end) = (since, since.saturating_add(self.every));
         }
-        self.first = Some(self.now.start);
+        self.first = Some(self.start);
     }
 
     /// Counts a message by which the highest number of its session rose by `advance`.
@@ -57,16 +67,16 @@ impl Intervals {
         if matches!(counted, Counted::New { .. } | Counted::Duplicate) {
             self.begin(at);
         }
-        self.expected += advance;
+        self.sums.expected += advance;
         match counted {
             Counted::New { reordered, delay, .. } => {
                 self.now.received += 1;
-                self.now.received_bytes += length as u64;
+                self.sums.bytes += length as u64;
                 self.now.reordered += u64::from(reordered);
                 if let Some(delay) = delay {
-                    self.delays += 1;
-                    self.delay_sum += u128::from(delay);
-                    self.now.delay_max_ns = Some(self.now.delay_max_ns.unwrap_or(0).max(delay));
+                    self.sums.delays += 1;
+                    self.sums.delay_sum += u128::from(delay);
+                    self.sums.delay_max = self.sums.delay_max.max(delay);
                 }
             }
             Counted::Duplicate => self.now.duplicated += 1,
@@ -77,7 +87,7 @@ impl Intervals {
     /// Tells of the interval if it is over at the time `at`, and begins the one in which that lies.
     pub(super) fn tick(&mut self, at: Nanos, jitter: impl FnOnce() -> Option<f64>) {
         let since = at.saturating_sub(self.started);
-        if since < self.now.end {
+        if since < self.end {
             return;
         }
         // Who could not look for a while tells of all of it as one.
@@ -89,28 +99,31 @@ impl Intervals {
     /// Tells of what came since the last whole interval, up to the last message.
     pub(super) fn finish(&mut self, last: Option<Nanos>) {
         let end = last.map_or(0, |last| last.saturating_sub(self.started));
-        if end > self.now.start {
+        if end > self.start {
             self.tell(end, None);
         } else if self.now.received > 0 {
             // All of it came at one time, which has no rate.
-            self.tell(self.now.end, None);
+            self.tell(self.end, None);
         }
     }
 
     fn tell(&mut self, end: Nanos, jitter_ns: Option<f64>) {
-        let Interval { received, .. } = self.now;
+        let sums = std::mem::take(&mut self.sums);
+        let known = |ns: f64| (sums.delays > 0).then_some(ns / 1e3);
         let told = Interval {
-            end,
-            sent: self.sent - self.sent_before,
-            lost: self.expected as i64 - received as i64,
-            delay_mean_ns: (self.delays > 0).then(|| self.delay_sum as f64 / self.delays as f64),
-            jitter_ns,
+            start_s: self.start as f64 / 1e9,
+            end_s: end as f64 / 1e9,
+            sent: Some(self.sent - self.sent_before),
+            lost: sums.expected as i64 - self.now.received as i64,
+            mbit_per_s: sums.bytes as f64 * 8e3 / (end - self.start) as f64,
+            delay_mean_us: known(sums.delay_sum as f64 / sums.delays as f64),
+            delay_max_us: known(sums.delay_max as f64),
+            jitter_us: jitter_ns.map(|ns| ns / 1e3),
             ..self.now
         };
         // Who does not want to know any more misses nothing.
         let _ = self.to.send(told);
-        self.now = Interval { start: end, end: end + self.every, ..Interval::default() };
-        (self.expected, self.delays, self.delay_sum) = (0, 0, 0);
+        (self.now, self.start, self.end) = (Interval::default(), end, end + self.every);
         self.sent_before = self.sent;
     }
 }

@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 use std::time::Duration;
 
-use ipnet::IpNet;
 use weir_program::clock::{Nanos, nanos};
 use weir_stats::DelayRecorder;
 use weir_wire::probe::Probe;
@@ -25,12 +24,7 @@ use crate::{Delivery, Exchange, Flights, Interval, ReceiveReport, ReceiverSettin
 /// All sessions of a receiver: at most so many. When one comes too many, the one heard least lately gives way.
 pub(crate) struct Sessions<'a> {
     exchange: &'a Exchange,
-    only: Option<u16>,
-    from: Vec<IpNet>,
-    /// What to cut into batches where no sender of this process tells its window.
-    assumed: Duration,
-    keep_flights: usize,
-    most: usize,
+    settings: &'a ReceiverSettings,
     list: Vec<Session>,
     places: HashMap<Key, usize>,
     /// When each place was heard, the earliest first, as of when that was last looked at: what was heard since is later.
@@ -58,14 +52,10 @@ struct Key {
 }
 
 impl<'a> Sessions<'a> {
-    pub(crate) fn new(settings: &ReceiverSettings, exchange: &'a Exchange) -> Self {
+    pub(crate) fn new(settings: &'a ReceiverSettings, exchange: &'a Exchange) -> Self {
         Self {
             exchange,
-            only: settings.session,
-            from: settings.from.clone(),
-            assumed: settings.until.duration.unwrap_or(Duration::from_secs(60)),
-            keep_flights: settings.keep_flights,
-            most: settings.sessions.get(),
+            settings,
             list: Vec::new(),
             places: HashMap::new(),
             heard: BinaryHeap::new(),
@@ -104,7 +94,7 @@ impl<'a> Sessions<'a> {
             return;
         };
         let session = &mut self.list[place];
-        let (was_known, was_open, expected) = (session.is_known(), session.is_open(), session.report.numbers.end());
+        let (was_known, was_open, expected) = (session.is_known(), session.is_open(), session.expected());
         session.report.peer = peer;
         let counted = session.count(probe, length, at);
         if session.is_known() {
@@ -114,7 +104,7 @@ impl<'a> Sessions<'a> {
         self.open += u64::from(session.is_open());
         self.open -= u64::from(was_open);
         if let Some(intervals) = &mut self.intervals {
-            intervals.count(at, counted, length, session.report.numbers.end().saturating_sub(expected));
+            intervals.count(at, counted, length, session.expected() - expected);
         }
         if let Counted::New { number, .. } = counted {
             self.delivered += 1;
@@ -161,7 +151,7 @@ impl<'a> Sessions<'a> {
 
     /// Whether every known session has announced its end.
     pub(super) fn all_announced(&self) -> bool {
-        self.open == 0 && self.report.evicted_open == 0
+        self.open == 0 && self.report.evicted_total.open == 0
     }
 
     /// Since when there is nothing to wait for: as many sessions as are waited for, or flows the other way, have come, and
@@ -200,7 +190,7 @@ impl<'a> Sessions<'a> {
 
     /// The session's place in the list; `None`: it is not one of those that are wanted.
     fn place(&mut self, probe: &Probe, peer: SocketAddr, at: Nanos) -> Option<usize> {
-        if self.only.is_some_and(|only| only != probe.session) {
+        if self.settings.session.is_some_and(|only| only != probe.session) {
             return None;
         }
         let incarnation = probe.extension.map_or(0, |extension| extension.incarnation);
@@ -213,20 +203,23 @@ impl<'a> Sessions<'a> {
             self.latest = place;
             return Some(place);
         }
-        if !self.from.is_empty() && !self.from.iter().any(|network| network.contains(&peer.ip().to_canonical())) {
+        if !self.settings.admits(peer) {
             return None;
         }
         let place = self.free_place();
         let window = self.exchange.window();
-        let length = window.map_or(self.assumed, |window| Duration::from_nanos(window.end - window.start));
+        // Delays are cut into batches of this, where no sender of this process tells its window.
+        let assumed = self.settings.until.duration.unwrap_or(Duration::from_secs(60));
+        let length = window.map_or(assumed, |window| Duration::from_nanos(window.end - window.start));
         let mut report = SessionReport {
             incarnation,
-            flights: Flights::new(self.keep_flights),
+            before: if self.report.evicted > 0 { u64::MAX } else { 0 },
+            flights: Flights::new(self.settings.keep_flights),
             ..SessionReport::new(peer, probe.session, at, length)
         };
         if place >= OF_LONG_MEMORY {
             report.numbers = SequenceSet::with_span(SHORT_SPAN);
-            (report.delays, report.intended_delays) = (DelayRecorder::coarse(length), DelayRecorder::coarse(length));
+            report.delays = DelayRecorder::coarse(length);
         }
         self.serial += 1;
         let session = Session::new(key, report, window, self.serial);
@@ -243,7 +236,7 @@ impl<'a> Sessions<'a> {
 
     /// A place for another session, which the one heard least lately may have to give up.
     fn free_place(&mut self) -> usize {
-        if self.list.len() < self.most {
+        if self.list.len() < self.settings.sessions.get() {
             return self.list.len();
         }
         // Each place is in it once.
@@ -256,7 +249,6 @@ impl<'a> Sessions<'a> {
             self.report.evicted += 1;
             self.report.evicted_messages += old.received();
             self.report.evicted_total.add(&old.report);
-            self.report.evicted_open += u64::from(old.is_open());
             self.open -= u64::from(old.is_open());
             if self.places.get(&old.key) == Some(&place) {
                 self.places.remove(&old.key);

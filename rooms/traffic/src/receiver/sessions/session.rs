@@ -50,6 +50,11 @@ impl Session {
         Self { report, key, serial, last_heard, window, announced_sent: 0, last: None, heard: false }
     }
 
+    /// Messages that must have come, from its first one to the highest.
+    pub(super) fn expected(&self) -> u64 {
+        self.report.numbers.end().saturating_sub(self.report.before)
+    }
+
     /// Messages that came of it.
     pub(super) fn received(&self) -> u64 {
         let SessionReport { delivered, duplicates, stale, .. } = self.report;
@@ -115,6 +120,7 @@ impl Session {
                 return Counted::Other;
             }
         };
+        report.before = report.before.min(number);
         report.reordered += u64::from(reordered);
         if report.delivered == 0 {
             report.first_arrival = at;
@@ -162,9 +168,6 @@ impl Session {
         let origin = self.window.map_or(report.first_arrival, |window| window.start);
         let since = Duration::from_nanos(at.saturating_sub(origin));
         report.delays.record(since, delay);
-        if let Some(extension) = probe.extension {
-            report.intended_delays.record(since, at.saturating_sub(extension.intended));
-        }
         let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
         report.flights.keep(Flight { number, intended, sent: probe.sent, received: at });
         Some(delay)

@@ -10,14 +10,15 @@ use weir_program::clock::now;
 use weir_program::stop::Stop;
 use weir_testbed::program;
 use weir_traffic::Transport;
+use weir_traffic::bulk::BulkSettings;
 
-use super::super::iperf3::{loopback, prepare, settings, transfer};
+use super::super::iperf3::{loopback, of, prepare, settings, transfer};
 
 #[test]
 fn what_both_ends_of_iperf3_say_comes_together() {
     let Some(_) = program("iperf3") else { return };
     let (ns, version) = (loopback(), iperf3::find().unwrap());
-    let report = transfer(&ns, &Iperf3Settings { warmup: Duration::from_secs(1), ..settings() });
+    let report = transfer(&ns, &of(BulkSettings { warmup: Duration::from_secs(1), ..settings().bulk }));
     assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
     assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
     assert_eq!((report.batches.len(), report.batch, report.used.as_secs()), (10, Duration::from_millis(100), 1));
@@ -40,14 +41,14 @@ fn what_both_ends_of_iperf3_say_comes_together() {
         assert!(own().any(|sample| sample.at > Duration::from_secs(1)));
     }
 
-    let udp = Iperf3Settings {
+    let bulk = BulkSettings {
         transport: Transport::Udp,
         streams: 1,
-        payload: 1000,
-        rate: Some(8_000_000),
-        server: "[::1]:5202".parse().unwrap(),
-        ..settings()
+        block_bytes: 1000,
+        to: "[::1]:5202".parse().unwrap(),
+        ..settings().bulk
     };
+    let udp = Iperf3Settings { rate: Some(8_000_000), ..of(bulk) };
     let report = transfer(&ns, &udp);
     assert_eq!((&report.errors, report.retransmits), (&vec![], None));
     let datagrams = report.datagrams.unwrap();
@@ -61,7 +62,7 @@ fn what_both_ends_of_iperf3_say_comes_together() {
 fn a_stop_keeps_what_iperf3_has_seen() {
     let Some(_) = program("iperf3") else { return };
     let (ns, stop) = (loopback(), Stop::new().unwrap());
-    let transfer = prepare(&ns, &Iperf3Settings { duration: Duration::from_secs(60), ..settings() }).unwrap();
+    let transfer = prepare(&ns, &of(BulkSettings { duration: Duration::from_secs(60), ..settings().bulk })).unwrap();
     let received = || counters::snmp(&ns).unwrap().get("Tcp", "InSegs").unwrap();
     let report = thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,30 +1,25 @@
-//! What an egress does for the answers of its destination: see `sessions`.
+//! What a lane does for the answers of its destination: see `sessions`.
 
 use std::io;
 use std::time::Instant;
 
-use super::Egress;
+use super::batch::Origin;
+use super::events::{Events, Token};
+use super::lane::Lane;
+use super::reports::Heard;
+use super::sender::Sender;
+use super::sessions::Tally;
+use super::turn::Turn;
 use crate::ledger::Count;
-use crate::worker::batch::Origin;
-use crate::worker::events::{Events, Token};
-use crate::worker::reports::Heard;
-use crate::worker::sender::Sender;
-use crate::worker::sessions::Tally;
-use crate::worker::turn::Turn;
 
-impl Egress {
-    /// Whether answers go back, so that it stays with the worker that has its sessions.
-    pub(in crate::worker) fn has_sessions(&self) -> bool {
+impl Lane {
+    /// Whether answers go back.
+    pub(super) fn has_sessions(&self) -> bool {
         matches!(self.sender, Sender::Sessions(_))
     }
 
-    /// Whether its destination answered of late.
-    pub(in crate::worker) fn is_answered(&self, now: Instant) -> bool {
-        matches!(&self.sender, Sender::Sessions(sessions) if sessions.is_answered(now))
-    }
-
     /// Has epoll tell when there are answers, or no more.
-    pub(in crate::worker) fn watch_answers(&self, events: &Events, watch: Option<Token>) {
+    pub(super) fn watch_answers(&self, events: &Events, watch: Option<Token>) {
         let Sender::Sessions(sessions) = &self.sender else { return };
         match (sessions.descriptor(), watch) {
             (Some(descriptor), Some(token)) => events.watch_answers(descriptor, token),
@@ -34,7 +29,7 @@ impl Egress {
     }
 
     /// When a session has been silent for too long.
-    pub(in crate::worker) fn sessions_deadline(&self) -> Option<Instant> {
+    pub(super) fn sessions_deadline(&self) -> Option<Instant> {
         match &self.sender {
             Sender::Sessions(sessions) => sessions.deadline(),
             _ => None,
@@ -42,7 +37,7 @@ impl Egress {
     }
 
     /// Closes sessions that have been silent for too long.
-    pub(in crate::worker) fn age_sessions(&mut self, now: Instant, _: &Turn<'_>) {
+    pub(super) fn age_sessions(&mut self, now: Instant, _: &Turn<'_>) {
         if let Sender::Sessions(sessions) = &mut self.sender {
             sessions.age(now);
             self.count_sessions();
@@ -50,7 +45,7 @@ impl Egress {
     }
 
     /// Has answers go back: `back` sends one to a client. Reads what the network reported about sessions, too.
-    pub(in crate::worker) fn answer(&mut self, mut back: impl FnMut(Origin, &[u8]) -> io::Result<()>, _: &Turn<'_>) {
+    pub(super) fn answer(&mut self, mut back: impl FnMut(Origin, &[u8]) -> io::Result<()>, _: &Turn<'_>) {
         let Self { sender: Sender::Sessions(sessions), reports, .. } = self else { return };
         let (mut received, mut returned, mut dropped) = (Count::default(), Count::default(), 0);
         let mut heard = Heard::default();
@@ -64,14 +59,12 @@ impl Egress {
         };
         sessions.answers(answered, |socket| heard.add(reports.hear(socket, Instant::now())));
         self.believe(heard);
-        self.count().change(|carried| {
-            let replies = &carried.replies;
-            replies.received.add(received.datagrams);
-            replies.received_bytes.add(received.bytes);
-            replies.returned.add(returned.datagrams);
-            replies.returned_bytes.add(returned.bytes);
-            replies.dropped.add(dropped);
-        });
+        let replies = &self.count().replies;
+        replies.received.add(received.datagrams);
+        replies.received_bytes.add(received.bytes);
+        replies.returned.add(returned.datagrams);
+        replies.returned_bytes.add(returned.bytes);
+        replies.dropped.add(dropped);
     }
 
     /// Closes all sessions, whose sender is about to be another one, or none.
@@ -86,20 +79,17 @@ impl Egress {
     pub(super) fn count_sessions(&mut self) {
         let Sender::Sessions(sessions) = &mut self.sender else { return };
         let Tally { opened, aged, evicted, failed, closed } = sessions.take_tally();
-        self.count().change(|carried| {
-            let replies = &carried.replies;
-            // Not what there are here: another egress may count in the same cell, and be the one that goes.
-            replies.sessions.add(opened);
-            replies.sessions.sub(aged + evicted + closed);
-            replies.opened.add(opened);
-            replies.aged.add(aged);
-            replies.evicted.add(evicted);
-            replies.failed.add(failed);
-        });
+        let replies = &self.count().replies;
+        replies.sessions.add(opened);
+        replies.sessions.sub(aged + evicted + closed);
+        replies.opened.add(opened);
+        replies.aged.add(aged);
+        replies.evicted.add(evicted);
+        replies.failed.add(failed);
     }
 }
 
-impl Drop for Egress {
+impl Drop for Lane {
     /// Its destination may have been removed: there are none of its sessions any more.
     fn drop(&mut self) {
         self.close_sessions();
