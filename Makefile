@@ -2,16 +2,22 @@
 # bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container; with the licences of what is in it, and a
 # bill of materials.
-.PHONY: run lab build dist test test-long lint deps bench bpf web fuzz clean
+.PHONY: run unknown lab build dist test test-long lint deps bench bpf web fuzz clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
-OUT = $${CARGO_TARGET_DIR:-target}
+# Also where cargo's own configuration names another.
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+OUT = "$$CARGO_TARGET_DIR"
 
 # The lab alone takes a third of the time. A scenario that runs Weir's services needs all of it.
 SERVICES := $(shell grep -ls '{weir}' scenarios/$(SCENARIO).toml '$(SCENARIO)')
-run: $(if $(SERVICES),build,lab)
+KNOWN = $(wildcard scenarios/$(SCENARIO).toml $(SCENARIO))
+run: $(if $(KNOWN),$(if $(SERVICES),build,lab),unknown)
 	$(OUT)/$(if $(SERVICES),release,lab)/weir lab run $(SCENARIO) $(ARGS)
+
+unknown:
+	@echo "SCENARIO=$(SCENARIO): no such file; shipped are: $(notdir $(basename $(wildcard scenarios/*.toml)))"; exit 1
 
 lab:
 	$(CARGO) build --release --locked -p weir --no-default-features --features alone --bin weir-alone
