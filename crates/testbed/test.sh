@@ -7,6 +7,8 @@
 set -uo pipefail
 unset CDPATH WEIR WEIR_WRITE_DOCS
 cd "$(dirname "$0")/../.." && mkdir -p target || exit 1
+exec 9>target/test.lock
+flock -n 9 || { echo "make test runs in this checkout already"; exit 1; }
 cargo=${CARGO:-cargo}
 long=()
 if [ "${1:-}" = --long ]; then
@@ -25,9 +27,12 @@ export WEIR_SKIPPED=$PWD/target/skipped
 run() { # NAME, arguments of cargo test
     local from=$(($(wc -l <"$log") + 1))
     echo "== $1, load $(cut -d' ' -f1-3 /proc/loadavg)"
-    "${as_root[@]}" "$cargo" test --locked --no-fail-fast "${@:2}" 2>&1 | tee -a "$log"
+    "${as_root[@]}" "$cargo" test --locked --no-fail-fast "${@:2}" 2>&1 9>&- | tee -a "$log"
     [ "${PIPESTATUS[0]}" = 0 ] || failed+=("$1")
-    [ -n "$(tail -n +"$from" "$log" | grep -E '^running [1-9]')" ] || failed+=("$1: no test was run")
+    count() { tail -n +"$from" "$log" | grep -cE "$1"; }
+    [ "$(count '^running [1-9]')" != 0 ] || failed+=("$1: no test was run")
+    # A test that exits takes those after it with it, and cargo calls that a success.
+    [ "$(count '^running [0-9]+ test')" = "$(count '^test result')" ] || failed+=("$1: a test ended its program")
 }
 # Times are an unstable option of the stable test harness, permitted to the tests alone: nothing is compiled for it.
 timed() { # NAME, which tests, --, arguments of the harness
@@ -50,5 +55,6 @@ echo "== the 30 slowest"
 sed -nE 's/^test (.*) \.\.\. .*<([0-9.]+)s>$/\2 s  \1/p' "$log" | sort -rn | head -30
 sed 's/\(.*\)\t\(.*\)/skipped: \2: \1/' "$WEIR_SKIPPED"
 because=$(cut -f1 "$WEIR_SKIPPED" | sort | uniq -c | sed 's/^ *\([0-9]*\) \(.*\)/\2 (\1)/' | paste -sd';' | sed 's/;/; /g')
+echo "left to make test-long: $(grep -c '^test .* \.\.\. ignored' "$log")"
 echo "skipped: $(wc -l <"$WEIR_SKIPPED")${because:+, because: $because}"
 [ ${#failed[@]} = 0 ] || { sed -n '/^failures:$/,/^test result/p' "$log" | grep '^    [a-z]' | sort -u; printf 'failed: %s\n' "${failed[@]}"; exit 1; }
