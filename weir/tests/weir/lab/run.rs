@@ -102,7 +102,7 @@ fn a_copied_scenario_with_another_topology() {
             ("ends = [\"s1\", \"receiver\"]", "ends = [\"s2\", \"receiver\"]"),
             ("loss = \"0%\"  ", "loss = \"10%\"  "),
             ("interval = \"10ms\"", "interval = \"4ms\""),
-            ("duration = \"60s\"", "duration = \"1500ms\""),
+            ("duration = \"55s\"", "duration = \"1500ms\""),
             ("drain = \"10s\"", "drain = \"2s\""),
         ],
     );

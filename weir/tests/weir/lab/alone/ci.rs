@@ -62,7 +62,7 @@ fn lossy(lab: &Lab, loss: &str, out: &str, set: &[&str]) -> String {
 #[ignore = "long: 20 s"]
 fn a_point_more_of_loss_is_found_unasked() {
     let lab = Lab::new();
-    // As many messages as the default scenario sends in its 60 s.
+    // As many messages as the default scenario sends in its 55 s.
     let set = ["run.repeat=5", "run.duration=6s"];
     let (five, six) = (lossy(&lab, "5%", "five", &set), lossy(&lab, "6%", "six", &set));
     let found = Ended::of(&mut weir(&["lab", "compare", &five, &six, "--json"]));
