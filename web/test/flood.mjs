@@ -28,6 +28,7 @@ writeFileSync(
 address = "127.0.0.1:0"
 [protect]
 mode = "manual"
+settle = "5s"
 agents = ["10.1.0.1 from 127.0.0.1"]
 journal = "${join(directory, 'journal')}"
 [protect.groups.web]
@@ -146,7 +147,7 @@ async function consists() {
 async function approved() {
   await page.click('button:text("Approve")');
   await page.click('button:text("Yes, approve")');
-  await page.waitForSelector('.mark:text("announced")');
+  await page.waitForSelector('.mark:text("unreachable by BGP")');
   // Nobody answers there.
   await page.waitForSelector('.mark:text("not there yet")');
   await page.waitForSelector('text=Last decided by alice.');
