@@ -25,15 +25,13 @@ use crate::thresholds::{Refused, Threshold};
 #[derive(Debug)]
 pub(crate) struct Answers {
     shards: Arc<Shards>,
-    /// Flow definitions at once.
-    definitions: usize,
     completed: Log<CompletedFlow>,
 }
 
 impl Answers {
-    /// For these shards; so many flow definitions are taken.
-    pub(crate) fn new(shards: Arc<Shards>, definitions: usize) -> Self {
-        Self { shards, definitions, completed: Log::new(EVENTS) }
+    /// For these shards.
+    pub(crate) fn new(shards: Arc<Shards>) -> Self {
+        Self { shards, completed: Log::new(EVENTS) }
     }
 
     /// Tells of flows that are over.
@@ -116,7 +114,7 @@ impl Analysis for Answers {
     fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected> {
         let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
         let definition = serde_json::from_str(definition).map_err(rejected)?;
-        let mut notes = self.shards.define_flow(name, definition, self.definitions, life)?;
+        let mut notes = self.shards.define_flow(name, definition, life)?;
         if let Some(checked) = self.shards.flow_definition(name) {
             notes.extend(self.shards.missing_of_flow(&checked));
         }

@@ -6,24 +6,26 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_program::config::Table;
 use weir_program::signals::GRACE;
 use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
-use weir_service::{Fixed, Observable, Room, stays};
+use weir_service::{Fixed, Observable, Room};
 use weir_tee::control::Carrier;
 
 use super::state::State;
 use super::{Outcome, held};
 use crate::analysis::Answers;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, Settings};
 use crate::losses;
-use crate::settings::Settings;
 use crate::shard::{Names, Now, Shards};
 use crate::state::Keeper;
 
 /// The control thread's own. It alone changes what is carried out.
 pub(super) struct Analyser<'a> {
     origin: &'a Origin,
+    /// What it was started with.
+    started: Config,
     settings: Settings,
     carrier: Carrier,
     shards: Arc<Shards>,
@@ -94,33 +96,22 @@ impl Room for Analyser<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { mut settings, fixed } = self.origin.load()?;
-        let workers = std::mem::replace(&mut settings.carrier.workers, self.settings.carrier.workers);
-        let http = std::mem::replace(&mut settings.http, self.settings.http);
-        let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
-        let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
-        let api = std::mem::replace(&mut settings.api, self.settings.api.clone());
+        let mut settings = Settings::load(self.origin, true)?;
+        settings.carrier.workers = self.settings.carrier.workers;
         // What can fail comes first: files, then sockets. Definitions have been compiled by now.
         let names = Names::read(&settings)?;
         self.protect(&mut settings, names.atlas())?;
         self.carrier.reload(settings.carrier.clone())?;
         self.shards.adopt(&self.settings, &settings, names);
-        stays("workers", &self.settings.carrier.workers, &workers);
-        stays("http", &self.settings.http, &http);
-        if limits != self.settings.limits {
-            tracing::warn!("limits stay: a reload does not change them (restart for the others)");
+        // Of admin and user the service says it.
+        for key in self.started.stays(&settings.config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
+            tracing::warn!("{key}: a reload does not change it (restart for it)");
         }
-        if api != self.settings.api {
-            tracing::warn!("hosts, origins and read_only stay: a reload does not change them (restart for the others)");
-        }
-        if kept != self.settings.state {
-            tracing::warn!("state stays: a reload does not change it (restart for the other)");
-        }
-        for warning in settings.warnings() {
+        for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
         self.settings = settings;
-        Ok(fixed)
+        Ok(self.settings.fixed())
     }
 
     fn grace(&self) -> Duration {
@@ -155,8 +146,22 @@ impl<'a> Analyser<'a> {
     pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
         let Parts { shards, answers, state, http, keeper, protection } = parts;
         let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
-        let losses = Losses::new(LOSSES_APART, now);
-        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper, protection, unsaved: None }
+        let (losses, started) = (Losses::new(LOSSES_APART, now), settings.config.clone());
+        Self {
+            origin,
+            started,
+            settings,
+            carrier,
+            shards,
+            answers,
+            state,
+            losses,
+            http,
+            due,
+            keeper,
+            protection,
+            unsaved: None,
+        }
     }
 
     pub(super) fn outcome(self) -> Outcome {

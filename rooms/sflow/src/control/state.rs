@@ -11,7 +11,6 @@ use weir_tee::worker::Workers;
 use super::held;
 use crate::collector::Cells;
 use crate::ledger::{Agreed, Ledger};
-use crate::metrics;
 use crate::shard::Shards;
 
 /// A running analyser as seen from outside.
@@ -38,7 +37,7 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger(), &self.shards.statistics());
+        samples.ledger(&self.ledger());
         if let Some(protection) = &self.protection {
             held(protection).metrics(samples);
         }

@@ -25,13 +25,3 @@ pub struct Lookups {
     /// Autonomous systems by address; `None`: no file is configured.
     pub asn: Option<std::sync::Arc<Geo>>,
 }
-
-/// A set of groups of networks.
-///
-/// # Errors
-/// A network is in two of them.
-pub fn set(groups: &BTreeMap<String, Vec<ipnet::IpNet>>) -> Result<Groups, GroupError> {
-    let texts: Vec<(&str, Vec<String>)> =
-        groups.iter().map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect())).collect();
-    Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))
-}

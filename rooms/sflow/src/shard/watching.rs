@@ -81,7 +81,7 @@ impl Watching {
             let observation = Observation { agent: who.address, source: who.source, flow: None, value, decay: None };
             let known = Known { who, counters: Some(counters), now: moment.now };
             watch.observe(*on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
-                events.push(|id| event(id, who, now, rule, value));
+                events.push(|id| rule.event(id, now.unix_ms, &observation));
             });
         }
     }
@@ -106,7 +106,7 @@ impl Watching {
             events.push(|id| Event {
                 drop: drop.map(|drop| dropped(who, drop)),
                 flow_key: Some(key.clone()),
-                ..event(id, who, now, rule, value)
+                ..rule.event(id, now.unix_ms, &observation)
             });
         });
     }
@@ -143,21 +143,6 @@ impl Facts for Known<'_> {
             Number::Name(name) => Fact::Text(name.into()),
             Number::Text(text) => Fact::Text(String::from_utf8_lossy(text)),
         })
-    }
-}
-
-fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value: f64) -> Event {
-    Event {
-        id,
-        timestamp: now.unix_ms,
-        threshold_id: rule.name.clone(),
-        agent: who.address,
-        data_source: who.source,
-        metric: rule.metric.clone(),
-        value,
-        threshold: rule.value,
-        flow_key: None,
-        drop: None,
     }
 }
 

@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
 
 use crate::counters::{Form, Metric};
 use crate::events::Event;
+use crate::flows::lenient;
 pub use filter::{Fact, Facts, Filter, Pattern};
 pub use watch::{Observation, On, Watch};
 
@@ -27,7 +27,7 @@ pub struct Threshold {
     /// The metric, `ifinutilization`, or flow definition whose value is watched.
     pub metric: String,
     /// What it crosses when it is greater.
-    #[serde(deserialize_with = "number")]
+    #[serde(deserialize_with = "lenient")]
     pub value: f64,
     /// Which agents and sources it is about, as metrics of theirs; all, if empty.
     #[serde(default, skip_serializing_if = "Filter::is_empty")]
@@ -36,7 +36,7 @@ pub struct Threshold {
     #[serde(default)]
     pub by_flow: bool,
     /// Seconds that the value has to be at or below before it can cross again.
-    #[serde(default = "default_timeout", deserialize_with = "number")]
+    #[serde(default = "default_timeout", deserialize_with = "lenient")]
     pub timeout: f64,
 }
 
@@ -214,11 +214,6 @@ impl Thresholds {
         self.named.remove(name).is_some()
     }
 
-    /// One by its name.
-    pub fn get(&self, name: &str) -> Option<&Threshold> {
-        self.named.get(name).map(|(threshold, _)| threshold)
-    }
-
     /// All, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Threshold)> {
         self.named.iter().map(|(name, (threshold, _))| (name.as_str(), threshold))
@@ -235,20 +230,6 @@ impl Thresholds {
 
 fn default_timeout() -> f64 {
     10.0
-}
-
-/// Scripts write numbers as strings, too.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a number")]
-    enum Written {
-        Number(f64),
-        Text(String),
-    }
-    match Written::deserialize(deserializer)? {
-        Written::Number(number) => Ok(number),
-        Written::Text(text) => text.trim().parse().map_err(|_| D::Error::custom(format_args!("{text:?} is no number"))),
-    }
 }
 
 #[cfg(test)]
@@ -288,7 +269,7 @@ mod tests {
                 json!({"metric": "a", "value": 1, "filter": {"ifsped": 1}}),
                 "filter: there is no metric `ifsped`, did you mean",
             ),
-            (json!({"metric": "a", "value": "many"}), "\"many\" is no number"),
+            (json!({"metric": "a", "value": "many"}), "invalid value: string \"many\", expected a number"),
             (json!({"metric": "a", "value": "inf"}), "value: inf is not a finite number"),
             (json!({"metric": "a", "value": 1, "timeout": 0}), "timeout: 0 is not 1 to 86400 seconds"),
             (json!({"metric": "a", "value": 1, "timeout": "NaN"}), "timeout: NaN is not 1 to 86400 seconds"),
@@ -316,7 +297,7 @@ mod tests {
         assert_ne!(rule(&thresholds), before);
         assert!(thresholds.remove("t1") && !thresholds.remove("t1"));
         thresholds.put("one more", threshold(1.0)).unwrap();
-        assert_eq!(thresholds.get("t0").unwrap().value, 2.0);
+        assert_eq!(thresholds.named["t0"].0.value, 2.0);
         assert_eq!(thresholds.iter().count(), THRESHOLDS);
     }
 }

@@ -105,7 +105,7 @@ fn heat(api: &Api, find: &str, count: usize) -> Value {
     sorted(&mut rows, "utilization");
     let shown = rows.iter().take(count).map(|row| {
         let (ports, all) = ports(api, row.agent, CELLS);
-        json!({"agent": row.agent, "host": row.host, "interfaces": all, "ports": ports})
+        json!({"agent": row.agent, "host": row.told.host, "interfaces": all, "ports": ports})
     });
     json!({"age": age(&survey), "matched": rows.len(), "rows": shown.collect::<Vec<_>>()})
 }

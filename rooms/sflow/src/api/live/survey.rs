@@ -54,41 +54,20 @@ pub(super) struct Sum {
     octets_in: Option<f64>,
 }
 
-/// An agent at a glance. What REST has as well has its name there.
+/// An agent at a glance.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) agent: IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) host: Option<Box<str>>,
-    #[serde(rename = "lastSeen", serialize_with = "milliseconds")]
-    last_seen: Duration,
-    #[serde(serialize_with = "milliseconds")]
-    uptime: Duration,
-    stale: bool,
-    #[serde(rename = "sFlowDatagramsReceived")]
-    received: u64,
-    #[serde(rename = "sFlowDatagramsLost")]
-    lost: u64,
+    #[serde(flatten)]
+    pub(super) told: Agent,
     /// Of the last half minute to minute, or since somebody watches.
     #[serde(rename = "receivedLately")]
     received_lately: u64,
     #[serde(rename = "lostLately")]
     lost_lately: u64,
-    #[serde(rename = "sFlowFlowSamples")]
-    samples: u64,
-    /// Samples that the agent itself could not take or send.
-    #[serde(rename = "sFlowFlowDrops")]
-    samples_dropped: u64,
-    /// Packets that it told it dropped, one by one or only counted; those of late.
-    #[serde(skip)]
-    dropped: u64,
+    /// Packets that it told it dropped, one by one or only counted.
     #[serde(rename = "droppedLately")]
     dropped_lately: u64,
-    #[serde(rename = "samplingRate", skip_serializing_if = "Option::is_none")]
-    sampling_rate: Option<u32>,
-    #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
-    effective_sampling_rate: Option<f64>,
-    restarts: u64,
     interfaces: u32,
     /// Interfaces of which something current is known.
     current: u32,
@@ -180,16 +159,11 @@ pub(super) struct Surveyor {
 #[derive(Debug)]
 struct Counts {
     at: Instant,
-    of: HashMap<IpAddr, Baseline>,
+    of: HashMap<IpAddr, Totals>,
 }
 
-/// What an agent's totals were.
-#[derive(Clone, Copy, Debug, Default)]
-struct Baseline {
-    received: u64,
-    lost: u64,
-    dropped: u64,
-}
+/// An agent's totals: datagrams that were received and lost, packets that it dropped.
+type Totals = [u64; 3];
 
 impl Survey {
     /// How long it is shown. A program that stood still meanwhile took no longer for that.
@@ -216,7 +190,7 @@ impl Surveyor {
         agents.iter().for_each(|row| sum.add(row));
         agents.sort_by(worst_first);
         if self.since.as_ref().is_none_or(|counts| now.saturating_duration_since(counts.at) > LATELY) {
-            let of = agents.iter().map(|row| (row.agent, row.baseline())).collect();
+            let of = agents.iter().map(|row| (row.agent, totals(&row.told))).collect();
             self.before = self.since.replace(Counts { at: now, of });
         }
         let survey = Arc::new(Survey { begun: now, took: now.elapsed(), agents, sum });
@@ -246,34 +220,25 @@ impl Sum {
         self.fine += u64::from(!row.troubles.is_any());
         self.interfaces += u64::from(row.interfaces);
         self.current += u64::from(row.current);
-        self.received += row.received;
-        self.lost += row.lost;
+        self.received += row.told.datagrams_received;
+        self.lost += row.told.datagrams_lost;
         self.received_lately += row.received_lately;
         self.lost_lately += row.lost_lately;
         self.octets_in = sum(self.octets_in, row.octets_in);
     }
 }
 
-/// `baseline`: its totals up to the time that is "lately"; `None`: nobody has watched until now.
-fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<Baseline>) -> Option<Row> {
+/// `before`: its totals up to the time that is "lately"; `None`: nobody has watched until now.
+fn row(analysis: &dyn Analysis, address: IpAddr, before: Option<Totals>) -> Option<Row> {
     let told = analysis.agent(address)?;
+    let (now, before) = (totals(&told), before.unwrap_or_else(|| totals(&told)));
+    let [received_lately, lost_lately, dropped_lately] = std::array::from_fn(|at| now[at].saturating_sub(before[at]));
     let mut row = Row {
         agent: address,
-        host: told.host.as_deref().map(Box::from),
-        last_seen: told.last_seen,
-        uptime: told.uptime,
-        stale: told.stale,
-        received: told.datagrams_received,
-        lost: told.datagrams_lost,
-        received_lately: 0,
-        lost_lately: 0,
-        samples: told.flow_samples,
-        samples_dropped: told.flow_drops,
-        dropped: told.drop_samples + told.drop_drops,
-        dropped_lately: 0,
-        sampling_rate: told.sampling_rate,
-        effective_sampling_rate: told.effective_sampling_rate,
-        restarts: told.restarts,
+        told,
+        received_lately,
+        lost_lately,
+        dropped_lately,
         interfaces: 0,
         current: 0,
         busiest: None,
@@ -282,13 +247,13 @@ fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<Baseline>) -> 
         errors: None,
         troubles: Troubles::default(),
     };
-    let Baseline { received, lost, dropped } = baseline.unwrap_or_else(|| row.baseline());
-    row.received_lately = row.received.saturating_sub(received);
-    row.lost_lately = row.lost.saturating_sub(lost);
-    row.dropped_lately = row.dropped.saturating_sub(dropped);
     analysis.interfaces(address, &mut |interface| row.add(&interface));
-    row.troubles = troubles(&row, &told);
+    row.troubles = troubles(&row);
     Some(row)
+}
+
+fn totals(told: &Agent) -> Totals {
+    [told.datagrams_received, told.datagrams_lost, told.drop_samples + told.drop_drops]
 }
 
 impl Row {
@@ -307,10 +272,6 @@ impl Row {
         }
     }
 
-    fn baseline(&self) -> Baseline {
-        Baseline { received: self.received, lost: self.lost, dropped: self.dropped }
-    }
-
     fn utilization(&self) -> f64 {
         self.busiest.as_ref().map_or(0.0, |busiest| busiest.utilization)
     }
@@ -327,19 +288,19 @@ impl Row {
 
     /// Packets that a sample stands for, over what the agent says.
     fn thinning(&self) -> f64 {
-        let rates = self.effective_sampling_rate.zip(self.sampling_rate);
+        let rates = self.told.effective_sampling_rate.zip(self.told.sampling_rate);
         rates.map_or(1.0, |(effective, nominal)| effective / f64::from(nominal.max(1)))
     }
 
     /// Whether its address or name has the text, which is in lower case.
     pub(super) fn is_called(&self, text: &str) -> bool {
-        let is_host = || self.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
+        let is_host = || self.told.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
         text.is_empty() || is_host() || self.agent.to_string().contains(text)
     }
 }
 
-fn troubles(row: &Row, told: &Agent) -> Troubles {
-    let loss = row.loss();
+fn troubles(row: &Row) -> Troubles {
+    let (told, loss) = (&row.told, row.loss());
     let found = [
         (Troubles::SILENT, told.stale),
         (Troubles::LOSING, loss >= LOSING),
@@ -363,7 +324,7 @@ fn worst_first(a: &Row, b: &Row) -> Ordering {
     let level = b.troubles.level().cmp(&a.troubles.level());
     level
         .then_with(|| b.loss().total_cmp(&a.loss()))
-        .then_with(|| b.stale.cmp(&a.stale))
+        .then_with(|| b.told.stale.cmp(&a.told.stale))
         .then_with(|| b.thinning().max(THINNED).total_cmp(&a.thinning().max(THINNED)))
         .then_with(|| b.utilization().total_cmp(&a.utilization()))
         .then_with(|| a.agent.cmp(&b.agent))
@@ -373,11 +334,11 @@ fn worst_first(a: &Row, b: &Row) -> Ordering {
 pub(super) fn sorted(agents: &mut [&Row], by: &str) {
     let key: fn(&Row) -> f64 = match by {
         "loss" => Row::loss,
-        "lost" => |row| row.lost as f64,
-        "received" => |row| row.received as f64,
+        "lost" => |row| row.told.datagrams_lost as f64,
+        "received" => |row| row.told.datagrams_received as f64,
         "sampling" => Row::thinning,
-        "restarts" => |row| row.restarts as f64,
-        "silence" => |row| row.last_seen.as_secs_f64(),
+        "restarts" => |row| row.told.restarts as f64,
+        "silence" => |row| row.told.last_seen.as_secs_f64(),
         "utilization" => Row::utilization,
         "traffic" => |row| row.octets_in.unwrap_or(-1.0),
         "discards" => |row| row.discarded() + row.dropped_lately as f64 / LATELY.as_secs_f64(),
@@ -391,11 +352,7 @@ pub(super) fn sorted(agents: &mut [&Row], by: &str) {
 
 /// Those without a name are last.
 fn by_host(a: &Row, b: &Row) -> Ordering {
-    a.host.is_none().cmp(&b.host.is_none()).then_with(|| a.host.cmp(&b.host))
-}
-
-fn milliseconds<S: Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
+    a.told.host.is_none().cmp(&b.told.host.is_none()).then_with(|| a.told.host.cmp(&b.told.host))
 }
 
 /// A survey is not made again within this time.
@@ -454,9 +411,9 @@ mod tests {
         let small = Small::default();
         let of = |baseline| row(&small, address("10.0.0.1"), baseline).unwrap();
         let row = of(None);
-        assert!(row.lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
+        assert!(row.told.datagrams_lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
         let troubles = |received, lost, dropped| {
-            let row = of(Some(Baseline { received, lost, dropped }));
+            let row = of(Some([received, lost, dropped]));
             row.troubles.names().collect::<Vec<_>>()
         };
         assert_eq!(troubles(400, 2, 90), ["loss"]);
@@ -474,6 +431,6 @@ mod tests {
         sorted(&mut rows, "traffic");
         assert_eq!(rows[0].agent, address("10.0.0.1"));
         sorted(&mut rows, "host");
-        assert_eq!(rows[0].host.as_deref(), Some("leaf1"));
+        assert_eq!(rows[0].told.host.as_deref(), Some("leaf1"));
     }
 }

@@ -55,7 +55,7 @@ fn a_reload_loses_nothing_and_a_bad_one_changes_nothing() {
 
     file.write(&format!("allow = [\"10.9.0.0/16\"]\n{}", base.replace("workers = 2", "workers = 7")));
     serve.signal(Signal::SIGHUP);
-    serve.await_line("workers stays 2");
+    serve.await_line("workers: a reload does not change it");
     serve.await_line("reloaded");
     send(&mut agent);
     let ledger = serve.await_received(3);
