@@ -41,7 +41,7 @@ use weir_service::http::{Ended, Places};
 
 pub use analysis::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Rejected, TopKey,
+    Interval, Load, Measure, Measured, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};

@@ -18,7 +18,7 @@ use super::latest::{Latest, answer};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
-use crate::events::{Event, Log, Numbered};
+use crate::events::{Event, Log};
 
 /// Events after `eventID`, newest first; where there is none, the call waits for `timeout`.
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
@@ -38,7 +38,7 @@ pub(super) fn completed(api: Arc<Api>, call: Call) -> Later {
     })
 }
 
-async fn poll<T: Numbered + Serialize>(
+async fn poll<T: Serialize>(
     api: &Api,
     call: &Call,
     log: &Log<T>,

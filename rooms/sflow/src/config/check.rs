@@ -219,7 +219,7 @@ impl Checker<'_> {
                 let path = [Step::Key("threshold"), Step::Key(name), Step::Key(key)];
                 self.error(&path, &format!("threshold `{name}`: {what}"))
             };
-            threshold.check().map_err(|refused| fail(refused.key(), &refused.to_string()))?;
+            threshold.check().map_err(|refused| fail(refused.key, &refused.to_string()))?;
             if let Some(missing) = threshold.missing(flows.keys().map(String::as_str)) {
                 return Err(fail(
                     "metric",

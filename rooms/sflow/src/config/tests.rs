@@ -1,6 +1,6 @@
 //! Mistakes in the configuration: one line each, with the place and what to do.
 
-use weir_program::config::{Document, Pointed};
+use weir_program::config::{Checked, Document, Pointed};
 
 use super::{Settings, check};
 
@@ -137,6 +137,18 @@ fn a_caret_is_under_the_place() {
         let lines: Vec<&str> = caret.lines().collect();
         assert_eq!((lines.len(), lines[0].trim_start()), (2, filter));
         assert_eq!(&lines[0][lines[1].find('^').unwrap()..], place, "{caret}");
+    }
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_that_says_the_same() {
+    let all = "allow = \"10.0.0.0/8\"\nhttp = \"0.0.0.0:80\"\n[limits]\nagents = 7\n[[agent]]\naddress = \"10.0.0.1\"\n\
+               name = \"leaf\"\ninterfaces = { 1 = \"uplink\" }\n[group.sites]\nlab = [\"10.1.0.0/16\"]\n\
+               [[destination]]\nto = \"collector.example:6343\"\n";
+    for text in ["", all] {
+        let printed = Settings::read("sflow.toml", text).unwrap().config.to_toml();
+        assert!(printed.contains("6343") && printed.contains("receive_buffer = \"16MiB\""), "{printed}");
+        assert_eq!(Settings::read("again.toml", &printed).unwrap().config.to_toml(), printed);
     }
 }
 

@@ -70,7 +70,8 @@ pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome
     });
     let protection = protection.transpose()?;
     let router = protection.as_ref().and_then(|protection| held(protection).router());
-    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone(), protection.clone()));
+    let (workers, shared) = (carrier.workers().clone(), shards.clone());
+    let state = Arc::new(State { workers, cells, shards: shared, protection: protection.clone() });
     let answers = Arc::new(Answers::new(shards.clone()));
     let serving = http.serve_with(answers.clone(), settings.api(), router)?;
     let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper, protection };

@@ -28,16 +28,10 @@ pub(super) struct Analyser<'a> {
     started: Config,
     settings: Settings,
     carrier: Carrier,
-    shards: Arc<Shards>,
-    answers: Arc<Answers>,
-    state: Arc<State>,
+    parts: Parts,
     losses: Losses,
-    /// Where REST is served.
-    http: SocketAddr,
     /// When agents, losses and what is kept are looked at next.
     due: Instant,
-    keeper: Option<Keeper>,
-    protection: Option<Arc<Mutex<Protection>>>,
     /// Why the state could not be written at the end.
     unsaved: Option<anyhow::Error>,
 }
@@ -47,6 +41,7 @@ pub(super) struct Parts {
     pub(super) shards: Arc<Shards>,
     pub(super) answers: Arc<Answers>,
     pub(super) state: Arc<State>,
+    /// Where REST is served.
     pub(super) http: SocketAddr,
     pub(super) keeper: Option<Keeper>,
     pub(super) protection: Option<Arc<Mutex<Protection>>>,
@@ -58,13 +53,13 @@ impl Room for Analyser<'_> {
     const ENDING: &'static str = "analysing what was received";
 
     fn state(&self) -> Arc<State> {
-        self.state.clone()
+        self.parts.state.clone()
     }
 
     fn status(&self) -> String {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let carrier = &self.settings.carrier;
-        let (flows, thresholds) = self.shards.in_force();
+        let (flows, thresholds) = self.parts.shards.in_force();
         let parts = [
             count(carrier.listeners.len(), "listener"),
             count(carrier.workers, "worker"),
@@ -72,7 +67,7 @@ impl Room for Analyser<'_> {
             count(thresholds, "threshold"),
             count(carrier.destinations.len(), "destination"),
         ];
-        format!("{}, http://{}/", parts.join(", "), self.http)
+        format!("{}, http://{}/", parts.join(", "), self.parts.http)
     }
 
     fn begin(&mut self) -> Instant {
@@ -82,13 +77,13 @@ impl Room for Analyser<'_> {
 
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        self.answers.tell(self.shards.tick(Now::read()));
+        self.parts.answers.tell(self.parts.shards.tick(Now::read()));
         if now >= self.due {
             self.carrier.look();
-            self.shards.expire(Now::read());
-            self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
-            if let Some(keeper) = &mut self.keeper {
-                keeper.look(now, &self.shards, &self.settings);
+            self.parts.shards.expire(Now::read());
+            self.losses.lines(now, losses::losses(&self.parts.state.ledger())).iter().for_each(Line::log);
+            if let Some(keeper) = &mut self.parts.keeper {
+                keeper.look(now, &self.parts.shards, &self.settings);
             }
             self.due = now + LOOKS_APART;
         }
@@ -102,7 +97,7 @@ impl Room for Analyser<'_> {
         let names = Names::read(&settings)?;
         self.protect(&mut settings, names.atlas())?;
         self.carrier.reload(settings.carrier.clone())?;
-        self.shards.adopt(&self.settings, &settings, names);
+        self.parts.shards.adopt(&self.settings, &settings, names);
         // Of admin and user the service says it.
         for key in self.started.stays(&settings.config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
             tracing::warn!("{key}: a reload does not change it (restart for it)");
@@ -120,8 +115,8 @@ impl Room for Analyser<'_> {
 
     fn end(&mut self) {
         self.carrier.end();
-        if let Some(keeper) = &mut self.keeper {
-            self.unsaved = keeper.save(&self.shards, &self.settings).err();
+        if let Some(keeper) = &mut self.parts.keeper {
+            self.unsaved = keeper.save(&self.parts.shards, &self.settings).err();
         }
     }
 }
@@ -129,10 +124,10 @@ impl Room for Analyser<'_> {
 impl<'a> Analyser<'a> {
     /// Goes over to what is protected now.
     fn protect(&self, settings: &mut Settings, atlas: Option<Box<dyn weir_protect::detect::Atlas>>) -> Result<()> {
-        match (&self.protection, &settings.protect) {
+        match (&self.parts.protection, &settings.protect) {
             (Some(protection), Some(protect)) => {
                 held(protection).adopt(protect, atlas)?;
-                self.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
+                self.parts.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
             }
             (None, None) => {}
             _ => {
@@ -144,28 +139,13 @@ impl<'a> Analyser<'a> {
     }
 
     pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
-        let Parts { shards, answers, state, http, keeper, protection } = parts;
-        let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
-        let (losses, started) = (Losses::new(LOSSES_APART, now), settings.config.clone());
-        Self {
-            origin,
-            started,
-            settings,
-            carrier,
-            shards,
-            answers,
-            state,
-            losses,
-            http,
-            due,
-            keeper,
-            protection,
-            unsaved: None,
-        }
+        let (now, started) = (Instant::now(), settings.config.clone());
+        let (losses, due) = (Losses::new(LOSSES_APART, now), now + LOOKS_APART);
+        Self { origin, started, settings, carrier, parts, losses, due, unsaved: None }
     }
 
     pub(super) fn outcome(self) -> Outcome {
-        Outcome { ledger: self.state.ledger(), unsaved: self.unsaved }
+        Outcome { ledger: self.parts.state.ledger(), unsaved: self.unsaved }
     }
 }
 

@@ -16,21 +16,10 @@ use crate::shard::Shards;
 /// A running analyser as seen from outside.
 #[derive(Debug)]
 pub(super) struct State {
-    workers: Arc<Workers>,
-    cells: Arc<[Arc<Cells>]>,
-    shards: Arc<Shards>,
-    protection: Option<Arc<Mutex<Protection>>>,
-}
-
-impl State {
-    pub(super) fn new(
-        workers: Arc<Workers>,
-        cells: Arc<[Arc<Cells>]>,
-        shards: Arc<Shards>,
-        protection: Option<Arc<Mutex<Protection>>>,
-    ) -> Self {
-        Self { workers, cells, shards, protection }
-    }
+    pub(super) workers: Arc<Workers>,
+    pub(super) cells: Arc<[Arc<Cells>]>,
+    pub(super) shards: Arc<Shards>,
+    pub(super) protection: Option<Arc<Mutex<Protection>>>,
 }
 
 impl Observable for State {

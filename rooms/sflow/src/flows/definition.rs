@@ -282,7 +282,7 @@ mod tests {
         assert!(json(r#"{"keyz":"ipsource"}"#).unwrap_err().starts_with("unknown field `keyz`"));
         let mistake = Definition { keys: "ipsource,ipsorce".to_owned(), ..Definition::default() }.check().unwrap_err();
         assert_eq!(mistake.to_string(), "keys: unknown key `ipsorce`, did you mean `ipsource`?");
-        assert_eq!(mistake.syntax.caret(&mistake.text), "ipsource,ipsorce\n         ^");
+        assert_eq!((&*mistake.text, mistake.syntax.at), ("ipsource,ipsorce", 9));
     }
 
     /// As sFlow-RT's ddos-protect puts them: six kinds of attacks, over both versions of IP.

@@ -10,7 +10,7 @@ mod groups;
 
 pub(crate) use atlas::Atlas;
 pub use directory::{AgentId, Directory, Nameless};
-pub use geo::{Geo, GeoError, Place, System};
+pub use geo::{Geo, Place, System};
 pub use groups::{GroupError, Groups};
 
 use std::collections::BTreeMap;

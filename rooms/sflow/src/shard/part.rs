@@ -390,7 +390,7 @@ impl Shard {
             }
         }
         let addresses = &self.addresses;
-        self.watching.retain_agents(|address| addresses.contains_key(&address));
+        self.watching.watch.retain_agents(|address| addresses.contains_key(&address));
     }
 
     /// How many agents are to be looked at in a second so that each is once a minute.
@@ -400,7 +400,7 @@ impl Shard {
 
     /// What is in the tables.
     pub(super) fn statistics(&self) -> Statistics {
-        let totals = self.agents.totals();
+        let (totals, watch) = (self.agents.totals(), &self.watching.watch);
         let table = |name, entries: usize, limit: usize, evicted| Table {
             name,
             entries: entries as u64,
@@ -417,7 +417,7 @@ impl Shard {
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
             table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
-            table("crossings", self.watching.crossings(), self.watching.limit(), self.watching.evicted()),
+            table("crossings", watch.len(), watch.limit(), watch.evicted()),
         ];
         let missing = u64::try_from(self.missing).unwrap_or_default();
         Statistics { tally: self.tally.clone(), missing, tables, absent: self.reasons.absent().collect() }

@@ -42,41 +42,11 @@ pub struct Threshold {
 
 /// Why a threshold is refused: what is wrong and what to do, in one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// A number is out of its range.
-    #[error("{key}: {value} is not {range}")]
-    Number {
-        /// Of which key.
-        key: &'static str,
-        /// What was given.
-        value: f64,
-        /// What would do.
-        range: &'static str,
-    },
-    /// A key that must not be empty is.
-    #[error("metric: name a metric (/metrics/json lists them) or a flow definition (/flow/json)")]
-    Metric,
-    /// It watches a text.
-    #[error("metric: {0} is a text, of which none is greater: watch a metric that is a number (docs/sflow-metrics.md)")]
-    Text(String),
-    /// Its filter lets nothing pass, ever.
-    #[error("filter: {0}")]
-    Filter(String),
-    /// There are too many.
-    #[error("there are {THRESHOLDS} thresholds already: delete one first")]
-    Full,
-}
-
-impl Refused {
+#[error("{message}")]
+pub struct Refused {
     /// The key that is wrong; empty: none of them.
-    pub fn key(&self) -> &'static str {
-        match self {
-            Self::Number { key, .. } => key,
-            Self::Metric | Self::Text(_) => "metric",
-            Self::Filter(_) => "filter",
-            Self::Full => "",
-        }
-    }
+    pub key: &'static str,
+    message: String,
 }
 
 impl Threshold {
@@ -85,19 +55,23 @@ impl Threshold {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Refused> {
-        if self.metric.is_empty() {
-            return Err(Refused::Metric);
+        let refused = |key, why: String| Err(Refused { key, message: format!("{key}: {why}") });
+        let form = Metric::find(&self.metric).map(Metric::form);
+        let is_text = form.is_some_and(|form| form != Some(Form::Number));
+        match self {
+            Self { metric, .. } if metric.is_empty() => {
+                refused("metric", "name a metric (/metrics/json lists them) or a flow definition (/flow/json)".into())
+            }
+            Self { metric, .. } if is_text => {
+                let instead = "watch a metric that is a number (docs/sflow-metrics.md)";
+                refused("metric", format!("{metric} is a text, of which none is greater: {instead}"))
+            }
+            Self { value, .. } if !value.is_finite() => refused("value", format!("{value} is not a finite number")),
+            Self { timeout, .. } if !(1.0..=86_400.0).contains(timeout) => {
+                refused("timeout", format!("{timeout} is not 1 to 86400 seconds"))
+            }
+            Self { filter, .. } => filter.check(&KNOWN).or_else(|why| refused("filter", why)),
         }
-        if let Some(refused) = self.incomparable() {
-            return Err(refused);
-        }
-        if !self.value.is_finite() {
-            return Err(Refused::Number { key: "value", value: self.value, range: "a finite number" });
-        }
-        if !(1.0..=86_400.0).contains(&self.timeout) {
-            return Err(Refused::Number { key: "timeout", value: self.timeout, range: "1 to 86400 seconds" });
-        }
-        self.filter.check(&KNOWN).map_err(Refused::Filter)
     }
 
     /// One line, if what it watches is neither a metric nor one of these flow definitions. Another may be defined later.
@@ -108,12 +82,6 @@ impl Threshold {
         }
         let near = did_you_mean(name, Metric::all().iter().map(|metric| &*metric.name).chain(flows));
         Some(format!("metric: there is no metric or flow definition `{}`{near}", name.escape_debug()))
-    }
-
-    /// One line, if it watches a metric that is a text: nothing is greater.
-    fn incomparable(&self) -> Option<Refused> {
-        let form = Metric::find(&self.metric).map(Metric::form)?;
-        (form != Some(Form::Number)).then(|| Refused::Text(self.metric.clone()))
     }
 }
 
@@ -192,7 +160,10 @@ impl Thresholds {
         threshold.check()?;
         match self.named.get(name) {
             Some((same, _)) if *same == threshold => return Ok(()),
-            None if self.named.len() == THRESHOLDS => return Err(Refused::Full),
+            None if self.named.len() == THRESHOLDS => {
+                let message = format!("there are {THRESHOLDS} thresholds already: delete one first");
+                return Err(Refused { key: "", message });
+            }
             _ => {}
         }
         self.last += 1;
@@ -288,7 +259,7 @@ mod tests {
         for index in 0..THRESHOLDS {
             thresholds.put(&format!("t{index}"), threshold(1.0)).unwrap();
         }
-        assert_eq!(thresholds.put("one more", threshold(1.0)), Err(Refused::Full));
+        assert_eq!(thresholds.put("one more", threshold(1.0)).unwrap_err().key, "");
         let rule = |thresholds: &Thresholds| thresholds.named["t0"].1.id;
         let before = rule(&thresholds);
         thresholds.put("t0", threshold(1.0)).unwrap();

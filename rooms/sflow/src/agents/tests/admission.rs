@@ -62,7 +62,7 @@ fn a_full_table_refuses_and_forgets_by_age_alone() {
     // Of those that are known by now nobody goes for the others.
     for (turn, most) in (0..10).map(|turn| (turn, if turn < 8 { 50 } else { 60 })) {
         for agent in 0..most {
-            send(&mut agents, now, agent, turn);
+            let _ = send(&mut agents, now, agent, turn);
         }
         now += SECOND;
     }
@@ -85,7 +85,7 @@ fn data_sources_have_limits_of_an_agent_and_of_all() {
     assert_eq!(sources(&mut agents, now, 1, 1), 4);
     for agent in 1..10 {
         for turn in 1..8 {
-            send(&mut agents, now, agent, turn);
+            let _ = send(&mut agents, now, agent, turn);
         }
         let known = sources(&mut agents, now + 2 * SECOND, agent, 8);
         assert_eq!(known, if agent <= 5 { 20 } else { 0 }, "{agent}");

@@ -216,7 +216,7 @@ fn forged_datagrams_do_not_disturb_the_agent() {
     for _ in 0..100 {
         for _ in 0..100 {
             now += MILLISECOND;
-            agents.datagram(now, WHO, from(2), &told(random.bits() as u32, random.bits() as u32));
+            let _ = agents.datagram(now, WHO, from(2), &told(random.bits() as u32, random.bits() as u32));
         }
         let placed = placed(agents.datagram(now, WHO, from(1), &process.send(now)));
         assert_eq!((placed.moment.epoch, placed.step), (0, Step::Next));

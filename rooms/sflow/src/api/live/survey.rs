@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::api::{Agent, Analysis, Interface, Load};
 use crate::events::Short;
@@ -80,7 +80,8 @@ pub(super) struct Row {
     discards: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<f64>,
-    pub(super) troubles: Troubles,
+    /// The worst first.
+    pub(super) troubles: Vec<Trouble>,
 }
 
 /// The interface that is used most.
@@ -94,56 +95,18 @@ struct Busiest {
     utilization: f64,
 }
 
-/// What is wrong with an agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Troubles(u8);
-
-/// Names of troubles, in their order, and whether each makes an agent bad. The rest is worth a look.
-const TROUBLES: [(&str, bool); 8] = [
-    ("silent", true),
-    ("losing", true),
-    ("outdated", true),
-    ("loss", false),
-    ("thinned", false),
-    ("busy", false),
-    ("discarding", false),
-    ("restarted", false),
-];
-
-impl Troubles {
-    const SILENT: u8 = 1;
-    const LOSING: u8 = 1 << 1;
-    const OUTDATED: u8 = 1 << 2;
-    const LOSS: u8 = 1 << 3;
-    const THINNED: u8 = 1 << 4;
-    const BUSY: u8 = 1 << 5;
-    const DISCARDING: u8 = 1 << 6;
-    const RESTARTED: u8 = 1 << 7;
-
-    fn has(self, troubles: u8) -> bool {
-        self.0 & troubles != 0
-    }
-
-    pub(super) fn is_any(self) -> bool {
-        self.0 != 0
-    }
-
-    fn names(self) -> impl Iterator<Item = &'static str> {
-        let each = TROUBLES.iter().enumerate();
-        each.filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, (name, _))| *name)
-    }
-
-    /// 2: it is bad; 1: it is worth a look; 0: all is well.
-    fn level(self) -> u8 {
-        let bad = TROUBLES.iter().enumerate().any(|(bit, (_, bad))| *bad && self.0 >> bit & 1 == 1);
-        if bad { 2 } else { u8::from(self.0 != 0) }
-    }
-}
-
-impl Serialize for Troubles {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.names())
-    }
+/// What is wrong with an agent. The first three make it bad, the rest is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Trouble {
+    Silent,
+    Losing,
+    Outdated,
+    Loss,
+    Thinned,
+    Busy,
+    Discarding,
+    Restarted,
 }
 
 /// The surveys, and the counts by which losses of late are told.
@@ -208,16 +171,16 @@ impl Surveyor {
 
 impl Sum {
     fn add(&mut self, row: &Row) {
-        let has = |trouble| u64::from(row.troubles.has(trouble));
+        let has = |trouble| u64::from(row.troubles.contains(&trouble));
         self.agents += 1;
-        self.silent += has(Troubles::SILENT);
-        self.losing += has(Troubles::LOSING | Troubles::LOSS);
-        self.outdated += has(Troubles::OUTDATED);
-        self.thinned += has(Troubles::THINNED);
-        self.restarted += has(Troubles::RESTARTED);
-        self.busy += has(Troubles::BUSY);
-        self.discarding += has(Troubles::DISCARDING);
-        self.fine += u64::from(!row.troubles.is_any());
+        self.silent += has(Trouble::Silent);
+        self.losing += has(Trouble::Losing) + has(Trouble::Loss);
+        self.outdated += has(Trouble::Outdated);
+        self.thinned += has(Trouble::Thinned);
+        self.restarted += has(Trouble::Restarted);
+        self.busy += has(Trouble::Busy);
+        self.discarding += has(Trouble::Discarding);
+        self.fine += u64::from(row.troubles.is_empty());
         self.interfaces += u64::from(row.interfaces);
         self.current += u64::from(row.current);
         self.received += row.told.datagrams_received;
@@ -245,7 +208,7 @@ fn row(analysis: &dyn Analysis, address: IpAddr, before: Option<Totals>) -> Opti
         octets_in: None,
         discards: None,
         errors: None,
-        troubles: Troubles::default(),
+        troubles: Vec::new(),
     };
     analysis.interfaces(address, &mut |interface| row.add(&interface));
     row.troubles = troubles(&row);
@@ -270,6 +233,11 @@ impl Row {
             let source = Short(interface.source).to_string();
             self.busiest = Some(Busiest { source, name: interface.name.map(Box::from), utilization });
         }
+    }
+
+    /// 2: it is bad; 1: it is worth a look; 0: all is well.
+    fn level(&self) -> u8 {
+        self.troubles.first().map_or(0, |worst| if *worst <= Trouble::Outdated { 2 } else { 1 })
     }
 
     fn utilization(&self) -> f64 {
@@ -299,19 +267,19 @@ impl Row {
     }
 }
 
-fn troubles(row: &Row) -> Troubles {
+fn troubles(row: &Row) -> Vec<Trouble> {
     let (told, loss) = (&row.told, row.loss());
     let found = [
-        (Troubles::SILENT, told.stale),
-        (Troubles::LOSING, loss >= LOSING),
-        (Troubles::OUTDATED, row.interfaces > 0 && row.current == 0),
-        (Troubles::LOSS, loss > 0.0 && loss < LOSING),
-        (Troubles::THINNED, row.thinning() > THINNED),
-        (Troubles::BUSY, row.utilization() >= BUSY),
-        (Troubles::DISCARDING, row.discarded() > 0.0 || row.dropped_lately > 0),
-        (Troubles::RESTARTED, told.restarts > 0 && told.uptime < LATE),
+        (Trouble::Silent, told.stale),
+        (Trouble::Losing, loss >= LOSING),
+        (Trouble::Outdated, row.interfaces > 0 && row.current == 0),
+        (Trouble::Loss, loss > 0.0 && loss < LOSING),
+        (Trouble::Thinned, row.thinning() > THINNED),
+        (Trouble::Busy, row.utilization() >= BUSY),
+        (Trouble::Discarding, row.discarded() > 0.0 || row.dropped_lately > 0),
+        (Trouble::Restarted, told.restarts > 0 && told.uptime < LATE),
     ];
-    Troubles(found.into_iter().filter(|(_, is)| *is).fold(0, |all, (trouble, _)| all | trouble))
+    found.into_iter().filter(|(_, is)| *is).map(|(trouble, _)| trouble).collect()
 }
 
 /// What is known of two together.
@@ -321,7 +289,7 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 /// The order in which one wants to look.
 fn worst_first(a: &Row, b: &Row) -> Ordering {
-    let level = b.troubles.level().cmp(&a.troubles.level());
+    let level = b.level().cmp(&a.level());
     level
         .then_with(|| b.loss().total_cmp(&a.loss()))
         .then_with(|| b.told.stale.cmp(&a.told.stale))
@@ -394,7 +362,7 @@ mod tests {
         let agents: Vec<String> = first.agents.iter().map(|row| row.agent.to_string()).collect();
         assert_eq!(agents, ["10.0.0.2", "10.0.0.1", "2001:db8::3"], "the silent one is first");
         assert_eq!((first.sum.agents, first.sum.silent, first.sum.fine, first.sum.interfaces), (3, 1, 2, 3));
-        assert_eq!(first.agents[0].troubles.names().collect::<Vec<_>>(), ["silent", "outdated"]);
+        assert_eq!(first.agents[0].troubles, [Trouble::Silent, Trouble::Outdated]);
         assert_eq!((first.agents[0].octets_in, first.sum.current), (None, 2), "what is not known is not 0");
         let busiest = first.agents[1].busiest.as_ref().unwrap();
         assert_eq!((&*busiest.source, busiest.utilization), ("4", 10.0));
@@ -411,14 +379,11 @@ mod tests {
         let small = Small::default();
         let of = |baseline| row(&small, address("10.0.0.1"), baseline).unwrap();
         let row = of(None);
-        assert!(row.told.datagrams_lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
-        let troubles = |received, lost, dropped| {
-            let row = of(Some([received, lost, dropped]));
-            row.troubles.names().collect::<Vec<_>>()
-        };
-        assert_eq!(troubles(400, 2, 90), ["loss"]);
-        assert_eq!(troubles(400, 0, 90), ["losing"]);
-        assert_eq!(troubles(400, 3, 89), ["discarding"], "its interfaces count no discards");
+        assert!(row.told.datagrams_lost == 3 && row.lost_lately == 0 && row.troubles.is_empty(), "{row:?}");
+        let troubles = |received, lost, dropped| of(Some([received, lost, dropped])).troubles;
+        assert_eq!(troubles(400, 2, 90), [Trouble::Loss]);
+        assert_eq!(troubles(400, 0, 90), [Trouble::Losing]);
+        assert_eq!(troubles(400, 3, 89), [Trouble::Discarding], "its interfaces count no discards");
     }
 
     #[test]
