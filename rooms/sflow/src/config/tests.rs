@@ -170,7 +170,7 @@ fn who_acts_alone_is_told_to_keep_the_state() {
     };
     let said = warnings(&text("automatic"));
     assert!(said.len() == 1 && said[0].starts_with("sflow.toml:1: protect: without `state`"), "{said:?}");
-    assert!(said[0].contains("for 60s every attack"), "{said:?}");
+    assert!(said[0].contains("for 1m every attack"), "{said:?}");
     let state = format!("state = {:?}\n", dir.path().join("state"));
     assert!(warnings(&text("observe")).is_empty() && warnings(&(state + &text("automatic"))).is_empty());
 }
