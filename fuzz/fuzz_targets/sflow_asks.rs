@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_sflow::foreign::asks;
+use weir_sflow::api::is_question;
 
 fuzz_target!(|text: &str| {
-    let _ = asks(text);
+    let _ = is_question(text);
 });

@@ -4,8 +4,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_sflow::foreign::bodies;
+use weir_sflow::api::Groups;
+use weir_sflow::flows::Definition;
+use weir_sflow::thresholds::Threshold;
 
 fuzz_target!(|json: &[u8]| {
-    let _ = bodies(json);
+    let _ = serde_json::from_slice::<Definition>(json).map(Definition::check);
+    let _ = serde_json::from_slice::<Threshold>(json).map(|threshold| threshold.check());
+    let _ = serde_json::from_slice::<Groups>(json);
 });

@@ -4,19 +4,19 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_sflow::foreign::state;
+use weir_sflow::state::check;
 
 fuzz_target!(|input: (bool, Vec<u8>)| {
     let (right, bytes) = input;
     let file = if right {
-        let mut file = b"weir sflow state 2\n".to_vec();
+        let mut file = b"weir sflow state 4\n".to_vec();
         file.extend(bytes);
         file.extend(crc32fast::hash(&file).to_le_bytes());
         file
     } else {
         bytes
     };
-    if let Some(why) = state(&file) {
+    if let Err(why) = check(&file) {
         assert_eq!(why.lines().count(), 1, "{why}");
     }
 });

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use nix::time::{ClockId, clock_gettime};
-use weir_sflow::config::Config;
+use weir_sflow::config::Settings;
 use weir_sflow::fate::Fate;
 use weir_sflow::shard::{Names, Now, Shards};
 
@@ -39,8 +39,8 @@ impl Work {
 impl Analysis {
     /// With this configuration.
     pub(crate) fn new(configuration: &str) -> Result<Analysis> {
-        let config = Config::read("bench", configuration)?;
-        let shards = Shards::new(&config.settings, Names::read(&config.settings)?);
+        let settings = Settings::read("bench", configuration)?;
+        let shards = Shards::new(&settings, Names::read(&settings)?);
         let now = shards.start();
         Ok(Analysis { shards, now, batch: Vec::new(), ends: Vec::new(), ticked: 0 })
     }

@@ -109,6 +109,12 @@ impl From<usize> for Value {
     }
 }
 
+impl From<i64> for Value {
+    fn from(difference: i64) -> Self {
+        Self::Real(difference as f64)
+    }
+}
+
 impl From<f64> for Value {
     fn from(measure: f64) -> Self {
         Self::Real(measure)
@@ -163,7 +169,13 @@ macro_rules! counted {
     )+};
 }
 
-counted!(u64, usize, f64, bool);
+counted!(u64, usize, i64, f64, bool);
+
+impl<C: Counted> Counted for Option<C> {
+    fn samples(&self) -> Vec<(Option<String>, Value)> {
+        self.iter().flat_map(C::samples).collect()
+    }
+}
 
 impl<K: ToString> Counted for BTreeMap<K, u64> {
     fn samples(&self) -> Vec<(Option<String>, Value)> {
@@ -343,7 +355,7 @@ macro_rules! ledger {
     };
     ($(
         $(#[$about:meta])*
-        pub struct $name:ident $(by $label:ident)? {
+        pub struct $name:ident $(by $($label:ident),+)? {
             $($(#[doc = $help:literal])+ $field:ident: $type:ty $(=> $kind:ident $($metric:literal $([$unit:literal])? $({$($by:ident),+})?)?)?,)*
         } $(together {
             $($(#[doc = $help_of_all:literal])+ $kind_of_all:ident $metric_of_all:literal $([$unit_of_all:literal])? {$($by_of_all:ident),+}: $($part:ident $(as $called:literal)?),+;)*
@@ -357,7 +369,7 @@ macro_rules! ledger {
 
         impl $crate::ledger::Ledger for $name {
             fn labels(&self) -> Vec<String> {
-                vec![$(self.$label.to_string())?]
+                vec![$($(self.$label.to_string()),+)?]
             }
 
             fn give(

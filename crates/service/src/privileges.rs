@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use nix::errno::Errno;
-use nix::unistd::{AccessFlags, access, getegid, geteuid};
+use nix::fcntl::{AT_FDCWD, AtFlags};
+use nix::unistd::{AccessFlags, faccessat, getegid, geteuid};
 use weir_kernel::capabilities::{Capability, User, as_user, keep_only};
 use weir_kernel::confinement::{Enforced, confine};
 use weir_kernel::sysctl;
@@ -65,18 +66,7 @@ impl Reduced {
 /// # Errors
 /// There is no such user, or the kernel refuses.
 pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&Path>) -> Result<Reduced> {
-    let user = match user {
-        Some(name) => Some(User::find(name)?),
-        None if geteuid().is_root() => {
-            let user = Some(owner(&needs.folders).unwrap_or_else(User::nobody)).filter(|user| user.uid() != 0);
-            // Root of a user namespace that has no other user is an ordinary user outside.
-            match user {
-                Some(user) => as_user(&user, || ())?.map(|()| user),
-                None => None,
-            }
-        }
-        None => None,
-    };
+    let user = chosen(user, needs)?;
     keep_only(&needs.capabilities, user.as_ref()).context("give up privileges")?;
     let whom = match user {
         Some(user) => Some(format!("runs as user {user}")),
@@ -95,6 +85,33 @@ pub(crate) fn reduce(user: Option<&str>, needs: &Needs, configuration: Option<&P
     Ok(Reduced { warning: hindrance(needs, configuration), details: [whom, confined] })
 }
 
+/// Whom the process becomes; `None`: it stays who it is.
+fn chosen(user: Option<&str>, needs: &Needs) -> Result<Option<User>> {
+    if let Some(name) = user {
+        return Ok(Some(User::find(name)?));
+    }
+    if !geteuid().is_root() {
+        return Ok(None);
+    }
+    let user = Some(owner(&needs.folders).unwrap_or_else(User::nobody)).filter(|user| user.uid() != 0);
+    // Root of a user namespace that has no other user is an ordinary user outside.
+    match user {
+        Some(user) => Ok(as_user(&user, || ())?.map(|()| user)),
+        None => Ok(None),
+    }
+}
+
+/// What the user that the process would become may not open, in one line: known before it is one. The process has one thread.
+///
+/// # Errors
+/// There is no such user, or the kernel does not let the process go back.
+pub fn hindered(user: Option<&str>, needs: &Needs, configuration: Option<&Path>) -> Result<Option<String>> {
+    match chosen(user, needs)? {
+        Some(user) if geteuid().is_root() => Ok(as_user(&user, || hindrance(needs, configuration))?.flatten()),
+        _ => Ok(hindrance(needs, configuration)),
+    }
+}
+
 /// Whom the first of these folders belongs to; `None`: there is none.
 fn owner(folders: &[PathBuf]) -> Option<User> {
     let about = fs::metadata(folders.first()?).ok()?;
@@ -103,7 +120,10 @@ fn owner(folders: &[PathBuf]) -> Option<User> {
 
 /// What this user may not do of what is needed later, in one line.
 fn hindrance(needs: &Needs, configuration: Option<&Path>) -> Option<String> {
-    let refused = |path: &Path, wanted| matches!(access(path, wanted), Err(Errno::EACCES | Errno::EPERM));
+    let refused = |path: &Path, wanted| {
+        let asked = faccessat(AT_FDCWD, path, wanted, AtFlags::AT_EACCESS);
+        matches!(asked, Err(Errno::EACCES | Errno::EPERM))
+    };
     // A pipe is read at the start alone.
     let is_pipe = |path: &&Path| fs::metadata(path).is_ok_and(|about| !about.is_file());
     let read = configuration.into_iter().chain(needs.reads.iter().map(PathBuf::as_path));

@@ -67,5 +67,11 @@ fn tell_refused(wanted: Wanted, packets: Option<&Packets>, refused: &[String]) {
         (None, true) => "drops and all counters are",
         (None, false) => "counters of interfaces and of the machine are, without any privilege",
     };
-    tracing::warn!("{missing}: {}; {works}", refused.join("; "));
+    let refused = refused.join("; ");
+    let permit = if refused.contains("CAP_BPF") { PERMIT } else { "" };
+    tracing::warn!("{missing}: {refused}; {works}{permit}");
 }
+
+/// How whoever starts the agent lets it have eBPF.
+const PERMIT: &str =
+    "; to permit eBPF: docker run --cap-add BPF --cap-add PERFMON, or setcap cap_net_raw,cap_bpf,cap_perfmon+ep weir";

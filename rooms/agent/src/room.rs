@@ -198,7 +198,7 @@ impl<'a> Agent<'a> {
             self.choose_address();
             self.losses.lines(now, losses(&self.collectors)).iter().for_each(Line::log);
             let ledger = self.count(now);
-            self.parts.state.set(ledger, self.parts.interfaces.unlisted.clone());
+            self.parts.state.set(ledger, self.parts.interfaces.unlisted.clone().or_else(|| self.missing()));
         }
         self.looked = now;
     }
@@ -253,16 +253,19 @@ impl<'a> Agent<'a> {
     }
 
     fn tell_none(&mut self) {
-        let wanted = &self.config.interfaces;
-        let none = self.parts.interfaces.len() == 0 && !wanted.is_empty();
-        if none && !self.told_none {
-            let wanted: Vec<String> = wanted.iter().map(|pattern| format!("`{}`", printable(&pattern.0))).collect();
-            let wanted = wanted.join(" or ");
-            tracing::warn!(
-                "no interface is called {wanted}: none is counted or sampled until one comes (`ip link` lists them)"
-            );
+        let missing = self.missing();
+        if let Some(missing) = missing.as_ref().filter(|_| !self.told_none) {
+            tracing::warn!("{missing}: none is counted or sampled until one comes (`ip link` lists them)");
         }
-        self.told_none = none;
+        self.told_none = missing.is_some();
+    }
+
+    /// That there is none of the interfaces that are wanted by name.
+    fn missing(&self) -> Option<String> {
+        let names: Vec<String> =
+            self.config.interfaces.iter().map(|pattern| format!("`{}`", printable(&pattern.0))).collect();
+        let is_missing = self.parts.interfaces.len() == 0 && !names.is_empty();
+        is_missing.then(|| format!("no interface is called {}", names.join(" or ")))
     }
 
     fn count(&mut self, now: Instant) -> Ledger {

@@ -7,23 +7,16 @@ use weir_service::metrics::Samples;
 
 use crate::ledger::Ledger;
 
-/// The agent as of the last look.
+/// The account as of the last look, and why no interface is counted: they cannot be listed, or there is none of those that are wanted.
 #[derive(Debug, Default)]
-pub(crate) struct State(Mutex<Seen>);
-
-#[derive(Debug, Default)]
-struct Seen {
-    ledger: Ledger,
-    /// Why interfaces cannot be listed.
-    unlisted: Option<String>,
-}
+pub(crate) struct State(Mutex<(Ledger, Option<String>)>);
 
 impl State {
-    pub(crate) fn set(&self, ledger: Ledger, unlisted: Option<String>) {
-        *self.seen() = Seen { ledger, unlisted };
+    pub(crate) fn set(&self, ledger: Ledger, uncounted: Option<String>) {
+        *self.seen() = (ledger, uncounted);
     }
 
-    fn seen(&self) -> MutexGuard<'_, Seen> {
+    fn seen(&self) -> MutexGuard<'_, (Ledger, Option<String>)> {
         // It is replaced as a whole: it is never half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -37,15 +30,15 @@ impl Observable for State {
     }
 
     fn ledger(&self) -> Ledger {
-        self.seen().ledger.clone()
+        self.seen().0.clone()
     }
 
     fn ready(&self) -> Result<(), String> {
-        let seen = self.seen();
-        if !seen.ledger.collectors.iter().any(|collector| collector.address.is_some()) {
+        let (ledger, uncounted) = &*self.seen();
+        if !ledger.collectors.iter().any(|collector| collector.address.is_some()) {
             return Err("no collector's name has an address yet".into());
         }
-        seen.unlisted.clone().map_or(Ok(()), Err)
+        uncounted.clone().map_or(Ok(()), Err)
     }
 }
 

@@ -2,8 +2,6 @@
 
 use weir_wire::sflow::Malformed;
 
-use crate::agents::Verdict;
-
 /// What became of a datagram. Each has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
@@ -27,53 +25,45 @@ pub enum Fate {
     AddressType,
 }
 
+/// Each fate, its name in the ledger, in metrics and in the log, and what to do about it; `None`: nothing is lost by it, or it is as
+/// configured.
+const TABLE: [(Fate, &str, Option<&str>); 9] = [
+    (Fate::Analysed, "analysed", None),
+    (Fate::Duplicate, "duplicate", None),
+    (Fate::Stale, "stale", Some("the network delays them by seconds, or somebody else speaks in the agent's name")),
+    (Fate::NoRoom, "no_room", Some("raise limits.agents, or name your agents in `allow`")),
+    (
+        Fate::Crowded,
+        "crowded",
+        Some("too many senders have one agent address and sub-agent: give each its own, or raise limits.streams"),
+    ),
+    (Fate::NotAllowed, "not_allowed", None),
+    (
+        Fate::Version,
+        "version",
+        Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),
+    ),
+    (Fate::Cut, "cut", Some("the agent sends them so, or something on the way cuts them")),
+    (Fate::AddressType, "address_type", Some("the agent does not write its address as sFlow version 5 has it")),
+];
+
 impl Fate {
-    /// Every one.
-    pub const ALL: [Self; 9] = [
-        Self::Analysed,
-        Self::Duplicate,
-        Self::Stale,
-        Self::NoRoom,
-        Self::Crowded,
-        Self::NotAllowed,
-        Self::Version,
-        Self::Cut,
-        Self::AddressType,
-    ];
+    /// How many there are.
+    pub const COUNT: usize = TABLE.len();
 
-    /// Its name in the ledger, in metrics and in the log.
+    /// Every one, in their order.
+    pub fn all() -> [Self; Self::COUNT] {
+        TABLE.map(|(fate, ..)| fate)
+    }
+
+    /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Analysed => "analysed",
-            Self::Duplicate => "duplicate",
-            Self::Stale => "stale",
-            Self::NoRoom => "no_room",
-            Self::Crowded => "crowded",
-            Self::NotAllowed => "not_allowed",
-            Self::Version => "version",
-            Self::Cut => "cut",
-            Self::AddressType => "address_type",
-        }
+        TABLE[self as usize].1
     }
 
-    /// Whether it could not be read.
-    pub fn is_malformed(self) -> bool {
-        matches!(self, Self::Version | Self::Cut | Self::AddressType)
-    }
-
-    /// What to do about it; `None`: nothing is lost by it, or it is as configured.
+    /// What to do about it.
     pub fn remedy(self) -> Option<&'static str> {
-        match self {
-            Self::Analysed | Self::Duplicate | Self::NotAllowed => None,
-            Self::Stale => Some("the network delays them by seconds, or somebody else speaks in the agent's name"),
-            Self::NoRoom => Some("raise limits.agents, or name your agents in `allow`"),
-            Self::Crowded => Some(
-                "too many senders have one agent address and sub-agent: give each its own, or raise limits.streams",
-            ),
-            Self::Version => Some("only sFlow version 5 is read: set the agent to it, or its exporter to another port"),
-            Self::Cut => Some("the agent sends them so, or something on the way cuts them"),
-            Self::AddressType => Some("the agent does not write its address as sFlow version 5 has it"),
-        }
+        TABLE[self as usize].2
     }
 }
 
@@ -87,27 +77,14 @@ impl From<Malformed> for Fate {
     }
 }
 
-impl From<&Verdict> for Fate {
-    fn from(verdict: &Verdict) -> Self {
-        match verdict {
-            Verdict::Placed(_) => Self::Analysed,
-            Verdict::Duplicate => Self::Duplicate,
-            Verdict::Stale => Self::Stale,
-            Verdict::Refused => Self::NoRoom,
-            Verdict::Crowded => Self::Crowded,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn the_table_is_in_its_own_order() {
-        for (index, fate) in Fate::ALL.into_iter().enumerate() {
+        for (index, fate) in Fate::all().into_iter().enumerate() {
             assert_eq!(fate as usize, index, "{fate:?}");
-            assert!(!fate.is_malformed() || fate.remedy().is_some(), "{fate:?}");
         }
     }
 }

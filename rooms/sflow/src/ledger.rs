@@ -2,70 +2,114 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
+use weir_program::ledger;
 use weir_tee::ledger::{self as tee, Count, DestinationCount};
 
 use crate::collector::Intake;
 use crate::fate::Fate;
-use crate::shard::{Statistics, Table, Tally};
+use crate::shard::Statistics;
 
-/// Everything that was counted since the start: received = analysed + rejected + truncated +
-/// unexplained, at every moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Ledger {
-    /// Seconds since the start.
-    pub elapsed_s: f64,
-    /// Whether nothing is unexplained, of what was received and of what was forwarded.
-    pub closed: bool,
-    /// Taken from sockets.
-    pub received: Count,
-    /// Read and taken into account. Single samples in them may have been malformed: those are among `samples`.
-    pub analysed: u64,
-    /// Not taken into account, by reason: every other [`Fate`].
-    pub rejected: BTreeMap<&'static str, u64>,
-    /// Longer than the buffer.
-    pub truncated: u64,
-    /// `received` less the sum of its parts.
-    pub unexplained: i64,
-    /// Of what was received, datagrams that came to the socket of another worker than their agent's: right all the same, and
-    /// dearer.
-    pub misdirected: u64,
-    /// Datagrams that agents sent and that never came here, as gaps in their sequence numbers tell.
-    pub lost_before: u64,
-    /// What was in the datagrams that were analysed.
-    pub samples: Tally,
-    /// Whoever sent most of what was malformed, by address, and how much.
-    pub malformed_by: BTreeMap<String, u64>,
-    /// What is remembered, how much may be, and what was refused or forgotten before its time, by table.
-    pub tables: Vec<Table>,
-    /// What the room that protects has done; absent: nothing is protected.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub protect: Option<weir_protect::room::Summary>,
-    /// Where datagrams come in.
-    pub listeners: Vec<ListenerCount>,
-    /// Where they are forwarded to.
-    pub destinations: Vec<DestinationCount>,
-}
+ledger! {
+    /// Everything that was counted since the start: received = analysed + rejected + truncated +
+    /// unexplained, at every moment.
+    pub struct Ledger {
+        /// Seconds since the start.
+        elapsed_s: f64,
+        /// 1: nothing is unexplained, of what was received and of what was forwarded; 0: a fault in weir.
+        closed: bool => Gauge "weir_sflow_ledger_closed",
+        /// Taken from sockets.
+        received: Received => each,
+        /// Datagrams that were taken into account. Single samples in them may have been malformed: those are among `samples`.
+        analysed: u64 => Counter "weir_sflow_analysed" ["datagrams"],
+        /// Datagrams that were not taken into account, by reason: docs/sflow.md explains each.
+        rejected: BTreeMap<&'static str, u64> => Counter "weir_sflow_rejected" ["datagrams"] {reason},
+        /// Datagrams longer than the buffer.
+        truncated: u64 => Counter "weir_sflow_truncated" ["datagrams"],
+        /// Received less its parts; not 0: a fault in weir.
+        unexplained: i64 => Gauge "weir_sflow_unexplained" ["datagrams"],
+        /// Datagrams that came to another worker's socket than their agent's: right all the same, and dearer.
+        misdirected: u64 => Counter "weir_sflow_misdirected" ["datagrams"],
+        /// Datagrams that agents sent and that never came, by their sequence numbers.
+        lost_before: u64 => Counter "weir_sflow_missing" ["datagrams"],
+        /// What was in the datagrams that were analysed.
+        samples: Tally => each,
+        /// Totals that got no rate (`first` to `unknown`), counter records and samples that were not taken, by reason: docs/sflow.md.
+        absent: BTreeMap<&'static str, u64> => Counter "weir_sflow_absent" ["rates"] {reason},
+        /// Whoever sent most of what was malformed, by address, and how much.
+        malformed_by: BTreeMap<String, u64>,
+        /// What is remembered, how much may be, and what was refused or forgotten before its time, by table.
+        tables: Vec<Table> => each,
+        /// What the room that protects has done; null: nothing is protected.
+        protect: Option<weir_protect::room::Summary>,
+        /// Where datagrams come in.
+        listeners: Vec<ListenerCount> => each,
+        /// Where they are forwarded to.
+        destinations: Vec<DestinationCount>,
+    }
 
-/// What a listener took.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ListenerCount {
-    /// Its name.
-    pub name: String,
-    /// Its address.
-    pub address: String,
-    /// Taken from the socket.
-    pub received: Count,
-    /// Longer than the buffer.
-    pub truncated: u64,
-    /// Dropped by the kernel at this socket before we saw them; null: the kernel does not tell.
-    pub kernel_drops: Option<u64>,
-    /// Receive buffer that was asked for, bytes; null: the kernel's default.
-    pub asked_buffer: Option<usize>,
-    /// Receive buffer in force, as the kernel accounts it, bytes.
-    pub receive_buffer: usize,
-    /// What waits in the receive buffer now, as the kernel accounts it, bytes; null: the kernel does not tell.
-    pub receive_queue: Option<usize>,
+    /// What was taken from sockets.
+    pub struct Received {
+        /// Datagrams taken from sockets: analysed + rejected + truncated.
+        datagrams: u64 => Counter "weir_sflow_received" ["datagrams"],
+        /// Payload bytes taken from sockets.
+        bytes: u64 => Counter "weir_sflow_received" ["bytes"],
+    }
+
+    /// Samples by kind, as totals.
+    pub struct Tally {
+        /// Sampled packets.
+        flow: u64,
+        /// Counters of a data source.
+        counter: u64,
+        /// Packets that devices told to have dropped.
+        discarded: u64,
+        /// Of vendors or of later specifications: passed over.
+        unknown: u64,
+        /// Not taken into account: they end early, or state a length that is not there.
+        malformed: u64,
+        /// Not taken into account: there was no room for their data source.
+        refused: u64,
+        /// Not taken into account: they were here before, or too late to know.
+        repeated: u64,
+        /// Of `flow`, those that state a length which the packet's headers contradict; the headers' counts.
+        contradicted: u64,
+    } together {
+        /// Samples in the datagrams that were analysed, by kind; `malformed`, `refused` and `repeated` were not taken into account;
+        /// `contradicted` are those of `flow` whose frame length was replaced by what the headers say.
+        Counter "weir_sflow" ["samples"] {kind}: flow, counter, discarded, unknown, malformed, refused, repeated, contradicted;
+    }
+
+    /// A table with a limit.
+    pub struct Table by name {
+        /// What is in it: the key in `[limits]`, where it has one.
+        name: &'static str,
+        /// What is remembered, by table.
+        entries: u64 => Gauge "weir_sflow_table" ["entries"] {table},
+        /// How much may be remembered, over all workers.
+        limit: u64 => Gauge "weir_sflow_table_limit" ["entries"] {table},
+        /// What was refused or forgotten before its time, since a table was full.
+        evicted: u64 => Counter "weir_sflow_evicted" ["entries"] {table},
+    }
+
+    /// What a listener took.
+    pub struct ListenerCount by name, address {
+        /// Its name.
+        name: String,
+        /// Its address.
+        address: String,
+        /// Taken from the socket.
+        received: Count,
+        /// Longer than the buffer.
+        truncated: u64,
+        /// Datagrams dropped by the kernel at this socket before weir saw them; absent: the kernel does not tell.
+        kernel_drops: Option<u64> => Counter "weir_sflow_kernel_dropped" ["datagrams"] {listener, address},
+        /// Receive buffer that was asked for, bytes; null: the kernel's default.
+        asked_buffer: Option<usize>,
+        /// Receive buffer in force, as the kernel accounts it.
+        receive_buffer: usize => Gauge "weir_sflow_receive_buffer" ["bytes"] {listener, address},
+        /// What waits in the receive buffer, of several sockets in the fullest; absent: the kernel does not tell.
+        receive_queue: Option<usize> => Gauge "weir_sflow_receive_queue" ["bytes"] {listener, address},
+    }
 }
 
 /// What one worker has counted, at a moment at which it agreed.
@@ -95,14 +139,15 @@ impl Ledger {
         Self {
             elapsed_s: carried.elapsed_s,
             closed: unexplained == 0 && forwarded,
-            received,
+            received: Received { datagrams: received.datagrams, bytes: received.bytes },
             analysed: intake.of(Fate::Analysed),
-            rejected: Fate::ALL[1..].iter().map(|&fate| (fate.name(), intake.of(fate))).collect(),
+            rejected: Fate::all()[1..].iter().map(|&fate| (fate.name(), intake.of(fate))).collect(),
             truncated,
             unexplained,
             misdirected: intake.misdirected,
             lost_before: statistics.missing,
             samples: statistics.tally,
+            absent: statistics.absent,
             malformed_by: BTreeMap::new(),
             tables: statistics.tables,
             protect: None,
@@ -128,7 +173,7 @@ mod tests {
     fn the_sum_closes_or_says_by_how_much_it_does_not() {
         // One of the first fate, two of the second ...
         let fates = std::array::from_fn(|fate| fate as u64 + 1);
-        let parts = (1..=Fate::ALL.len() as u64).sum::<u64>();
+        let parts = (1..=Fate::COUNT as u64).sum::<u64>();
         let agreed = |datagrams| Agreed {
             received: Count { datagrams, bytes: datagrams * 100 },
             truncated: 3,

@@ -26,18 +26,15 @@ pub mod decode;
 pub mod events;
 pub mod fate;
 pub mod flows;
-#[doc(hidden)]
-pub mod foreign;
 pub mod ledger;
 mod losses;
-pub mod metrics;
 pub mod names;
 pub mod prometheus;
 pub mod rehearsal;
 pub mod sampling;
-pub mod settings;
 pub mod shard;
-mod state;
+#[doc(hidden)]
+pub mod state;
 mod statement;
 mod sys;
 pub mod thresholds;

@@ -7,7 +7,7 @@ use crate::ledger::Ledger;
 
 /// All losses that nobody asked for, as totals. What `allow` refuses is as configured, unless that is all that comes.
 pub(crate) fn losses(ledger: &Ledger) -> Vec<Loss> {
-    let unwanted = Fate::ALL.into_iter().filter_map(|fate| Some((fate.name(), fate.remedy()?)));
+    let unwanted = Fate::all().into_iter().filter_map(|fate| Some((fate.name(), fate.remedy()?)));
     let rejected = unwanted.map(|(reason, remedy)| {
         let total = ledger.rejected.get(reason).copied().unwrap_or_default();
         Loss { subject: "sflow".to_owned(), reason, remedy, unit: "datagram", total }

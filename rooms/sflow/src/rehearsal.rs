@@ -2,7 +2,7 @@
 //!
 //! Time is the capture's. Nothing is announced, nothing is written.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -13,12 +13,12 @@ use weir_protect::journal::Entry;
 use weir_protect::model::{Alive, Board, Counts as Counted, Point, Sighting, Word};
 use weir_protect::room::{Engine, Inlet, Outlet, queue};
 use weir_wire::frame::{Frame, Start};
-use weir_wire::ip::{Headers, UDP};
 use weir_wire::pcap::Packet as Captured;
 
+use crate::config::Settings;
+use crate::decode::{self, Packets};
 use crate::flows::Packet;
 use crate::names::{AgentId, Atlas, Nameless};
-use crate::settings::Settings;
 use crate::shard::{Names, Now, Shards};
 
 /// A room in the time of a capture.
@@ -99,7 +99,7 @@ impl Rehearsal {
         let first = self.totals.span.map_or(nanos, |(first, _)| first);
         self.totals.span = Some((first, nanos));
         let mut told = self.step(nanos);
-        let datagram = datagram(packet);
+        let datagram = decode::datagram(packet, &mut Packets::default()).map(|from| (from.source, from.payload));
         let is_sflow = datagram.is_some_and(|(_, bytes)| is_sflow(bytes));
         self.totals.sflow += u64::from(is_sflow);
         let is_taken = match &mut self.sampling {
@@ -178,16 +178,6 @@ impl Plain {
         }
         true
     }
-}
-
-/// The UDP payload in a packet, and from whom; `None`: it is none, or a part of one.
-fn datagram<'a>(packet: &Captured<'a>) -> Option<(SocketAddr, &'a [u8])> {
-    let ip = packet.link.ip(packet.bytes).ok()?;
-    let headers = Headers::parse(ip).ok().filter(|headers| headers.protocol == UDP && !headers.fragment)?;
-    let body = headers.body(ip);
-    // The packet says how long it is: what UDP says of that is wrong in some captures.
-    let (&[a, b, ..], payload) = body.split_first_chunk::<8>()?;
-    Some((SocketAddr::new(headers.source, u16::from_be_bytes([a, b])), payload))
 }
 
 /// Whether a datagram begins as one of sFlow version 5, to whatever port: the version, and an agent of IPv4 or IPv6.

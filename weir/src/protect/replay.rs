@@ -7,12 +7,12 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, anyhow, bail};
 use clap::Args;
-use weir_program::config::{Base, Source};
+use weir_program::config::Flags;
 use weir_program::escape::write_json;
 use weir_program::output::{complain, say};
 use weir_protect::journal::Entry;
 use weir_protect::model::Phase;
-use weir_sflow::config::{Flags, Origin};
+use weir_sflow::config::{Origin, Settings};
 use weir_sflow::rehearsal::Rehearsal;
 use weir_wire::pcap::{Reader, Step};
 
@@ -37,9 +37,8 @@ pub(super) struct Replay {
 
 impl Replay {
     pub(super) fn run(self) -> Result<Outcome> {
-        let base = Base::File(Source::new(self.config.clone()));
-        let config = usage(Origin { base, flags: Flags::default() }.load_to_rehearse())?;
-        let rehearsal = Rehearsal::new(&config.settings, self.sampling);
+        let settings = usage(Settings::load(&Origin::new(Some(self.config.clone()), Flags::default()), false))?;
+        let rehearsal = Rehearsal::new(&settings, self.sampling);
         let mut rehearsal = usage(rehearsal.with_context(|| self.config.display().to_string()))?;
         let shown = self.capture.display();
         let file = usage(File::open(&self.capture).with_context(|| format!("open {shown}")))?;

@@ -1,17 +1,16 @@
 //! `weir sflow serve`: sFlow analysed in real time.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use anyhow::Result;
 use clap::Args;
-use weir_program::config::Address;
-use weir_sflow::config::document::Document;
-use weir_sflow::config::{Flags, Origin};
+use weir_program::config::{Address, Checked, Flags};
+use weir_sflow::config::{Origin, Settings};
 use weir_sflow::control;
-use weir_tee::config::document::Listener;
 
 use crate::Outcome;
-use crate::service::{Configured, address};
+use crate::service::{Configured, address, given};
 
 /// `weir sflow serve`.
 #[derive(Debug, Args)]
@@ -41,30 +40,28 @@ pub(super) struct Serve {
 
 impl Serve {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin = Origin {
-            base: self.configured.base(|| Ok(self.document()))?,
-            flags: Flags { workers: self.workers, http: self.http, fixed: self.configured.service.fixed() },
-        };
+        let listeners: Vec<_> =
+            self.listen.iter().map(|&address| HashMap::from([("address", Address(address))])).collect();
+        let flags = Flags::default()
+            .with("--listen", "listener", given(&listeners))
+            .with("--http", "http", self.http.map(Address))
+            .with("--workers", "workers", self.workers);
+        let origin: Origin = self.configured.origin(flags);
+        let mut settings = Settings::load(&origin, true);
+        if self.configured.check
+            && let Ok(settings) = &mut settings
+        {
+            let hindrance = control::hindrance(&origin, settings)?;
+            settings.warnings.extend(hindrance);
+        }
         let mut unsaved = None;
-        let run = |config, verbosity| {
-            let ended = control::run(&origin, config, verbosity)?;
+        let run = |settings, verbosity| {
+            let ended = control::run(&origin, settings, verbosity)?;
             unsaved = ended.unsaved;
             Ok(ended.ledger)
         };
-        let outcome = self.configured.run(origin.load(), |config| (config.warnings(), config.to_toml()), run)?;
+        let outcome =
+            self.configured.run(settings, |settings| (&settings.warnings, settings.config.to_toml()), run)?;
         unsaved.map_or(Ok(outcome), Err)
-    }
-
-    /// What the flags say as a file would.
-    fn document(&self) -> Document {
-        let listener = |&address: &SocketAddr| Listener {
-            name: None,
-            address: Address(address),
-            last_port: None,
-            interface: None,
-            join: None,
-            receive_buffer: None,
-        };
-        Document { listeners: self.listen.iter().map(listener).collect(), ..Document::default() }
     }
 }

@@ -17,7 +17,7 @@ fn metrics_page_is_up_to_date() {
     let page = metrics::page(&[
         ("`weir tee`", &weir_tee::metrics::families()),
         ("`weir loss watch`", &weir_loss::metrics::families()),
-        ("`weir sflow serve`", &weir_sflow::metrics::families()),
+        ("`weir sflow serve`", &ledger::families::<weir_sflow::ledger::Ledger>()),
         ("`[protect]` of `weir sflow serve`", &weir_protect::metrics::families()),
         ("`weir monitor station`", &ledger::families::<weir_monitor::station::ledger::Ledger>()),
         ("`weir sflow agent`", &ledger::families::<weir_agent::ledger::Ledger>()),
@@ -39,7 +39,7 @@ fn configuration_page_is_up_to_date() {
     let mut page = fs::read_to_string(&path).unwrap().split_inclusive("\n## ").next().unwrap().to_owned();
     for (at, (command, keys)) in [
         ("weir sflow agent", weir_agent::config::Config::KEYS),
-        ("weir sflow serve, [protect]", weir_protect::config::document::Document::KEYS),
+        ("weir sflow serve", weir_sflow::config::Config::KEYS),
         ("weir monitor station", weir_monitor::station::config::Config::KEYS),
         ("weir monitor serve", weir_monitor::serve::config::Config::KEYS),
         ("weir monitor record", weir_monitor::record::config::Config::KEYS),

@@ -370,7 +370,7 @@ macro_rules! quantities {
 }
 
 quantities! {
-    u8 = "number", u16 = "number", u32 = "number", u64 = "number", Span = "time", Frequency = "a second",
+    u8 = "number", u16 = "number", u32 = "number", u64 = "number", usize = "number", Span = "time", Frequency = "a second",
     Size = "bytes", BitRate = "bit rate", Share = "share",
 }
 

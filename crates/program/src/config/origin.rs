@@ -63,7 +63,7 @@ impl<T: Checked> Origin<T> {
     /// # Errors
     /// A line a mistake: the file cannot be read or is no such document.
     pub fn load(&self) -> Result<T> {
-        self.load_with(|_, _| Ok(()))
+        self.load_as(|read, _| Ok(read))
     }
 
     /// Likewise; `probe` may look for more, and knows where everything stands.
@@ -71,6 +71,14 @@ impl<T: Checked> Origin<T> {
     /// # Errors
     /// Likewise, or those of `probe`.
     pub fn load_with(&self, probe: impl FnOnce(&T, &Document<'_>) -> Result<()>) -> Result<T> {
+        self.load_as(|read, document| probe(&read, document).map(|()| read))
+    }
+
+    /// Likewise; `make` makes something else of it.
+    ///
+    /// # Errors
+    /// Likewise, or those of `make`.
+    pub fn load_as<R>(&self, make: impl FnOnce(T, &Document<'_>) -> Result<R>) -> Result<R> {
         let (origin, text) = match &self.file {
             Some(source) => (source.path.display().to_string(), source.read()?),
             None => Default::default(),
@@ -80,9 +88,7 @@ impl<T: Checked> Origin<T> {
             let value = document.flag((*flag).to_owned(), value);
             document.set(key, value)?;
         }
-        let read = T::of(&document)?;
-        probe(&read, &document)?;
-        Ok(read)
+        make(T::of(&document)?, &document)
     }
 }
 

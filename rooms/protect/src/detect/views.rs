@@ -30,7 +30,11 @@ struct State {
     packets: Ceiling,
     bits: Ceiling,
     is_good: bool,
-    exposures: Vec<Exposed>,
+    /// By stream.
+    exposures: HashMap<u32, Exposed, RandomState>,
+    /// When they were last looked at, all of them, and the longest since.
+    looked: u64,
+    longest: u64,
     /// Of several streams: when the newest sample came, and when the burst of that began. Of any: when the burst before ended.
     last: u64,
     begun: u64,
@@ -40,19 +44,19 @@ struct State {
 impl State {
     fn new(is_good: bool) -> Self {
         let (packets, bits) = Default::default();
-        Self { packets, bits, is_good, exposures: Vec::new(), last: 0, begun: 0, complete: 0 }
+        let exposures = HashMap::default();
+        Self { packets, bits, is_good, exposures, looked: 0, longest: 0, last: 0, begun: 0, complete: 0 }
     }
 }
 
 /// A stream of a view: when it was last heard there, and since how long before its samples were taken.
 #[derive(Clone, Copy, Debug)]
 struct Exposed {
-    stream: u32,
     last: u64,
     exposure: u64,
 }
 
-/// How far apart bursts begin at least, ns.
+/// How far apart bursts begin at least, and all exposures are looked at, ns.
 const LEAST: u64 = 1_000_000;
 /// How long a stream counts that is silent, ns: no exposure is longer.
 const HEARD: u64 = 10_000_000_000;
@@ -124,16 +128,7 @@ impl Views {
     pub(super) fn expose(&mut self, view: View, stream: u32, now: u64, exposure: Option<u64>) -> Option<u64> {
         let state = &mut self.views[usize::from(view)];
         let known = exposure.unwrap_or_default();
-        let is_new = match state.exposures.iter_mut().find(|one| one.stream == stream) {
-            Some(one) => {
-                (one.last, one.exposure) = (now, known);
-                false
-            }
-            None => {
-                state.exposures.push(Exposed { stream, last: now, exposure: known });
-                true
-            }
-        };
+        let is_new = state.exposures.insert(stream, Exposed { last: now, exposure: known }).is_none();
         if state.exposures.len() == 1 {
             let since = now - known.min(now);
             // An exposure that is cut off begins with each sample.
@@ -142,9 +137,15 @@ impl Views {
             }
             return exposure;
         }
-        state.exposures.retain(|one| now - one.last <= HEARD);
-        let others = state.exposures.iter().filter(|one| one.stream != stream);
-        let others = others.map(|one| one.exposure.max(now - one.last)).max().unwrap_or(0);
+        // In between none has grown by more than the time that has passed: the longest is told as up to 1 ms longer, never shorter.
+        let mut others = state.longest + (now - state.looked);
+        if is_new || now >= state.looked + LEAST {
+            state.exposures.retain(|_, one| now - one.last <= HEARD);
+            let all = state.exposures.iter().filter(|(other, _)| **other != stream);
+            others = all.map(|(_, one)| one.exposure.max(now - one.last)).max().unwrap_or(0);
+            (state.looked, state.longest) = (now, others);
+        }
+        state.longest = state.longest.max(known);
         // Of several rhythms: as long as the slowest.
         if now > state.begun + others.max(known) {
             (state.begun, state.complete) = (now, state.complete.max(state.last));

@@ -13,6 +13,7 @@ use super::slots::Slots;
 use super::standing::Judged;
 use super::stream::{Moment, Stream, StreamId, Told};
 use super::{Nanos, SECOND};
+use crate::fate::Fate;
 
 /// Whom a datagram names as its sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -108,26 +109,10 @@ pub struct Totals {
     pub refused_sources: u64,
     /// Agents forgotten for their silence.
     pub expired_agents: u64,
-    /// Data sources forgotten, for their silence or their agent's.
-    pub expired_sources: u64,
-    /// Streams given up for others behind the same identity.
-    pub evicted_streams: u64,
 }
 
-/// What a datagram is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Of a stream: take its samples.
-    Placed(Placed),
-    /// Here before: its samples have been taken.
-    Duplicate,
-    /// Too late to know whether it was here before.
-    Stale,
-    /// Of an agent for whom there is no room.
-    Refused,
-    /// Of a sender for whom there is no room beside the others that its agent has.
-    Crowded,
-}
+/// Where a datagram belongs, or why it is not taken into account.
+pub type Verdict = Result<Placed, Fate>;
 
 /// Where a datagram belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -177,29 +162,28 @@ impl<T> Agents<T> {
             Some(&slot) => slot,
             None => match self.newcomer(now, who) {
                 Some(slot) => slot,
-                None => return Verdict::Refused,
+                None => return Err(Fate::NoRoom),
             },
         };
-        let Some(agent) = self.agents.get_mut(slot) else { return Verdict::Refused };
+        let Some(agent) = self.agents.get_mut(slot) else { return Err(Fate::NoRoom) };
         // All others' further streams together take as much room as the agents.
         let has_room = self.streams < self.by_identity.len() + self.limits.agents;
         let most = if has_room { self.limits.streams } else { agent.streams().len().max(1) };
         let before = agent.streams().len();
         let Some(Place { index, step, restarted, gone }) = agent.place(now, peer, told, most, &mut self.next_stream)
         else {
-            return Verdict::Crowded;
+            return Err(Fate::Crowded);
         };
         self.streams += agent.streams().len() - before;
         let stream = &agent.streams()[index];
         let (stream, moment) = (stream.id, stream.moment(now, told.uptime, step));
         if gone.is_some() {
-            self.totals.evicted_streams += 1;
             self.forget_sources(slot, gone);
         }
         match step {
-            Step::Duplicate => Verdict::Duplicate,
-            Step::Stale => Verdict::Stale,
-            _ => Verdict::Placed(Placed { stream, step, restarted, moment, agent: slot, index }),
+            Step::Duplicate => Err(Fate::Duplicate),
+            Step::Stale => Err(Fate::Stale),
+            _ => Ok(Placed { stream, step, restarted, moment, agent: slot, index }),
         }
     }
 
@@ -390,7 +374,6 @@ impl<T> Agents<T> {
     fn forget_source(&mut self, slot: u32) {
         let Some(gone) = self.sources.remove(slot) else { return };
         self.by_source.remove(&gone.id);
-        self.totals.expired_sources += 1;
         let Some(agent) = self.agents.get_mut(gone.agent) else { return };
         agent.sources.swap_remove(gone.position as usize);
         if let Some(&(_, moved)) = agent.sources.get(gone.position as usize)
@@ -443,13 +426,8 @@ impl<T> Agents<T> {
     }
 
     /// How many agents are known.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.agents.len()
-    }
-
-    /// Whether nobody is known.
-    pub fn is_empty(&self) -> bool {
-        self.agents.len() == 0
     }
 
     /// What was refused or given up.

@@ -34,37 +34,32 @@ pub(super) fn addresses(shards: &Shards) -> Vec<IpAddr> {
 pub(super) fn agent(shards: &Shards, address: IpAddr) -> Option<api::Agent> {
     let now = Now::read();
     shards.of(address, |shard| {
-        let mut sum: Option<api::Agent> = None;
-        for one in shard.agents_at(address) {
-            let one = sub_agent(shard, one, now);
-            sum = Some(match sum {
-                None => one,
-                Some(sum) => together(sum, one),
-            });
-        }
-        sum
+        let mut told = None;
+        let nothing = || api::Agent { last_seen: Duration::MAX, stale: true, ..api::Agent::default() };
+        shard.agents_at(address).for_each(|one| add(told.get_or_insert_with(nothing), shard, one, now));
+        told
     })
 }
 
-fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
-    let ledger = agent.ledger();
-    let silence = age(now, agent.heard);
-    let mut told = api::Agent {
-        first_seen: age(now, agent.since),
-        last_seen: silence,
-        uptime: Duration::from_millis(
-            agent.streams().iter().map(|stream| u64::from(stream.uptime())).max().unwrap_or(0),
-        ),
-        host: shard.name(&agent.identity).map(str::to_owned),
-        streams: agent.streams().len() as u64,
-        sources: agent.peers().iter().map(IpAddr::to_canonical).collect(),
-        datagrams_received: ledger.datagrams,
-        datagrams_lost: ledger.sequence.lost,
-        datagrams_out_of_order: ledger.sequence.late,
-        datagrams_duplicates: ledger.sequence.duplicates,
-        restarts: ledger.restarts,
-        ..api::Agent::default()
-    };
+/// Adds what is known of a sub-agent.
+fn add(told: &mut api::Agent, shard: &Shard, agent: &Agent, now: Now) {
+    let (ledger, silence, streams) = (agent.ledger(), age(now, agent.heard), agent.streams());
+    let uptime = streams.iter().map(|stream| u64::from(stream.uptime())).max().unwrap_or(0);
+    told.first_seen = told.first_seen.max(age(now, agent.since));
+    told.last_seen = told.last_seen.min(silence);
+    told.uptime = told.uptime.max(Duration::from_millis(uptime));
+    told.host = told.host.take().or_else(|| shard.name(&agent.identity).map(str::to_owned));
+    told.streams += streams.len() as u64;
+    for peer in agent.peers().iter().map(IpAddr::to_canonical) {
+        if !told.sources.contains(&peer) {
+            told.sources.push(peer);
+        }
+    }
+    told.datagrams_received += ledger.datagrams;
+    told.datagrams_lost += ledger.sequence.lost;
+    told.datagrams_out_of_order += ledger.sequence.late;
+    told.datagrams_duplicates += ledger.sequence.duplicates;
+    told.restarts += ledger.restarts;
     let mut polling = None;
     let mut told_of: BTreeMap<DataSource, Vec<&Counters>> = BTreeMap::new();
     for (id, source) in shard.sources_of(agent) {
@@ -77,7 +72,7 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
             told.flow_duplicates += samples.duplicates;
             told.flow_out_of_order += samples.late;
             told.flow_drops += source.sampler.report().dropped;
-            thinnest(&mut told, source.sampler.nominal_rate(), source.sampler.effective_rate());
+            thinnest(told, source.sampler.nominal_rate(), source.sampler.effective_rate());
         }
         let drops = source.drops.sampler().ledger();
         if drops.received > 0 {
@@ -95,14 +90,13 @@ fn sub_agent(shard: &Shard, agent: &Agent, now: Now) -> api::Agent {
             told.counter_lost += u64::from(lost);
             told.counter_duplicates += u64::from(duplicates);
             told.counter_out_of_order += u64::from(late);
-            if told.streams > 1 {
+            if streams.len() > 1 {
                 told_of.entry(id).or_default().push(&source.counters);
             }
         }
     }
-    told.shared = told_of.values().filter(|all| Counters::are_shared(all)).count() as u64;
-    told.stale = silence.as_secs_f64() > stale_after(polling);
-    told
+    told.shared += told_of.values().filter(|all| Counters::are_shared(all)).count() as u64;
+    told.stale &= silence.as_secs_f64() > stale_after(polling);
 }
 
 /// Of the data sources, the one of whose samples most are missing is told.
@@ -120,51 +114,6 @@ pub(super) fn is_silent(shard: &Shard, address: IpAddr, now: Now) -> bool {
         let pollings = shard.sources_of(agent).filter_map(|(_, source)| source.counters.polling());
         age(now, agent.heard).as_secs_f64() > stale_after(pollings.reduce(f64::max))
     })
-}
-
-fn together(mut a: api::Agent, b: api::Agent) -> api::Agent {
-    if let (Some(nominal), Some(effective)) = (b.sampling_rate, b.effective_sampling_rate) {
-        thinnest(&mut a, nominal, effective);
-    }
-    for source in b.sources {
-        if !a.sources.contains(&source) {
-            a.sources.push(source);
-        }
-    }
-    api::Agent {
-        first_seen: a.first_seen.max(b.first_seen),
-        last_seen: a.last_seen.min(b.last_seen),
-        uptime: a.uptime.max(b.uptime),
-        host: a.host.or(b.host),
-        stale: a.stale && b.stale,
-        streams: a.streams + b.streams,
-        shared: a.shared + b.shared,
-        sources: a.sources,
-        datagrams_received: a.datagrams_received + b.datagrams_received,
-        datagrams_lost: a.datagrams_lost + b.datagrams_lost,
-        datagrams_out_of_order: a.datagrams_out_of_order + b.datagrams_out_of_order,
-        datagrams_duplicates: a.datagrams_duplicates + b.datagrams_duplicates,
-        restarts: a.restarts + b.restarts,
-        sampling_rate: a.sampling_rate,
-        effective_sampling_rate: a.effective_sampling_rate,
-        flow_sources: a.flow_sources + b.flow_sources,
-        flow_samples: a.flow_samples + b.flow_samples,
-        flow_lost: a.flow_lost + b.flow_lost,
-        flow_duplicates: a.flow_duplicates + b.flow_duplicates,
-        flow_out_of_order: a.flow_out_of_order + b.flow_out_of_order,
-        flow_drops: a.flow_drops + b.flow_drops,
-        counter_sources: a.counter_sources + b.counter_sources,
-        counter_samples: a.counter_samples + b.counter_samples,
-        counter_lost: a.counter_lost + b.counter_lost,
-        counter_duplicates: a.counter_duplicates + b.counter_duplicates,
-        counter_out_of_order: a.counter_out_of_order + b.counter_out_of_order,
-        drop_sources: a.drop_sources + b.drop_sources,
-        drop_samples: a.drop_samples + b.drop_samples,
-        drop_lost: a.drop_lost + b.drop_lost,
-        drop_duplicates: a.drop_duplicates + b.drop_duplicates,
-        drop_out_of_order: a.drop_out_of_order + b.drop_out_of_order,
-        drop_drops: a.drop_drops + b.drop_drops,
-    }
 }
 
 /// Whose name this is.

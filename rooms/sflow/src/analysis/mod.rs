@@ -14,26 +14,24 @@ use weir_wire::sflow::DataSource;
 
 use crate::api::{
     ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface, Measure,
-    NOTES, Rejected,
+    NOTES, Problem,
 };
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::{Checked, Record};
-use crate::shard::{Life, Now, Refusal, Shards};
+use crate::shard::{Life, Now, Shards};
 use crate::thresholds::{Refused, Threshold};
 
 /// What answers questions: the shards, and what has been told of flows.
 #[derive(Debug)]
 pub(crate) struct Answers {
     shards: Arc<Shards>,
-    /// Flow definitions at once.
-    definitions: usize,
     completed: Log<CompletedFlow>,
 }
 
 impl Answers {
-    /// For these shards; so many flow definitions are taken.
-    pub(crate) fn new(shards: Arc<Shards>, definitions: usize) -> Self {
-        Self { shards, definitions, completed: Log::new(EVENTS) }
+    /// For these shards.
+    pub(crate) fn new(shards: Arc<Shards>) -> Self {
+        Self { shards, completed: Log::new(EVENTS) }
     }
 
     /// Tells of flows that are over.
@@ -113,10 +111,9 @@ impl Analysis for Answers {
         definitions.map(|(name, checked)| (name, written(&checked))).collect()
     }
 
-    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected> {
-        let rejected = |error: serde_json::Error| Rejected { message: error.to_string(), key: None, place: None };
-        let definition = serde_json::from_str(definition).map_err(rejected)?;
-        let mut notes = self.shards.define_flow(name, definition, self.definitions, life)?;
+    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Problem> {
+        let definition = serde_json::from_str(definition).map_err(|error| Problem::request(error.to_string()))?;
+        let mut notes = self.shards.define_flow(name, definition, life)?;
         if let Some(checked) = self.shards.flow_definition(name) {
             notes.extend(self.shards.missing_of_flow(&checked));
         }
@@ -163,26 +160,12 @@ impl Analysis for Answers {
         self.shards.group_definitions()
     }
 
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected> {
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem> {
         if self.shards.group_definitions().len() >= SETS && !groups.is_empty() {
             let message = format!("there are {SETS} sets of groups already: take one away first");
-            return Err(Rejected { message, key: None, place: None });
+            return Err(Problem::request(message));
         }
-        let outcome = self.shards.define_groups(name, groups);
-        outcome.map_err(|error| Rejected { message: error.to_string(), key: None, place: None })
-    }
-}
-
-impl From<Refusal> for Rejected {
-    fn from(refusal: Refusal) -> Self {
-        match refusal {
-            Refusal::Mistake(mistake) => Self {
-                message: mistake.syntax.message.clone(),
-                key: Some(mistake.attribute),
-                place: Some((mistake.text, mistake.syntax.at)),
-            },
-            Refusal::Full(message) => Self { message, key: None, place: None },
-        }
+        self.shards.define_groups(name, groups).map_err(|error| Problem::request(error.to_string()))
     }
 }
 

@@ -12,8 +12,9 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use weir_wire::sflow::DataSource;
 
+use super::Problem;
 use crate::counters::Reason;
-use crate::events::{Event, Log, Numbered, short};
+use crate::events::{Event, Log, short};
 use crate::flows::AggMode;
 use crate::shard::Life;
 use crate::thresholds::{Refused, Threshold};
@@ -56,7 +57,7 @@ pub trait Analysis: Send + Sync + 'static {
     ///
     /// # Errors
     /// If it makes no sense, or there are too many.
-    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Rejected>;
+    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Problem>;
 
     /// Ends a flow definition; whether there was one.
     fn delete_flow(&self, name: &str) -> bool;
@@ -95,7 +96,7 @@ pub trait Analysis: Send + Sync + 'static {
     ///
     /// # Errors
     /// If there are too many.
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected>;
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem>;
 }
 
 /// Networks by the group that they are in; the longest prefix counts.
@@ -302,17 +303,6 @@ pub struct FlowKey {
     pub age: Option<Duration>,
 }
 
-/// Why a definition is refused.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rejected {
-    /// One line: what is wrong, and what to do.
-    pub message: String,
-    /// In which key of it: `filter`.
-    pub key: Option<&'static str>,
-    /// The text of that key and the byte in it where it went wrong.
-    pub place: Option<(String, usize)>,
-}
-
 /// Which of the active flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ActiveFlows {
@@ -429,12 +419,6 @@ pub struct CompletedFlow {
     pub start: u64,
     /// Last sample.
     pub end: u64,
-}
-
-impl Numbered for CompletedFlow {
-    fn number(&self) -> u64 {
-        self.id
-    }
 }
 
 pub(super) fn milliseconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

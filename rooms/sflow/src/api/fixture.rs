@@ -12,13 +12,14 @@ use weir_wire::sflow::DataSource;
 
 use super::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Rejected, Server, Serving, Settings, TopKey,
+    Interval, Load, Measure, Measured, Problem, Server, Serving, Settings, TopKey,
 };
 use crate::counters::Reasons;
 use crate::events::{Dropped, Event, Log};
 use crate::flows::AggMode;
 use crate::flows::{End, Ends};
-use crate::shard::{Life, Statistics, Table, Tally};
+use crate::flows::{Mistake, Syntax};
+use crate::shard::{Life, Refusal, Statistics, Table, Tally};
 use crate::thresholds::{Refused, Threshold, Thresholds};
 
 /// Three agents, a few metrics, one flow definition.
@@ -252,13 +253,14 @@ impl Analysis for Small {
         self.flows.lock().unwrap().clone()
     }
 
-    fn put_flow(&self, name: &str, definition: &str, _: Life) -> Result<Vec<String>, Rejected> {
+    fn put_flow(&self, name: &str, definition: &str, _: Life) -> Result<Vec<String>, Problem> {
         let definition: Value = serde_json::from_str(definition).unwrap();
         if let Some(filter) = definition["filter"].as_str()
             && let Some(place) = filter.find("==")
         {
             let message = "filter: write = once".to_owned();
-            return Err(Rejected { message, key: Some("filter"), place: Some((filter.to_owned(), place + 1)) });
+            let (text, syntax) = (filter.to_owned(), Syntax { at: place + 1, message });
+            return Err(Refusal::Mistake(Mistake { attribute: "filter", text, syntax }).into());
         }
         let notes = match definition["n"].as_u64() {
             Some(1) => vec!["n: 1 is not 5 to 1000: 5 is taken".to_owned()],
@@ -344,7 +346,7 @@ impl Analysis for Small {
         self.groups.lock().unwrap().clone()
     }
 
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Rejected> {
+    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem> {
         let mut named = self.groups.lock().unwrap();
         if groups.is_empty() {
             named.remove(name)

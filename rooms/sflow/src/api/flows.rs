@@ -35,11 +35,7 @@ pub(super) fn query(call: &Call) -> ActiveFlows {
 
 /// How a call wants reports joined, if it says so.
 pub(crate) fn mode(call: &Call) -> Option<AggMode> {
-    Some(match call.text("aggMode")? {
-        "sum" => AggMode::Sum,
-        "agent" => AggMode::Agent,
-        _ => AggMode::Max,
-    })
+    call.text("aggMode").and_then(AggMode::named)
 }
 
 pub(super) fn active(api: &Arc<Api>, call: &Call) -> Answer {

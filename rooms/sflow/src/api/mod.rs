@@ -15,6 +15,7 @@ mod analysis;
 mod body;
 mod call;
 mod flows;
+mod latest;
 mod live;
 mod metrics;
 mod page;
@@ -40,7 +41,7 @@ use weir_service::http::{Ended, Places};
 
 pub use analysis::{
     Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Rejected, TopKey,
+    Interval, Load, Measure, Measured, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};
@@ -48,14 +49,14 @@ pub use server::{Error, Server, Serving};
 pub(crate) use body::pages;
 pub(crate) use call::named;
 pub(crate) use flows::mode;
-pub(crate) use live::is_question;
+pub use live::is_question;
 pub(crate) use metrics::names_of;
 pub(crate) use problem::{Answer, Problem};
 pub(crate) use selection::{Passing, agents_of, conditions};
 pub(crate) use settings::NOTES;
 
 use crate::prometheus::{IDLE, Scraped};
-use streams::Shared;
+use latest::Shared;
 
 /// What handlers have.
 pub(crate) struct Api {

@@ -2,20 +2,22 @@
 
 pub(crate) use weir_service::http::{Answer, JSON, Problem, json_response};
 
-use super::analysis::Rejected;
+use crate::flows::Mistake;
+use crate::shard::Refusal;
 use crate::thresholds::Refused;
 
-impl From<Rejected> for Problem {
-    fn from(rejected: Rejected) -> Self {
-        let mut problem = Self::request(rejected.message);
-        if let Some(key) = rejected.key {
-            problem = problem.with("key", key);
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::Mistake(Mistake { attribute, text, syntax }) => {
+                // A line that, set below the text in type of one width, points at a byte of it.
+                let before = text.char_indices().take_while(|(at, _)| *at < syntax.at).count();
+                let caret = format!("{}^", " ".repeat(before));
+                let problem = Self::request(syntax.message).with("key", attribute).with("offset", syntax.at);
+                problem.with("text", text).with("caret", caret)
+            }
+            Refusal::Full(message) => Self::request(message),
         }
-        if let Some((text, offset)) = rejected.place {
-            let caret = caret(&text, offset);
-            problem = problem.with("offset", offset).with("text", text).with("caret", caret);
-        }
-        problem
     }
 }
 
@@ -23,10 +25,4 @@ impl From<Refused> for Problem {
     fn from(refused: Refused) -> Self {
         Self::request(refused.to_string())
     }
-}
-
-/// A line that, set below the text in type of one width, points at a byte of it.
-fn caret(text: &str, offset: usize) -> String {
-    let before = text.char_indices().take_while(|(at, _)| *at < offset).count();
-    format!("{}^", " ".repeat(before))
 }

@@ -2,22 +2,23 @@
 //! connection has room for it: whoever reads slowly gets fewer, not older ones.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
 use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
 use super::analysis::{ActiveFlows, Agents};
 use super::flows::query;
+use super::latest::{Latest, answer};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
-use crate::events::{Event, Log, Numbered};
+use crate::events::{Event, Log};
 
 /// Events after `eventID`, newest first; where there is none, the call waits for `timeout`.
 pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
@@ -37,7 +38,7 @@ pub(super) fn completed(api: Arc<Api>, call: Call) -> Later {
     })
 }
 
-async fn poll<T: Numbered + Serialize>(
+async fn poll<T: Serialize>(
     api: &Api,
     call: &Call,
     log: &Log<T>,
@@ -114,16 +115,18 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
         let place = api.flow_streams.take()?;
         let mut ticks = interval(call.seconds("interval"));
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let question = Question { name, agents, query: query(&call) };
-        let latest = api.latest.of(&question);
-        Ok(stream(frames(Flows { api, question, latest, ticks, _place: place }, Flows::next)))
+        let query = query(&call);
+        let latest = api.latest.of(&format!("{name:?} {agents:?} {query:?}"));
+        Ok(stream(frames(Flows { api, name, agents, query, latest, ticks, _place: place }, Flows::next)))
     })
 }
 
 /// A stream of active flows.
 struct Flows {
     api: Arc<Api>,
-    question: Question,
+    name: String,
+    agents: Agents,
+    query: ActiveFlows,
     latest: Arc<Latest>,
     ticks: Interval,
     _place: Place,
@@ -135,57 +138,14 @@ impl Flows {
             _ = self.ticks.tick() => {}
             () = sleep(KEEP_ALIVE) => return Some((ALIVE, self)),
         }
-        // Where the definition has ended, the stream does.
-        let frame = self.latest(Instant::now()).await?;
-        Some((frame, self))
-    }
-
-    /// What was computed for another client of the same question, if it is as new as asked for; else it is computed.
-    async fn latest(&self, asked: Instant) -> Option<Bytes> {
-        let mut latest = self.latest.0.lock().await;
-        if let Some((begun, frame)) = &*latest
-            && *begun + FRESH > asked
-        {
-            return Some(frame.clone());
-        }
-        let (begun, Question { name, agents, query }) = (Instant::now(), self.question.clone());
-        let compute = move |api: &Arc<Api>| {
+        let (name, agents, query) = (self.name.clone(), self.agents.clone(), self.query);
+        let make = move |api: &Arc<Api>| {
             let flows = api.analysis.active_flows(&name, &agents, &query)?;
             Some(frame("event: flows\n", &flows))
         };
-        let frame = self.api.in_turn(compute).await??;
-        *latest = Some((begun, frame.clone()));
-        Some(frame)
-    }
-}
-
-/// What a stream of flows is about.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Question {
-    name: String,
-    agents: Agents,
-    query: ActiveFlows,
-}
-
-/// The latest frame that answers a question, and when its making began.
-#[derive(Debug, Default)]
-pub(super) struct Latest(tokio::sync::Mutex<Option<(Instant, Bytes)>>);
-
-/// The latest frames of all questions that streams are about.
-#[derive(Debug, Default)]
-pub(crate) struct Shared(Mutex<Vec<(Question, Weak<Latest>)>>);
-
-impl Shared {
-    /// The place of a question's latest frame; it lasts as long as somebody has it.
-    fn of(&self, question: &Question) -> Arc<Latest> {
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        known.retain(|(_, latest)| latest.strong_count() > 0);
-        let same = known.iter().find(|(other, _)| other == question).and_then(|(_, latest)| latest.upgrade());
-        same.unwrap_or_else(|| {
-            let latest = Arc::default();
-            known.push((question.clone(), Arc::downgrade(&latest)));
-            latest
-        })
+        // Where the definition has ended, the stream does.
+        let frame = answer(&self.api, &self.latest, FRESH, make).await?;
+        Some((frame, self))
     }
 }
 

@@ -8,15 +8,15 @@ use crate::fate::Fate;
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct Cells {
-    fates: [Counter; Fate::ALL.len()],
+    fates: [Counter; Fate::COUNT],
     misdirected: Counter,
 }
 
 /// What became of datagrams: a copy of [`Cells`], or the sum of several.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Intake {
-    /// Datagrams by fate, in the order of [`Fate::ALL`].
-    pub fates: [u64; Fate::ALL.len()],
+    /// Datagrams by fate, in their order.
+    pub fates: [u64; Fate::COUNT],
     /// Of them all, those that came to another worker's socket than their agent's.
     pub misdirected: u64,
 }

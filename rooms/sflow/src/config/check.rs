@@ -1,108 +1,75 @@
-//! From what is written to what is meant: defaults filled in, every value within its bounds, every definition compiled.
+//! What fits together, and what has to be there: definitions compiled, files read once.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 use ipnet::IpNet;
 use weir_dgram::{Options, Socket};
-use weir_program::config::{self, Address, Pointed, Step};
-use weir_service::Fixed;
+use weir_program::config::{Address, Document, Many, Pointed, Step};
+use weir_protect::model::Mode;
 use weir_tee::config::document::Listener;
-use weir_tee::config::values::{List, Network};
+use weir_tee::config::values::Network;
 use weir_units::Size;
 
-use super::Config;
-use super::document::{Agent, Document, GeoIp};
-use crate::api::{self, Groups, named};
+use super::{Agent, Config, GeoIp, Named, Protect, Settings};
+use crate::api::{Groups, named};
 use crate::collector::STEERING;
 use crate::escape::{escaped, showable};
 use crate::flows::{Definition, Known, Mistake};
 use crate::names::{self, Geo};
-use crate::settings::{Limits, Named, Settings};
 use crate::state;
 use crate::thresholds::{THRESHOLDS, Threshold};
 
-/// Checks one document.
-pub(super) struct Checker<'a> {
-    file: Option<&'a config::Document<'a>>,
+/// The validated configuration, or the first mistake.
+pub(super) fn settings(mut config: Config, document: &Document<'_>, serves: bool) -> Result<Settings> {
+    let check = Checker { document, serves };
+    let carried =
+        weir_tee::config::forwarding(Some(document), config.workers, &listeners(config.listener), &config.destination)?;
+    config.workers = Some(carried.workers);
+    config.listener = carried.listeners.iter().map(Into::into).collect();
+    config.destination = carried.destinations.iter().map(Into::into).collect();
+    check.geoip(&config.geoip)?;
+    let groups = check.groups(&config)?;
+    let known = Known { groups: &groups, country: config.geoip.country.is_some(), asn: config.geoip.asn.is_some() };
+    check.flows(&config, known)?;
+    check.thresholds(&config.threshold, &config.flow)?;
+    let allow = config.allow.as_ref().map(nets);
+    if allow.as_ref().is_some_and(Vec::is_empty) {
+        return Err(check.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
+    }
+    if let Some(path) = &config.state {
+        state::writable(path).map_err(|why| check.error(&[Step::Key("state")], &format!("state: {why}")))?;
+    }
+    check.each("hosts", &config.hosts, is_host, "noc.example, without scheme and port")?;
+    check.each("origins", &config.origins, is_origin, "https://noc.example:8443, without a path")?;
+    let agents = check.agents(&config.agent)?;
+    let protect = config.protect.as_ref().map(|protect| check.protect(protect, &agents)).transpose()?;
+    check.heard(allow.as_deref().unwrap_or_default(), protect.as_ref())?;
+    if config.admin.is_some_and(|Address(admin)| admin.port() != 0 && admin == config.http.0) {
+        let message = format!("admin: REST is served at {} (give one of the two another port)", config.http.0);
+        return Err(check.error(&[Step::Key("admin")], &message));
+    }
+    let warnings = protect.as_ref().map(|protect| check.warnings(config.state.is_some(), protect)).unwrap_or_default();
+    Ok(Settings {
+        carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
+        config,
+        allow: allow.unwrap_or_default(),
+        agents,
+        groups,
+        protect: protect.map(Arc::new),
+        warnings,
+    })
+}
+
+struct Checker<'a> {
+    document: &'a Document<'a>,
+    /// Whether REST is served: only then it is looked for who may ask.
     serves: bool,
 }
 
-impl<'a> Checker<'a> {
-    /// `file`: where the document stands; `None`: it was made of flags.
-    pub(super) fn new(file: Option<&'a config::Document<'a>>) -> Self {
-        Self { file, serves: true }
-    }
-
-    /// Nobody is served: who may ask is not looked for.
-    pub(super) fn alone(self) -> Self {
-        Self { serves: false, ..self }
-    }
-
-    /// The validated configuration, or the first mistake.
-    pub(super) fn config(&self, document: Document) -> Result<Config> {
-        let listeners = listeners(document.listeners);
-        let carried = weir_tee::config::forwarding(self.file, document.workers, &listeners, &document.destinations)?;
-        let geoip = document.geoip.unwrap_or_default();
-        self.geoip(&geoip)?;
-        let limits = self.limits(document.limits.unwrap_or_default())?;
-        let nets = |list: List<Network>| list.0.into_iter().map(|network| network.0).collect::<Vec<_>>();
-        let groups = document
-            .groups
-            .into_iter()
-            .map(|(name, groups)| (name, groups.into_iter().map(|(group, list)| (group, nets(list))).collect()));
-        let groups: BTreeMap<String, Groups> = groups.collect();
-        self.names("group", groups.keys())?;
-        self.names("flow", document.flows.keys())?;
-        self.names("threshold", document.thresholds.keys())?;
-        for (name, groups) in &groups {
-            let path = [Step::Key("group"), Step::Key(name)];
-            for group in groups.keys() {
-                let path = [path[0], path[1], Step::Key(group)];
-                showable(group).map_err(|why| self.error(&path, &format!("group.{name}: {why}")))?;
-            }
-            names::set(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
-        }
-        let known = Known { groups: &groups, country: geoip.country.is_some(), asn: geoip.asn.is_some() };
-        self.flows(&document.flows, limits, known)?;
-        self.thresholds(&document.thresholds, &document.flows)?;
-        let allow = document.allow.map(nets);
-        if allow.as_ref().is_some_and(Vec::is_empty) {
-            return Err(self.error(&[Step::Key("allow")], "allow: no agent at all (leave it out for any)"));
-        }
-        if let Some(path) = &document.state {
-            state::writable(path).map_err(|why| self.error(&[Step::Key("state")], &format!("state: {why}")))?;
-        }
-        let api = self.api(document.hosts, document.origins, document.read_only)?;
-        let agents = self.agents(document.agents)?;
-        let protect = document.protect.as_ref().map(|protect| self.protect(protect, &agents)).transpose()?;
-        self.heard(allow.as_deref().unwrap_or_default(), protect.as_ref())?;
-        let settings = Settings {
-            carrier: weir_tee::settings::Settings { steering: Some(STEERING), ..carried },
-            http: document.http.map_or(HTTP, |Address(address)| address),
-            api,
-            state: document.state,
-            allow: allow.unwrap_or_default(),
-            limits,
-            country: geoip.country,
-            asn: geoip.asn,
-            agents,
-            groups,
-            flows: document.flows,
-            thresholds: document.thresholds,
-            protect: protect.map(Arc::new),
-        };
-        let fixed = Fixed::new(document.admin.map(|Address(address)| address), document.user)
-            .map_err(|error| self.error(&[Step::Key("user")], &error))?;
-        if fixed.admin.is_some_and(|admin| admin.port() != 0 && admin == settings.http) {
-            let message = format!("admin: REST is served at {} (give one of the two another port)", settings.http);
-            return Err(self.error(&[Step::Key("admin")], &message));
-        }
-        Ok(Config { settings, fixed })
-    }
-
+impl Checker<'_> {
     /// Reads the files, to see that they can be: at the start nobody looks at the place in the configuration any more.
     fn geoip(&self, written: &GeoIp) -> Result<()> {
         for (key, path) in [("country", &written.country), ("asn", &written.asn)] {
@@ -113,69 +80,50 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    /// A name that no request can have would be of no use, and nobody would be told.
-    fn api(
-        &self,
-        hosts: Option<List<String>>,
-        origins: Option<List<String>>,
-        read_only: Option<bool>,
-    ) -> Result<api::Settings> {
-        let checked = |key, list: Option<List<String>>, is_good: fn(&str) -> bool, example: &str| {
-            let texts = list.map(|List(texts)| texts).unwrap_or_default();
-            let Some((index, bad)) = texts.iter().enumerate().find(|(_, text)| !is_good(text)) else {
-                return Ok(texts);
-            };
-            let message = format!("{key}: `{}`: write it as {example}", escaped(bad));
-            Err(self.error(&[Step::Key(key), Step::Index(index)], &message))
-        };
-        Ok(api::Settings {
-            read_only: read_only.unwrap_or_default(),
-            hosts: checked("hosts", hosts, is_host, "noc.example, without scheme and port")?,
-            origins: checked("origins", origins, is_origin, "https://noc.example:8443, without a path")?,
-        })
+    /// A name that no request can have would be of no use, and nobody would notice.
+    fn each(&self, key: &str, texts: &[String], is_good: fn(&str) -> bool, example: &str) -> Result<()> {
+        let Some((index, bad)) = texts.iter().enumerate().find(|(_, text)| !is_good(text)) else { return Ok(()) };
+        let message = format!("{key}: `{}`: write it as {example}", escaped(bad));
+        Err(self.error(&[Step::Key(key), Step::Index(index)], &message))
     }
 
-    fn limits(&self, written: super::document::Limits) -> Result<Limits> {
-        let default = Limits::default();
-        let bound = |key: &'static str, written: Option<usize>, default: usize, most: usize| match written {
-            None => Ok(default),
-            Some(count) if (1..=most).contains(&count) => Ok(count),
-            Some(count) => {
-                let message = format!("limits: {key}: {count} (it must be 1 to {most})");
-                Err(self.error(&[Step::Key("limits"), Step::Key(key)], &message))
+    fn groups(&self, config: &Config) -> Result<BTreeMap<String, Groups>> {
+        let groups = config.group.iter().map(|(name, groups)| {
+            (name.clone(), groups.iter().map(|(group, list)| (group.clone(), nets(list))).collect())
+        });
+        let groups: BTreeMap<String, Groups> = groups.collect();
+        self.names("group", groups.keys())?;
+        for (name, groups) in &groups {
+            let path = [Step::Key("group"), Step::Key(name)];
+            for group in groups.keys() {
+                let path = [path[0], path[1], Step::Key(group)];
+                showable(group).map_err(|why| self.error(&path, &format!("group.{name}: {why}")))?;
             }
-        };
-        Ok(Limits {
-            agents: bound("agents", written.agents, default.agents, 1_000_000)?,
-            sources: bound("sources", written.sources, default.sources, 10_000_000)?,
-            flows: bound("flows", written.flows, default.flows, 100_000_000)?,
-            definitions: bound("definitions", written.definitions, default.definitions, 4096)?,
-            streams: bound("streams", written.streams, default.streams, 65_536)?,
-            offenders: bound("offenders", written.offenders, default.offenders, 1_000_000)?,
-            crossings: bound("crossings", written.crossings, default.crossings, 10_000_000)?,
-        })
+            names::Groups::new(groups).map_err(|error| self.error(&path, &format!("group.{name}: {error}")))?;
+        }
+        Ok(groups)
     }
 
-    fn agents(&self, written: Vec<Agent>) -> Result<BTreeMap<IpAddr, Named>> {
+    fn agents(&self, written: &[Agent]) -> Result<BTreeMap<IpAddr, Named>> {
         let mut agents = BTreeMap::new();
-        for (index, agent) in written.into_iter().enumerate() {
+        for (index, agent) in written.iter().enumerate() {
             let fail = |key: &str, what: &str| {
                 let path = [Step::Key("agent"), Step::Index(index), Step::Key(key)];
                 self.error(&path, &format!("agent {}: {key}: {what}", agent.address))
             };
             let mut interfaces = BTreeMap::new();
-            for (number, name) in agent.interfaces {
+            for (number, name) in &agent.interfaces {
                 let number = number.parse().map_err(|_| {
                     fail("interfaces", &format!("`{number}`: write an ifIndex, e.g. interfaces = {{ 1 = \"uplink\" }}"))
                 })?;
-                showable(&name).map_err(|why| fail("interfaces", &why))?;
-                interfaces.insert(number, name);
+                showable(name).map_err(|why| fail("interfaces", &why))?;
+                interfaces.insert(number, name.clone());
             }
             agent.name.as_deref().map_or(Ok(()), showable).map_err(|why| fail("name", &why))?;
             if agents.contains_key(&agent.address) {
                 return Err(fail("address", "it is there twice (remove one of them)"));
             }
-            agents.insert(agent.address, Named { name: agent.name, interfaces });
+            agents.insert(agent.address, Named { name: agent.name.clone(), interfaces });
         }
         Ok(agents)
     }
@@ -195,11 +143,7 @@ impl<'a> Checker<'a> {
         Ok(())
     }
 
-    fn protect(
-        &self,
-        written: &weir_protect::config::document::Document,
-        agents: &BTreeMap<IpAddr, Named>,
-    ) -> Result<weir_protect::settings::Settings> {
+    fn protect(&self, written: &Protect, agents: &BTreeMap<IpAddr, Named>) -> Result<weir_protect::settings::Settings> {
         let interfaces = |wanted: &str| {
             let of = |(&agent, named): (&IpAddr, &Named)| {
                 let called = named.interfaces.iter().filter(|(_, name)| *name == wanted);
@@ -207,9 +151,22 @@ impl<'a> Checker<'a> {
             };
             agents.iter().flat_map(of).collect()
         };
-        let (file, serves) = (self.file, self.serves);
+        let (file, serves) = (Some(self.document), self.serves);
         let context = weir_protect::config::Context { file, at: "protect", interfaces: &interfaces, serves };
         weir_protect::config::settings(written, &context)
+    }
+
+    /// What can be meant, but seldom is.
+    fn warnings(&self, has_state: bool, protect: &weir_protect::settings::Settings) -> Vec<String> {
+        let mut warnings = protect.warnings.clone();
+        if !has_state && protect.groups.values().any(|group| group.mode == Mode::Automatic) {
+            let message = format!(
+                "protect: without `state` a restart knows no agent: for {} every attack waits for a person (set state = \"FILE\")",
+                protect.document.settle
+            );
+            warnings.push(self.error(&[Step::Key("protect")], &message).to_string());
+        }
+        warnings
     }
 
     /// Names under which REST has things.
@@ -221,9 +178,11 @@ impl<'a> Checker<'a> {
     }
 
     /// Compiles each once, to see that it can be.
-    fn flows(&self, flows: &BTreeMap<String, Definition>, limits: Limits, known: Known<'_>) -> Result<()> {
-        if flows.len() > limits.definitions {
-            let message = format!("{} flow definitions (limits.definitions is {})", flows.len(), limits.definitions);
+    fn flows(&self, config: &Config, known: Known<'_>) -> Result<()> {
+        let (flows, most) = (&config.flow, config.limits.definitions);
+        self.names("flow", flows.keys())?;
+        if flows.len() > most {
+            let message = format!("{} flow definitions (limits.definitions is {most})", flows.len());
             return Err(self.error(&[Step::Key("flow")], &message));
         }
         for (name, definition) in flows {
@@ -241,8 +200,8 @@ impl<'a> Checker<'a> {
                 let line = fail(attribute, &format!("{attribute}: {}", syntax.message));
                 Pointed { line: line.to_string(), text, at: syntax.at }
             })?;
-            if let Some((need, missing)) = checked.needs().iter().find_map(|need| Some((need, need.missing(known)?))) {
-                return Err(fail(need.attribute, &missing));
+            if let Some((attribute, missing)) = checked.missing(known).first() {
+                return Err(fail(attribute, missing));
             }
         }
         Ok(())
@@ -250,6 +209,7 @@ impl<'a> Checker<'a> {
 
     /// A file's thresholds watch metrics, or flows of the file: of those that REST may put one day, nobody knows here.
     fn thresholds(&self, thresholds: &BTreeMap<String, Threshold>, flows: &BTreeMap<String, Definition>) -> Result<()> {
+        self.names("threshold", thresholds.keys())?;
         if thresholds.len() > THRESHOLDS {
             let message = format!("{} thresholds (at most {THRESHOLDS})", thresholds.len());
             return Err(self.error(&[Step::Key("threshold")], &message));
@@ -259,7 +219,7 @@ impl<'a> Checker<'a> {
                 let path = [Step::Key("threshold"), Step::Key(name), Step::Key(key)];
                 self.error(&path, &format!("threshold `{name}`: {what}"))
             };
-            threshold.check().map_err(|refused| fail(refused.key(), &refused.to_string()))?;
+            threshold.check().map_err(|refused| fail(refused.key, &refused.to_string()))?;
             if let Some(missing) = threshold.missing(flows.keys().map(String::as_str)) {
                 return Err(fail(
                     "metric",
@@ -271,11 +231,12 @@ impl<'a> Checker<'a> {
     }
 
     fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
-        match self.file {
-            Some(file) => file.error(path, message),
-            None => anyhow!("{message}"),
-        }
+        self.document.error(path, message)
     }
+}
+
+fn nets(list: &Many<Network>) -> Vec<IpNet> {
+    list.iter().map(|network| network.0).collect()
 }
 
 /// Where nothing says where to listen: the port that the specification has, of all addresses of both families; where the
@@ -326,9 +287,6 @@ fn anywhere() -> SocketAddr {
 
 /// IANA's sflow.
 const PORT: u16 = 6343;
-
-/// sFlow-RT's port, for this machine alone.
-const HTTP: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8008);
 
 /// 16 MiB: some 30,000 datagrams as the kernel accounts them, 100 ms of the most that a worker analyses.
 const RECEIVE_BUFFER: Size = Size { bytes: 16 << 20 };

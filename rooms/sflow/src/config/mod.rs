@@ -1,49 +1,204 @@
-//! From a file, or from flags, to validated [`Settings`]; and back, for `--check`.
+//! The configuration of the analyser, from a file or from flags.
 //!
 //! ```text
-//! text -> Document (types of values) -> Config (bounds checked, definitions compiled once)
+//! text -> Config (types and bounds of values) -> Settings (what fits together, definitions compiled once)
 //! ```
 
 mod check;
-pub mod document;
-mod load;
-mod print;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Result;
-use weir_program::config;
+use ipnet::IpNet;
+use weir_program::config::{Address, Checked, Document, Many, UserName};
+use weir_program::{keys, values};
+use weir_protect::config::document::Document as Protect;
 use weir_service::Fixed;
+use weir_tee::config::document::{Destination, Listener};
+use weir_tee::config::values::Network;
 
-use crate::settings::Settings;
+use crate::api::{self, Groups};
+use crate::flows::Definition;
+use crate::thresholds::Threshold;
 
-pub use load::{Flags, Origin};
-
-/// A validated configuration.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// What to do.
-    pub settings: Settings,
-    /// What only a start can change.
-    pub fixed: Fixed,
+keys! {
+    /// A configuration of `weir sflow serve`.
+    pub struct Config {
+        /// Threads that receive and analyse. Without it: one a processor, 4 at most.
+        workers (fixed): Option<usize>;
+        /// Where REST and Prometheus are served.
+        http (fixed): Address = "127.0.0.1:8008";
+        /// Names by which clients know this host, as `noc.example`, besides its addresses and `localhost`. A request to a loopback
+        /// address under any other name is refused (421): a stranger's web page may have sent it.
+        hosts (fixed): Many<String>;
+        /// Origins whose pages may read answers and change things (CORS), as `https://noc.example:8443`.
+        origins (fixed): Many<String>;
+        /// Whether REST can be read only.
+        read_only (fixed): bool;
+        /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` of the service itself are served.
+        admin (fixed): Option<Address>;
+        /// The user to become once everything is open.
+        user (fixed): Option<UserName>;
+        /// File in which agents with their counters, and definitions put by REST, are kept over a restart.
+        state (fixed): Option<PathBuf>;
+        /// Networks or addresses of agents that are heard. Without it: all.
+        allow: Option<Many<Network>>;
+        /// What is remembered at most, over all workers.
+        limits (fixed): Limits = {};
+        /// Files in MaxMind's format, for the functions `country` and `asn`.
+        geoip: GeoIp = {};
+        /// Where sFlow comes in, with the keys of `weir tee`; `receive_buffer` is 16 MiB by default. Without it: port 6343 of all
+        /// addresses.
+        listener: Vec<Listener>;
+        /// Where each datagram is forwarded to, whole, with the keys of `weir tee`.
+        destination: Vec<Destination>;
+        /// What agents and their interfaces are called, before the names that they tell.
+        agent: Vec<Agent>;
+        /// Networks or addresses by group, under the name that `group:ipsource:NAME` gives: `[group.sites]` `lab = ["10.1.0.0/16"]`.
+        group: BTreeMap<String, BTreeMap<String, Many<Network>>>;
+        /// Flow definitions by name, with the keys of REST.
+        flow: BTreeMap<String, Definition>;
+        /// Thresholds by name, with the keys of REST.
+        threshold: BTreeMap<String, Threshold>;
+        /// What is protected from floods. Without it: nothing.
+        protect: Option<Protect>;
+    }
 }
 
-impl Config {
+keys! {
+    /// `[limits]`. What is beyond is refused or pushes older things out, and is counted.
+    pub struct Limits {
+        /// Agents, by address and sub-agent. About 1 KiB each.
+        agents: usize = 50000, 1 to 1000000;
+        /// Data sources of all agents together: interfaces and what else has counters. About 1.5 KiB each.
+        sources: usize = 1000000, 1 to 10000000;
+        /// Flows of all definitions together, about 200 bytes each; when they are full, large flows push out small ones.
+        flows: usize = 1000000, 1 to 100000000;
+        /// Flow definitions, those put by REST included.
+        definitions: usize = 256, 1 to 4096;
+        /// Streams of one agent, by where its datagrams come from.
+        streams: usize = 64, 1 to 65536;
+        /// Addresses by which what is malformed is counted, about 50 bytes each; further ones are counted together.
+        offenders: usize = 1024, 1 to 1000000;
+        /// Data sources and flows that are above a threshold, about 150 bytes each. The one seen longest ago goes for the next, and may
+        /// have an event too many.
+        crossings: usize = 65536, 1 to 10000000;
+    }
+}
+
+keys! {
+    /// `[geoip]`
+    pub struct GeoIp {
+        /// Countries by address.
+        country: Option<PathBuf>;
+        /// Autonomous systems by address.
+        asn: Option<PathBuf>;
+    }
+}
+
+keys! {
+    /// `[[agent]]`
+    pub struct Agent {
+        /// Its address in its datagrams.
+        address: IpAddr;
+        /// What it is called. Without it: as it calls itself.
+        name: Option<String>;
+        /// What its interfaces are called, by ifIndex: `{ 1 = "uplink" }`.
+        interfaces: BTreeMap<String, String>;
+    }
+}
+
+values! { Definition = "table", Threshold = "table" }
+
+/// A configuration that is read at the start and with each reload.
+pub type Origin = weir_program::config::Origin<Config>;
+
+/// What fits together is checked where [`Settings`] are made.
+impl Checked for Config {
+    fn check(&self, _: &Document<'_>) -> Result<()> {
+        Ok(())
+    }
+}
+
+/// Everything that one `weir sflow serve` does, validated.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// As it was written, with the listeners, destinations and workers that come of it.
+    pub config: Config,
+    /// Sockets, workers, and where all is forwarded to.
+    pub carrier: weir_tee::settings::Settings,
+    /// Agents that are heard; empty: all.
+    pub allow: Vec<IpNet>,
+    /// What agents and their interfaces are called.
+    pub agents: BTreeMap<IpAddr, Named>,
+    /// Networks under names.
+    pub groups: BTreeMap<String, Groups>,
+    /// What is protected from floods; `None`: nothing.
+    pub protect: Option<Arc<weir_protect::settings::Settings>>,
+    /// What can be meant, but seldom is: a line each, with its place.
+    pub warnings: Vec<String>,
+}
+
+/// What an agent is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// Itself; `None`: as it calls itself.
+    pub name: Option<String>,
+    /// Its interfaces, by ifIndex.
+    pub interfaces: BTreeMap<u32, String>,
+}
+
+impl Settings {
     /// Reads a file's text; `origin` names the file in errors.
     ///
     /// # Errors
-    /// One line with the place: not TOML, an unknown key, a value out of its bounds, a definition that is none; of a flow
-    /// definition two lines more, which show the place in its text.
+    /// A line a mistake; of a flow definition two lines more, which show the place in its text.
     pub fn read(origin: &str, text: &str) -> Result<Self> {
-        let file = config::Document::parse(origin, text)?;
-        check::Checker::new(Some(&file)).config(file.read()?)
+        let document = Document::parse(origin, text)?;
+        check::settings(document.read()?, &document, true)
     }
 
-    /// What can be meant, but seldom is: a line each, with its place.
-    pub fn warnings(&self) -> &[String] {
-        self.settings.warnings()
+    /// Reads a configuration as it is now, on this machine as it is now. Unless REST `serves`, nobody looks for the file of tokens.
+    ///
+    /// # Errors
+    /// As of [`Settings::read`], or the file cannot be read.
+    pub fn load(origin: &Origin, serves: bool) -> Result<Self> {
+        origin.load_as(|config, document| check::settings(config, document, serves))
     }
 
-    /// The file that says the same with every default written out.
-    pub fn to_toml(&self) -> String {
-        print::to_toml(self)
+    /// What only a start can change.
+    pub(crate) fn fixed(&self) -> Fixed {
+        Fixed::of(self.config.admin, self.config.user.as_ref())
+    }
+
+    /// Who may ask REST, and what for.
+    pub(crate) fn api(&self) -> api::Settings {
+        let Config { hosts, origins, read_only, .. } = self.config.clone();
+        api::Settings { read_only, hosts: hosts.0, origins: origins.0 }
+    }
+}
+
+impl Limits {
+    /// One worker's share: all of them have as much room as is stated, and one a little more than its part, for agents are
+    /// spread by chance.
+    pub(crate) fn share(&self, workers: usize) -> Self {
+        let part = |whole: usize| match workers {
+            0 | 1 => whole,
+            _ => (whole / workers + whole / (4 * workers) + 64).min(whole),
+        };
+        Self {
+            agents: part(self.agents),
+            sources: part(self.sources),
+            flows: part(self.flows),
+            definitions: self.definitions,
+            streams: self.streams,
+            offenders: part(self.offenders),
+            crossings: part(self.crossings),
+        }
     }
 }

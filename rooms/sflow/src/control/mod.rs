@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Error, Result, anyhow};
 use weir_protect::room::Protection;
-use weir_service::privileges::{Needs, folder};
+use weir_service::privileges::{Needs, folder, hindered};
 use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
@@ -20,10 +20,9 @@ use weir_tee::worker::Tap;
 use crate::analysis::Answers;
 use crate::api::Server;
 use crate::collector::{Cells, Collector};
-use crate::config::{Config, Origin};
+use crate::config::{Origin, Settings};
 use crate::ledger::Ledger;
 use crate::names::Atlas;
-use crate::settings::Settings;
 use crate::shard::{Names, Shards};
 use crate::state::{Keeper, writable};
 use room::{Analyser, Parts};
@@ -43,20 +42,21 @@ pub struct Outcome {
 /// # Errors
 /// One line: the kernel refuses a socket, an address is taken, a file of names cannot be read, a thread cannot be started.
 /// Nothing runs then.
-pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
-    let Config { settings, fixed } = config;
-    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity })?;
+pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome> {
+    let file = origin.file().map(Into::into);
+    let mut setup = Setup::new(Launch { fixed: settings.fixed(), file, verbosity })?;
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
-    let http = Server::bind(settings.http)?;
+    let http = Server::bind(settings.config.http.0)?;
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
-    let service: Service<Analyser<'_>> = setup.start(needs(&settings, &prepared))?;
+    let service: Service<Analyser<'_>> =
+        setup.start(Needs { capabilities: prepared.privileges(), ..needs(&settings) })?;
 
-    for warning in settings.warnings() {
+    for warning in &settings.warnings {
         tracing::warn!("{warning}");
     }
     // Only now it is known as whom it is written.
-    settings.state.as_deref().map_or(Ok(()), writable).map_err(|why| anyhow!("state {why}"))?;
-    let keeper = settings.state.clone().and_then(|path| Keeper::restore(path, &shards, &settings));
+    settings.config.state.as_deref().map_or(Ok(()), writable).map_err(|why| anyhow!("state {why}"))?;
+    let keeper = settings.config.state.clone().and_then(|path| Keeper::restore(path, &shards, &settings));
     let cells: Arc<[Arc<Cells>]> = (0..settings.carrier.workers).map(|_| Arc::default()).collect();
     let tap = |(worker, cells): (usize, &Arc<Cells>)| -> Box<dyn Tap> {
         Box::new(Collector::new(worker, shards.clone(), cells.clone()))
@@ -70,9 +70,10 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     });
     let protection = protection.transpose()?;
     let router = protection.as_ref().and_then(|protection| held(protection).router());
-    let state = Arc::new(State::new(carrier.workers().clone(), cells, shards.clone(), protection.clone()));
-    let answers = Arc::new(Answers::new(shards.clone(), settings.limits.definitions));
-    let serving = http.serve_with(answers.clone(), settings.api.clone(), router)?;
+    let (workers, shared) = (carrier.workers().clone(), shards.clone());
+    let state = Arc::new(State { workers, cells, shards: shared, protection: protection.clone() });
+    let answers = Arc::new(Answers::new(shards.clone()));
+    let serving = http.serve_with(answers.clone(), settings.api(), router)?;
     let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper, protection };
     let mut room = Analyser::new(origin, settings, carrier, parts);
     let outcome = service.run(&mut room);
@@ -80,16 +81,26 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Outcome> {
     outcome.map(|()| room.outcome())
 }
 
-/// Files of names and secrets are read by a reload, state and journal written.
-fn needs(settings: &Settings, prepared: &Prepared) -> Needs {
-    let protect = settings.protect.as_deref();
-    let names = settings.country.iter().chain(&settings.asn).cloned();
+/// What the user that the analyser becomes may not open of its files, in one line.
+///
+/// # Errors
+/// There is no such user.
+pub fn hindrance(origin: &Origin, settings: &Settings) -> Result<Option<String>> {
+    hindered(settings.fixed().user.as_deref(), &needs(settings), origin.file())
+}
+
+/// Files of names and secrets are read by a reload, state and journal read at the start and written.
+fn needs(settings: &Settings) -> Needs {
+    let (config, protect) = (&settings.config, settings.protect.as_deref());
     let secrets = protect.into_iter().flat_map(weir_protect::settings::Settings::secrets);
-    let written = [settings.state.as_deref(), protect.and_then(|protect| protect.journal.as_deref())];
+    let written = [config.state.as_ref(), protect.and_then(|protect| protect.journal.as_ref())];
+    let written: Vec<_> = written.into_iter().flatten().cloned().collect();
+    let folders = written.iter().map(|path| folder(path).to_owned()).collect();
+    let names = config.geoip.country.iter().chain(&config.geoip.asn).cloned();
     Needs {
-        capabilities: prepared.privileges(),
-        reads: names.chain(secrets).collect(),
-        folders: written.into_iter().flatten().map(|path| folder(path).to_owned()).collect(),
+        capabilities: Vec::new(),
+        reads: names.chain(secrets).chain(written).collect(),
+        folders,
         is_unconfined: protect.is_some_and(|protect| !protect.hooks.command.is_empty()),
     }
 }

@@ -6,36 +6,32 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
+use weir_program::config::Table;
 use weir_program::signals::GRACE;
 use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
-use weir_service::{Fixed, Observable, Room, stays};
+use weir_service::{Fixed, Observable, Room};
 use weir_tee::control::Carrier;
 
 use super::state::State;
 use super::{Outcome, held};
 use crate::analysis::Answers;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, Settings};
 use crate::losses;
-use crate::settings::Settings;
 use crate::shard::{Names, Now, Shards};
 use crate::state::Keeper;
 
 /// The control thread's own. It alone changes what is carried out.
 pub(super) struct Analyser<'a> {
     origin: &'a Origin,
+    /// What it was started with.
+    started: Config,
     settings: Settings,
     carrier: Carrier,
-    shards: Arc<Shards>,
-    answers: Arc<Answers>,
-    state: Arc<State>,
+    parts: Parts,
     losses: Losses,
-    /// Where REST is served.
-    http: SocketAddr,
     /// When agents, losses and what is kept are looked at next.
     due: Instant,
-    keeper: Option<Keeper>,
-    protection: Option<Arc<Mutex<Protection>>>,
     /// Why the state could not be written at the end.
     unsaved: Option<anyhow::Error>,
 }
@@ -45,6 +41,7 @@ pub(super) struct Parts {
     pub(super) shards: Arc<Shards>,
     pub(super) answers: Arc<Answers>,
     pub(super) state: Arc<State>,
+    /// Where REST is served.
     pub(super) http: SocketAddr,
     pub(super) keeper: Option<Keeper>,
     pub(super) protection: Option<Arc<Mutex<Protection>>>,
@@ -56,13 +53,13 @@ impl Room for Analyser<'_> {
     const ENDING: &'static str = "analysing what was received";
 
     fn state(&self) -> Arc<State> {
-        self.state.clone()
+        self.parts.state.clone()
     }
 
     fn status(&self) -> String {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let carrier = &self.settings.carrier;
-        let (flows, thresholds) = self.shards.in_force();
+        let (flows, thresholds) = self.parts.shards.in_force();
         let parts = [
             count(carrier.listeners.len(), "listener"),
             count(carrier.workers, "worker"),
@@ -70,7 +67,7 @@ impl Room for Analyser<'_> {
             count(thresholds, "threshold"),
             count(carrier.destinations.len(), "destination"),
         ];
-        format!("{}, http://{}/", parts.join(", "), self.http)
+        format!("{}, http://{}/", parts.join(", "), self.parts.http)
     }
 
     fn begin(&mut self) -> Instant {
@@ -80,13 +77,13 @@ impl Room for Analyser<'_> {
 
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        self.answers.tell(self.shards.tick(Now::read()));
+        self.parts.answers.tell(self.parts.shards.tick(Now::read()));
         if now >= self.due {
             self.carrier.look();
-            self.shards.expire(Now::read());
-            self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
-            if let Some(keeper) = &mut self.keeper {
-                keeper.look(now, &self.shards, &self.settings);
+            self.parts.shards.expire(Now::read());
+            self.losses.lines(now, losses::losses(&self.parts.state.ledger())).iter().for_each(Line::log);
+            if let Some(keeper) = &mut self.parts.keeper {
+                keeper.look(now, &self.parts.shards, &self.settings);
             }
             self.due = now + LOOKS_APART;
         }
@@ -94,33 +91,22 @@ impl Room for Analyser<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { mut settings, fixed } = self.origin.load()?;
-        let workers = std::mem::replace(&mut settings.carrier.workers, self.settings.carrier.workers);
-        let http = std::mem::replace(&mut settings.http, self.settings.http);
-        let limits = std::mem::replace(&mut settings.limits, self.settings.limits);
-        let kept = std::mem::replace(&mut settings.state, self.settings.state.clone());
-        let api = std::mem::replace(&mut settings.api, self.settings.api.clone());
+        let mut settings = Settings::load(self.origin, true)?;
+        settings.carrier.workers = self.settings.carrier.workers;
         // What can fail comes first: files, then sockets. Definitions have been compiled by now.
         let names = Names::read(&settings)?;
         self.protect(&mut settings, names.atlas())?;
         self.carrier.reload(settings.carrier.clone())?;
-        self.shards.adopt(&self.settings, &settings, names);
-        stays("workers", &self.settings.carrier.workers, &workers);
-        stays("http", &self.settings.http, &http);
-        if limits != self.settings.limits {
-            tracing::warn!("limits stay: a reload does not change them (restart for the others)");
+        self.parts.shards.adopt(&self.settings, &settings, names);
+        // Of admin and user the service says it.
+        for key in self.started.stays(&settings.config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
+            tracing::warn!("{key}: a reload does not change it (restart for it)");
         }
-        if api != self.settings.api {
-            tracing::warn!("hosts, origins and read_only stay: a reload does not change them (restart for the others)");
-        }
-        if kept != self.settings.state {
-            tracing::warn!("state stays: a reload does not change it (restart for the other)");
-        }
-        for warning in settings.warnings() {
+        for warning in &settings.warnings {
             tracing::warn!("{warning}");
         }
         self.settings = settings;
-        Ok(fixed)
+        Ok(self.settings.fixed())
     }
 
     fn grace(&self) -> Duration {
@@ -129,8 +115,8 @@ impl Room for Analyser<'_> {
 
     fn end(&mut self) {
         self.carrier.end();
-        if let Some(keeper) = &mut self.keeper {
-            self.unsaved = keeper.save(&self.shards, &self.settings).err();
+        if let Some(keeper) = &mut self.parts.keeper {
+            self.unsaved = keeper.save(&self.parts.shards, &self.settings).err();
         }
     }
 }
@@ -138,10 +124,10 @@ impl Room for Analyser<'_> {
 impl<'a> Analyser<'a> {
     /// Goes over to what is protected now.
     fn protect(&self, settings: &mut Settings, atlas: Option<Box<dyn weir_protect::detect::Atlas>>) -> Result<()> {
-        match (&self.protection, &settings.protect) {
+        match (&self.parts.protection, &settings.protect) {
             (Some(protection), Some(protect)) => {
                 held(protection).adopt(protect, atlas)?;
-                self.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
+                self.parts.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
             }
             (None, None) => {}
             _ => {
@@ -153,14 +139,13 @@ impl<'a> Analyser<'a> {
     }
 
     pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
-        let Parts { shards, answers, state, http, keeper, protection } = parts;
-        let (now, due) = (Instant::now(), Instant::now() + LOOKS_APART);
-        let losses = Losses::new(LOSSES_APART, now);
-        Self { origin, settings, carrier, shards, answers, state, losses, http, due, keeper, protection, unsaved: None }
+        let (now, started) = (Instant::now(), settings.config.clone());
+        let (losses, due) = (Losses::new(LOSSES_APART, now), now + LOOKS_APART);
+        Self { origin, started, settings, carrier, parts, losses, due, unsaved: None }
     }
 
     pub(super) fn outcome(self) -> Outcome {
-        Outcome { ledger: self.state.ledger(), unsaved: self.unsaved }
+        Outcome { ledger: self.parts.state.ledger(), unsaved: self.unsaved }
     }
 }
 

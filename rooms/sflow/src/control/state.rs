@@ -11,34 +11,22 @@ use weir_tee::worker::Workers;
 use super::held;
 use crate::collector::Cells;
 use crate::ledger::{Agreed, Ledger};
-use crate::metrics;
 use crate::shard::Shards;
 
 /// A running analyser as seen from outside.
 #[derive(Debug)]
 pub(super) struct State {
-    workers: Arc<Workers>,
-    cells: Arc<[Arc<Cells>]>,
-    shards: Arc<Shards>,
-    protection: Option<Arc<Mutex<Protection>>>,
-}
-
-impl State {
-    pub(super) fn new(
-        workers: Arc<Workers>,
-        cells: Arc<[Arc<Cells>]>,
-        shards: Arc<Shards>,
-        protection: Option<Arc<Mutex<Protection>>>,
-    ) -> Self {
-        Self { workers, cells, shards, protection }
-    }
+    pub(super) workers: Arc<Workers>,
+    pub(super) cells: Arc<[Arc<Cells>]>,
+    pub(super) shards: Arc<Shards>,
+    pub(super) protection: Option<Arc<Mutex<Protection>>>,
 }
 
 impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        metrics::metrics(samples, &self.ledger(), &self.shards.statistics());
+        samples.ledger(&self.ledger());
         if let Some(protection) = &self.protection {
             held(protection).metrics(samples);
         }

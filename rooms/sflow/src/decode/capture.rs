@@ -1,30 +1,15 @@
 //! UDP datagrams of a capture: a file, or what a program writes while it captures.
 
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_program::stop::Stop;
 use weir_wire::ip::{Headers, UDP};
 use weir_wire::pcap::{self, NotIp, Packet, Step};
 
 use super::totals::Packets;
-use super::{Arrived, Decoder, Reader};
-
-/// Why a capture cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It is none, or damaged; what is before the damage was read.
-    #[error("{0}")]
-    Malformed(#[from] pcap::Malformed),
-    /// The system refuses to read it.
-    #[error("read: {0}")]
-    Read(io::Error),
-    /// What was decoded cannot be written.
-    #[error("write to standard output: {0}")]
-    Write(io::Error),
-}
+use super::{Arrived, Decoder, Error, Reader, wait};
 
 /// Decodes a capture to its end, until nobody reads what is printed, or until it shall stop.
 ///
@@ -72,17 +57,8 @@ pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, st
 /// Bytes that are read at once, unless a packet is longer.
 const CHUNK: usize = 1 << 20;
 
-/// Waits for something to be read; `false`: it shall stop.
-fn wait(capture: &impl AsFd, stop: &Stop) -> io::Result<bool> {
-    let mut events = [PollFd::new(capture.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut events, PollTimeout::NONE) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(!stop.is_set()),
-        Err(error) => Err(error.into()),
-    }
-}
-
 /// The UDP datagram in a packet; what is none is counted.
-fn datagram<'a>(packet: &Packet<'a>, packets: &mut Packets) -> Option<Arrived<'a>> {
+pub(crate) fn datagram<'a>(packet: &Packet<'a>, packets: &mut Packets) -> Option<Arrived<'a>> {
     let ip = match packet.link.ip(packet.bytes) {
         Ok(ip) => ip,
         Err(NotIp::Link(_)) => {

@@ -1,25 +1,12 @@
 //! Datagrams as they come.
 
-use std::io::{self, ErrorKind, Write};
-use std::os::fd::AsFd;
+use std::io::{ErrorKind, Write};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Options, Socket};
 use weir_program::stop::Stop;
 use weir_wire::sflow::PORT;
 
-use super::{Arrived, Decoder, Reader};
-
-/// Why nothing can be received, or shown.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The socket receives no more.
-    #[error("receive: {0}")]
-    Receive(io::Error),
-    /// What was decoded cannot be written.
-    #[error("write to standard output: {0}")]
-    Write(io::Error),
-}
+use super::{Arrived, Decoder, Error, Reader, wait};
 
 /// What the socket is asked for.
 pub fn options() -> Options {
@@ -37,10 +24,10 @@ pub fn listen(socket: &Socket, decoder: &mut Decoder<impl Write>, stop: &Stop) -
         match inbox.receive(socket) {
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                wait(socket, stop).map_err(Error::Receive)?;
+                let _ = wait(socket, stop).map_err(Error::Read)?;
                 continue;
             }
-            Err(error) => return Err(Error::Receive(error)),
+            Err(error) => return Err(Error::Read(error)),
         }
         for message in inbox.messages() {
             for payload in message.segments() {
@@ -63,11 +50,3 @@ const BATCH: usize = 32;
 
 /// Bytes of the longest datagram or run of them.
 const LONGEST: usize = 65_535;
-
-fn wait(socket: &Socket, stop: &Stop) -> io::Result<()> {
-    let mut events = [PollFd::new(socket.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut events, PollTimeout::NONE) {
-        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
-        Err(error) => Err(error.into()),
-    }
-}

@@ -16,13 +16,18 @@ mod totals;
 
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
+use std::os::fd::AsFd;
 use std::time::{Duration, UNIX_EPOCH};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use weir_program::stop::Stop;
+use weir_wire::pcap;
 use weir_wire::sflow::{Datagram, Malformed, PORT, Sample};
 
+pub(crate) use capture::datagram;
 pub use capture::read;
 pub use live::{listen, options};
-pub use totals::Totals;
+pub use totals::{Packets, Totals};
 
 /// What is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +43,7 @@ pub struct Settings {
 pub enum Form {
     /// A JSON object with everything that is in it.
     Json,
-    /// A row of [`csv::COLUMNS`].
+    /// A row.
     Csv,
 }
 
@@ -75,6 +80,20 @@ pub struct Arrived<'a> {
     pub port: u16,
     /// What.
     pub payload: &'a [u8],
+}
+
+/// Why no more can be decoded.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is no capture, or damaged; what is before the damage was read.
+    #[error("{0}")]
+    Malformed(#[from] pcap::Malformed),
+    /// The system refuses to read it, or to receive.
+    #[error("read: {0}")]
+    Read(io::Error),
+    /// What was decoded cannot be written.
+    #[error("write to standard output: {0}")]
+    Write(io::Error),
 }
 
 /// Whether there is somebody who reads on.
@@ -183,6 +202,15 @@ struct Line<'a> {
     arrived: &'a Arrived<'a>,
     datagram: &'a Datagram<'a>,
     sample: &'a Result<Sample<'a>, Malformed>,
+}
+
+/// Waits for something to be read; `false`: it shall stop.
+fn wait(source: &impl AsFd, stop: &Stop) -> io::Result<bool> {
+    let mut events = [PollFd::new(source.as_fd(), PollFlags::POLLIN), PollFd::new(stop.as_fd(), PollFlags::POLLIN)];
+    match poll(&mut events, PollTimeout::NONE) {
+        Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(!stop.is_set()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Bytes that are written at once.

@@ -1,6 +1,6 @@
 //! Values as text, without asking for memory.
 
-use std::str;
+use std::{fmt, str};
 
 use serde::{Serialize, Serializer};
 
@@ -36,7 +36,7 @@ impl Serialize for Hex<'_> {
 
 impl Mac {
     /// The text, in `room`.
-    pub(super) fn text(self, room: &mut [u8; 17]) -> &str {
+    fn text<'t>(&self, room: &'t mut [u8; 17]) -> &'t str {
         room.fill(b':');
         for (place, byte) in self.0.iter().enumerate() {
             write_hex(&[*byte], &mut room[place * 3..place * 3 + 2]);
@@ -45,9 +45,15 @@ impl Mac {
     }
 }
 
+impl fmt::Display for Mac {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text(&mut [0; 17]))
+    }
+}
+
 impl Serialize for Mac {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(Mac(self.0).text(&mut [0; 17]))
+        serializer.serialize_str(self.text(&mut [0; 17]))
     }
 }
 

@@ -95,11 +95,6 @@ impl Totals {
         });
     }
 
-    /// Parts that could not be read: datagrams, samples, records.
-    pub fn all_malformed(&self) -> u64 {
-        self.malformed.counts.values().sum::<u64>() + self.malformed.others
-    }
-
     /// Why, the most frequent reason first.
     pub fn faults(&self) -> Vec<(&str, u64)> {
         let mut faults: Vec<_> = self.malformed.counts.iter().map(|(fault, count)| (&fault[..], *count)).collect();

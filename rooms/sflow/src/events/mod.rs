@@ -88,18 +88,6 @@ fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error
     serializer.serialize_str(text)
 }
 
-/// A record that knows its number.
-pub trait Numbered {
-    /// Its number; a ring's numbers grow by one.
-    fn number(&self) -> u64;
-}
-
-impl Numbered for Event {
-    fn number(&self) -> u64 {
-        self.id
-    }
-}
-
 /// The newest records, as many as were stated; older ones are gone, and counted.
 #[derive(Debug)]
 pub struct Log<T> {
@@ -116,10 +104,18 @@ struct Ring<T> {
     evicted: u64,
 }
 
+impl<T> Ring<T> {
+    /// Those with a greater number, which grows by one a record.
+    fn behind(&self, number: u64) -> impl DoubleEndedIterator<Item = &Arc<T>> {
+        let newer = usize::try_from(self.last.saturating_sub(number)).unwrap_or(usize::MAX);
+        self.records.range(self.records.len().saturating_sub(newer)..)
+    }
+}
+
 /// Events kept by a [`Log`] of them, unless told.
 pub const EVENTS: usize = 10_000;
 
-impl<T: Numbered> Log<T> {
+impl<T> Log<T> {
     /// An empty one that keeps so many records, one at least.
     pub fn new(limit: usize) -> Self {
         let ring = Ring { records: VecDeque::new(), last: 0, evicted: 0 };
@@ -131,7 +127,6 @@ impl<T: Numbered> Log<T> {
         let mut ring = self.lock();
         let id = ring.last + 1;
         let record = Arc::new(make(id));
-        debug_assert_eq!(record.number(), id);
         ring.last = id;
         if ring.records.len() == self.limit {
             ring.records.pop_front();
@@ -146,15 +141,13 @@ impl<T: Numbered> Log<T> {
     /// The newest records after a number for which `wanted` holds, newest first, at most so many.
     pub fn after(&self, number: u64, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let ring = self.lock();
-        let newer = ring.records.iter().rev().take_while(|record| record.number() > number);
-        newer.filter(|record| wanted(record)).take(most).cloned().collect()
+        ring.behind(number).rev().filter(|record| wanted(record)).take(most).cloned().collect()
     }
 
     /// As [`Log::after`], oldest first: what a reader that must miss nothing takes.
     pub fn next(&self, number: u64, most: usize, mut wanted: impl FnMut(&T) -> bool) -> Vec<Arc<T>> {
         let ring = self.lock();
-        let begin = ring.records.partition_point(|record| record.number() <= number);
-        ring.records.range(begin..).filter(|record| wanted(record)).take(most).cloned().collect()
+        ring.behind(number).filter(|record| wanted(record)).take(most).cloned().collect()
     }
 
     /// Waits until there are records after a number for which `wanted` holds, not longer than `patience`, and returns them
@@ -207,12 +200,6 @@ mod tests {
 
     #[derive(Debug, PartialEq)]
     struct Record(u64);
-
-    impl Numbered for Record {
-        fn number(&self) -> u64 {
-            self.0
-        }
-    }
 
     fn numbers(records: &[Arc<Record>]) -> Vec<u64> {
         records.iter().map(|record| record.0).collect()

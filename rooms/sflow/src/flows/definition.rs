@@ -1,10 +1,8 @@
 //! Definitions of flows as sFlow-RT's `PUT /flow/NAME/json` takes them, and as configuration has them.
 
-use std::fmt;
-use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::de::{Deserializer, Error, SeqAccess, Visitor};
+use serde::de::{Deserializer, Error, Unexpected};
 use serde::{Deserialize, Serialize};
 
 use super::expression::{self, Expression};
@@ -72,6 +70,13 @@ pub enum AggMode {
     /// The sum over the data sources of an agent, and of those the largest.
     #[serde(alias = "AGENT")]
     Agent,
+}
+
+impl AggMode {
+    /// By its name.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        serde_json::from_value(name.into()).ok()
+    }
 }
 
 impl Default for Definition {
@@ -170,42 +175,24 @@ impl Checked {
 }
 
 /// A number, a switch or a text that says it.
-fn lenient<'de, D: Deserializer<'de>, T: FromStr + Deserialize<'de> + Primitive>(input: D) -> Result<T, D::Error> {
-    struct Lenient<T>(PhantomData<T>);
-
-    impl<T: FromStr + Primitive> Visitor<'_> for Lenient<T> {
-        type Value = T;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str(T::WORDS)
-        }
-
-        fn visit_bool<E: Error>(self, v: bool) -> Result<T, E> {
-            self.visit_str(if v { "true" } else { "false" })
-        }
-
-        fn visit_i64<E: Error>(self, v: i64) -> Result<T, E> {
-            self.visit_str(&v.to_string())
-        }
-
-        fn visit_u64<E: Error>(self, v: u64) -> Result<T, E> {
-            self.visit_str(&v.to_string())
-        }
-
-        fn visit_f64<E: Error>(self, v: f64) -> Result<T, E> {
-            self.visit_str(&v.to_string())
-        }
-
-        fn visit_str<E: Error>(self, v: &str) -> Result<T, E> {
-            v.trim().parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(v), &self))
-        }
+pub(crate) fn lenient<'de, D: Deserializer<'de>, T: FromStr + Primitive>(input: D) -> Result<T, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a number, true or false")]
+    enum Written {
+        Truth(bool),
+        Number(f64),
+        Text(String),
     }
-
-    input.deserialize_any(Lenient(PhantomData))
+    let text = match Written::deserialize(input)? {
+        Written::Truth(truth) => truth.to_string(),
+        Written::Number(number) => number.to_string(),
+        Written::Text(text) => text,
+    };
+    text.trim().parse().map_err(|_| D::Error::invalid_value(Unexpected::Str(&text), &T::WORDS))
 }
 
 /// What [`lenient`] reads, in words.
-trait Primitive {
+pub(crate) trait Primitive {
     const WORDS: &'static str;
 }
 
@@ -214,7 +201,7 @@ impl Primitive for u32 {
 }
 
 impl Primitive for f64 {
-    const WORDS: &'static str = "a number of seconds";
+    const WORDS: &'static str = "a number";
 }
 
 impl Primitive for bool {
@@ -223,33 +210,16 @@ impl Primitive for bool {
 
 /// A text, `null`, or a list of texts, which is joined by commas.
 fn list<'de, D: Deserializer<'de>>(input: D) -> Result<String, D::Error> {
-    struct List;
-
-    impl<'de> Visitor<'de> for List {
-        type Value = String;
-
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a text, or a list of texts")
-        }
-
-        fn visit_str<E: Error>(self, v: &str) -> Result<String, E> {
-            Ok(v.to_owned())
-        }
-
-        fn visit_unit<E: Error>(self) -> Result<String, E> {
-            Ok(String::new())
-        }
-
-        fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<String, A::Error> {
-            let mut joined: Vec<String> = Vec::new();
-            while let Some(part) = parts.next_element()? {
-                joined.push(part);
-            }
-            Ok(joined.join(","))
-        }
+    #[derive(Deserialize)]
+    #[serde(untagged, expecting = "write a text, or a list of texts")]
+    enum Written {
+        Text(Option<String>),
+        List(Vec<String>),
     }
-
-    input.deserialize_any(List)
+    Ok(match Written::deserialize(input)? {
+        Written::Text(text) => text.unwrap_or_default(),
+        Written::List(list) => list.join(","),
+    })
 }
 
 #[cfg(test)]
@@ -312,7 +282,7 @@ mod tests {
         assert!(json(r#"{"keyz":"ipsource"}"#).unwrap_err().starts_with("unknown field `keyz`"));
         let mistake = Definition { keys: "ipsource,ipsorce".to_owned(), ..Definition::default() }.check().unwrap_err();
         assert_eq!(mistake.to_string(), "keys: unknown key `ipsorce`, did you mean `ipsource`?");
-        assert_eq!(mistake.syntax.caret(&mistake.text), "ipsource,ipsorce\n         ^");
+        assert_eq!((&*mistake.text, mistake.syntax.at), ("ipsource,ipsorce", 9));
     }
 
     /// As sFlow-RT's ddos-protect puts them: six kinds of attacks, over both versions of IP.

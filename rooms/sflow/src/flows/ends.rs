@@ -1,13 +1,10 @@
 //! Between whom a packet went.
 
-use std::fmt;
-use std::net::IpAddr;
-
 use serde::{Serialize, Serializer};
 
 use super::field::Field;
 use super::packet::Packet;
-use super::value::{Scratch, Value};
+use super::value::{Part, Scratch, Value};
 
 /// The ends of a packet, as far as it was sampled: IP addresses of its outermost header, else Ethernet addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -20,14 +17,8 @@ pub struct Ends {
     pub destination: Option<End>,
 }
 
-/// One of them; serialised as keys of flows show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By its IP address.
-    Ip(IpAddr),
-    /// By its Ethernet address.
-    Mac([u8; 6]),
-}
+/// One of them, by its IP address or its Ethernet address.
+pub type End = Part<'static>;
 
 impl Packet<'_> {
     /// Its ends.
@@ -47,16 +38,7 @@ impl Packet<'_> {
     }
 }
 
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ip(ip) => ip.fmt(f),
-            Self::Mac([a, b, c, d, e, g]) => write!(f, "{a:02X}{b:02X}{c:02X}{d:02X}{e:02X}{g:02X}"),
-        }
-    }
-}
-
-impl Serialize for End {
+impl Serialize for Part<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -3,63 +3,48 @@
 use super::field::Field;
 use super::kind::{comparable, is_address, is_mac, is_number};
 use super::syntax::{Piece, Syntax};
+use super::value::Literal;
 
 /// A key, or a function of keys.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Expression {
-    /// A key of the packet; of headers within headers the outermost is 0.
-    Field(Field, u8),
-    /// The first set of groups that knows the address.
-    Group(Box<Expression>, Vec<String>),
-    Country(Box<Expression>, Attribute),
-    Asn(Box<Expression>, Attribute),
-    /// The half of an Ethernet address that names who made the station.
-    Oui(Box<Expression>),
-    /// The address with all bits from here on 0.
-    Mask(Box<Expression>, u8),
-    /// So many tokens from the start.
-    Prefix(Box<Expression>, String, usize),
-    /// So many tokens from the end.
-    Suffix(Box<Expression>, String, usize),
-    /// A text in place of nothing.
-    Null(Box<Expression>, String),
-    /// The first that is there.
-    Or(Vec<Expression>),
-    /// Whether a number lies within.
-    Range(Box<Expression>, u64, u64),
-    /// The first of its tokens that is one of these.
-    First(Box<Expression>, String, Vec<String>),
-    /// All, if all are there, with a text between them.
-    Concat(String, Vec<Expression>),
-    /// Whether both are there and the same.
-    Eq(Box<Expression>, Box<Expression>),
-    /// The third if the first is this text, else the fourth.
-    If(Box<Expression>, String, Box<Expression>, Box<Expression>),
-    IfName(Box<Expression>),
+pub(super) struct Expression {
+    pub(super) function: Function,
+    /// The expressions that it is made of.
+    pub(super) keys: Vec<Expression>,
 }
 
-impl Expression {
-    /// The expressions that it is made of.
-    pub(super) fn parts(&self) -> impl Iterator<Item = &Expression> {
-        let (several, few): (&[Expression], [Option<&Expression>; 3]) = match self {
-            Self::Field(..) => (&[], [None; 3]),
-            Self::Group(key, _)
-            | Self::Country(key, _)
-            | Self::Asn(key, _)
-            | Self::Oui(key)
-            | Self::Mask(key, _)
-            | Self::Prefix(key, ..)
-            | Self::Suffix(key, ..)
-            | Self::Null(key, _)
-            | Self::Range(key, ..)
-            | Self::First(key, ..)
-            | Self::IfName(key) => (&[], [Some(key), None, None]),
-            Self::Or(keys) | Self::Concat(_, keys) => (keys, [None; 3]),
-            Self::Eq(a, b) => (&[], [Some(a), Some(b), None]),
-            Self::If(key, _, then, other) => (&[], [Some(key), Some(then), Some(other)]),
-        };
-        several.iter().chain(few.into_iter().flatten())
-    }
+/// What is made of keys.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Function {
+    /// Of none: a key of the packet; of headers within headers the outermost is 0.
+    Field(Field, u8),
+    /// The first set of groups that knows the address.
+    Group(Vec<String>),
+    Country(Attribute),
+    Asn(Attribute),
+    /// The half of an Ethernet address that names who made the station.
+    Oui,
+    /// The address with all bits from here on 0.
+    Mask(u8),
+    /// So many tokens from the start.
+    Prefix(String, usize),
+    /// So many tokens from the end.
+    Suffix(String, usize),
+    /// A text in place of nothing.
+    Null(String),
+    /// The first that is there.
+    Or,
+    /// Whether a number lies within.
+    Range(u64, u64),
+    /// The first of its tokens that is one of these.
+    First(String, Vec<String>),
+    /// All, if all are there, with a text between them.
+    Concat(String),
+    /// Whether both are there and the same.
+    Eq,
+    /// The second if the first is this text, else the third.
+    If(Literal),
+    IfName,
 }
 
 /// What of a country or an AS.
@@ -106,7 +91,7 @@ fn nested(piece: Piece<'_>, depth: usize) -> Result<Expression, Syntax> {
     match parts.as_slice() {
         [] => Err(Syntax::new(piece.at, "a key is missing")),
         [name] => field(*name),
-        [function, arguments @ ..] => call(*function, Arguments { piece, rest: arguments, depth: depth + 1 }),
+        [function, arguments @ ..] => call(*function, arguments, piece.at + piece.text.len(), depth + 1),
     }
 }
 
@@ -124,10 +109,11 @@ fn field(name: Piece<'_>) -> Result<Expression, Syntax> {
     if occurrence > 0 && !field.is_of_header() {
         return Err(Syntax::new(name.at, format!("`{plain}` occurs once: write it without .{occurrence}")));
     }
-    Ok(Expression::Field(field, occurrence))
+    Ok(Expression { function: Function::Field(field, occurrence), keys: Vec::new() })
 }
 
-fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression, Syntax> {
+/// `end`: where it ends.
+fn call(function: Piece<'_>, rest: &[Piece<'_>], end: usize, depth: usize) -> Result<Expression, Syntax> {
     let usage = FUNCTIONS.iter().find(|(name, _)| *name == function.text).map(|(_, usage)| *usage);
     let Some(usage) = usage else {
         let (at, name) = (function.at, function.text);
@@ -136,144 +122,136 @@ fn call(function: Piece<'_>, mut arguments: Arguments<'_>) -> Result<Expression,
             None => Syntax::unknown(at, "function", name, FUNCTIONS.iter().map(|(name, _)| *name)),
         });
     };
-    let arguments = &mut arguments;
-    let few = |at| Syntax::new(at, format!("too few arguments: write {usage}"));
-    let end = arguments.piece.at + arguments.piece.text.len();
-    let few = move || few(end);
-    let expression = match function.text {
-        "group" => Expression::Group(arguments.address().ok_or_else(few)??, arguments.texts(1).ok_or_else(few)?),
-        "country" => Expression::Country(arguments.address().ok_or_else(few)??, arguments.attribute("code")?),
-        "asn" => Expression::Asn(arguments.address().ok_or_else(few)??, arguments.attribute("number")?),
+    let mut arguments = Arguments { rest, end, usage, depth };
+    let (keys, function) = match function.text {
+        "group" => (vec![arguments.address()?], Function::Group(arguments.texts()?)),
+        "country" => (vec![arguments.address()?], Function::Country(arguments.attribute("code")?)),
+        "asn" => (vec![arguments.address()?], Function::Asn(arguments.attribute("number")?)),
         "oui" => {
-            let key = arguments.of("an Ethernet address", is_mac).ok_or_else(few)??;
-            if let Some(attribute) = arguments.next().filter(|attribute| attribute.text != "prefix") {
+            let key = arguments.of("an Ethernet address", is_mac)?;
+            if let Some(attribute) = arguments.take().filter(|attribute| attribute.text != "prefix") {
                 return Err(Syntax::new(attribute.at, "only the prefix is known: write oui:KEY"));
             }
-            Expression::Oui(key)
+            (vec![key], Function::Oui)
         }
-        "mask" | "mask6" => {
-            let (key, most) = (arguments.address().ok_or_else(few)??, if function.text == "mask" { 32 } else { 128 });
-            let bits = arguments.number(most).ok_or_else(few)??;
-            Expression::Mask(key, bits as u8)
+        "mask" => (vec![arguments.address()?], Function::Mask(arguments.number(32)? as u8)),
+        "mask6" => (vec![arguments.address()?], Function::Mask(arguments.number(128)? as u8)),
+        "prefix" => {
+            (vec![arguments.key()?], Function::Prefix(arguments.separator()?, arguments.number(1000)? as usize))
         }
-        name @ ("prefix" | "suffix") => {
-            let (key, separator) = (arguments.key().ok_or_else(few)??, arguments.separator().ok_or_else(few)??);
-            let tokens = arguments.number(1000).ok_or_else(few)?? as usize;
-            match name {
-                "prefix" => Expression::Prefix(key, separator, tokens),
-                _ => Expression::Suffix(key, separator, tokens),
-            }
+        "suffix" => {
+            (vec![arguments.key()?], Function::Suffix(arguments.separator()?, arguments.number(1000)? as usize))
         }
-        "null" => {
-            let (key, rest) = (arguments.key().ok_or_else(few)??, arguments.next().ok_or_else(few)?);
-            Expression::Null(key, rest.literal())
-        }
-        "or" => Expression::Or(arguments.keys(2).ok_or_else(few)??),
+        "null" => (vec![arguments.key()?], Function::Null(arguments.next()?.literal())),
+        "or" => (arguments.keys(2)?, Function::Or),
         "range" => {
-            let key = arguments.of("a number", is_number).ok_or_else(few)??;
-            let (least, end) =
-                (arguments.number(u64::MAX).ok_or_else(few)??, arguments.rest.first().map(|most| most.at));
-            let most = arguments.number(u64::MAX).unwrap_or(Ok(u64::MAX))?;
+            let (key, least) = (arguments.of("a number", is_number)?, arguments.number(u64::MAX)?);
+            let end = arguments.rest.first().map(|most| most.at);
+            let most = if end.is_some() { arguments.number(u64::MAX)? } else { u64::MAX };
             if let Some(at) = end.filter(|_| most < least) {
                 return Err(Syntax::new(at, format!("{least} to {most} holds no number: write the smaller one first")));
             }
-            Expression::Range(key, least, most)
+            (vec![key], Function::Range(least, most))
         }
-        "first" => {
-            let (key, separator) = (arguments.key().ok_or_else(few)??, arguments.separator().ok_or_else(few)??);
-            Expression::First(key, separator, arguments.texts(1).ok_or_else(few)?)
-        }
+        "first" => (vec![arguments.key()?], Function::First(arguments.separator()?, arguments.texts()?)),
         "concat" => {
-            let separator = arguments.next().ok_or_else(few)?.literal();
-            Expression::Concat(separator, arguments.keys(1).ok_or_else(few)??)
+            let separator = arguments.next()?.literal();
+            (arguments.keys(1)?, Function::Concat(separator))
         }
-        "eq" => Expression::Eq(arguments.key().ok_or_else(few)??, arguments.key().ok_or_else(few)??),
+        "eq" => (vec![arguments.key()?, arguments.key()?], Function::Eq),
         "if" => {
-            let (name, key) = (arguments.rest.first().map_or("", |key| key.text), arguments.key().ok_or_else(few)??);
-            let piece = arguments.next().ok_or_else(few)?;
+            let (name, key) = (arguments.rest.first().map_or("", |key| key.text), arguments.key()?);
+            let piece = arguments.next()?;
             let text = piece.literal();
             comparable(name, &key, &text).map_err(|message| Syntax::new(piece.at, message))?;
-            let (then, other) = (arguments.key().ok_or_else(few)??, arguments.key().ok_or_else(few)??);
-            Expression::If(key, text, then, other)
+            (vec![key, arguments.key()?, arguments.key()?], Function::If(Literal::new(&text)))
         }
         // All other names of the table are handled above.
-        _ => Expression::IfName(arguments.of("the number of an interface", is_number).ok_or_else(few)??),
+        _ => (vec![arguments.of("the number of an interface", is_number)?], Function::IfName),
     };
-    match arguments.next() {
+    match arguments.take() {
         Some(extra) => Err(Syntax::new(extra.at, format!("too many arguments: write {usage}"))),
-        None => Ok(expression),
+        None => Ok(Expression { function, keys }),
     }
 }
 
 /// What stands behind the name of a function.
 struct Arguments<'a> {
-    piece: Piece<'a>,
     rest: &'a [Piece<'a>],
+    /// Where they end.
+    end: usize,
+    /// How the function is written.
+    usage: &'static str,
     depth: usize,
 }
 
 impl<'a> Arguments<'a> {
-    fn next(&mut self) -> Option<Piece<'a>> {
-        let (next, rest) = self.rest.split_first()?;
-        self.rest = rest;
-        Some(*next)
+    fn take(&mut self) -> Option<Piece<'a>> {
+        self.rest.split_off_first().copied()
     }
 
-    fn key(&mut self) -> Option<Result<Box<Expression>, Syntax>> {
-        let depth = self.depth;
-        Some(nested(self.next()?, depth).map(Box::new))
+    fn next(&mut self) -> Result<Piece<'a>, Syntax> {
+        self.take().ok_or_else(|| self.few())
+    }
+
+    fn few(&self) -> Syntax {
+        Syntax::new(self.end, format!("too few arguments: write {}", self.usage))
+    }
+
+    fn key(&mut self) -> Result<Expression, Syntax> {
+        nested(self.next()?, self.depth)
     }
 
     /// A key whose values can be of use to the function.
-    fn of(&mut self, what: &str, can_be: fn(&Expression) -> bool) -> Option<Result<Box<Expression>, Syntax>> {
-        let piece = *self.rest.first()?;
-        Some(self.key()?.and_then(|key| match can_be(&key) {
-            true => Ok(key),
-            false => Err(Syntax::new(piece.at, format!("`{}` is never {what}", piece.text.escape_debug()))),
-        }))
+    fn of(&mut self, what: &str, can_be: fn(&Expression) -> bool) -> Result<Expression, Syntax> {
+        let piece = self.next()?;
+        let key = nested(piece, self.depth)?;
+        if can_be(&key) {
+            return Ok(key);
+        }
+        Err(Syntax::new(piece.at, format!("`{}` is never {what}", piece.text.escape_debug())))
     }
 
-    fn address(&mut self) -> Option<Result<Box<Expression>, Syntax>> {
+    fn address(&mut self) -> Result<Expression, Syntax> {
         self.of("an IP address", is_address)
     }
 
     /// All that are left, at least so many.
-    fn keys(&mut self, least: usize) -> Option<Result<Vec<Expression>, Syntax>> {
+    fn keys(&mut self, least: usize) -> Result<Vec<Expression>, Syntax> {
         if self.rest.len() < least {
-            return None;
+            return Err(self.few());
         }
         let rest = std::mem::take(&mut self.rest);
         if let Some(extra) = rest.get(MAX_KEYS) {
-            return Some(Err(Syntax::new(extra.at, format!("at most {MAX_KEYS} keys"))));
+            return Err(Syntax::new(extra.at, format!("at most {MAX_KEYS} keys")));
         }
-        Some(rest.iter().map(|piece| nested(*piece, self.depth)).collect())
+        rest.iter().map(|piece| nested(*piece, self.depth)).collect()
     }
 
-    /// All that are left, at least so many.
-    fn texts(&mut self, least: usize) -> Option<Vec<String>> {
-        if self.rest.len() < least {
-            return None;
-        }
-        Some(std::mem::take(&mut self.rest).iter().map(|piece| piece.literal()).collect())
+    /// All that are left, one at least.
+    fn texts(&mut self) -> Result<Vec<String>, Syntax> {
+        let first = self.next()?;
+        let rest = std::mem::take(&mut self.rest);
+        Ok([&[first][..], rest].concat().into_iter().map(Piece::literal).collect())
     }
 
-    fn number(&mut self, most: u64) -> Option<Result<u64, Syntax>> {
+    fn number(&mut self, most: u64) -> Result<u64, Syntax> {
         let piece = self.next()?;
         let number = piece.text.parse().ok().filter(|&number| number <= most);
-        Some(number.ok_or_else(|| match most {
+        number.ok_or_else(|| match most {
             u64::MAX => Syntax::new(piece.at, "write a whole number from 0"),
             _ => Syntax::new(piece.at, format!("write a whole number from 0 to {most}")),
-        }))
+        })
     }
 
-    fn separator(&mut self) -> Option<Result<String, Syntax>> {
+    fn separator(&mut self) -> Result<String, Syntax> {
         let piece = self.next()?;
         let text = piece.literal();
-        Some(if text.is_empty() { Err(Syntax::new(piece.at, "a separator is missing")) } else { Ok(text) })
+        if text.is_empty() { Err(Syntax::new(piece.at, "a separator is missing")) } else { Ok(text) }
     }
 
     fn attribute(&mut self, short: &'static str) -> Result<Attribute, Syntax> {
-        let Some(piece) = self.next() else { return Ok(Attribute::Short) };
+        let Some(piece) = self.take() else { return Ok(Attribute::Short) };
         match piece.text {
             text if text == short => Ok(Attribute::Short),
             "name" | "descr" => Ok(Attribute::Name),
@@ -355,7 +333,9 @@ mod tests {
             }
         }
         let colon = list("concat:\\::[ifname:inputifindex]:inputifindex").unwrap();
-        assert!(matches!(&colon[..], [Expression::Concat(separator, keys)] if separator == ":" && keys.len() == 2));
+        assert!(
+            matches!(&colon[..], [Expression { function: Function::Concat(separator), keys }] if separator == ":" && keys.len() == 2)
+        );
     }
 
     #[test]
@@ -391,7 +371,6 @@ mod tests {
         fn no_text_panics_and_every_place_lies_in_it(text in "[a-z0-9:.,\\[\\]\\\\ ä]{0,40}") {
             if let Err(error) = list(&text) {
                 prop_assert!(error.at <= text.len() && text.is_char_boundary(error.at), "{error:?}");
-                error.caret(&text);
             }
         }
     }

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 
 use ipnet::IpNet;
 use weir_program::config::did_you_mean;
 use weir_wire::sflow::reason_name;
 
-use super::expression::{Attribute, Expression};
+use super::expression::{Attribute, Expression, Function};
 use super::field::Field;
 use super::value::mac;
 
@@ -81,26 +82,25 @@ const fn word(word: &'static str) -> Kind {
 
 /// The forms that values of an expression can have, but for null.
 pub(super) fn kinds(expression: &Expression) -> Vec<Kind> {
-    match expression {
-        Expression::Field(field, _) => field.kinds().to_vec(),
-        Expression::Group(..) | Expression::Country(..) => vec![Kind::Text],
-        Expression::Asn(_, Attribute::Short) => vec![Kind::Number(u32::MAX.into())],
-        Expression::Asn(..) => vec![Kind::Text],
-        Expression::Oui(_) => vec![Kind::Oui],
-        Expression::Mask(key, bits) => {
+    let all = |keys: &[Expression]| keys.iter().flat_map(kinds).collect::<Vec<_>>();
+    let keys = &expression.keys;
+    match &expression.function {
+        Function::Field(field, _) => field.kinds().to_vec(),
+        Function::Asn(Attribute::Short) => vec![Kind::Number(u32::MAX.into())],
+        Function::Oui => vec![Kind::Oui],
+        Function::Mask(bits) => {
             let masked = |kind| match kind {
                 Kind::Ip(family) | Kind::Masked(family, _) => Kind::Masked(family, *bits),
                 other => other,
             };
-            kinds(key).into_iter().map(masked).collect()
+            all(keys).into_iter().map(masked).collect()
         }
-        Expression::Prefix(..) | Expression::Suffix(..) | Expression::Concat(..) => vec![Kind::Text],
-        Expression::First(_, _, tokens) => tokens.iter().map(|token| Kind::Word(token.clone().into())).collect(),
-        Expression::Null(key, text) => [kinds(key), vec![Kind::Word(text.clone().into())]].concat(),
-        Expression::Or(keys) => keys.iter().flat_map(kinds).collect(),
-        Expression::If(_, _, then, other) => [kinds(then), kinds(other)].concat(),
-        Expression::Range(..) | Expression::Eq(..) => vec![Kind::Truth],
-        Expression::IfName(_) => vec![Kind::Text],
+        Function::First(_, tokens) => tokens.iter().map(|token| Kind::Word(token.clone().into())).collect(),
+        Function::Null(text) => [all(keys), vec![Kind::Word(text.clone().into())]].concat(),
+        Function::Or => all(keys),
+        Function::If(_) => all(&keys[1..]),
+        Function::Range(..) | Function::Eq => vec![Kind::Truth],
+        _ => vec![Kind::Text],
     }
 }
 
@@ -146,7 +146,7 @@ impl Kind {
                 // A network holds what is kept of its addresses; an address is there only if nothing is taken off it.
                 family.has(&net)
                     && net == net.trunc()
-                    && (net.prefix_len() <= *bits || masked(&net, *bits) == net.addr())
+                    && (net.prefix_len() <= *bits || masked(net.addr(), *bits) == net.addr())
             }),
             Self::ClassIndex => text
                 .split_once('.')
@@ -166,14 +166,16 @@ impl Kind {
         let write = |what: &dyn fmt::Display| Some(format!(": write {what}"));
         match self {
             Self::Number(_) => {
-                let protocol = matches!(of, Expression::Field(Field::IpProtocol | Field::Ip6NextHdr, _));
+                let protocol = matches!(of.function, Function::Field(Field::IpProtocol | Field::Ip6NextHdr, _));
                 let (_, number) = PROTOCOLS.iter().find(|(name, _)| protocol && text.eq_ignore_ascii_case(name))?;
                 write(number)
             }
             Self::Ip(family) | Self::Masked(family, _) => {
                 let net = net(text).filter(|net| family.has(net))?;
                 match self {
-                    Self::Masked(_, bits) if net.prefix_len() == net.max_prefix_len() => write(&masked(&net, *bits)),
+                    Self::Masked(_, bits) if net.prefix_len() == net.max_prefix_len() => {
+                        write(&masked(net.addr(), *bits))
+                    }
                     _ => Some(format!(", for it has bits behind its prefix: write {}", net.trunc())),
                 }
             }
@@ -222,11 +224,13 @@ impl Family {
 
 /// An address, or a network.
 fn net(text: &str) -> Option<IpNet> {
-    text.parse().ok().or_else(|| text.parse::<std::net::IpAddr>().map(IpNet::from).ok())
+    text.parse().ok().or_else(|| text.parse::<IpAddr>().map(IpNet::from).ok())
 }
 
-fn masked(net: &IpNet, bits: u8) -> std::net::IpAddr {
-    IpNet::new(net.addr(), bits.min(net.max_prefix_len())).map_or(net.addr(), |net| net.network())
+/// An address with all bits behind the first so many 0.
+pub(super) fn masked(ip: IpAddr, bits: u8) -> IpAddr {
+    let whole = IpNet::from(ip);
+    IpNet::new(ip, bits.min(whole.max_prefix_len())).map_or(ip, |net| net.network())
 }
 
 /// Names of reasons, as the specification has them.

@@ -27,7 +27,7 @@ mod expression;
 mod field;
 mod filter;
 mod kind;
-mod needs;
+mod missing;
 mod packet;
 mod plan;
 mod ranking;
@@ -45,11 +45,12 @@ mod tests;
 
 use std::sync::Arc;
 
+pub(crate) use definition::lenient;
 pub use definition::{AggMode, Checked, Definition, Mistake};
 pub use distinct::Distinct;
 pub use ends::{End, Ends};
 pub use estimate::{Estimate, Moments, Precision, Sampling, Trust};
-pub use needs::{Known, Need};
+pub use missing::Known;
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use seen::Seen;

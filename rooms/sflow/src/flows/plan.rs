@@ -8,12 +8,12 @@ use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
 
-use super::expression::{Attribute, Expression};
-use super::field::Field;
+use super::expression::{Attribute, Expression, Function};
 use super::filter::{Filter, Right, Test};
+use super::kind::masked;
 use super::packet::{self, Packet};
 use super::table::{Key, Piece};
-use super::value::{Literal, Scratch, Value};
+use super::value::{Scratch, Value};
 use super::values::Kind;
 use crate::names::{Geo, Lookups};
 
@@ -21,25 +21,11 @@ use crate::names::{Geo, Lookups};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Node(u32);
 
-/// What a node does; what it needs are nodes before it.
+/// What a node does, and the nodes before it whose values it needs.
 #[derive(Clone, Debug)]
-enum Step {
-    Field(Field, u8),
-    Group(Node, Vec<String>),
-    Country(Node, Attribute),
-    Asn(Node, Attribute),
-    Oui(Node),
-    Mask(Node, u8),
-    Prefix(Node, String, usize),
-    Suffix(Node, String, usize),
-    Null(Node, String),
-    Or(Vec<Node>),
-    Range(Node, u64, u64),
-    First(Node, String, Vec<String>),
-    Concat(String, Vec<Node>),
-    Eq(Node, Node),
-    If(Node, Literal, Node, Node),
-    IfName(Node),
+struct Step {
+    function: Function,
+    keys: Vec<Node>,
 }
 
 /// A filter over nodes.
@@ -94,26 +80,7 @@ impl Plan {
         if let Some(&node) = self.known.get(expression) {
             return node;
         }
-        let step = match expression {
-            Expression::Field(field, nth) => Step::Field(*field, *nth),
-            Expression::Group(key, sets) => Step::Group(self.node(key), sets.clone()),
-            Expression::Country(key, attribute) => Step::Country(self.node(key), *attribute),
-            Expression::Asn(key, attribute) => Step::Asn(self.node(key), *attribute),
-            Expression::Oui(key) => Step::Oui(self.node(key)),
-            Expression::Mask(key, bits) => Step::Mask(self.node(key), *bits),
-            Expression::Prefix(key, separator, tokens) => Step::Prefix(self.node(key), separator.clone(), *tokens),
-            Expression::Suffix(key, separator, tokens) => Step::Suffix(self.node(key), separator.clone(), *tokens),
-            Expression::Null(key, text) => Step::Null(self.node(key), text.clone()),
-            Expression::Or(keys) => Step::Or(self.nodes(keys)),
-            Expression::Range(key, least, most) => Step::Range(self.node(key), *least, *most),
-            Expression::First(key, separator, words) => Step::First(self.node(key), separator.clone(), words.clone()),
-            Expression::Concat(separator, keys) => Step::Concat(separator.clone(), self.nodes(keys)),
-            Expression::Eq(a, b) => Step::Eq(self.node(a), self.node(b)),
-            Expression::If(key, text, then, other) => {
-                Step::If(self.node(key), Literal::new(text), self.node(then), self.node(other))
-            }
-            Expression::IfName(key) => Step::IfName(self.node(key)),
-        };
+        let step = Step { function: expression.function.clone(), keys: self.nodes(&expression.keys) };
         let node = Node(self.steps.len() as u32);
         self.steps.push(step);
         self.known.insert(expression.clone(), node);
@@ -244,7 +211,7 @@ impl Evaluation<'_, '_> {
     fn evaluate(&mut self, node: Node) {
         let (plan, at) = (self.plan, node.0 as usize);
         match &plan.steps[at] {
-            Step::Field(field, nth) => {
+            Step { function: Function::Field(field, nth), .. } => {
                 // Written where it stays: to copy what was written just now, in other pieces, the processor waits.
                 let Memory { values, scratch, turn, .. } = &mut *self.memory;
                 let known = &mut values[at];
@@ -258,39 +225,39 @@ impl Evaluation<'_, '_> {
         }
     }
 
-    fn call(&mut self, step: &Step) -> Value {
-        match step {
-            Step::Field(..) => Value::Null,
-            Step::Group(key, sets) => {
-                let Some(ip) = packet::ip(self.value(*key)) else { return Value::Null };
+    fn call(&mut self, Step { function, keys }: &Step) -> Value {
+        match function {
+            Function::Field(..) => Value::Null,
+            Function::Group(sets) => {
+                let Some(ip) = packet::ip(self.value(keys[0])) else { return Value::Null };
                 let found = sets.iter().find_map(|set| self.lookups.groups.get(set)?.find(ip));
                 self.word(found)
             }
-            Step::Country(key, attribute) => {
-                let (geo, value) = (self.lookups.country.as_deref(), self.value(*key));
+            Function::Country(attribute) => {
+                let (geo, value) = (self.lookups.country.as_deref(), self.value(keys[0]));
                 self.country(geo, value, *attribute)
             }
-            Step::Asn(key, attribute) => {
-                let (geo, value) = (self.lookups.asn.as_deref(), self.value(*key));
+            Function::Asn(attribute) => {
+                let (geo, value) = (self.lookups.asn.as_deref(), self.value(keys[0]));
                 self.system(geo, value, *attribute)
             }
-            Step::Oui(key) => match self.value(*key) {
+            Function::Oui => match self.value(keys[0]) {
                 Value::Mac([a, b, c, ..]) => self.format(format_args!("{a:02X}{b:02X}{c:02X}")),
                 _ => Value::Null,
             },
-            Step::Mask(key, bits) => match packet::ip(self.value(*key)) {
-                Some(ip) => Value::Ip(mask(ip, *bits)),
+            Function::Mask(bits) => match packet::ip(self.value(keys[0])) {
+                Some(ip) => Value::Ip(masked(ip, *bits)),
                 None => Value::Null,
             },
-            Step::Prefix(key, separator, tokens) => self.tokens(*key, |text| {
+            Function::Prefix(separator, tokens) => self.tokens(keys[0], |text| {
                 let end = text.match_indices(separator.as_str()).nth(tokens.checked_sub(1)?).map(|(at, _)| at);
                 Some((0, end.unwrap_or(text.len())))
             }),
-            Step::Suffix(key, separator, tokens) => self.tokens(*key, |text| {
+            Function::Suffix(separator, tokens) => self.tokens(keys[0], |text| {
                 let start = text.rmatch_indices(separator.as_str()).nth(tokens.checked_sub(1)?);
                 Some((start.map_or(0, |(at, _)| at + separator.len()), text.len()))
             }),
-            Step::First(key, separator, words) => self.tokens(*key, |text| {
+            Function::First(separator, words) => self.tokens(keys[0], |text| {
                 let mut at = 0;
                 for token in text.split(separator.as_str()) {
                     if words.iter().any(|word| word == token) {
@@ -300,29 +267,29 @@ impl Evaluation<'_, '_> {
                 }
                 None
             }),
-            Step::Null(key, text) => match self.value(*key) {
+            Function::Null(text) => match self.value(keys[0]) {
                 Value::Null => self.word(Some(text)),
                 value => value,
             },
-            Step::Or(keys) => {
+            Function::Or => {
                 keys.iter().map(|key| self.value(*key)).find(|value| !value.is_null()).unwrap_or(Value::Null)
             }
-            Step::Range(key, least, most) => match self.value(*key).number() {
+            Function::Range(least, most) => match self.value(keys[0]).number() {
                 Some(number) => Value::Truth((*least..=*most).contains(&number)),
                 None => Value::Null,
             },
-            Step::Concat(separator, keys) => self.concat(separator, keys),
-            Step::Eq(a, b) => {
-                let (a, b) = (self.value(*a), self.value(*b));
+            Function::Concat(separator) => self.concat(separator, keys),
+            Function::Eq => {
+                let (a, b) = (self.value(keys[0]), self.value(keys[1]));
                 self.equal(a, b).map_or(Value::Null, Value::Truth)
             }
-            Step::If(key, text, then, other) => {
-                let value = self.value(*key);
-                let node = if text.is(&value, &self.memory.scratch) { then } else { other };
-                self.value(*node)
+            Function::If(text) => {
+                let value = self.value(keys[0]);
+                let is_it = text.is(&value, &self.memory.scratch);
+                self.value(keys[if is_it { 1 } else { 2 }])
             }
-            Step::IfName(key) => {
-                let index = self.value(*key);
+            Function::IfName => {
+                let index = self.value(keys[0]);
                 packet::if_name(self.packet, index, &mut self.memory.scratch)
             }
         }
@@ -399,16 +366,3 @@ const NOTHING: Piece = Piece { length: 0, bytes: 0 };
 
 /// Longer than any piece.
 const LONG: u8 = u8::MAX;
-
-fn mask(ip: std::net::IpAddr, bits: u8) -> std::net::IpAddr {
-    match ip {
-        std::net::IpAddr::V4(ip) => {
-            let kept = u32::MAX.checked_shl(32u32.saturating_sub(bits.into())).unwrap_or(0);
-            std::net::Ipv4Addr::from(u32::from(ip) & kept).into()
-        }
-        std::net::IpAddr::V6(ip) => {
-            let kept = u128::MAX.checked_shl(128u32.saturating_sub(bits.into())).unwrap_or(0);
-            std::net::Ipv6Addr::from(u128::from(ip) & kept).into()
-        }
-    }
-}

@@ -56,7 +56,6 @@ pub struct Ranking {
     /// Sums by hash of the key.
     buckets: Vec<f64>,
     only_source: Source,
-    overflow: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +87,6 @@ impl Ranking {
             found: HashMap::default(),
             buckets: Vec::new(),
             only_source: Source::None,
-            overflow: false,
         }
     }
 
@@ -175,15 +173,11 @@ impl Ranking {
     }
 
     fn offer_sum(&mut self, group: &[u8], flow: &Flow<'_>, value: f64) {
+        let is_full = self.found.len() >= MAX_CANDIDATES;
         match self.found.get_mut(group) {
             Some(ranked) => ranked.add(flow, value),
-            None => {
-                if self.found.len() >= MAX_CANDIDATES {
-                    self.overflow = true;
-                    return;
-                }
-                self.found.insert(group.into(), Ranked::new(flow, value));
-            }
+            None if is_full => {}
+            None => drop(self.found.insert(group.into(), Ranked::new(flow, value))),
         }
     }
 
@@ -197,11 +191,6 @@ impl Ranking {
         self.threshold = self.threshold.max(*nth);
         let threshold = self.threshold;
         self.found.retain(|_, ranked| ranked.value >= threshold);
-    }
-
-    /// Whether there were so many flows of nearly equal sums that not all could be compared.
-    pub fn is_incomplete(&self) -> bool {
-        self.overflow
     }
 
     /// The largest, the largest first; equal ones by key, so that the order is always the same.

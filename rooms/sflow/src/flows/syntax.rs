@@ -27,13 +27,6 @@ impl Syntax {
         self.at += start;
         self
     }
-
-    /// The text and a caret under the place, as two lines. What cannot be printed is shown as `?`, a column each.
-    pub fn caret(&self, text: &str) -> String {
-        let shown: String = text.chars().map(|c| if c.is_control() { '?' } else { c }).collect();
-        let column = text.char_indices().take_while(|&(at, _)| at < self.at).count();
-        format!("{shown}\n{:column$}^", "")
-    }
 }
 
 /// A cursor over a text with the separators of expressions: `\` takes the next character as it is, `[` and `]` enclose.

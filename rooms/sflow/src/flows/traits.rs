@@ -4,7 +4,7 @@
 //! have is worked out when it is compiled, so that others cost it nothing, and nothing of them is worked out for it.
 
 use super::definition::Checked;
-use super::expression::Expression;
+use super::expression::{Expression, Function};
 use super::filter::{Filter, Right, Test};
 use super::packet::Packet;
 
@@ -64,12 +64,13 @@ impl Traits {
 
     /// Those of all packets for which an expression is not null.
     fn there(expression: &Expression) -> Traits {
-        match expression {
-            Expression::Field(field, _) => field.protocol().map_or(NONE, |protocol| Traits(1 << protocol as u32)),
-            Expression::Null(..) | Expression::If(..) => NONE,
-            Expression::Or(keys) => keys.iter().map(Traits::there).reduce(Traits::or).unwrap_or(NONE),
+        let keys = expression.keys.iter().map(Traits::there);
+        match expression.function {
+            Function::Field(field, _) => field.protocol().map_or(NONE, |protocol| Traits(1 << protocol as u32)),
+            Function::Null(_) | Function::If(_) => NONE,
+            Function::Or => keys.reduce(Traits::or).unwrap_or(NONE),
             // Nothing comes of nothing.
-            _ => expression.parts().map(Traits::there).fold(NONE, Traits::and),
+            _ => keys.fold(NONE, Traits::and),
         }
     }
 
@@ -149,7 +150,8 @@ mod tests {
                 for &Key { field, name, .. } in Field::TABLE {
                     for nth in 0..2 {
                         let is_there = !packet.field(field, nth, &mut scratch).is_null();
-                        let needed = Traits::there(&Expression::Field(field, nth));
+                        let needed =
+                            Traits::there(&Expression { function: Function::Field(field, nth), keys: Vec::new() });
                         assert!(!is_there || Traits::of(&packet).have(needed), "{name}.{nth} of {bytes:02x?}");
                         seen += usize::from(is_there && needed != NONE);
                     }

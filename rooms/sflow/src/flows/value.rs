@@ -199,7 +199,7 @@ mod tag {
 }
 
 /// One part of a flow's key.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part<'a> {
     /// A number.
     Number(u64),
@@ -269,7 +269,7 @@ impl<'a> Iterator for Parts<'a> {
 }
 
 /// What a filter compares with: a text in each of the forms that it can stand for. A network stands for all of its addresses.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Literal {
     text: Box<str>,
     number: Option<u64>,

@@ -72,21 +72,6 @@ impl<'a> Scan<'a> {
             visit(&Flow { scan: self, place, source, sum });
         }
     }
-
-    /// Number of flows, each data source's counted as its own.
-    pub fn len(&self) -> usize {
-        self.compiled.table.len()
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    /// Names of values, as [`Flow::column`] numbers them.
-    pub fn columns(&self) -> impl Iterator<Item = &'a str> {
-        self.compiled.checked.columns()
-    }
 }
 
 impl Flow<'_> {

@@ -4,8 +4,9 @@
 
 use std::fs;
 use std::net::IpAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use anyhow::{Result, anyhow};
 use maxminddb::{PathElement, Reader};
 
 /// An open file.
@@ -32,35 +33,16 @@ pub struct System<'a> {
     pub name: Option<&'a str>,
 }
 
-/// Why a file cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum GeoError {
-    /// It cannot be read.
-    #[error("read {}: {error}", path.display())]
-    Read {
-        /// Which.
-        path: PathBuf,
-        /// What the system says.
-        error: std::io::Error,
-    },
-    /// It is of another format, or damaged.
-    #[error("{}: no MaxMind DB file, or a damaged one ({error}): fetch it again", path.display())]
-    Damaged {
-        /// Which.
-        path: PathBuf,
-        /// What the reader says.
-        error: String,
-    },
-}
-
 impl Geo {
     /// Reads a file whole.
     ///
     /// # Errors
     /// The file cannot be read, is of another format, or is damaged where that can be seen without reading every address.
-    pub fn open(path: &Path) -> Result<Geo, GeoError> {
-        let bytes = fs::read(path).map_err(|error| GeoError::Read { path: path.to_owned(), error })?;
-        Geo::from_bytes(bytes).map_err(|error| GeoError::Damaged { path: path.to_owned(), error })
+    pub fn open(path: &Path) -> Result<Geo> {
+        let shown = path.display();
+        let bytes = fs::read(path).map_err(|error| anyhow!("read {shown}: {error}"))?;
+        let damaged = |error| anyhow!("{shown}: no MaxMind DB file, or a damaged one ({error}): fetch it again");
+        Geo::from_bytes(bytes).map_err(damaged)
     }
 
     /// Takes what a file holds.

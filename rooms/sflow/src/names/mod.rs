@@ -10,7 +10,7 @@ mod groups;
 
 pub(crate) use atlas::Atlas;
 pub use directory::{AgentId, Directory, Nameless};
-pub use geo::{Geo, GeoError, Place, System};
+pub use geo::{Geo, Place, System};
 pub use groups::{GroupError, Groups};
 
 use std::collections::BTreeMap;
@@ -24,14 +24,4 @@ pub struct Lookups {
     pub country: Option<std::sync::Arc<Geo>>,
     /// Autonomous systems by address; `None`: no file is configured.
     pub asn: Option<std::sync::Arc<Geo>>,
-}
-
-/// A set of groups of networks.
-///
-/// # Errors
-/// A network is in two of them.
-pub fn set(groups: &BTreeMap<String, Vec<ipnet::IpNet>>) -> Result<Groups, GroupError> {
-    let texts: Vec<(&str, Vec<String>)> =
-        groups.iter().map(|(group, nets)| (group.as_str(), nets.iter().map(ToString::to_string).collect())).collect();
-    Groups::new(texts.iter().map(|(group, nets)| (*group, nets.iter().map(String::as_str))))
 }

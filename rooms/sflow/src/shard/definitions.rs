@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{Now, Shards};
 use crate::api::Groups;
+use crate::config::Settings;
 use crate::flows::{Checked, Definition, Known, Mistake};
 use crate::names::{self, Geo, Lookups};
-use crate::settings::Settings;
 use crate::thresholds::{self, Threshold, Thresholds};
 
 /// Files and groups, read and checked: what can fail of a configuration.
@@ -72,8 +72,8 @@ impl Names {
         };
         Ok(Self(Lookups {
             groups: sets(&settings.groups)?,
-            country: open("country", &settings.country)?,
-            asn: open("asn", &settings.asn)?,
+            country: open("country", &settings.config.geoip.country)?,
+            asn: open("asn", &settings.config.geoip.asn)?,
         }))
     }
 }
@@ -130,20 +130,20 @@ impl Shards {
         let agents = Arc::new(settings.agents.clone());
         self.each(|shard| shard.adopt(settings, agents.clone())).for_each(drop);
         if let Some(before) = before {
-            for name in before.flows.keys().filter(|name| !settings.flows.contains_key(*name)) {
+            for name in before.config.flow.keys().filter(|name| !settings.config.flow.contains_key(*name)) {
                 self.remove_flow(name);
             }
-            for name in before.thresholds.keys().filter(|name| !settings.thresholds.contains_key(*name)) {
+            for name in before.config.threshold.keys().filter(|name| !settings.config.threshold.contains_key(*name)) {
                 self.remove_threshold(name);
             }
         }
         // The configuration has been checked; only what was put at run time may have filled the tables meanwhile.
-        for (name, definition) in &settings.flows {
-            if let Err(refusal) = self.define_flow(name, definition.clone(), settings.limits.definitions, Life::Kept) {
+        for (name, definition) in &settings.config.flow {
+            if let Err(refusal) = self.define_flow(name, definition.clone(), Life::Kept) {
                 tracing::error!("flow {name}: {refusal}");
             }
         }
-        for (name, threshold) in &settings.thresholds {
+        for (name, threshold) in &settings.config.threshold {
             if let Err(refusal) = self.define_threshold(name, threshold.clone()) {
                 tracing::error!("threshold {name}: {refusal}");
             }
@@ -159,13 +159,8 @@ impl Shards {
     ///
     /// # Errors
     /// It makes no sense, or there are too many.
-    pub fn define_flow(
-        &self,
-        name: &str,
-        mut definition: Definition,
-        most: usize,
-        life: Life,
-    ) -> Result<Vec<String>, Refusal> {
+    pub fn define_flow(&self, name: &str, mut definition: Definition, life: Life) -> Result<Vec<String>, Refusal> {
+        let most = self.definitions;
         let taken = definition.bounded()?.into_iter().map(|(_, taken)| taken).collect();
         let checked = Arc::new(definition.check()?);
         let mut held = self.held();
@@ -211,7 +206,7 @@ impl Shards {
         let held = self.held();
         let known =
             Known { groups: &held.groups, country: held.lookups.country.is_some(), asn: held.lookups.asn.is_some() };
-        checked.needs().iter().filter_map(|need| need.missing(known)).collect()
+        checked.missing(known).into_iter().map(|(_, line)| line).collect()
     }
 
     /// Likewise of a threshold.
@@ -282,8 +277,8 @@ impl Shards {
         let flows = kept.map(|(name, checked)| (name.clone(), checked.definition().clone()));
         let thresholds = held.thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone()));
         Put {
-            flows: flows.filter(|(name, _)| !settings.flows.contains_key(name)).collect(),
-            thresholds: thresholds.filter(|(name, _)| !settings.thresholds.contains_key(name)).collect(),
+            flows: flows.filter(|(name, _)| !settings.config.flow.contains_key(name)).collect(),
+            thresholds: thresholds.filter(|(name, _)| !settings.config.threshold.contains_key(name)).collect(),
             groups: held
                 .groups
                 .iter()
@@ -299,11 +294,12 @@ impl Shards {
         for (name, groups) in put.groups.into_iter().filter(|(name, _)| !settings.groups.contains_key(name)) {
             refused.extend(self.define_groups(&name, groups).err().map(|why| format!("group {name}: {why}")));
         }
-        for (name, definition) in put.flows.into_iter().filter(|(name, _)| !settings.flows.contains_key(name)) {
-            let outcome = self.define_flow(&name, definition, settings.limits.definitions, Life::Kept);
+        for (name, definition) in put.flows.into_iter().filter(|(name, _)| !settings.config.flow.contains_key(name)) {
+            let outcome = self.define_flow(&name, definition, Life::Kept);
             refused.extend(outcome.err().map(|why| format!("flow {name}: {why}")));
         }
-        for (name, threshold) in put.thresholds.into_iter().filter(|(name, _)| !settings.thresholds.contains_key(name))
+        for (name, threshold) in
+            put.thresholds.into_iter().filter(|(name, _)| !settings.config.threshold.contains_key(name))
         {
             refused.extend(self.define_threshold(&name, threshold).err().map(|why| format!("threshold {name}: {why}")));
         }
@@ -317,5 +313,5 @@ impl Shards {
 }
 
 fn sets(groups: &BTreeMap<String, Groups>) -> Result<BTreeMap<String, names::Groups>, names::GroupError> {
-    groups.iter().map(|(name, groups)| Ok((name.clone(), names::set(groups)?))).collect()
+    groups.iter().map(|(name, groups)| Ok((name.clone(), names::Groups::new(groups)?))).collect()
 }

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
+use crate::config::Named;
 use crate::names::{AgentId, Directory};
-use crate::settings::Named;
 
 /// Names of a shard's agents, by their slots.
 #[derive(Debug)]

@@ -132,11 +132,11 @@ mod tests {
 
     use super::super::{Names, Now};
     use super::*;
-    use crate::config::Config;
+    use crate::config::Settings;
 
     fn shards(workers: usize) -> Shards {
         let text = format!("workers = {workers}\n[[listener]]\naddress = \"127.0.0.1:6343\"\n");
-        let settings = Config::read("test", &text).unwrap().settings;
+        let settings = Settings::read("test", &text).unwrap();
         Shards::new(&settings, Names::read(&settings).unwrap())
     }
 

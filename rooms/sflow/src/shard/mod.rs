@@ -28,9 +28,9 @@ use std::net::IpAddr;
 use std::sync::{Arc, MutexGuard};
 
 use crate::collector::STEERING;
+use crate::config::Settings;
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::Record;
-use crate::settings::Settings;
 use definitions::Held;
 use part::SLICE;
 use turnstile::Turnstile;
@@ -52,6 +52,8 @@ pub struct Shards {
     start: Now,
     /// What is defined, by the configuration and at run time.
     held: std::sync::Mutex<Held>,
+    /// Flow definitions at most.
+    definitions: usize,
 }
 
 impl Shards {
@@ -61,19 +63,15 @@ impl Shards {
         let held = Held::new(names);
         let shard = |number| Turnstile::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
         let shards = (0..settings.carrier.workers).map(shard).collect();
-        let shards = Self { shards, events, start, held: std::sync::Mutex::new(held) };
+        let (held, definitions) = (std::sync::Mutex::new(held), settings.config.limits.definitions);
+        let shards = Self { shards, events, start, held, definitions };
         shards.configure(None, settings);
         shards
     }
 
     /// How many there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.shards.len()
-    }
-
-    /// Never.
-    pub fn is_empty(&self) -> bool {
-        self.shards.is_empty()
     }
 
     /// A worker's turn at one.

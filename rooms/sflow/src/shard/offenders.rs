@@ -17,13 +17,8 @@ impl Offenders {
     }
 
     /// How many are remembered.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.counts.len()
-    }
-
-    /// Whether nobody has sent anything malformed.
-    pub fn is_empty(&self) -> bool {
-        self.counts.is_empty()
     }
 
     /// Counts one. Who comes when the table is full is counted without a name: whoever is in it has been at it for longer.

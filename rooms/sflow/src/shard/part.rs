@@ -16,14 +16,14 @@ use super::offenders::Offenders;
 use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head, Verdict};
+use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head};
+use crate::config::{Limits, Named, Settings};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
 use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
 use crate::names::{AgentId, Directory, Lookups};
 use crate::sampling::{Discards, Sampler};
-use crate::settings::{Limits, Settings};
 use crate::thresholds::Rules;
 
 /// What one worker knows.
@@ -101,7 +101,7 @@ impl Shard {
     ) -> Self {
         let workers = settings.carrier.workers;
         let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
-            settings.limits.share(workers);
+            settings.config.limits.share(workers);
         let limits = agents::Limits { agents, streams, sources, ..Default::default() };
         let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
         Self {
@@ -145,8 +145,10 @@ impl Shard {
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
         let content = self.hasher.hash_one(bytes) as u32;
         let head = Head { number: datagram.sequence, uptime: datagram.uptime, content };
-        let verdict = self.agents.datagram(now.nanos, who, peer, &head);
-        let Verdict::Placed(placed) = verdict else { return Fate::from(&verdict) };
+        let placed = match self.agents.datagram(now.nanos, who, peer, &head) {
+            Ok(placed) => placed,
+            Err(fate) => return fate,
+        };
         match placed.step {
             Step::Lost(lost) => self.missing += i64::from(lost),
             Step::Late => self.missing -= 1,
@@ -336,7 +338,7 @@ impl Shard {
     }
 
     /// Goes over to other settings; what is known stays.
-    pub(super) fn adopt(&mut self, settings: &Settings, agents: Arc<BTreeMap<IpAddr, crate::settings::Named>>) {
+    pub(super) fn adopt(&mut self, settings: &Settings, agents: Arc<BTreeMap<IpAddr, Named>>) {
         self.allowed = Allowed::new(&settings.allow);
         self.names.configure(agents);
     }
@@ -388,7 +390,7 @@ impl Shard {
             }
         }
         let addresses = &self.addresses;
-        self.watching.retain_agents(|address| addresses.contains_key(&address));
+        self.watching.watch.retain_agents(|address| addresses.contains_key(&address));
     }
 
     /// How many agents are to be looked at in a second so that each is once a minute.
@@ -398,7 +400,7 @@ impl Shard {
 
     /// What is in the tables.
     pub(super) fn statistics(&self) -> Statistics {
-        let totals = self.agents.totals();
+        let (totals, watch) = (self.agents.totals(), &self.watching.watch);
         let table = |name, entries: usize, limit: usize, evicted| Table {
             name,
             entries: entries as u64,
@@ -415,10 +417,10 @@ impl Shard {
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
             table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
-            table("crossings", self.watching.crossings(), self.watching.limit(), self.watching.evicted()),
+            table("crossings", watch.len(), watch.limit(), watch.evicted()),
         ];
         let missing = u64::try_from(self.missing).unwrap_or_default();
-        Statistics { tally: self.tally, missing, tables, absent: self.reasons.absent().collect() }
+        Statistics { tally: self.tally.clone(), missing, tables, absent: self.reasons.absent().collect() }
     }
 
     /// Who sends what is malformed.
@@ -442,12 +444,6 @@ impl Shard {
     /// What is known of an agent's data sources.
     pub(crate) fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = (DataSource, &'a Source)> {
         self.agents.sources_of(agent).map(|source| (source.id.source, &source.state))
-    }
-
-    /// Counters of a data source, of each stream behind this address that has it.
-    pub fn counters_of(&self, address: IpAddr, source: DataSource) -> impl Iterator<Item = &Counters> {
-        let slots = self.agents_at(address).filter_map(|agent| self.agents.slot(&agent.identity));
-        slots.flat_map(move |slot| self.agents.states(slot, source)).map(|source| &source.counters)
     }
 
     /// An agent's name, and that of one of its interfaces.

@@ -1,9 +1,11 @@
 //! How full the tables are.
 
-use serde::Serialize;
+use std::collections::BTreeMap;
+
 use serde_json::{Map, Value};
 
 use super::Tally;
+pub use crate::ledger::Table;
 
 /// What all shards together hold and have refused.
 #[derive(Clone, Debug, Default)]
@@ -15,20 +17,7 @@ pub struct Statistics {
     /// By table.
     pub tables: Vec<Table>,
     /// Why there was no rate of a total, or nothing of counters was taken, how often, by reason.
-    pub absent: Vec<(&'static str, u64)>,
-}
-
-/// A table with a limit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Table {
-    /// What is in it: the key in `[limits]`, where it has one.
-    pub name: &'static str,
-    /// Entries now.
-    pub entries: u64,
-    /// Most entries.
-    pub limit: u64,
-    /// Entries that were refused, or forgotten before their time, since it was full.
-    pub evicted: u64,
+    pub absent: BTreeMap<&'static str, u64>,
 }
 
 impl Statistics {
@@ -51,10 +40,7 @@ impl Statistics {
         self.tally += other.tally;
         self.missing += other.missing;
         for (reason, count) in other.absent {
-            match self.absent.iter_mut().find(|(mine, _)| *mine == reason) {
-                Some((_, mine)) => *mine += count,
-                None => self.absent.push((reason, count)),
-            }
+            *self.absent.entry(reason).or_default() += count;
         }
         for table in other.tables {
             match self.tables.iter_mut().find(|mine| mine.name == table.name) {

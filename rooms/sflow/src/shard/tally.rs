@@ -3,29 +3,9 @@
 use std::fmt;
 use std::ops::AddAssign;
 
-use serde::Serialize;
 use weir_units::format;
 
-/// Samples by kind, as totals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Tally {
-    /// Sampled packets.
-    pub flow: u64,
-    /// Counters of a data source.
-    pub counter: u64,
-    /// Packets that devices told to have dropped.
-    pub discarded: u64,
-    /// Of vendors or of later specifications: passed over.
-    pub unknown: u64,
-    /// Not taken into account: they end early, or state a length that is not there.
-    pub malformed: u64,
-    /// Not taken into account: there was no room for their data source.
-    pub refused: u64,
-    /// Not taken into account: they were here before, or too late to know.
-    pub repeated: u64,
-    /// Of `flow`, those that state a length which the packet's headers contradict; the headers' counts.
-    pub contradicted: u64,
-}
+pub use crate::ledger::Tally;
 
 impl Tally {
     /// Each with its name, in the order of the fields.

@@ -17,7 +17,7 @@ use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
 /// A shard's thresholds, and where crossings are told.
 #[derive(Debug)]
 pub(super) struct Watching {
-    watch: Watch,
+    pub(super) watch: Watch,
     rules: Arc<Rules>,
     /// Metrics of counters that a threshold is on.
     metrics: Vec<(&'static Metric, On)>,
@@ -53,24 +53,6 @@ impl Watching {
         !self.rules.on(name).is_empty()
     }
 
-    /// Forgets what was of agents that are gone.
-    pub(super) fn retain_agents(&mut self, is_known: impl Fn(IpAddr) -> bool) {
-        self.watch.retain_agents(is_known);
-    }
-
-    /// Data sources and flows that are above a threshold.
-    pub(super) fn crossings(&self) -> usize {
-        self.watch.len()
-    }
-
-    pub(super) fn limit(&self) -> usize {
-        self.watch.limit()
-    }
-
-    pub(super) fn evicted(&self) -> u64 {
-        self.watch.evicted()
-    }
-
     /// Counters of a data source came.
     pub(super) fn counters(&mut self, who: Who<'_>, moment: &Moment, counters: &Counters, now: Now) {
         let Self { watch, metrics, events, .. } = self;
@@ -79,9 +61,9 @@ impl Watching {
             // Of another record, which came before: it was looked at then.
             let (Number::Number(value), 0) = (reading.value, reading.age) else { continue };
             let observation = Observation { agent: who.address, source: who.source, flow: None, value, decay: None };
-            let known = Known { who, counters: Some(counters), now: moment.now };
+            let known = Known { who, counters, now: moment.now };
             watch.observe(*on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
-                events.push(|id| event(id, who, now, rule, value));
+                events.push(|id| rule.event(id, now.unix_ms, &observation));
             });
         }
     }
@@ -100,13 +82,13 @@ impl Watching {
         let (on, value) = (rules.on(name), flow.value());
         let decay = Some(Duration::from_secs_f64(flow.time_constant()));
         let observation = Observation { agent: who.address, source: who.source, flow: Some(flow.hash()), value, decay };
-        let known = Known { who, counters: Some(counters), now: now.nanos };
+        let known = Known { who, counters, now: now.nanos };
         watch.observe(on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
             let key = flow.show();
             events.push(|id| Event {
                 drop: drop.map(|drop| dropped(who, drop)),
                 flow_key: Some(key.clone()),
-                ..event(id, who, now, rule, value)
+                ..rule.event(id, now.unix_ms, &observation)
             });
         });
     }
@@ -124,7 +106,7 @@ pub(super) struct Who<'a> {
 /// What filters of thresholds may ask.
 struct Known<'a> {
     who: Who<'a>,
-    counters: Option<&'a Counters>,
+    counters: &'a Counters,
     now: u64,
 }
 
@@ -137,27 +119,12 @@ impl Facts for Known<'_> {
             "ifname" => return named(self.who.names.interface(self.who.id, self.who.source.index)),
             _ => {}
         }
-        let reading = self.counters?.read(Metric::find(name)?, self.now)?.ok()?;
+        let reading = self.counters.read(Metric::find(name)?, self.now)?.ok()?;
         Some(match reading.value {
             Number::Number(number) => Fact::Number(number),
             Number::Name(name) => Fact::Text(name.into()),
             Number::Text(text) => Fact::Text(String::from_utf8_lossy(text)),
         })
-    }
-}
-
-fn event(id: u64, who: Who<'_>, now: Now, rule: &crate::thresholds::Rule, value: f64) -> Event {
-    Event {
-        id,
-        timestamp: now.unix_ms,
-        threshold_id: rule.name.clone(),
-        agent: who.address,
-        data_source: who.source,
-        metric: rule.metric.clone(),
-        value,
-        threshold: rule.value,
-        flow_key: None,
-        drop: None,
     }
 }
 

@@ -5,10 +5,8 @@ use std::io::{self, BufWriter, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::libc;
-use nix::unistd::{AccessFlags, faccessat};
-use weir_program::files::{ours, to_be_ours};
+use weir_program::files::ours;
 
 /// Writes a file by `write`: to a temporary one beside it, to the disk, then in its place. Whoever reads it finds the file
 /// of before or all of the new one.
@@ -40,21 +38,6 @@ pub(super) fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Res
         let _ = File::open(directory).and_then(|directory| directory.sync_all());
     }
     written
-}
-
-/// Whether [`replace`] may write a file here, as far as that can be known without writing.
-///
-/// # Errors
-/// The directory is not there or cannot be written to, or what is in the file's place is not [`ours`].
-pub(super) fn writable(path: &Path) -> io::Result<()> {
-    if let Ok(metadata) = fs::symlink_metadata(path) {
-        to_be_ours(&metadata)?;
-    }
-    let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
-    faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
-        let error = io::Error::from(errno);
-        io::Error::new(error.kind(), format!("directory {}: {error}", directory.display()))
-    })
 }
 
 /// Reads a file, no more than `most` bytes; `None`: there is none.
@@ -94,6 +77,8 @@ fn directory(path: &Path) -> Option<&Path> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::symlink;
+
+    use weir_protect::journal::writable;
 
     use super::*;
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 
 use super::{Restored, restore, write};
-use crate::settings::Settings;
+use crate::config::Settings;
 use crate::shard::{Put, Shards};
 
 /// Writes the file.

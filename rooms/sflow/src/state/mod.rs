@@ -16,7 +16,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use weir_program::clock;
 
-use crate::settings::Settings;
+use crate::config::Settings;
 use crate::shard::{Kept, Now, Put, Shards};
 
 pub(crate) use keeper::Keeper;
@@ -49,7 +49,8 @@ struct Restored {
 /// # Errors
 /// Why not, in one line.
 pub(crate) fn writable(path: &Path) -> Result<(), String> {
-    file::writable(path).map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
+    weir_protect::journal::writable(path)
+        .map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
 }
 
 /// Writes a file, whole or not at all; whether all agents had a place in it.
@@ -110,7 +111,7 @@ fn restore(path: &Path, shards: &Shards, settings: &Settings) -> Result<Option<R
 ///
 /// # Errors
 /// As those of [`restore`].
-pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+pub fn check(bytes: &[u8]) -> Result<(), String> {
     let mut rest = payload(bytes)?;
     let header: Header = decoded(&mut rest)?;
     serde_json::from_str::<Put>(&header.definitions).map_err(|error| format!("damaged: {error}"))?;

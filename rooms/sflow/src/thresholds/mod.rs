@@ -11,12 +11,12 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
 
 use crate::counters::{Form, Metric};
 use crate::events::Event;
+use crate::flows::lenient;
 pub use filter::{Fact, Facts, Filter, Pattern};
 pub use watch::{Observation, On, Watch};
 
@@ -27,7 +27,7 @@ pub struct Threshold {
     /// The metric, `ifinutilization`, or flow definition whose value is watched.
     pub metric: String,
     /// What it crosses when it is greater.
-    #[serde(deserialize_with = "number")]
+    #[serde(deserialize_with = "lenient")]
     pub value: f64,
     /// Which agents and sources it is about, as metrics of theirs; all, if empty.
     #[serde(default, skip_serializing_if = "Filter::is_empty")]
@@ -36,47 +36,17 @@ pub struct Threshold {
     #[serde(default)]
     pub by_flow: bool,
     /// Seconds that the value has to be at or below before it can cross again.
-    #[serde(default = "default_timeout", deserialize_with = "number")]
+    #[serde(default = "default_timeout", deserialize_with = "lenient")]
     pub timeout: f64,
 }
 
 /// Why a threshold is refused: what is wrong and what to do, in one line.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Refused {
-    /// A number is out of its range.
-    #[error("{key}: {value} is not {range}")]
-    Number {
-        /// Of which key.
-        key: &'static str,
-        /// What was given.
-        value: f64,
-        /// What would do.
-        range: &'static str,
-    },
-    /// A key that must not be empty is.
-    #[error("metric: name a metric (/metrics/json lists them) or a flow definition (/flow/json)")]
-    Metric,
-    /// It watches a text.
-    #[error("metric: {0} is a text, of which none is greater: watch a metric that is a number (docs/sflow-metrics.md)")]
-    Text(String),
-    /// Its filter lets nothing pass, ever.
-    #[error("filter: {0}")]
-    Filter(String),
-    /// There are too many.
-    #[error("there are {THRESHOLDS} thresholds already: delete one first")]
-    Full,
-}
-
-impl Refused {
+#[error("{message}")]
+pub struct Refused {
     /// The key that is wrong; empty: none of them.
-    pub fn key(&self) -> &'static str {
-        match self {
-            Self::Number { key, .. } => key,
-            Self::Metric | Self::Text(_) => "metric",
-            Self::Filter(_) => "filter",
-            Self::Full => "",
-        }
-    }
+    pub key: &'static str,
+    message: String,
 }
 
 impl Threshold {
@@ -85,19 +55,23 @@ impl Threshold {
     /// # Errors
     /// The first thing that is wrong.
     pub fn check(&self) -> Result<(), Refused> {
-        if self.metric.is_empty() {
-            return Err(Refused::Metric);
+        let refused = |key, why: String| Err(Refused { key, message: format!("{key}: {why}") });
+        let form = Metric::find(&self.metric).map(Metric::form);
+        let is_text = form.is_some_and(|form| form != Some(Form::Number));
+        match self {
+            Self { metric, .. } if metric.is_empty() => {
+                refused("metric", "name a metric (/metrics/json lists them) or a flow definition (/flow/json)".into())
+            }
+            Self { metric, .. } if is_text => {
+                let instead = "watch a metric that is a number (docs/sflow-metrics.md)";
+                refused("metric", format!("{metric} is a text, of which none is greater: {instead}"))
+            }
+            Self { value, .. } if !value.is_finite() => refused("value", format!("{value} is not a finite number")),
+            Self { timeout, .. } if !(1.0..=86_400.0).contains(timeout) => {
+                refused("timeout", format!("{timeout} is not 1 to 86400 seconds"))
+            }
+            Self { filter, .. } => filter.check(&KNOWN).or_else(|why| refused("filter", why)),
         }
-        if let Some(refused) = self.incomparable() {
-            return Err(refused);
-        }
-        if !self.value.is_finite() {
-            return Err(Refused::Number { key: "value", value: self.value, range: "a finite number" });
-        }
-        if !(1.0..=86_400.0).contains(&self.timeout) {
-            return Err(Refused::Number { key: "timeout", value: self.timeout, range: "1 to 86400 seconds" });
-        }
-        self.filter.check(&KNOWN).map_err(Refused::Filter)
     }
 
     /// One line, if what it watches is neither a metric nor one of these flow definitions. Another may be defined later.
@@ -108,12 +82,6 @@ impl Threshold {
         }
         let near = did_you_mean(name, Metric::all().iter().map(|metric| &*metric.name).chain(flows));
         Some(format!("metric: there is no metric or flow definition `{}`{near}", name.escape_debug()))
-    }
-
-    /// One line, if it watches a metric that is a text: nothing is greater.
-    fn incomparable(&self) -> Option<Refused> {
-        let form = Metric::find(&self.metric).map(Metric::form)?;
-        (form != Some(Form::Number)).then(|| Refused::Text(self.metric.clone()))
     }
 }
 
@@ -192,7 +160,10 @@ impl Thresholds {
         threshold.check()?;
         match self.named.get(name) {
             Some((same, _)) if *same == threshold => return Ok(()),
-            None if self.named.len() == THRESHOLDS => return Err(Refused::Full),
+            None if self.named.len() == THRESHOLDS => {
+                let message = format!("there are {THRESHOLDS} thresholds already: delete one first");
+                return Err(Refused { key: "", message });
+            }
             _ => {}
         }
         self.last += 1;
@@ -214,11 +185,6 @@ impl Thresholds {
         self.named.remove(name).is_some()
     }
 
-    /// One by its name.
-    pub fn get(&self, name: &str) -> Option<&Threshold> {
-        self.named.get(name).map(|(threshold, _)| threshold)
-    }
-
     /// All, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Threshold)> {
         self.named.iter().map(|(name, (threshold, _))| (name.as_str(), threshold))
@@ -235,20 +201,6 @@ impl Thresholds {
 
 fn default_timeout() -> f64 {
     10.0
-}
-
-/// Scripts write numbers as strings, too.
-fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "a number")]
-    enum Written {
-        Number(f64),
-        Text(String),
-    }
-    match Written::deserialize(deserializer)? {
-        Written::Number(number) => Ok(number),
-        Written::Text(text) => text.trim().parse().map_err(|_| D::Error::custom(format_args!("{text:?} is no number"))),
-    }
 }
 
 #[cfg(test)]
@@ -288,7 +240,7 @@ mod tests {
                 json!({"metric": "a", "value": 1, "filter": {"ifsped": 1}}),
                 "filter: there is no metric `ifsped`, did you mean",
             ),
-            (json!({"metric": "a", "value": "many"}), "\"many\" is no number"),
+            (json!({"metric": "a", "value": "many"}), "invalid value: string \"many\", expected a number"),
             (json!({"metric": "a", "value": "inf"}), "value: inf is not a finite number"),
             (json!({"metric": "a", "value": 1, "timeout": 0}), "timeout: 0 is not 1 to 86400 seconds"),
             (json!({"metric": "a", "value": 1, "timeout": "NaN"}), "timeout: NaN is not 1 to 86400 seconds"),
@@ -307,7 +259,7 @@ mod tests {
         for index in 0..THRESHOLDS {
             thresholds.put(&format!("t{index}"), threshold(1.0)).unwrap();
         }
-        assert_eq!(thresholds.put("one more", threshold(1.0)), Err(Refused::Full));
+        assert_eq!(thresholds.put("one more", threshold(1.0)).unwrap_err().key, "");
         let rule = |thresholds: &Thresholds| thresholds.named["t0"].1.id;
         let before = rule(&thresholds);
         thresholds.put("t0", threshold(1.0)).unwrap();
@@ -316,7 +268,7 @@ mod tests {
         assert_ne!(rule(&thresholds), before);
         assert!(thresholds.remove("t1") && !thresholds.remove("t1"));
         thresholds.put("one more", threshold(1.0)).unwrap();
-        assert_eq!(thresholds.get("t0").unwrap().value, 2.0);
+        assert_eq!(thresholds.named["t0"].0.value, 2.0);
         assert_eq!(thresholds.iter().count(), THRESHOLDS);
     }
 }

@@ -184,13 +184,8 @@ impl Watch {
     }
 
     /// Subjects that are remembered.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sets.iter().flatten().flatten().count()
-    }
-
-    /// Whether nothing is remembered.
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 
     /// Subjects that gave way to others while they might not cross again yet; each may have an event too many.

@@ -45,8 +45,10 @@ pub struct Document {
     pub rules: Vec<Rule>,
 }
 
+weir_program::values! { Listener = "table", Destination = "table" }
+
 /// `[[listener]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listener {
     /// Absent: its address.
@@ -75,7 +77,7 @@ pub struct Join {
 }
 
 /// `[[destination]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Destination {
     /// Absent: its address as written.
@@ -200,7 +202,7 @@ impl<'de> Deserialize<'de> for Addresses {
 }
 
 /// `{ tcp = 6514 }` or `{ ping = true }`.
-#[derive(Clone, Debug, Deserialize, Serialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Probe {
     /// Connect to this TCP port.

@@ -16,6 +16,8 @@ pub use weir_program::config::Address;
 #[serde(try_from = "String")]
 pub struct Network(pub IpNet);
 
+weir_program::values! { Network = "network" }
+
 /// A value, or a list of them.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(transparent)]

@@ -25,7 +25,7 @@ fn a_flood_of_forged_agents_pushes_nobody_out() {
     let mut now = 1_000 * SECOND;
     for turn in 0..10 {
         for agent in 0..100 {
-            assert!(matches!(send(&mut agents, now, agent, turn), Verdict::Placed(_)));
+            assert!(matches!(send(&mut agents, now, agent, turn), Ok(_)));
         }
         now += SECOND;
     }
@@ -34,16 +34,16 @@ fn a_flood_of_forged_agents_pushes_nobody_out() {
         for step in 0..10_000 {
             forged += 1;
             now += SECOND / 10_000;
-            assert!(matches!(send(&mut agents, now, forged, 77), Verdict::Placed(_)));
+            assert!(matches!(send(&mut agents, now, forged, 77), Ok(_)));
             if step % 1_000 == 0 {
-                assert!(matches!(send(&mut agents, now, 100, 10 * turn + step / 1_000), Verdict::Placed(_)));
+                assert!(matches!(send(&mut agents, now, 100, 10 * turn + step / 1_000), Ok(_)));
             }
         }
         for agent in 0..=100 {
             let ledger = agents.agent(&who(agent)).unwrap().ledger();
             assert_eq!((ledger.sequence.lost, ledger.streams), (0, 1), "agent {agent} in turn {turn}");
         }
-        (0..100).for_each(|agent| assert!(matches!(send(&mut agents, now, agent, turn), Verdict::Placed(_))));
+        (0..100).for_each(|agent| assert!(matches!(send(&mut agents, now, agent, turn), Ok(_))));
         agents.sweep(now, 1_000);
     }
     assert_eq!((agents.len(), agents.totals().refused_agents), (4_000, 200_000 + 101 - 4_000));
@@ -62,7 +62,7 @@ fn a_full_table_refuses_and_forgets_by_age_alone() {
     // Of those that are known by now nobody goes for the others.
     for (turn, most) in (0..10).map(|turn| (turn, if turn < 8 { 50 } else { 60 })) {
         for agent in 0..most {
-            send(&mut agents, now, agent, turn);
+            let _ = send(&mut agents, now, agent, turn);
         }
         now += SECOND;
     }
@@ -70,16 +70,14 @@ fn a_full_table_refuses_and_forgets_by_age_alone() {
     now += 901 * SECOND;
     agents.sweep(now, 50);
     assert_eq!((agents.len(), agents.totals().expired_agents), (0, 50));
-    assert!(matches!(send(&mut agents, now, 55, 9), Verdict::Placed(_)));
+    assert!(matches!(send(&mut agents, now, 55, 9), Ok(_)));
 }
 
 #[test]
 fn data_sources_have_limits_of_an_agent_and_of_all() {
     let mut agents = agents(Limits { sources: 100, ..SMALL });
     let sources = |agents: &mut Agents<u32>, now, agent, turn| match send(agents, now, agent, turn) {
-        Verdict::Placed(placed) => {
-            (0..50).filter(|&index| agents.source(&placed, DataSource { class: 0, index }).is_some()).count()
-        }
+        Ok(placed) => (0..50).filter(|&index| agents.source(&placed, DataSource { class: 0, index }).is_some()).count(),
         other => panic!("{other:?}"),
     };
     let now = 1_000 * SECOND;
@@ -87,7 +85,7 @@ fn data_sources_have_limits_of_an_agent_and_of_all() {
     assert_eq!(sources(&mut agents, now, 1, 1), 4);
     for agent in 1..10 {
         for turn in 1..8 {
-            send(&mut agents, now, agent, turn);
+            let _ = send(&mut agents, now, agent, turn);
         }
         let known = sources(&mut agents, now + 2 * SECOND, agent, 8);
         assert_eq!(known, if agent <= 5 { 20 } else { 0 }, "{agent}");

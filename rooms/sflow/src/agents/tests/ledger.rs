@@ -78,7 +78,7 @@ fn of_an_agent_with_restarts() {
             let booted = now;
             for &number in &truth.arrivals {
                 now = now.max(booted + u64::from(number) * 20 * MILLISECOND);
-                agents.datagram(now, WHO, from(1), &told(number, number * 20));
+                let _ = agents.datagram(now, WHO, from(1), &told(number, number * 20));
             }
             received += truth.arrivals.len() as u64 - truth.duplicates;
             lost += truth.lost;

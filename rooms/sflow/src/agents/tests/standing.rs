@@ -3,7 +3,7 @@
 use weir_protect::model::{Why, Word};
 
 use super::super::standing::Judged;
-use super::{Agents, Limits, MILLISECOND, Process, SECOND, Told, Verdict, WHO, agents, from, told};
+use super::{Agents, Limits, MILLISECOND, Process, SECOND, Told, WHO, agents, from, told};
 
 const START: u64 = 1_000 * SECOND;
 const SETTLE: u64 = 60 * SECOND;
@@ -37,7 +37,7 @@ impl Scene {
     /// A datagram comes from a port; what is told of it. `None` of one that is left out.
     fn comes(&mut self, port: u16, told: &Told) -> Judged {
         match self.agents.datagram(self.now, WHO, from(port), told) {
-            Verdict::Placed(placed) => self.agents.judge(&placed, SETTLE).unwrap().0,
+            Ok(placed) => self.agents.judge(&placed, SETTLE).unwrap().0,
             _ => Judged { word: None, why: None, alive: false },
         }
     }

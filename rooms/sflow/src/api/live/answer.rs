@@ -18,7 +18,7 @@ pub(super) fn answer(api: &Arc<Api>, ask: &Ask) -> Result<Value, Problem> {
         Ask::Summary => Ok(summary(api)),
         Ask::Agents { find, sort, troubled, offset, count } => {
             let survey = api.live.survey(&*api.analysis);
-            let wanted = |row: &&Row| (!troubled || row.troubles.is_any()) && row.is_called(find);
+            let wanted = |row: &&Row| (!troubled || !row.troubles.is_empty()) && row.is_called(find);
             let mut rows: Vec<&Row> = survey.agents.iter().filter(wanted).collect();
             sorted(&mut rows, sort);
             let shown: Vec<&&Row> = rows.iter().skip(*offset).take(*count).collect();
@@ -105,7 +105,7 @@ fn heat(api: &Api, find: &str, count: usize) -> Value {
     sorted(&mut rows, "utilization");
     let shown = rows.iter().take(count).map(|row| {
         let (ports, all) = ports(api, row.agent, CELLS);
-        json!({"agent": row.agent, "host": row.host, "interfaces": all, "ports": ports})
+        json!({"agent": row.agent, "host": row.told.host, "interfaces": all, "ports": ports})
     });
     json!({"age": age(&survey), "matched": rows.len(), "rows": shown.collect::<Vec<_>>()})
 }

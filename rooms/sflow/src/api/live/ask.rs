@@ -79,12 +79,7 @@ impl Ask {
                 of: definition(given)?,
                 agent: agent(given)?,
                 count: number(given, "count", 10, 100)?,
-                mode: match given.remove("aggMode").as_deref() {
-                    Some("sum") => Some(AggMode::Sum),
-                    Some("agent") => Some(AggMode::Agent),
-                    Some("max") => Some(AggMode::Max),
-                    _ => None,
-                },
+                mode: given.remove("aggMode").as_deref().and_then(AggMode::named),
             }),
             "events" => Self::Events { count: number(given, "count", 100, 1000)? },
             _ => {

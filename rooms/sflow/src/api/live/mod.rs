@@ -17,15 +17,15 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::time::{Instant, Interval, MissedTickBehavior, interval};
+use tokio::time::{Interval, MissedTickBehavior, interval};
 use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
+use super::latest::{self, Latest};
 use super::problem::Problem;
 use super::{Analysis, Api, Call};
 use ask::Ask;
@@ -36,12 +36,7 @@ use survey::{Survey, Surveyor};
 #[derive(Debug, Default)]
 pub(crate) struct Live {
     surveyor: Mutex<Surveyor>,
-    /// The latest answers, by question.
-    latest: Mutex<HashMap<String, Arc<Latest>>>,
 }
-
-/// A question's latest answer, and when its making began.
-type Latest = tokio::sync::Mutex<Option<(Instant, Bytes)>>;
 
 impl Live {
     fn survey(&self, analysis: &dyn Analysis) -> Arc<Survey> {
@@ -54,17 +49,10 @@ impl Live {
             surveyor.rest(std::time::Instant::now());
         }
     }
-
-    /// The place of a question's latest answer; it lasts as long as somebody has it.
-    fn of(&self, question: &str) -> Arc<Latest> {
-        let mut latest = lock(&self.latest);
-        latest.retain(|known, answer| known == question || Arc::strong_count(answer) > 1);
-        latest.entry(question.to_owned()).or_default().clone()
-    }
 }
 
 /// Whether a text is a question.
-pub(crate) fn is_question(text: &str) -> bool {
+pub fn is_question(text: &str) -> bool {
     Ask::parse(text).is_ok()
 }
 
@@ -77,7 +65,7 @@ pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
         }
         let mut questions = Vec::new();
         for text in asked {
-            questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.live.of(text) });
+            questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.latest.of(text) });
         }
         let place = api.flow_streams.take()?;
         let mut ticks = interval(TICK);
@@ -108,32 +96,23 @@ impl Follower {
             self.ticks.tick().await;
         }
         let question = &self.questions[self.next];
-        let frame = question.latest(&self.api, Instant::now()).await?;
+        let frame = question.latest(&self.api).await?;
         self.next = (self.next + 1) % self.questions.len();
         Some((frame, self))
     }
 }
 
 impl Question {
-    /// What was made for another client, if it is as new as asked for; else it is made.
-    async fn latest(&self, api: &Arc<Api>, asked: Instant) -> Option<Bytes> {
-        let mut latest = self.latest.lock().await;
-        if let Some((begun, frame)) = &*latest
-            && *begun + FRESH > asked
-        {
-            return Some(frame.clone());
-        }
-        let (begun, text, ask) = (Instant::now(), self.text.clone(), self.ask.clone());
+    async fn latest(&self, api: &Arc<Api>) -> Option<Bytes> {
+        let (text, ask) = (self.text.clone(), self.ask.clone());
         let make = move |api: &Arc<Api>| {
             let answer: Value = match answer::answer(api, &ask) {
                 Ok(answer) => json!({"ask": text, "answer": answer}),
                 Err(problem) => json!({"ask": text, "problem": problem.fields()}),
             };
-            frame("event: answer\n", &answer)
+            Some(frame("event: answer\n", &answer))
         };
-        let frame = api.in_turn(make).await?;
-        *latest = Some((begun, frame.clone()));
-        Some(frame)
+        latest::answer(api, &self.latest, FRESH, make).await
     }
 }
 

@@ -21,13 +21,14 @@ pub(in crate::api) fn search(api: &Arc<Api>, call: &Call) -> Answer {
     let mut interfaces = Vec::new();
     for row in &survey.agents {
         if agents.len() <= MOST && row.is_called(&text) {
-            agents.push(json!({"agent": row.agent, "host": row.host, "troubles": row.troubles}));
+            agents.push(json!({"agent": row.agent, "host": row.told.host, "troubles": row.troubles}));
         }
         if interfaces.len() <= MOST {
             api.analysis.interfaces(row.agent, &mut |interface| {
                 if let Some(name) = interface.name.filter(|name| name.to_lowercase().contains(&text)) {
                     let source = Short(interface.source).to_string();
-                    interfaces.push(json!({"agent": row.agent, "host": row.host, "dataSource": source, "name": name}));
+                    interfaces
+                        .push(json!({"agent": row.agent, "host": row.told.host, "dataSource": source, "name": name}));
                 }
             });
         }

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 
 use crate::api::{Agent, Analysis, Interface, Load};
 use crate::events::Short;
@@ -54,41 +54,20 @@ pub(super) struct Sum {
     octets_in: Option<f64>,
 }
 
-/// An agent at a glance. What REST has as well has its name there.
+/// An agent at a glance.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub(super) agent: IpAddr,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) host: Option<Box<str>>,
-    #[serde(rename = "lastSeen", serialize_with = "milliseconds")]
-    last_seen: Duration,
-    #[serde(serialize_with = "milliseconds")]
-    uptime: Duration,
-    stale: bool,
-    #[serde(rename = "sFlowDatagramsReceived")]
-    received: u64,
-    #[serde(rename = "sFlowDatagramsLost")]
-    lost: u64,
+    #[serde(flatten)]
+    pub(super) told: Agent,
     /// Of the last half minute to minute, or since somebody watches.
     #[serde(rename = "receivedLately")]
     received_lately: u64,
     #[serde(rename = "lostLately")]
     lost_lately: u64,
-    #[serde(rename = "sFlowFlowSamples")]
-    samples: u64,
-    /// Samples that the agent itself could not take or send.
-    #[serde(rename = "sFlowFlowDrops")]
-    samples_dropped: u64,
-    /// Packets that it told it dropped, one by one or only counted; those of late.
-    #[serde(skip)]
-    dropped: u64,
+    /// Packets that it told it dropped, one by one or only counted.
     #[serde(rename = "droppedLately")]
     dropped_lately: u64,
-    #[serde(rename = "samplingRate", skip_serializing_if = "Option::is_none")]
-    sampling_rate: Option<u32>,
-    #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
-    effective_sampling_rate: Option<f64>,
-    restarts: u64,
     interfaces: u32,
     /// Interfaces of which something current is known.
     current: u32,
@@ -101,7 +80,8 @@ pub(super) struct Row {
     discards: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     errors: Option<f64>,
-    pub(super) troubles: Troubles,
+    /// The worst first.
+    pub(super) troubles: Vec<Trouble>,
 }
 
 /// The interface that is used most.
@@ -115,56 +95,18 @@ struct Busiest {
     utilization: f64,
 }
 
-/// What is wrong with an agent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Troubles(u8);
-
-/// Names of troubles, in their order, and whether each makes an agent bad. The rest is worth a look.
-const TROUBLES: [(&str, bool); 8] = [
-    ("silent", true),
-    ("losing", true),
-    ("outdated", true),
-    ("loss", false),
-    ("thinned", false),
-    ("busy", false),
-    ("discarding", false),
-    ("restarted", false),
-];
-
-impl Troubles {
-    const SILENT: u8 = 1;
-    const LOSING: u8 = 1 << 1;
-    const OUTDATED: u8 = 1 << 2;
-    const LOSS: u8 = 1 << 3;
-    const THINNED: u8 = 1 << 4;
-    const BUSY: u8 = 1 << 5;
-    const DISCARDING: u8 = 1 << 6;
-    const RESTARTED: u8 = 1 << 7;
-
-    fn has(self, troubles: u8) -> bool {
-        self.0 & troubles != 0
-    }
-
-    pub(super) fn is_any(self) -> bool {
-        self.0 != 0
-    }
-
-    fn names(self) -> impl Iterator<Item = &'static str> {
-        let each = TROUBLES.iter().enumerate();
-        each.filter(move |(bit, _)| self.0 >> bit & 1 == 1).map(|(_, (name, _))| *name)
-    }
-
-    /// 2: it is bad; 1: it is worth a look; 0: all is well.
-    fn level(self) -> u8 {
-        let bad = TROUBLES.iter().enumerate().any(|(bit, (_, bad))| *bad && self.0 >> bit & 1 == 1);
-        if bad { 2 } else { u8::from(self.0 != 0) }
-    }
-}
-
-impl Serialize for Troubles {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.names())
-    }
+/// What is wrong with an agent. The first three make it bad, the rest is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Trouble {
+    Silent,
+    Losing,
+    Outdated,
+    Loss,
+    Thinned,
+    Busy,
+    Discarding,
+    Restarted,
 }
 
 /// The surveys, and the counts by which losses of late are told.
@@ -180,16 +122,11 @@ pub(super) struct Surveyor {
 #[derive(Debug)]
 struct Counts {
     at: Instant,
-    of: HashMap<IpAddr, Baseline>,
+    of: HashMap<IpAddr, Totals>,
 }
 
-/// What an agent's totals were.
-#[derive(Clone, Copy, Debug, Default)]
-struct Baseline {
-    received: u64,
-    lost: u64,
-    dropped: u64,
-}
+/// An agent's totals: datagrams that were received and lost, packets that it dropped.
+type Totals = [u64; 3];
 
 impl Survey {
     /// How long it is shown. A program that stood still meanwhile took no longer for that.
@@ -216,7 +153,7 @@ impl Surveyor {
         agents.iter().for_each(|row| sum.add(row));
         agents.sort_by(worst_first);
         if self.since.as_ref().is_none_or(|counts| now.saturating_duration_since(counts.at) > LATELY) {
-            let of = agents.iter().map(|row| (row.agent, row.baseline())).collect();
+            let of = agents.iter().map(|row| (row.agent, totals(&row.told))).collect();
             self.before = self.since.replace(Counts { at: now, of });
         }
         let survey = Arc::new(Survey { begun: now, took: now.elapsed(), agents, sum });
@@ -234,61 +171,52 @@ impl Surveyor {
 
 impl Sum {
     fn add(&mut self, row: &Row) {
-        let has = |trouble| u64::from(row.troubles.has(trouble));
+        let has = |trouble| u64::from(row.troubles.contains(&trouble));
         self.agents += 1;
-        self.silent += has(Troubles::SILENT);
-        self.losing += has(Troubles::LOSING | Troubles::LOSS);
-        self.outdated += has(Troubles::OUTDATED);
-        self.thinned += has(Troubles::THINNED);
-        self.restarted += has(Troubles::RESTARTED);
-        self.busy += has(Troubles::BUSY);
-        self.discarding += has(Troubles::DISCARDING);
-        self.fine += u64::from(!row.troubles.is_any());
+        self.silent += has(Trouble::Silent);
+        self.losing += has(Trouble::Losing) + has(Trouble::Loss);
+        self.outdated += has(Trouble::Outdated);
+        self.thinned += has(Trouble::Thinned);
+        self.restarted += has(Trouble::Restarted);
+        self.busy += has(Trouble::Busy);
+        self.discarding += has(Trouble::Discarding);
+        self.fine += u64::from(row.troubles.is_empty());
         self.interfaces += u64::from(row.interfaces);
         self.current += u64::from(row.current);
-        self.received += row.received;
-        self.lost += row.lost;
+        self.received += row.told.datagrams_received;
+        self.lost += row.told.datagrams_lost;
         self.received_lately += row.received_lately;
         self.lost_lately += row.lost_lately;
         self.octets_in = sum(self.octets_in, row.octets_in);
     }
 }
 
-/// `baseline`: its totals up to the time that is "lately"; `None`: nobody has watched until now.
-fn row(analysis: &dyn Analysis, address: IpAddr, baseline: Option<Baseline>) -> Option<Row> {
+/// `before`: its totals up to the time that is "lately"; `None`: nobody has watched until now.
+fn row(analysis: &dyn Analysis, address: IpAddr, before: Option<Totals>) -> Option<Row> {
     let told = analysis.agent(address)?;
+    let (now, before) = (totals(&told), before.unwrap_or_else(|| totals(&told)));
+    let [received_lately, lost_lately, dropped_lately] = std::array::from_fn(|at| now[at].saturating_sub(before[at]));
     let mut row = Row {
         agent: address,
-        host: told.host.as_deref().map(Box::from),
-        last_seen: told.last_seen,
-        uptime: told.uptime,
-        stale: told.stale,
-        received: told.datagrams_received,
-        lost: told.datagrams_lost,
-        received_lately: 0,
-        lost_lately: 0,
-        samples: told.flow_samples,
-        samples_dropped: told.flow_drops,
-        dropped: told.drop_samples + told.drop_drops,
-        dropped_lately: 0,
-        sampling_rate: told.sampling_rate,
-        effective_sampling_rate: told.effective_sampling_rate,
-        restarts: told.restarts,
+        told,
+        received_lately,
+        lost_lately,
+        dropped_lately,
         interfaces: 0,
         current: 0,
         busiest: None,
         octets_in: None,
         discards: None,
         errors: None,
-        troubles: Troubles::default(),
+        troubles: Vec::new(),
     };
-    let Baseline { received, lost, dropped } = baseline.unwrap_or_else(|| row.baseline());
-    row.received_lately = row.received.saturating_sub(received);
-    row.lost_lately = row.lost.saturating_sub(lost);
-    row.dropped_lately = row.dropped.saturating_sub(dropped);
     analysis.interfaces(address, &mut |interface| row.add(&interface));
-    row.troubles = troubles(&row, &told);
+    row.troubles = troubles(&row);
     Some(row)
+}
+
+fn totals(told: &Agent) -> Totals {
+    [told.datagrams_received, told.datagrams_lost, told.drop_samples + told.drop_drops]
 }
 
 impl Row {
@@ -307,8 +235,9 @@ impl Row {
         }
     }
 
-    fn baseline(&self) -> Baseline {
-        Baseline { received: self.received, lost: self.lost, dropped: self.dropped }
+    /// 2: it is bad; 1: it is worth a look; 0: all is well.
+    fn level(&self) -> u8 {
+        self.troubles.first().map_or(0, |worst| if *worst <= Trouble::Outdated { 2 } else { 1 })
     }
 
     fn utilization(&self) -> f64 {
@@ -327,30 +256,30 @@ impl Row {
 
     /// Packets that a sample stands for, over what the agent says.
     fn thinning(&self) -> f64 {
-        let rates = self.effective_sampling_rate.zip(self.sampling_rate);
+        let rates = self.told.effective_sampling_rate.zip(self.told.sampling_rate);
         rates.map_or(1.0, |(effective, nominal)| effective / f64::from(nominal.max(1)))
     }
 
     /// Whether its address or name has the text, which is in lower case.
     pub(super) fn is_called(&self, text: &str) -> bool {
-        let is_host = || self.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
+        let is_host = || self.told.host.as_deref().is_some_and(|host| host.to_lowercase().contains(text));
         text.is_empty() || is_host() || self.agent.to_string().contains(text)
     }
 }
 
-fn troubles(row: &Row, told: &Agent) -> Troubles {
-    let loss = row.loss();
+fn troubles(row: &Row) -> Vec<Trouble> {
+    let (told, loss) = (&row.told, row.loss());
     let found = [
-        (Troubles::SILENT, told.stale),
-        (Troubles::LOSING, loss >= LOSING),
-        (Troubles::OUTDATED, row.interfaces > 0 && row.current == 0),
-        (Troubles::LOSS, loss > 0.0 && loss < LOSING),
-        (Troubles::THINNED, row.thinning() > THINNED),
-        (Troubles::BUSY, row.utilization() >= BUSY),
-        (Troubles::DISCARDING, row.discarded() > 0.0 || row.dropped_lately > 0),
-        (Troubles::RESTARTED, told.restarts > 0 && told.uptime < LATE),
+        (Trouble::Silent, told.stale),
+        (Trouble::Losing, loss >= LOSING),
+        (Trouble::Outdated, row.interfaces > 0 && row.current == 0),
+        (Trouble::Loss, loss > 0.0 && loss < LOSING),
+        (Trouble::Thinned, row.thinning() > THINNED),
+        (Trouble::Busy, row.utilization() >= BUSY),
+        (Trouble::Discarding, row.discarded() > 0.0 || row.dropped_lately > 0),
+        (Trouble::Restarted, told.restarts > 0 && told.uptime < LATE),
     ];
-    Troubles(found.into_iter().filter(|(_, is)| *is).fold(0, |all, (trouble, _)| all | trouble))
+    found.into_iter().filter(|(_, is)| *is).map(|(trouble, _)| trouble).collect()
 }
 
 /// What is known of two together.
@@ -360,10 +289,10 @@ fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
 
 /// The order in which one wants to look.
 fn worst_first(a: &Row, b: &Row) -> Ordering {
-    let level = b.troubles.level().cmp(&a.troubles.level());
+    let level = b.level().cmp(&a.level());
     level
         .then_with(|| b.loss().total_cmp(&a.loss()))
-        .then_with(|| b.stale.cmp(&a.stale))
+        .then_with(|| b.told.stale.cmp(&a.told.stale))
         .then_with(|| b.thinning().max(THINNED).total_cmp(&a.thinning().max(THINNED)))
         .then_with(|| b.utilization().total_cmp(&a.utilization()))
         .then_with(|| a.agent.cmp(&b.agent))
@@ -373,11 +302,11 @@ fn worst_first(a: &Row, b: &Row) -> Ordering {
 pub(super) fn sorted(agents: &mut [&Row], by: &str) {
     let key: fn(&Row) -> f64 = match by {
         "loss" => Row::loss,
-        "lost" => |row| row.lost as f64,
-        "received" => |row| row.received as f64,
+        "lost" => |row| row.told.datagrams_lost as f64,
+        "received" => |row| row.told.datagrams_received as f64,
         "sampling" => Row::thinning,
-        "restarts" => |row| row.restarts as f64,
-        "silence" => |row| row.last_seen.as_secs_f64(),
+        "restarts" => |row| row.told.restarts as f64,
+        "silence" => |row| row.told.last_seen.as_secs_f64(),
         "utilization" => Row::utilization,
         "traffic" => |row| row.octets_in.unwrap_or(-1.0),
         "discards" => |row| row.discarded() + row.dropped_lately as f64 / LATELY.as_secs_f64(),
@@ -391,11 +320,7 @@ pub(super) fn sorted(agents: &mut [&Row], by: &str) {
 
 /// Those without a name are last.
 fn by_host(a: &Row, b: &Row) -> Ordering {
-    a.host.is_none().cmp(&b.host.is_none()).then_with(|| a.host.cmp(&b.host))
-}
-
-fn milliseconds<S: Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
+    a.told.host.is_none().cmp(&b.told.host.is_none()).then_with(|| a.told.host.cmp(&b.told.host))
 }
 
 /// A survey is not made again within this time.
@@ -437,7 +362,7 @@ mod tests {
         let agents: Vec<String> = first.agents.iter().map(|row| row.agent.to_string()).collect();
         assert_eq!(agents, ["10.0.0.2", "10.0.0.1", "2001:db8::3"], "the silent one is first");
         assert_eq!((first.sum.agents, first.sum.silent, first.sum.fine, first.sum.interfaces), (3, 1, 2, 3));
-        assert_eq!(first.agents[0].troubles.names().collect::<Vec<_>>(), ["silent", "outdated"]);
+        assert_eq!(first.agents[0].troubles, [Trouble::Silent, Trouble::Outdated]);
         assert_eq!((first.agents[0].octets_in, first.sum.current), (None, 2), "what is not known is not 0");
         let busiest = first.agents[1].busiest.as_ref().unwrap();
         assert_eq!((&*busiest.source, busiest.utilization), ("4", 10.0));
@@ -454,14 +379,11 @@ mod tests {
         let small = Small::default();
         let of = |baseline| row(&small, address("10.0.0.1"), baseline).unwrap();
         let row = of(None);
-        assert!(row.lost == 3 && row.lost_lately == 0 && !row.troubles.is_any(), "{row:?}");
-        let troubles = |received, lost, dropped| {
-            let row = of(Some(Baseline { received, lost, dropped }));
-            row.troubles.names().collect::<Vec<_>>()
-        };
-        assert_eq!(troubles(400, 2, 90), ["loss"]);
-        assert_eq!(troubles(400, 0, 90), ["losing"]);
-        assert_eq!(troubles(400, 3, 89), ["discarding"], "its interfaces count no discards");
+        assert!(row.told.datagrams_lost == 3 && row.lost_lately == 0 && row.troubles.is_empty(), "{row:?}");
+        let troubles = |received, lost, dropped| of(Some([received, lost, dropped])).troubles;
+        assert_eq!(troubles(400, 2, 90), [Trouble::Loss]);
+        assert_eq!(troubles(400, 0, 90), [Trouble::Losing]);
+        assert_eq!(troubles(400, 3, 89), [Trouble::Discarding], "its interfaces count no discards");
     }
 
     #[test]
@@ -474,6 +396,6 @@ mod tests {
         sorted(&mut rows, "traffic");
         assert_eq!(rows[0].agent, address("10.0.0.1"));
         sorted(&mut rows, "host");
-        assert_eq!(rows[0].host.as_deref(), Some("leaf1"));
+        assert_eq!(rows[0].told.host.as_deref(), Some("leaf1"));
     }
 }

@@ -40,38 +40,29 @@ pub enum Reason {
     Contradicted,
 }
 
-impl Reason {
-    /// All, in their order.
-    pub const ALL: [Self; 8] = [
-        Self::First,
-        Self::Restart,
-        Self::Reset,
-        Self::Impossible,
-        Self::Ambiguous,
-        Self::Unknown,
-        Self::NoTotal,
-        Self::Contradicted,
-    ];
+/// Each reason with its name in metrics and in JSON, in their order.
+const REASONS: [(Reason, &str); 8] = [
+    (Reason::First, "first"),
+    (Reason::Restart, "restart"),
+    (Reason::Reset, "reset"),
+    (Reason::Impossible, "impossible"),
+    (Reason::Ambiguous, "ambiguous"),
+    (Reason::Unknown, "unknown"),
+    (Reason::NoTotal, "no_total"),
+    (Reason::Contradicted, "contradicted"),
+];
 
-    /// Its name in metrics and in JSON.
+impl Reason {
+    /// Its name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::First => "first",
-            Self::Restart => "restart",
-            Self::Reset => "reset",
-            Self::Impossible => "impossible",
-            Self::Ambiguous => "ambiguous",
-            Self::Unknown => "unknown",
-            Self::NoTotal => "no_total",
-            Self::Contradicted => "contradicted",
-        }
+        REASONS[self as usize].1
     }
 }
 
 /// How often there was no rate, of all data sources of a worker, and why.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reasons {
-    fields: [u64; Reason::ALL.len()],
+    fields: [u64; REASONS.len()],
     /// Fields that have got a rate.
     pub rates: u64,
     /// Counter samples that later ones overtook.
@@ -96,9 +87,8 @@ impl Reasons {
 
     /// All reasons for which there was no rate or no value, each with its name.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let of_fields =
-            Reason::ALL.into_iter().filter(|reason| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
-        of_fields.map(|reason| (reason.name(), self.of(reason))).chain([
+        let of_fields = REASONS.iter().filter(|(reason, _)| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
+        of_fields.map(|&(reason, name)| (name, self.of(reason))).chain([
             ("too_soon", self.too_soon),
             ("late", self.reordered),
             ("lost", self.lost),

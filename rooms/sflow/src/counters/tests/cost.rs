@@ -7,7 +7,7 @@ use weir_wire::sflow::DataSource;
 
 use super::super::{Counters, Reasons};
 use super::wire::{datagram, sample, words};
-use crate::agents::{Agents, Identity, Limits, Nanos, SECOND, Told, Verdict};
+use crate::agents::{Agents, Identity, Limits, Nanos, SECOND, Told};
 use crate::sampling::Sampler;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ impl Work {
             let who = Identity { address: IpAddr::V4(Ipv4Addr::from_bits(agent)), sub_agent: 0 };
             let told = Told { number, uptime: (now / 1_000_000) as u32, content: number };
             let peer = SocketAddr::new(who.address, 6343);
-            let Verdict::Placed(placed) = self.agents.datagram(now, who, peer, &told) else { continue };
+            let Ok(placed) = self.agents.datagram(now, who, peer, &told) else { continue };
             let samples = if counters { 20 } else { 4 };
             for index in 0..samples {
                 let Some(state) = self.agents.source(&placed, DataSource { class: 0, index }) else { continue };

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_wire::frame::{Ports, Protocol};
+use weir_wire::frame::{IpV4, IpV6, Ports, Protocol};
 use weir_wire::sflow::{DataSource, Interface, Numbers, Record, SampledIp, Value as Raw, reason_name};
 
 use super::super::field::Field;
@@ -95,61 +95,31 @@ impl Packet<'_> {
             Field::ArpIpSender => Value::Ip(frame.arp(nth)?.sender_ip().into()),
             Field::ArpIpTarget => Value::Ip(frame.arp(nth)?.target_ip().into()),
 
-            Field::IpSource => match frame.ipv4(nth) {
-                Some(header) => Value::Ip(header.source().into()),
-                None => Value::Ip(outermost(nth, self.decoded(true))?.src_ip),
-            },
-            Field::IpDestination => match frame.ipv4(nth) {
-                Some(header) => Value::Ip(header.destination().into()),
-                None => Value::Ip(outermost(nth, self.decoded(true))?.dst_ip),
-            },
-            Field::IpProtocol => match frame.ipv4(nth) {
-                Some(header) => Value::Number(header.protocol().into()),
-                None => number(outermost(nth, self.decoded(true))?.protocol),
-            },
+            Field::IpSource => Value::Ip(self.v4(nth, |header| header.source().into(), |ip| ip.src_ip)?),
+            Field::IpDestination => Value::Ip(self.v4(nth, |header| header.destination().into(), |ip| ip.dst_ip)?),
+            Field::IpProtocol => number(self.v4(nth, |header| header.protocol().into(), |ip| ip.protocol)?),
             Field::IpTtl => Value::Number(frame.ipv4(nth)?.ttl().into()),
             Field::IpTos | Field::IpDscp | Field::IpEcn => {
-                let tos = match frame.ipv4(nth) {
-                    Some(header) => header.tos(),
-                    None => outermost(nth, self.decoded(true))?.traffic_class as u8,
-                };
-                class(tos, field)
+                class(self.v4(nth, |header| header.tos(), |ip| ip.traffic_class as u8)?, field)
             }
             Field::IpId => Value::Number(frame.ipv4(nth)?.identification().into()),
             Field::IpFlags => Value::Bits { bits: frame.ipv4(nth)?.flags().into(), width: 3 },
             Field::IpFragOffset => Value::Number(frame.ipv4(nth)?.fragment_offset().into()),
-            Field::IpBytes => match frame.ipv4(nth) {
-                Some(header) => Value::Number(header.length().into()),
-                None => number(outermost(nth, self.decoded(true))?.length),
-            },
+            Field::IpBytes => number(self.v4(nth, |header| header.length().into(), |ip| ip.length)?),
 
-            Field::Ip6Source => match frame.ipv6(nth) {
-                Some(header) => Value::Ip(header.source().into()),
-                None => Value::Ip(outermost(nth, self.decoded(false))?.src_ip),
-            },
-            Field::Ip6Destination => match frame.ipv6(nth) {
-                Some(header) => Value::Ip(header.destination().into()),
-                None => Value::Ip(outermost(nth, self.decoded(false))?.dst_ip),
-            },
-            Field::Ip6NextHdr => match frame.ipv6(nth) {
-                Some(header) => Value::Number(header.protocol().into()),
-                None => number(outermost(nth, self.decoded(false))?.protocol),
-            },
+            Field::Ip6Source => Value::Ip(self.v6(nth, |header| header.source().into(), |ip| ip.src_ip)?),
+            Field::Ip6Destination => Value::Ip(self.v6(nth, |header| header.destination().into(), |ip| ip.dst_ip)?),
+            Field::Ip6NextHdr => number(self.v6(nth, |header| header.protocol().into(), |ip| ip.protocol)?),
             Field::Ip6HopLimit => Value::Number(frame.ipv6(nth)?.hop_limit().into()),
             Field::Ip6Tos | Field::Ip6Dscp | Field::Ip6Ecn => {
-                let tos = match frame.ipv6(nth) {
-                    Some(header) => header.class(),
-                    None => outermost(nth, self.decoded(false))?.traffic_class as u8,
-                };
-                class(tos, field)
+                class(self.v6(nth, |header| header.class(), |ip| ip.traffic_class as u8)?, field)
             }
             Field::Ip6FlowLabel => number(frame.ipv6(nth)?.flow_label()),
             Field::Ip6FragOffset => Value::Number((frame.fragment(nth)?.0 >> 3).into()),
             Field::Ip6FragM => Value::Word(if frame.fragment(nth)?.1 { "yes" } else { "no" }),
-            Field::Ip6Bytes => match frame.ipv6(nth) {
-                Some(header) => Value::Number(u64::from(header.payload_length()) + 40),
-                None => number(outermost(nth, self.decoded(false))?.length),
-            },
+            Field::Ip6Bytes => {
+                number(self.v6(nth, |header| u32::from(header.payload_length()) + 40, |ip| ip.length)?)
+            }
 
             Field::TcpSourcePort => self.port(Protocol::Tcp, nth, |ports| ports.source)?,
             Field::TcpDestinationPort => self.port(Protocol::Tcp, nth, |ports| ports.destination)?,
@@ -241,6 +211,24 @@ impl Packet<'_> {
         let skipped = self.frame.layers().len() - before.len();
         let earlier = self.frame.layers()[..skipped].iter().filter(|layer| layer.protocol == Protocol::Vlan).count();
         Some(self.frame.vlan((earlier + tags - 1) as u8)?.ethertype())
+    }
+
+    /// What an IPv4 header says, or its decoding, if the agent sent none of the bytes.
+    #[inline]
+    fn v4<T>(&self, nth: u8, says: impl Fn(IpV4<'_>) -> T, decoded: impl Fn(SampledIp) -> T) -> Option<T> {
+        match self.frame.ipv4(nth) {
+            Some(header) => Some(says(header)),
+            None => outermost(nth, self.decoded(true)).map(decoded),
+        }
+    }
+
+    /// Likewise of IPv6.
+    #[inline]
+    fn v6<T>(&self, nth: u8, says: impl Fn(IpV6<'_>) -> T, decoded: impl Fn(SampledIp) -> T) -> Option<T> {
+        match self.frame.ipv6(nth) {
+            Some(header) => Some(says(header)),
+            None => outermost(nth, self.decoded(false)).map(decoded),
+        }
     }
 
     /// The decoding of an IP header, if the agent sent none of the bytes.

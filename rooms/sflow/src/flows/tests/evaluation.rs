@@ -24,8 +24,12 @@ impl Directory for Named {
 }
 
 fn lookups() -> Lookups {
-    let campus = Groups::new([("east", ["10.0.0.0/24"]), ("west", ["10.0.1.0/24"])]).unwrap();
-    let rest = Groups::new([("world", ["0.0.0.0/0"])]).unwrap();
+    let groups = |groups: &[(&str, &str)]| {
+        let groups = groups.iter().map(|(name, net)| ((*name).to_owned(), vec![net.parse().unwrap()]));
+        Groups::new(&groups.collect()).unwrap()
+    };
+    let (campus, rest) =
+        (groups(&[("east", "10.0.0.0/24"), ("west", "10.0.1.0/24")]), groups(&[("world", "0.0.0.0/0")]));
     Lookups { groups: BTreeMap::from([("campus".to_owned(), campus), ("rest".to_owned(), rest)]), ..Lookups::default() }
 }
 
@@ -167,7 +171,10 @@ fn averages_and_further_values() {
     bytes[22] = 32;
     flows.observe(1.0, 10.0, &packet(1, 1, &bytes));
     let scan = flows.scan("it", 1.0).unwrap();
-    assert_eq!(scan.columns().collect::<Vec<_>>(), ["avg:ipttl", "frames", "avg:ipbytes", "bytes", "avg:vlan"]);
+    assert_eq!(
+        scan.compiled.checked.columns().collect::<Vec<_>>(),
+        ["avg:ipttl", "frames", "avg:ipbytes", "bytes", "avg:vlan"]
+    );
     let mut seen = Vec::new();
     scan.slice(0, 10, |flow| {
         assert_eq!(flow.moments(), None);

@@ -179,8 +179,11 @@ fn the_innermost_protected_address_counts() {
     };
     let udp = [0x12, 0x34, 0x12, 0xb5, 0, 0, 0, 0];
     let vxlan = [&udp[..], &[8, 0, 0, 0, 0, 0, 5, 0]].concat();
+    // To port 6081, with one option of 4 bytes (RFC 8926).
+    let geneve = [&[0x12, 0x34, 0x17, 0xc1, 0, 0, 0, 0][..], &[1, 0, 0x65, 0x58, 0, 0, 5, 0], &[0; 4]].concat();
     for bytes in [
         outer(47, &[0, 0, 8, 0], &inner[14..]),
+        outer(17, &geneve, &inner),
         outer(17, &vxlan, &inner),
         outer(4, &[], &inner[14..]),
         outer(4, &[], &outer(4, &[], &outer(17, &vxlan, &inner)[14..])[14..]),

@@ -11,7 +11,7 @@ use weir_testbed::random::Source as Random;
 use weir_wire::sflow::encode::{self, Counters, Flow, Header};
 use weir_wire::sflow::{DataFormat, DataSource, Interface};
 
-use crate::config::Config;
+use crate::config::Settings;
 use crate::events::Log;
 use crate::names::Lookups;
 use crate::shard::{Now, Shard};
@@ -38,7 +38,7 @@ harm = "100%"
 /// Two minutes of 10,000 packets/s to a host, in at an interface of such an ifSpeed whose counters agree; then three seconds of twenty times as many.
 fn phases(speed: u64) -> Vec<Phase> {
     let mut random = Random::drawn();
-    let settings = Config::read("here", PROTECT).unwrap().settings;
+    let settings = Settings::read("here", PROTECT).unwrap();
     let protect = settings.protect.clone().unwrap();
     let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     let (mut outlet, mut inlet) = queue(4_096, &protect.protected(), Arc::default());

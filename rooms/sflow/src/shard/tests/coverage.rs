@@ -10,7 +10,7 @@ use weir_testbed::random::Source;
 
 use super::fabric::{Fabric, Loss};
 use super::model::{CLASSES, Class, Fleet, Plan, Pool, Selection, Smoothed};
-use crate::config::Config;
+use crate::config::Settings;
 use crate::events::Log;
 use crate::flows::{Definition, Moments};
 use crate::names::Lookups;
@@ -91,7 +91,7 @@ fn simulate(seed: u64, case: Case) -> [Sum; DEFINITIONS.len()] {
     let (agents, interfaces, polling) = (AGENTS, INTERFACES, Duration::from_secs(20));
     let plan =
         Plan { agents, interfaces, packets_per_second, sampling_rate, selection, pool, polling, longest: 1400, seed };
-    let settings = Config::read("defaults", "").unwrap().settings;
+    let settings = Settings::read("defaults", "").unwrap();
     let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     for (name, keys, value) in DEFINITIONS {
         let t = T.as_secs_f64();

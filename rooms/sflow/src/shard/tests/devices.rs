@@ -10,7 +10,7 @@ use weir_testbed::random::Source as Random;
 use weir_wire::sflow::encode::{self, Counters, Flow, Header};
 use weir_wire::sflow::{DataFormat, DataSource, Interface};
 
-use crate::config::Config;
+use crate::config::Settings;
 use crate::events::Log;
 use crate::fate::Fate;
 use crate::flows::{Definition, Estimate};
@@ -63,7 +63,7 @@ impl Sampling {
 
 impl Scene {
     fn new() -> Self {
-        let settings = Config::read("defaults", "").unwrap().settings;
+        let settings = Settings::read("defaults", "").unwrap();
         let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
         let network = "192.0.2.0/24".parse().unwrap();
         let (mut outlet, inlet) = queue(4_096, &[network], Arc::default());

@@ -7,7 +7,7 @@ use weir_testbed::random::Source;
 use weir_wire::sflow::encode::{self, Discarded, Header};
 use weir_wire::sflow::{DataSource, Interface};
 
-use crate::config::Config;
+use crate::config::Settings;
 use crate::events::Log;
 use crate::flows::Definition;
 use crate::names::Lookups;
@@ -24,7 +24,7 @@ const LOOKS: u32 = 20;
 const TOLD: usize = 5;
 
 fn shard() -> Shard {
-    let settings = Config::read("defaults", "").unwrap().settings;
+    let settings = Settings::read("defaults", "").unwrap();
     let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     let definition = Definition {
         keys: "reason".into(),

@@ -6,7 +6,6 @@ mod collector;
 mod forwarding;
 mod life;
 mod limits;
-mod mistakes;
 mod rest;
 mod state;
 

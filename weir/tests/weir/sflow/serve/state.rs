@@ -9,6 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use nix::unistd::geteuid;
 use serde_json::json;
 use weir_testbed::{Ended, user_namespaces};
 
@@ -240,4 +241,20 @@ fn a_disk_that_fills_keeps_the_state_of_before() {
     assert_eq!(serve.wait().status, Some(1));
     let (before, after) = (fs::read(dir.join("before")).unwrap(), fs::read(dir.join("after")).unwrap());
     assert!(!before.is_empty() && before == after, "{} and {} bytes", before.len(), after.len());
+}
+
+/// Before the start: what would be a line in the log of a service that has become its user.
+#[test]
+fn check_says_what_the_user_may_not_open() {
+    if !geteuid().is_root() {
+        return;
+    }
+    let (file, state) = kept("");
+    let text = fs::read_to_string(file.path()).unwrap();
+    for (user, is_told) in [("root", false), ("nobody", true)] {
+        file.write(&text.replace("user = \"root\"", &format!("user = \"{user}\"")));
+        let said = Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()])).stderr;
+        let folder = state.parent().unwrap().display().to_string();
+        assert_eq!(said.contains("user nobody may not open ") && said.contains(&folder), is_told, "{said}");
+    }
 }

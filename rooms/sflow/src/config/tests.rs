@@ -1,9 +1,8 @@
 //! Mistakes in the configuration: one line each, with the place and what to do.
 
-use weir_testbed::Ended;
+use weir_program::config::{Checked, Document, Pointed};
 
-use super::File;
-use crate::weir;
+use super::{Settings, check};
 
 #[test]
 fn a_mistake_is_told_with_its_line_and_its_remedy() {
@@ -17,7 +16,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ),
         ("allow = []", ":1: allow: no agent at all (leave it out for any)"),
         ("\nallow = [\"10.0.0.0/8\", \"10.0.0.0/33\"]", ":2: allow: `10.0.0.0/33`: write a network or an address"),
-        ("[limits]\nagents = 0", ":2: limits: agents: 0 (it must be 1 to 1000000)"),
+        ("[limits]\nagents = 0", ":2: limits.agents: 0 (it must be 1 to 1000000)"),
         ("[limits]\nagent = 5", ":2: unknown key `agent`, did you mean `agents`?"),
         (
             "[[agent]]\naddress = \"10.0.0.1\"\n[[agent]]\naddress = \"10.0.0.1\"",
@@ -86,7 +85,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             ":1: group: name \"a/b\": use 1 to 128 bytes without control characters",
         ),
         ("[flow.\"a\\u202e\"]\nkeys = \"vlan\"", ":1: flow: name \"a\\u{202e}\": use 1 to 128 bytes"),
-        ("[flow.a]\nkeys = 5", ":2: flow.a.keys: invalid type: integer `5`, expected a text, or a list of texts"),
+        ("[flow.a]\nkeys = 5", ":2: flow.a.keys: write a text, or a list of texts"),
         ("[flow.a]\nn = \"many\"", ":2: flow.a.n: invalid value: string \"many\", expected a whole number from 0"),
         ("[limits]\nagents = \"x\"", ":2: limits.agents: invalid type: string \"x\", expected a whole number from 0"),
         ("[threshold.busy]\nmetric = 5\nvalue = 1", ":2: threshold.busy.metric: invalid type: integer `5`"),
@@ -96,7 +95,7 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
             ":5: agent.interfaces: invalid type: integer `7`",
         ),
         ("user = \"\"", ":1: user: it has no name"),
-        ("\nuser = \"no-such-user\"", ":2: look up user no-such-user: "),
+        ("\nuser = \"no-such-user\"", ":2: user: look up user no-such-user: "),
         (
             "allow = [\"192.0.2.7/24\"]",
             ":1: allow: `192.0.2.7/24`: an address behind which a prefix stands (write 192.0.2.0/24 for all, 192.0.2.7 for one)",
@@ -113,10 +112,8 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         ),
         ("http = \"8008\"", ":1: http: `8008`: write ADDRESS:PORT"),
     ] {
-        let file = File::new(text);
-        let Ended { status, stderr: said, .. } =
-            Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()]));
-        assert_eq!((status, said.lines().count()), (Some(2), 1), "{text}: {said}");
+        let said = Settings::read("sflow.toml", text).unwrap_err().to_string();
+        assert_eq!(said.lines().count(), 1, "{text}: {said}");
         assert!(said.contains(expected), "{text}: {said}");
     }
 }
@@ -129,13 +126,51 @@ fn a_caret_is_under_the_place() {
         ("vlan=5&ipprotocol=6,tcp", "tcp", "`ipprotocol` is a whole number from 0 to 255, never `tcp`: write 6"),
         ("ipdestination=10.1.0.0/8", "10.1.0.0/8", "has bits behind its prefix: write 10.0.0.0/8"),
     ] {
-        let file = File::new(&format!("[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"{filter}\"\n"));
-        let Ended { status, stderr: said, .. } =
-            Ended::of(&mut weir(&["sflow", "serve", "--check", "-c", &file.path()]));
-        let lines: Vec<&str> = said.lines().collect();
-        assert_eq!((status, lines.len()), (Some(2), 3), "{said}");
-        assert!(lines[0].contains("sflow.toml:4: flow `web`: filter: ") && lines[0].contains(expected), "{said}");
-        assert_eq!(lines[1].trim_start(), filter);
-        assert_eq!(&lines[1][lines[2].find('^').unwrap()..], place, "{said}");
+        let text = format!("[flow.web]\nkeys = \"ipsource\"\nvalue = \"bytes\"\nfilter = \"{filter}\"\n");
+        let error = Settings::read("sflow.toml", &text).unwrap_err();
+        let pointed = error.downcast_ref::<Pointed>().unwrap();
+        assert!(
+            pointed.line.contains("sflow.toml:4: flow `web`: filter: ") && pointed.line.contains(expected),
+            "{pointed}"
+        );
+        let caret = pointed.caret();
+        let lines: Vec<&str> = caret.lines().collect();
+        assert_eq!((lines.len(), lines[0].trim_start()), (2, filter));
+        assert_eq!(&lines[0][lines[1].find('^').unwrap()..], place, "{caret}");
     }
+}
+
+#[test]
+fn what_is_printed_is_a_configuration_that_says_the_same() {
+    let all = "allow = \"10.0.0.0/8\"\nhttp = \"0.0.0.0:80\"\n[limits]\nagents = 7\n[[agent]]\naddress = \"10.0.0.1\"\n\
+               name = \"leaf\"\ninterfaces = { 1 = \"uplink\" }\n[group.sites]\nlab = [\"10.1.0.0/16\"]\n\
+               [[destination]]\nto = \"collector.example:6343\"\n";
+    for text in ["", all] {
+        let printed = Settings::read("sflow.toml", text).unwrap().config.to_toml();
+        assert!(printed.contains("6343") && printed.contains("receive_buffer = \"16MiB\""), "{printed}");
+        assert_eq!(Settings::read("again.toml", &printed).unwrap().config.to_toml(), printed);
+    }
+}
+
+/// What can be meant, but seldom is.
+#[test]
+fn who_acts_alone_is_told_to_keep_the_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |mode: &str| {
+        let journal = dir.path().join("journal");
+        format!(
+            "[protect]\nmode = \"{mode}\"\njournal = {journal:?}\nagents = [\"10.0.0.1\"]\n[protect.speaker]\n\
+             gobgp = \"127.0.0.1:50051\"\nnext_hop = \"192.0.2.1\"\n[protect.access]\ntokens = \"/dev/null\"\n\
+             [protect.groups.web]\nnetworks = [\"198.51.100.0/24\"]\nthresholds.udp_flood.packets = \"40k/s\"\n"
+        )
+    };
+    let warnings = |text: &str| {
+        let document = Document::parse("sflow.toml", text).unwrap();
+        check::settings(document.read().unwrap(), &document, false).unwrap().warnings
+    };
+    let said = warnings(&text("automatic"));
+    assert!(said.len() == 1 && said[0].starts_with("sflow.toml:1: protect: without `state`"), "{said:?}");
+    assert!(said[0].contains("for 1m every attack"), "{said:?}");
+    let state = format!("state = {:?}\n", dir.path().join("state"));
+    assert!(warnings(&text("observe")).is_empty() && warnings(&(state + &text("automatic"))).is_empty());
 }
