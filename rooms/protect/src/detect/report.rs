@@ -127,7 +127,7 @@ impl Detector {
         let inside = |(_, packet): &(f32, Packet)| flood.target.contains(Span::host(packet.destination));
         let recent: Vec<(f32, Packet)> = recent(dossier, class, flood.first_excess).filter(inside).collect();
         // By its rate, and by the time that the packets took, which may have begun before the flood.
-        let began = dossier.packets(class, flood.first_excess).map(|noted| noted.time).min().unwrap_or(self.now);
+        let began = dossier.packets(class, flood.first_excess).next().map_or(self.now, |noted| noted.time);
         let (seconds, packets) =
             (self.now.saturating_sub(began) as f64 / 1e9, recent.iter().map(|one| f64::from(one.0)).sum::<f64>());
         let share = usual * part * (1.0 / rate.max(1.0)).max(seconds / packets.max(1.0));

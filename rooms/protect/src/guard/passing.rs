@@ -103,7 +103,7 @@ impl Guard {
         let Err(refusal) = self.change(id, group, level, (WEIR, &why), traffic, now) else { return };
         let Some(life) = self.lives.get_mut(&id) else { return };
         if life.told.replace(refusal.limit) != Some(refusal.limit) {
-            self.tally.refuse(refusal.limit);
+            *self.counts.refused.entry(refusal.limit).or_default() += 1;
             self.tell(id, WEIR, What::Refused, format!("its next step: {}", refusal.why), now);
             if let Some(entry) = self.entries.last_mut() {
                 entry.limit = Some(refusal.limit.to_owned());

@@ -97,14 +97,6 @@ impl Guard {
         std::mem::take(&mut self.entries)
     }
 
-    /// A line that says once more whether everything is stopped.
-    pub fn switch(&self, now: Now) -> Entry {
-        match &self.stopped {
-            Some(stopped) => Entry::new(stopped.since, &stopped.by, What::Stopped, "written again"),
-            None => Entry::new(now.wall, WEIR, What::Resumed, "written again"),
-        }
-    }
-
     /// Whether any attack is not over.
     pub fn is_busy(&self) -> bool {
         !self.lives.is_empty()
@@ -120,7 +112,7 @@ impl Guard {
 
 /// A line about an attack, with what is announced for it, or would be.
 pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now) -> Entry {
-    let Attack { id, detection, level, expires, by_hand, .. } = &*life.attack;
+    let Attack { id, detection, level, by_hand, .. } = &*life.attack;
     let told = matches!(what, What::Pending | What::Announced | What::Refused | What::Extended);
     Entry {
         attack: Some(*id),
@@ -130,7 +122,6 @@ pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now
         routes: if told { level.routes.clone() } else { Vec::new() },
         times: life.announced.as_ref().map(|announced| announced.times),
         ttl_s: life.announced.as_ref().map(|announced| announced.expires.saturating_sub(now.nanos).div_ceil(SECOND)),
-        expires: *expires,
         by_hand: *by_hand,
         ..Entry::new(now.wall, who, what, why)
     }

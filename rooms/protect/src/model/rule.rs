@@ -83,37 +83,6 @@ impl Rule {
         *self == Self::to(self.destination)
     }
 
-    /// Whether all packets that it means are meant by another rule, too, as far as each of their parts tells.
-    pub fn is_within(&self, other: &Self) -> bool {
-        let values = |mine: &[u8], theirs: &[u8]| {
-            theirs.is_empty() || !mine.is_empty() && mine.iter().all(|value| theirs.contains(value))
-        };
-        let within = |mine: &Ports, theirs: &Ports| theirs.0 <= mine.0 && mine.1 <= theirs.1;
-        let ports = |mine: &[Ports], theirs: &[Ports]| {
-            let is_in = |mine: &Ports| theirs.iter().any(|theirs| within(mine, theirs));
-            theirs.is_empty() || !mine.is_empty() && mine.iter().all(is_in)
-        };
-        other.destination.contains(&self.destination)
-            && other.source.is_none_or(|theirs| self.source.is_some_and(|mine| theirs.contains(&mine)))
-            && values(&self.protocols, &other.protocols)
-            && ports(&self.destination_ports, &other.destination_ports)
-            && ports(&self.source_ports, &other.source_ports)
-            && other.icmp.is_none_or(|theirs| {
-                self.icmp
-                    .is_some_and(|mine| mine.kind == theirs.kind && (theirs.code.is_none() || mine.code == theirs.code))
-            })
-            && other.tcp_flags.is_none_or(|theirs| {
-                self.tcp_flags.is_some_and(|mine| {
-                    mine.mask & theirs.mask == theirs.mask && mine.value & theirs.mask == theirs.value & theirs.mask
-                })
-            })
-            && other
-                .lengths
-                .is_none_or(|theirs| self.lengths.is_some_and(|mine| theirs.0 <= mine.0 && mine.1 <= theirs.1))
-            && (other.dscp.is_none() || self.dscp == other.dscp)
-            && (!other.fragment || self.fragment)
-    }
-
     /// Whether it names more than those have in common who talk to a service anyway: more than a protocol, the service's port and
     /// the flags of connections that stand.
     pub fn is_telling(&self) -> bool {

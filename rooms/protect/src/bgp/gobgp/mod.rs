@@ -11,7 +11,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use ipnet::IpNet;
 use prost::Message;
-use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::client::Grpc;
 use tonic::{Code, Request, Status, Streaming};
@@ -21,7 +21,7 @@ use weir_program::escape::escaped;
 use self::connection::Connection;
 use self::messages::{
     AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest, ListPathResponse, ListPeerResponse, Path,
-    Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
+    Peer, TableLookupPrefix,
 };
 use super::wire::{Announcement, Attributes, Family, Key};
 use crate::model::Neighbour;
@@ -39,6 +39,8 @@ pub(super) enum Failure {
 pub(super) struct Client {
     grpc: Grpc<Connection>,
     version: Version,
+    /// Ends with the connection.
+    driver: JoinHandle<()>,
 }
 
 /// Which interface.
@@ -54,8 +56,8 @@ impl Client {
         let lost = |why: &str| Failure::Lost(escaped(why));
         let origin: Uri = format!("http://{address}").parse().map_err(|_| lost("that is no host:port"))?;
         let connection = timeout(PATIENCE, Connection::open(address)).await;
-        let connection = connection.map_err(|_| lost(SILENT))?.map_err(|why| lost(&why))?;
-        let mut client = Self { grpc: Grpc::with_origin(connection, origin), version: Version::V4 };
+        let (connection, driver) = connection.map_err(|_| lost(SILENT))?.map_err(|why| lost(&why))?;
+        let mut client = Self { grpc: Grpc::with_origin(connection, origin), version: Version::V4, driver };
         client.grpc = client.grpc.max_decoding_message_size(LONGEST_MESSAGE);
         let mut global = client.global().await;
         if let Err(status) = &global
@@ -77,36 +79,13 @@ impl Client {
         self.version
     }
 
-    /// Whether it still answers.
-    pub(super) async fn alive(&mut self) -> Result<(), Failure> {
-        self.global().await.map(drop).map_err(|status| failure(&status))
+    /// Waits until the connection ends. Not to be called again after that.
+    pub(super) async fn ended(&mut self) {
+        let _ = (&mut self.driver).await;
     }
 
     async fn global(&mut self) -> Result<GetBgpResponse, Status> {
         self.unary("GetBgp", Empty {}).await
-    }
-
-    /// Tells what becomes of its neighbours, until the session ends or nobody listens; on a connection shared with `self`.
-    pub(super) fn events(&self, tell: mpsc::Sender<Peer>) -> impl Future<Output = ()> + use<> {
-        let mut grpc = self.grpc.clone();
-        let path = self.version.path("WatchEvent");
-        async move {
-            let request = Request::new(WatchEventRequest { peer: Some(Empty {}) });
-            let codec = ProstCodec::<WatchEventRequest, WatchEventResponse>::default();
-            if grpc.ready().await.is_err() {
-                return;
-            }
-            // gobgpd answers with the first event: it may take its time.
-            let Ok(events) = grpc.server_streaming(request, path, codec).await else { return };
-            let mut events = events.into_inner();
-            while let Ok(Some(event)) = events.message().await {
-                if let Some(peer) = event.peer.and_then(|event| event.peer)
-                    && tell.send(peer).await.is_err()
-                {
-                    return;
-                }
-            }
-        }
     }
 
     /// Its neighbours.

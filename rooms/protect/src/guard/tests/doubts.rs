@@ -41,7 +41,7 @@ fn a_doubted_attack_waits_for_a_person_who_may_approve() {
         let why = &scene.entries[1].why;
         assert!(why.contains(&doubt.to_string()) && why.contains("50.0 %"), "{why}");
         let counts = scene.guard.board(Vec::new(), None, Counts::default(), scene.now).counts;
-        assert!(counts.doubted.contains(&(doubt.name(), 1)), "{counts:?}");
+        assert!(counts.doubted[doubt.name()] == 1, "{counts:?}");
         scene.ask(&Command::Approve { id: 1 }).unwrap();
         scene.flood(Detection { doubts: vec![doubt], ..detection(HOST, 900e3) });
         scene.pass(1_000.0);
