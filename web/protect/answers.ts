@@ -120,7 +120,7 @@ export interface State {
     /** Agents heard of late whose samples may lead to an action. */
     believed_agents: number;
     refused: Record<string, number>;
-    /** What a restart must know, such as a stop, is not in the journal yet. */
+    /** The last stop, or its end, is not in the journal: a restart would not know of it. */
     switch_unwritten: boolean;
   };
 }

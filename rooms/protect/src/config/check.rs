@@ -23,12 +23,8 @@ use crate::model::{Action, Mode, Point};
 use crate::people::Tokens;
 use crate::settings::{Caps, Group, Level, Settings, Speaker, Ttl};
 
-/// Checks one document.
-pub(super) struct Checker<'a> {
-    pub(super) context: &'a Context<'a>,
-}
-
-impl Checker<'_> {
+impl Context<'_> {
+    /// Checks one document.
     pub(super) fn settings(&self, document: &Document) -> Result<Settings> {
         let networks: Vec<Network> = document.agents.iter().map(|agent| Network(agent.agent)).collect();
         let routers = self.networks(&[Key("agents")], &networks)?;
@@ -96,7 +92,7 @@ impl Checker<'_> {
     fn ingress(&self, names: &[String]) -> Result<Vec<Point>> {
         let mut points = Vec::new();
         for (index, name) in names.iter().enumerate() {
-            let named = (self.context.interfaces)(name);
+            let named = (self.interfaces)(name);
             if named.is_empty() {
                 let name = escaped(name);
                 let message = format!(
@@ -175,24 +171,21 @@ impl Checker<'_> {
             startable(program)
                 .map_err(|why| self.error(&[Key("hooks"), Key("command")], &format!("{}: {why}", escaped(program))))?;
         }
-        let Some(access) = settings.access.as_ref().filter(|_| self.context.serves) else { return Ok(()) };
+        let Some(access) = settings.access.as_ref().filter(|_| self.serves) else { return Ok(()) };
         Tokens::read(&access.tokens)
             .map(drop)
             .map_err(|why| self.error(&[Key("access"), Key("tokens")], &why.to_string()))
     }
 
     fn networks(&self, path: &[Step<'_>], written: &[Network]) -> Result<Vec<IpNet>> {
-        for (index, Network(network)) in written.iter().enumerate() {
-            let what = if let Some(meant) = ipv4_of(*network) {
-                format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")
-            } else if network.trunc() != *network {
-                format!("has bits after its prefix: write \"{}\", or \"{}\" alone", network.trunc(), network.addr())
-            } else {
-                continue;
+        let whole = |(index, network): (usize, &Network)| {
+            let whole = match ipv4_of(network.0) {
+                Some(meant) => Err(format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")),
+                None => network.whole(),
             };
-            return Err(self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")));
-        }
-        Ok(written.iter().map(|network| network.0).collect())
+            whole.map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
+        };
+        written.iter().enumerate().map(whole).collect()
     }
 
     fn group(&self, name: &str, written: &document::Group, document: &Document) -> Result<Group> {
@@ -303,10 +296,6 @@ impl Checker<'_> {
             (100.0 / space).ceil()
         );
         Err(self.error(&[Key("caps"), Key("share")], &message))
-    }
-
-    fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
-        self.context.error(path, message)
     }
 }
 

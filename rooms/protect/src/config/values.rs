@@ -71,6 +71,18 @@ impl Rarity {
     }
 }
 
+impl Network {
+    /// The prefix.
+    ///
+    /// # Errors
+    /// It has bits after its prefix: in words, and what to write.
+    pub fn whole(self) -> Result<IpNet, String> {
+        let (meant, alone) = (self.0.trunc(), self.0.addr());
+        let after = || format!("has bits after its prefix: write \"{meant}\", or \"{alone}\" alone");
+        (meant == self.0).then_some(meant).ok_or_else(after)
+    }
+}
+
 impl FromStr for Network {
     type Err = String;
 

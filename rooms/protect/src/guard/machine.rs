@@ -16,8 +16,8 @@ use super::words::{LIMITS, found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{
-    Attack, Contested, Counts, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Refusal, Route, Spot,
-    Stopped, Word,
+    Attack, Contested, Counts, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Point, Refusal, Route,
+    Spot, Stopped, Word,
 };
 use crate::settings::{Group, Settings};
 
@@ -94,8 +94,9 @@ impl Guard {
     /// time is over.
     fn contest(&mut self, contested: &Contested, traffic: &dyn Traffic, now: Now) {
         let Contested { agent, point, why, .. } = *contested;
-        let doubt = point.map_or(Doubt::Contested { agent }, |point| Doubt::Counters { point });
-        *self.counts.doubted.entry(doubt.name()).or_default() += 1;
+        let word = if point.is_some() { Word::Counters } else { Word::Contested };
+        let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), word) else { return };
+        *self.counts.doubted.entry(doubt.name).or_default() += 1;
         self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent} is contested: {why}")));
         let settle = self.settings.settle.as_nanos() as u64;
         let is_meant = |spot: &Spot| {
@@ -110,7 +111,7 @@ impl Guard {
         };
         let gone: Vec<u64> = self.lives.values().filter(rests_on_it).map(|life| life.attack.id).collect();
         for id in gone {
-            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().detection.doubts.insert(0, doubt));
+            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().detection.doubts.insert(0, doubt.clone()));
             self.distrust(id, traffic, now);
         }
     }
@@ -118,7 +119,7 @@ impl Guard {
     /// What speaks against it is enough to withdraw what is announced: it waits for a person, or is over.
     pub(super) fn distrust(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
         let Some(life) = self.lives.get(&id) else { return };
-        let why = life.attack.detection.doubts.first().map(ToString::to_string).unwrap_or_default();
+        let why = life.attack.detection.doubts.first().map(|doubt| doubt.text.clone()).unwrap_or_default();
         self.withdraw(id, WEIR, &why, now);
         self.decide_or_finish(id, traffic, now);
     }
@@ -188,7 +189,7 @@ impl Guard {
             return self.go_on(id, group, traffic, now);
         }
         let approved = life.approved;
-        let doubt = detection.doubts.first().filter(|_| !approved).map(ToString::to_string);
+        let doubt = detection.doubts.first().filter(|_| !approved).map(|doubt| doubt.text.clone());
         let asks = !approved && (group.mode == Mode::Manual || doubt.is_some());
         let (mut plan, mut verdict) = self.plan(group, detection, 0, approved, traffic);
         let mut why = doubt;
@@ -248,15 +249,21 @@ impl Guard {
 
     /// Nothing is announced for it, or no more. `plan`: what would have been.
     pub(super) fn refuse(&mut self, id: u64, refusal: Refusal, plan: Option<Plan>, now: Now) {
-        let limit = refusal.limit;
         self.withdraw(id, WEIR, &refusal.why, now);
         let Some(life) = self.lives.get_mut(&id) else { return };
         if let Some(Plan { routes, harm }) = plan {
             let attack = life.show();
             (attack.level, attack.harm) = (Level { number: 0, routes }, harm);
         }
-        let why = refusal.why.clone();
-        if !life.refuse(refusal) {
+        let (limit, why) = (refusal.limit, refusal.why.clone());
+        life.refuse(refusal);
+        self.tell_refused(id, limit, why, now);
+    }
+
+    /// Says once that a limit is against it.
+    pub(super) fn tell_refused(&mut self, id: u64, limit: &'static str, why: String, now: Now) {
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        if life.told.replace(limit) == Some(limit) {
             return;
         }
         *self.counts.refused.entry(limit).or_default() += 1;
@@ -272,7 +279,7 @@ impl Guard {
         let attack = life.show();
         (attack.level, attack.harm) = (Level { number: 0, routes: plan.routes }, plan.harm);
         (attack.phase, attack.refusal) = (Phase::Pending, None);
-        let doubts: Vec<_> = attack.detection.doubts.iter().map(Doubt::name).collect();
+        let doubts: Vec<_> = attack.detection.doubts.iter().map(|doubt| doubt.name).collect();
         let told = doubts.first().copied().unwrap_or("pending");
         if life.told.replace(told) != Some(told) {
             doubts.into_iter().for_each(|doubt| *self.counts.doubted.entry(doubt).or_default() += 1);

@@ -22,26 +22,23 @@ impl Guard {
             let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
             let missing = installed.iter().find(|installed| !matches!(installed, Installed::Yes { .. }));
             let before = announced.force;
-            match (missing, before) {
-                (None, Force::Wanted) => {
+            let (force, why) = match missing {
+                None if before == Force::Wanted => {
                     let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
-                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted")));
+                    (Force::Reached, format!("{after:.1} ms after it was wanted"))
                 }
-                (None, Force::Lost) => news.push((*id, What::Installed, "a neighbour has it now".into())),
-                (Some(Installed::No { why }), Force::Wanted | Force::Reached) => {
-                    news.push((*id, What::Unreachable, why.clone()));
+                None => (Force::Reached, "a neighbour has it now".into()),
+                Some(Installed::No { why }) => (Force::Lost, why.clone()),
+                Some(_) if before == Force::Reached && !speaking.connected => {
+                    (Force::Lost, "gobgpd does not answer".into())
                 }
-                (Some(_), Force::Reached) if !speaking.connected => {
-                    news.push((*id, What::Unreachable, "gobgpd does not answer".into()));
-                }
-                _ => {}
-            }
-            announced.force = match missing {
-                None => Force::Reached,
-                Some(Installed::No { .. }) => Force::Lost,
-                Some(_) if before == Force::Reached && !speaking.connected => Force::Lost,
-                Some(_) => before,
+                Some(_) => (before, String::new()),
             };
+            if force != before {
+                let what = if force == Force::Reached { What::Installed } else { What::Unreachable };
+                news.push((*id, what, why));
+            }
+            announced.force = force;
             if life.attack.installed != installed {
                 life.show().installed = installed;
             }

@@ -88,22 +88,8 @@ pub const WEIR: &str = "weir";
 
 impl What {
     /// As the journal and hooks have it: `announced`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Detected => "detected",
-            Self::Doubted => "doubted",
-            Self::Pending => "pending",
-            Self::Announced => "announced",
-            Self::Installed => "installed",
-            Self::Unreachable => "unreachable",
-            Self::Withdrawn => "withdrawn",
-            Self::Extended => "extended",
-            Self::Over => "over",
-            Self::Refused => "refused",
-            Self::Stopped => "stopped",
-            Self::Resumed => "resumed",
-            Self::Rotated => "rotated",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -138,7 +124,7 @@ impl fmt::Display for Entry {
                 None => f.write_str(", by hand: ")?,
             }
         }
-        f.write_str(self.what.name())?;
+        f.write_str(&self.what.name())?;
         if self.who != WEIR {
             write!(f, " by {}", escaped(&self.who))?;
         }

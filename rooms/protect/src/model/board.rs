@@ -161,7 +161,7 @@ ledger! {
         withdrawn: u64 => Counter "weir_protect_withdrawn" ["routes"],
         /// Lines that could not be written to the journal.
         unwritten: u64 => Counter "weir_protect_journal_errors",
-        /// 1: what a restart must know, such as a stop, is not in the journal yet; it is tried again each second.
+        /// 1: the last stop or resume is not in the journal yet; it is tried again.
         switch_unwritten: bool => Gauge "weir_protect_stop_unwritten",
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Packet, Transport};
 
 /// Packets to a prefix, and what else they have in common. What is empty or `None` is not asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 pub struct Rule {
     /// Type 1.
     pub destination: IpNet,
@@ -61,21 +61,18 @@ pub struct TcpFlags {
     pub value: u8,
 }
 
+impl TcpFlags {
+    /// Flags that are set.
+    pub(crate) fn names(bits: u8) -> Vec<&'static str> {
+        let all = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+        all.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, name)| name).collect()
+    }
+}
+
 impl Rule {
     /// All packets to a prefix.
     pub fn to(destination: IpNet) -> Self {
-        Self {
-            destination,
-            source: None,
-            protocols: Vec::new(),
-            destination_ports: Vec::new(),
-            source_ports: Vec::new(),
-            icmp: None,
-            tcp_flags: None,
-            lengths: None,
-            dscp: None,
-            fragment: false,
-        }
+        Self { destination, ..Self::default() }
     }
 
     /// Whether it asks for nothing but the destination: what a blackhole route can do.
@@ -102,12 +99,7 @@ impl Rule {
         let is_in = |list: &[Ports], port: Option<u16>| {
             list.is_empty() || port.is_some_and(|port| list.iter().any(|ports| ports.0 <= port && port <= ports.1))
         };
-        let (source_port, destination_port) = match packet.transport {
-            Some(Transport::Tcp { source, destination, .. } | Transport::Udp { source, destination }) => {
-                (Some(source), Some(destination))
-            }
-            _ => (None, None),
-        };
+        let (source_port, destination_port) = packet.ports().unzip();
         self.destination.contains(&packet.destination)
             && self.source.is_none_or(|source| source.contains(&packet.source))
             && (self.protocols.is_empty() || self.protocols.contains(&packet.protocol))

@@ -83,7 +83,7 @@ pub(crate) fn board() -> Board {
     doubted.phase = Phase::Seen;
     doubted.detection.target = Target { prefix: "2001:db8::/64".parse().unwrap(), group: "web".into() };
     let point = Point { agent: "10.0.0.9".parse().unwrap(), index: 1 };
-    doubted.detection.doubts = vec![Doubt::Uncounted { point }];
+    doubted.detection.doubts = Doubt::of(point, Word::Uncounted).into_iter().collect();
     doubted.refusal =
         Some(Refusal { limit: "max_routes", why: "4 routes would be announced, caps.routes is 3".into() });
     let mut over = attack(3);

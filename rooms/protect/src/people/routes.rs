@@ -188,12 +188,10 @@ fn life(seconds: u64) -> Result<u64, Problem> {
 /// What is meant may be narrower than what a prefix with bits after it says.
 fn whole(text: &str) -> Result<IpNet, Problem> {
     let wrong = |what: String| Problem::request(format!("prefix: {text:?} {what}"));
-    let Network(prefix) = text
-        .parse()
+    let network = text.parse::<Network>();
+    let network = network
         .map_err(|_| wrong("is neither a prefix nor an address: write e.g. 192.0.2.7 or 2001:db8::/64".to_owned()))?;
-    let (meant, alone) = (prefix.trunc(), prefix.addr());
-    let after = || wrong(format!("has bits after its prefix: write {meant}, or {alone} alone"));
-    (meant == prefix).then_some(prefix).ok_or_else(after)
+    network.whole().map_err(wrong)
 }
 
 /// The table of all routes, for `docs/protect.md`.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::words;
@@ -64,8 +63,13 @@ pub(super) fn whole(attack: &Attack) -> Value {
     // `null`: it was decided before a restart.
     whole["decision_ms"] = json!((*decided > 0).then(|| decided.saturating_sub(*first_excess) as f64 / 1e6));
     whole["evidence"] = json!(evidence);
-    whole["rules"] = rules.iter().map(|rule| said(words::rule(rule), rule)).collect();
-    whole["doubts_are"] = doubts.iter().map(|doubt| said(doubt.to_string(), doubt)).collect();
+    let said = |rule| {
+        let mut said = json!(rule);
+        said["text"] = words::rule(rule).into();
+        said
+    };
+    whole["rules"] = rules.iter().map(said).collect();
+    whole["doubts_are"] = json!(doubts);
     whole["level"] = json!(attack.level.number);
     whole["routes_are"] = attack.level.routes.iter().enumerate().map(announced).collect();
     whole["harm_is"] = json!(attack.harm);
@@ -101,13 +105,6 @@ pub(super) fn state(board: &Board) -> Value {
 /// The attack of a number, whether it goes on or not.
 pub(super) fn attack(board: &Board, id: u64) -> Option<&Arc<Attack>> {
     board.attacks.iter().chain(&board.history).find(|attack| attack.id == id)
-}
-
-/// A rule or a doubt, and in words.
-fn said(text: String, of: &impl Serialize) -> Value {
-    let mut said = json!(of);
-    said["text"] = text.into();
-    said
 }
 
 /// How many digits a value of a curve needs to be drawn.

@@ -12,7 +12,7 @@ use super::{Commands, Outlet, Room, Started};
 use crate::detect::Atlas;
 use crate::journal::{Entry, WEIR};
 use crate::metrics::Figures;
-use crate::model::{Attack, Board};
+use crate::model::{Attack, Board, Counts};
 use crate::people::hooks::{self, Event, Hooks};
 use crate::people::{self, People, Tokens};
 use crate::settings::Settings;
@@ -26,22 +26,13 @@ pub struct Protection {
 }
 
 /// What an account says of the room.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Sampled packets to protected addresses, counters and news of agents that were looked at.
-    pub sightings: u64,
-    /// Those for which a queue had no room, or that others counted for while it was filling up.
-    pub dropped: u64,
-    /// Attacks that began.
-    pub attacks: u64,
+    /// What was counted since the start.
+    #[serde(flatten)]
+    counts: Counts,
     /// Routes that are wanted.
-    pub routes: usize,
-    /// Routes that were announced.
-    pub announced: u64,
-    /// Routes that were withdrawn.
-    pub withdrawn: u64,
-    /// Lines that the journal did not take.
-    pub unwritten: u64,
+    routes: usize,
 }
 
 impl Protection {
@@ -103,16 +94,7 @@ impl Protection {
     /// What an account says of it.
     pub fn summary(&self) -> Summary {
         let board = self.board();
-        let counts = &board.counts;
-        Summary {
-            sightings: counts.sightings,
-            dropped: counts.dropped,
-            attacks: counts.attacks,
-            routes: board.caps.routes,
-            announced: counts.announced,
-            withdrawn: counts.withdrawn,
-            unwritten: counts.unwritten,
-        }
+        Summary { counts: board.counts.clone(), routes: board.caps.routes }
     }
 
     fn board(&self) -> Arc<Board> {

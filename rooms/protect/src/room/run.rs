@@ -119,6 +119,7 @@ impl Room {
             shown: 0,
             is_new: true,
             waiting: Vec::new(),
+            is_switch_lost: false,
             kept: now.nanos,
         };
         let thread = thread::Builder::new().name("guard".into()).spawn(move || run.run()).context("start the guard")?;
@@ -185,6 +186,8 @@ struct Run {
     is_new: bool,
     /// Who stopped everything, and has no answer yet.
     waiting: Vec<Waiting>,
+    /// Whether the journal lacks the last stop or resume.
+    is_switch_lost: bool,
     /// When what was learnt was kept last.
     kept: u64,
 }
@@ -219,6 +222,9 @@ impl Run {
             while let Ok(Asked { command, by, answer }) = self.asked.try_recv() {
                 let done = self.engine.command(&command, &by, read_clock());
                 let is_kept = self.settle(true);
+                if done.is_ok() && matches!(command, Command::Stop | Command::Resume) {
+                    self.is_switch_lost = !is_kept;
+                }
                 if done.is_ok() && command == Command::Stop {
                     self.waiting.push(Waiting { answer, is_kept, until: read_clock().nanos + STOPPED_WITHIN });
                     continue;
@@ -345,10 +351,10 @@ impl Run {
 
     fn publish(&mut self, speaking: Option<Speaking>, now: Now) {
         (self.shown, self.is_new) = (now.nanos, false);
-        let (sightings, dropped) = self.intake.totals();
+        let [sightings, dropped, unlisted, rivals] = self.intake.totals();
         let unwritten = self.writer.as_ref().map_or(0, Writer::unwritten);
-        let switch_unwritten = self.writer.as_ref().is_some_and(Writer::is_behind);
-        let (unlisted, rivals) = self.intake.untold();
+        self.is_switch_lost &= self.writer.as_ref().is_some_and(Writer::is_behind);
+        let switch_unwritten = self.is_switch_lost;
         let counts = Counts { sightings, dropped, unlisted, rivals, unwritten, switch_unwritten, ..Counts::default() };
         self.show.send_replace(Arc::new(self.engine.board(speaking, counts, now)));
     }

@@ -14,7 +14,7 @@ use prost::Message;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::client::Grpc;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use weir_program::escape::escaped;
 
@@ -69,7 +69,7 @@ impl Client {
         let global = global.map_err(|status| match failure(&status) {
             Failure::Lost(why) | Failure::Refused(why) => Failure::Lost(why),
         })?;
-        match global.global {
+        match global {
             Some(global) if global.asn != 0 => Ok((client, global)),
             _ => Err(lost("gobgpd has no AS yet (give it a [global.config] with as and router-id)")),
         }
@@ -84,15 +84,17 @@ impl Client {
         let _ = (&mut self.driver).await;
     }
 
-    async fn global(&mut self) -> Result<GetBgpResponse, Status> {
-        self.unary("GetBgp", Empty {}).await
+    async fn global(&mut self) -> Result<Option<Global>, Status> {
+        let mut global = None;
+        self.each("GetBgp", Empty {}, |answer: GetBgpResponse| global = answer.global).await?;
+        Ok(global)
     }
 
     /// Its neighbours.
     pub(super) async fn peers(&mut self) -> Result<Vec<Peer>, Failure> {
         let mut peers = Vec::new();
-        self.each("ListPeer", Empty {}, |answer: ListPeerResponse| peers.extend(answer.peer)).await?;
-        Ok(peers)
+        let answers = self.each("ListPeer", Empty {}, |answer: ListPeerResponse| peers.extend(answer.peer)).await;
+        answers.map_err(|status| failure(&status)).map(|()| peers)
     }
 
     /// The local paths of a family, those of some prefixes alone where there are any given (unicast): all of one place at once.
@@ -143,6 +145,7 @@ impl Client {
             take(answer.destination.map(|destination| destination.paths).unwrap_or_default());
         })
         .await
+        .map_err(|status| failure(&status))
     }
 
     /// Withdraws and announces, in this order.
@@ -173,47 +176,22 @@ impl Client {
         changed.map(drop).map_err(|status| failure(&status))
     }
 
-    async fn unary<Q, R>(&mut self, method: &str, request: Q) -> Result<R, Status>
+    /// Takes all answers of a call. Each may let us wait, all together as often as they like.
+    async fn each<Q, R>(&mut self, method: &str, request: Q, mut take: impl FnMut(R)) -> Result<(), Status>
     where
         Q: Message + Send + Sync + 'static,
         R: Message + Default + Send + Sync + 'static,
     {
         let path = self.version.path(method);
-        let answer = async {
-            self.ready().await?;
-            self.grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await
-        };
-        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
-    }
-
-    async fn streaming<Q, R>(&mut self, method: &str, request: Q) -> Result<Streaming<R>, Status>
-    where
-        Q: Message + Send + Sync + 'static,
-        R: Message + Default + Send + Sync + 'static,
-    {
-        let path = self.version.path(method);
-        let answer = async {
+        let answers = async {
             self.ready().await?;
             self.grpc.server_streaming(Request::new(request), path, ProstCodec::<Q, R>::default()).await
         };
-        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
-    }
-
-    /// Takes all answers of a stream. Each may let us wait, all together as often as they like.
-    async fn each<Q, R>(&mut self, method: &str, request: Q, mut take: impl FnMut(R)) -> Result<(), Failure>
-    where
-        Q: Message + Send + Sync + 'static,
-        R: Message + Default + Send + Sync + 'static,
-    {
-        let answers = self.streaming(method, request).await;
-        let mut answers = answers.map_err(|status| failure(&status))?;
-        loop {
-            let answer = timeout(PATIENCE, answers.message()).await.unwrap_or_else(|_| Err(silent()));
-            match answer.map_err(|status| failure(&status))? {
-                Some(answer) => take(answer),
-                None => return Ok(()),
-            }
+        let mut answers = timeout(PATIENCE, answers).await.unwrap_or_else(|_| Err(silent()))?.into_inner();
+        while let Some(answer) = timeout(PATIENCE, answers.message()).await.unwrap_or_else(|_| Err(silent()))? {
+            take(answer);
         }
+        Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), Status> {

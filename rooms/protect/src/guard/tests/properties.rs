@@ -69,7 +69,7 @@ fn happen(scene: &mut Scene, event: &Event, which: &mut usize) {
                 found.rules.truncate(1);
             }
             if doubted {
-                found.doubts.push(Doubt::New { agent: [10, 0, 0, 9].into() });
+                found.doubts.extend(Doubt::of(Point { agent: [10, 0, 0, 9].into(), index: 1 }, Word::New));
             }
             scene.flood(found);
         }

@@ -49,7 +49,7 @@ impl Event {
         let detection = &attack.detection;
         let (evidence, target) = (&detection.evidence, &detection.target);
         let routes: Vec<String> = attack.level.routes.iter().take(MOST).map(words::route).collect();
-        let doubts: Vec<String> = detection.doubts.iter().take(MOST).map(ToString::to_string).collect();
+        let doubts: Vec<String> = detection.doubts.iter().take(MOST).map(|doubt| doubt.text.clone()).collect();
         let mut text = format!("attack {} on {} ({}): ", attack.id, target.prefix, target.group);
         // Writing to a string does not fail.
         let _ = match attack.by_hand {

@@ -97,7 +97,7 @@ fn mistakes_are_told_in_one_line() {
             "/protect/routes",
             "{\"prefix\": \"203.0.113.9/31\", \"seconds\": 60}",
             400,
-            "prefix: \"203.0.113.9/31\" has bits after its prefix: write 203.0.113.8/31, or 203.0.113.9 alone",
+            "prefix: \"203.0.113.9/31\" has bits after its prefix: write \"203.0.113.8/31\", or \"203.0.113.9\" alone",
         ),
         (
             "POST",
