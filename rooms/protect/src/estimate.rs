@@ -7,20 +7,15 @@
 use crate::model::Rate;
 
 /// Two-sided quantile of the normal distribution for 95 %.
-pub(crate) const Z95: f64 = 1.96;
+const Z95: f64 = 1.96;
 
 /// The rate of a sum of weights over so many seconds, with its 95 % interval.
 pub(crate) fn rate(sum: f64, squares: f64, seconds: f64) -> Rate {
-    interval(sum, squares, seconds, Z95)
-}
-
-/// As above, `z` standard deviations wide on either side.
-pub(crate) fn interval(sum: f64, squares: f64, seconds: f64, z: f64) -> Rate {
     if sum <= 0.0 || squares <= 0.0 || seconds <= 0.0 {
         return Rate::default();
     }
     let samples = (sum * sum / squares).min(1e12);
-    let (low, high) = poisson(samples, z);
+    let (low, high) = poisson(samples, Z95);
     let one = sum / samples / seconds;
     Rate { value: sum / seconds, low: low * one, high: Some(high * one) }
 }

@@ -1,12 +1,10 @@
 //! Detects floods in sampled traffic, and stops them by BGP.
 //!
 //! ```text
-//! analyser's shards: Sighting of a protected host, counters, what is wrong with an agent
+//! analyser's shards: Sighting of a protected host and what speaks against it, agents that are heard or contested
 //!    |  bounded queues, in batches
 //!    v  one thread
-//! detect: groups, thresholds, sequential tests -> Detection with its Evidence
-//!    v
-//! evidence: do counters, a second agent and the order of datagrams agree? else an event, never an action
+//! detect: groups, thresholds, sequential tests -> Detection with its Evidence and its Doubts
 //!    v
 //! guard: what is done about it: mode, levels, caps, harm, time to live -> Routes wanted; journal, hooks
 //!    v                                        ^ approve, withdraw, extend, stop

@@ -1,16 +1,17 @@
 //! What the room is to do, validated: made by `config`, carried out by everything else.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
-use crate::config::document::{Access, Document, Hooks, OnStop};
-use crate::config::values::{Community, Exporter};
+use crate::config::document::Document;
+pub use crate::config::document::{Access, Caps, Hooks, Speaker, Ttl};
+use crate::config::values::Exporter;
+use crate::detect::Threshold;
 use crate::listed::Listed;
-use crate::model::{Action, Class, Mode, Point};
+use crate::model::{Action, Mode, Point};
 
 /// Everything that `[protect]` says.
 #[derive(Clone, Debug, PartialEq)]
@@ -68,26 +69,9 @@ pub struct Group {
     /// Who decides.
     pub mode: Mode,
     /// What is too much.
-    pub thresholds: BTreeMap<Class, Threshold>,
+    pub thresholds: Vec<Threshold>,
     /// What is done, step by step; never empty.
     pub levels: Vec<Level>,
-}
-
-/// What is too much of a class.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Threshold {
-    /// Packets a second.
-    pub packets: Option<f64>,
-    /// Bits a second.
-    pub bits: Option<f64>,
-    /// Whether it is learnt by the hour of the week, never below those.
-    pub learn: bool,
-    /// So many different sources at least.
-    pub min_sources: usize,
-    /// How many times as much as what was learnt a host may get.
-    pub ratio: f64,
-    /// A prefix of n addresses may get n^spread times as much as a host.
-    pub spread: f64,
 }
 
 /// A step of what is done.
@@ -99,68 +83,6 @@ pub struct Level {
     pub after: Duration,
     /// The part of a target's other traffic that it may hit.
     pub harm: f64,
-}
-
-/// What is announced at most.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Caps {
-    /// Routes at once.
-    pub routes: usize,
-    /// Prefixes that they are for.
-    pub prefixes: usize,
-    /// The part of the protected addresses of a family that is taken from the network: blackholed, or all to it dropped.
-    pub share: f64,
-    /// The part of a target's other traffic that may be hit, where a level says nothing else.
-    pub harm: f64,
-}
-
-/// How long routes live.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ttl {
-    /// The first time.
-    pub first: Duration,
-    /// At most.
-    pub most: Duration,
-    /// How long they stay when the attack is no longer seen.
-    pub hysteresis: Duration,
-    /// By how much longer both are each time that it comes back.
-    pub backoff: f64,
-}
-
-/// The BGP speaker.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Speaker {
-    /// gobgpd's gRPC.
-    pub gobgp: SocketAddr,
-    /// Tells own routes from others'.
-    pub id: u32,
-    /// On every route, for people and filters.
-    pub marker: Option<Community>,
-    /// On blackhole routes.
-    pub community: Community,
-    /// Of blackhole routes for IPv4.
-    pub next_hop: Option<IpAddr>,
-    /// Of blackhole routes for IPv6.
-    pub next_hop_v6: Option<IpAddr>,
-    /// What becomes of routes at an orderly end.
-    pub on_stop: OnStop,
-}
-
-impl Default for Caps {
-    fn default() -> Self {
-        Self { routes: 1_000, prefixes: 256, share: 0.05, harm: 0.2 }
-    }
-}
-
-impl Default for Ttl {
-    fn default() -> Self {
-        Self {
-            first: Duration::from_secs(600),
-            most: Duration::from_secs(86_400),
-            hysteresis: Duration::from_secs(60),
-            backoff: 2.0,
-        }
-    }
 }
 
 impl Settings {

@@ -1,9 +1,8 @@
 //! What is done about attacks.
 
-use std::net::IpAddr;
-
 use clap::Args;
 use ipnet::IpNet;
+use weir_protect::config::values::Network;
 use weir_units::Span;
 
 use super::client::Client;
@@ -55,11 +54,9 @@ fn span(text: &str) -> Result<Span, String> {
 }
 
 fn prefix(text: &str) -> Result<IpNet, String> {
-    let parsed = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let prefix = parsed.map_err(|_| "write a prefix or an address, e.g. 192.0.2.7 or 2001:db8::/64".to_owned())?;
-    let (meant, alone) = (prefix.trunc(), prefix.addr());
-    let is_whole = meant == prefix;
-    is_whole.then_some(prefix).ok_or_else(|| format!("it has bits behind its prefix: write {meant}, or {alone} alone"))
+    let network = text.parse::<Network>();
+    let network = network.map_err(|_| "write a prefix or an address, e.g. 192.0.2.7 or 2001:db8::/64".to_owned())?;
+    network.whole().map_err(|what| format!("it {what}"))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use bench_measure::{Report, median};
 use serde_json::json;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
+use weir_program::config::Address;
 use weir_protect::bgp::Speaker;
 use weir_protect::config::{document::OnStop, values::Community};
 use weir_protect::model::{Action, Route, Rule};
@@ -94,7 +95,7 @@ impl Scene {
 
     fn speaker(&self) -> Result<Speaker> {
         let settings = settings::Speaker {
-            gobgp: GOBGP.parse()?,
+            gobgp: Address(GOBGP.parse()?),
             id: 1,
             marker: None,
             community: BLACKHOLE,

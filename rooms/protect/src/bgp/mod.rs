@@ -8,7 +8,7 @@
 //!                     |  one stream, withdrawals first
 //!                     v
 //! gobgpd ----------> look again: what the adj-out of an established neighbour has is in force, and nothing else is said to be
-//!    | events of its neighbours --> state()
+//!    | its neighbours, each second --> state()
 //! ```
 //!
 //! gobgpd keeps injected paths in memory alone. When it was restarted it has none: routes are back about a second after it.

@@ -5,12 +5,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::State;
-use super::gobgp::messages::Peer;
 use super::gobgp::{Client, Failure, PATIENCE, neighbour};
 use super::marker::Marker;
 use super::table::{Found, Table, desired};
@@ -37,7 +35,7 @@ pub(super) struct Driver<T> {
 impl<T: Fn(&State)> Driver<T> {
     pub(super) fn new(settings: &settings::Speaker, wanted: Wanted, tell: T) -> Self {
         let state = State::new(settings);
-        let (address, marker, on_stop) = (settings.gobgp.to_string(), state.marker, settings.on_stop);
+        let (address, marker, on_stop) = (settings.gobgp.0.to_string(), state.marker, settings.on_stop);
         Self { address, on_stop, wanted, tell, state, marker, withdrawn: HashSet::new() }
     }
 
@@ -69,10 +67,6 @@ impl<T: Fn(&State)> Driver<T> {
     async fn session(&mut self, client: &mut Option<Client>) -> Result<Infallible, Failure> {
         let (connected, global) = Client::connect(&self.address).await?;
         let client = client.insert(connected);
-        let (tell, mut events) = mpsc::channel(EVENTS);
-        // Ends with the session.
-        let mut watching = JoinSet::new();
-        watching.spawn(client.events(tell));
         let mut table = Table::default();
         let others = self.look_at_all(client, &mut table).await?;
         self.look_at_neighbours(client).await?;
@@ -101,13 +95,10 @@ impl<T: Fn(&State)> Driver<T> {
                     biased;
                     // It is never closed: the handle waits for us.
                     Ok(()) = self.wanted.changed() => break,
-                    event = events.recv() => {
-                        let peer = event.ok_or_else(|| Failure::Lost("it has ended the session".to_owned()))?;
-                        self.hear(&peer);
-                        self.look_at_neighbours(client).await?;
+                    () = client.ended() => return Err(Failure::Lost("it has ended the session".to_owned())),
+                    _ = beat.tick() => if self.look_at_neighbours(client).await? {
                         break;
-                    }
-                    _ = beat.tick() => client.alive().await?,
+                    },
                     () = sleep_until(audit) => {
                         let began = Instant::now();
                         self.look_at_all(client, &mut table).await?;
@@ -259,7 +250,7 @@ impl<T: Fn(&State)> Driver<T> {
         family: Family,
         keys: Option<&HashSet<&Key>>,
     ) -> Result<usize, Failure> {
-        let mut found = Found::new(self.marker.own(), keys, MOST_OWN);
+        let mut found = Found::new(self.marker.own(), keys);
         let keys = keys.filter(|_| !family.is_flow);
         let prefixes: Vec<_> = keys.into_iter().flatten().filter_map(|key| key.prefix()).collect();
         match client.local_paths(family, &prefixes, |place| found.take(place)).await {
@@ -267,9 +258,7 @@ impl<T: Fn(&State)> Driver<T> {
             Err(Failure::Refused(_)) => {}
             looked => looked?,
         }
-        let too_many =
-            |most| Failure::Lost(format!("it has more than {most} routes with this Weir's id: too many to look after"));
-        let others = found.others().map_err(too_many)?;
+        let others = found.others;
         match keys {
             Some(keys) => table.enter(|key| keys.contains(key), found),
             None => table.enter(|key| key.family == family, found),
@@ -277,32 +266,26 @@ impl<T: Fn(&State)> Driver<T> {
         Ok(others)
     }
 
-    async fn look_at_neighbours(&mut self, client: &mut Client) -> Result<(), Failure> {
-        let peers = client.peers().await?;
-        peers.iter().for_each(|peer| self.hear(peer));
-        let mut neighbours: Vec<Neighbour> = peers.iter().filter_map(neighbour).take(MOST_NEIGHBOURS).collect();
+    /// Whether any neighbour is other than it was. When a session of one ends, its routes go.
+    async fn look_at_neighbours(&mut self, client: &mut Client) -> Result<bool, Failure> {
+        let mut neighbours: Vec<Neighbour> = client.peers().await?.iter().filter_map(neighbour).collect();
         neighbours.sort_by_key(|neighbour| neighbour.address);
-        self.state.speaking.neighbours = neighbours;
-        Ok(())
-    }
-
-    /// Says at once when a session of a neighbour begins or ends: with it go the routes.
-    fn hear(&mut self, peer: &Peer) {
-        let Some(now) = neighbour(peer) else { return };
-        let known = self.state.speaking.neighbours.iter_mut().find(|known| known.address == now.address);
-        let Some(known) = known else { return };
-        let before = std::mem::replace(known, now);
-        let now = *known;
-        match (before.is_established(), now.is_established()) {
-            (true, false) => tracing::warn!(
-                "gobgpd at {}: {now} is no longer established ({}), and has none of Weir's {} routes: its log says why (a prefix limit?)",
-                self.address,
-                now.state,
-                self.state.routes.len()
-            ),
-            (false, true) => tracing::info!("gobgpd at {}: {now} is established", self.address),
-            _ => {}
+        for now in &neighbours {
+            let known = &self.state.speaking.neighbours;
+            let Some(before) = known.iter().find(|known| known.address == now.address) else { continue };
+            match (before.is_established(), now.is_established()) {
+                (true, false) => tracing::warn!(
+                    "gobgpd at {}: {now} is no longer established ({}), and has none of Weir's {} routes: its log says why (a prefix limit?)",
+                    self.address,
+                    now.state,
+                    self.state.routes.len()
+                ),
+                (false, true) => tracing::info!("gobgpd at {}: {now} is established", self.address),
+                _ => {}
+            }
         }
+        let before = std::mem::replace(&mut self.state.speaking.neighbours, neighbours);
+        Ok(before != self.state.speaking.neighbours)
     }
 
     /// Says so once, when a session has ended or none has begun, and again when the reason is another.
@@ -352,18 +335,11 @@ const VANISHED: &str =
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LAST_PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it is asked whether it is there.
+/// How often it is asked for its neighbours, and so whether it is there.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// How often all of its table is looked at.
 const AUDIT: Duration = Duration::from_secs(10);
 
-/// Routes of a family with our id that are looked after: far more than caps permit, as somebody may make them up.
-const MOST_OWN: usize = 100_000;
-
-/// Neighbours that are shown, and of which a reason names.
-const MOST_NEIGHBOURS: usize = 1_000;
+/// Neighbours that a reason names.
 const NAMED: usize = 3;
-
-/// What is heard of neighbours, and not yet taken.
-const EVENTS: usize = 64;

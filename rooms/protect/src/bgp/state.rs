@@ -23,7 +23,7 @@ pub struct State {
 
 impl State {
     pub(super) fn new(settings: &settings::Speaker) -> Self {
-        let (address, why) = (settings.gobgp.to_string(), Some("not asked yet".to_owned()));
+        let (address, why) = (settings.gobgp.0.to_string(), Some("not asked yet".to_owned()));
         let speaking = Speaking { address, since: Some(SystemTime::now()), why, ..Speaking::default() };
         let marker = Marker { community: settings.marker, id: settings.id };
         Self { speaking, held: None, marker, routes: HashMap::new() }

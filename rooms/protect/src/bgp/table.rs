@@ -33,15 +33,14 @@ pub(super) struct Found<'a> {
     own: [u8; 12],
     asked: Option<&'a HashSet<&'a Key>>,
     kept: Vec<Local>,
-    most: usize,
     /// How many were left aside.
-    others: usize,
+    pub(super) others: usize,
 }
 
 impl<'a> Found<'a> {
-    /// `own`: by what ours are known; `asked`: places that are asked for; `most`: how many are kept.
-    pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>, most: usize) -> Self {
-        Self { own, asked, kept: Vec::new(), most, others: 0 }
+    /// `own`: by what ours are known; `asked`: places that are asked for.
+    pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>) -> Self {
+        Self { own, asked, kept: Vec::new(), others: 0 }
     }
 
     /// Takes all paths of a place.
@@ -50,14 +49,9 @@ impl<'a> Found<'a> {
         let is_kept = |local: &Local| is_own(local, &self.own) || is_asked(local);
         if !place.iter().any(is_kept) {
             self.others += place.len();
-        } else if self.kept.len() <= self.most {
+        } else {
             self.kept.extend(place);
         }
-    }
-
-    /// How many of others were left aside; `Err`: there are more of ours, and of what is asked for, than are kept.
-    pub(super) fn others(&self) -> Result<usize, usize> {
-        if self.kept.len() > self.most { Err(self.most) } else { Ok(self.others) }
     }
 }
 
@@ -142,7 +136,7 @@ mod tests {
     }
 
     fn found<'a>(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>, places: Vec<Vec<Local>>) -> Found<'a> {
-        let mut found = Found::new(own, asked, 1_000);
+        let mut found = Found::new(own, asked);
         places.into_iter().for_each(|place| found.take(place));
         found
     }
@@ -154,7 +148,7 @@ mod tests {
         let (ours, theirs) = (local(&route((1, 0)), true), local(&route((2, 0)), false));
         let places = std::iter::repeat_n(vec![theirs.clone()], 100_000).chain([vec![ours.clone()]]).collect();
         let all = found(own, None, places);
-        assert_eq!((all.others(), all.kept.len()), (Ok(100_000), 1));
+        assert_eq!((all.others, all.kept.len()), (100_000, 1));
         let mut table = Table::default();
         table.enter(|_| true, all);
         assert_eq!((table.len(), table.others.len()), (1, 0));
@@ -169,9 +163,6 @@ mod tests {
             table.enter(|_| true, found(own, None, vec![place]));
             assert_eq!((table.len(), table.is_others(&ours.key)), (0, true));
         }
-        // Of ours there are not more than can be.
-        let places = std::iter::repeat_n(vec![ours], 1_001).collect();
-        assert_eq!(found(own, None, places).others(), Err(1_000));
     }
 
     proptest! {
@@ -197,7 +188,7 @@ mod tests {
                 };
                 let asked = desired.keys().collect();
                 let own = MARKER.own();
-                let mut found = Found::new(own, Some(&asked), 100);
+                let mut found = Found::new(own, Some(&asked));
                 gobgpd.iter().map(local).for_each(|local| found.take(vec![local]));
                 table.enter(|_| true, found);
                 table

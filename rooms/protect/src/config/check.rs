@@ -17,30 +17,22 @@ use weir_units::Share;
 use super::Context;
 use super::document::{self, Document, Kind};
 use super::values::Network;
+use crate::detect::Threshold;
 use crate::journal;
 use crate::model::{Action, Mode, Point};
 use crate::people::Tokens;
-use crate::settings::{Caps, Group, Level, Settings, Speaker, Threshold, Ttl};
+use crate::settings::{Caps, Group, Level, Settings, Speaker, Ttl};
 
-/// Checks one document.
-pub(super) struct Checker<'a> {
-    pub(super) context: &'a Context<'a>,
-}
-
-impl Checker<'_> {
+impl Context<'_> {
+    /// Checks one document.
     pub(super) fn settings(&self, document: &Document) -> Result<Settings> {
         let networks: Vec<Network> = document.agents.iter().map(|agent| Network(agent.agent)).collect();
         let routers = self.networks(&[Key("agents")], &networks)?;
-        let speaker = document.speaker.as_ref().map(|speaker| self.speaker(speaker)).transpose()?;
-        let caps = Caps {
-            routes: document.caps.routes as usize,
-            prefixes: document.caps.prefixes as usize,
-            share: document.caps.share.fraction(),
-            harm: document.caps.harm.fraction(),
-        };
+        document.speaker.as_ref().map_or(Ok(()), |speaker| self.speaker(speaker))?;
+        self.ttl(&document.ttl)?;
         let mut groups = BTreeMap::new();
         for (name, group) in &document.groups {
-            groups.insert(name.clone(), self.group(name, group, document.mode, &caps, speaker.as_ref())?);
+            groups.insert(name.clone(), self.group(name, group, document)?);
         }
         if groups.is_empty() {
             return Err(self.error(&[], "nothing is protected: write [protect.groups.NAME] with its networks"));
@@ -50,7 +42,7 @@ impl Checker<'_> {
         let mut untouchable = self.networks(&[Key("allow"), Key("destinations")], &document.allow.destinations)?;
         self.routers(&routers, &untouchable, &groups)?;
         untouchable.extend(&routers);
-        self.room_for_one(&groups, &caps)?;
+        self.room_for_one(&groups, &document.caps)?;
         let settings = Settings {
             mode: document.mode,
             agents: document.agents.clone(),
@@ -63,9 +55,9 @@ impl Checker<'_> {
             groups,
             allowed_sources,
             untouchable,
-            caps,
-            ttl: self.ttl(&document.ttl)?,
-            speaker,
+            caps: document.caps.clone(),
+            ttl: document.ttl.clone(),
+            speaker: document.speaker.clone(),
             access: document.access.clone(),
             hooks: document.hooks.clone(),
             document: document.clone(),
@@ -87,25 +79,20 @@ impl Checker<'_> {
         useless.map(|(name, _)| self.error(&path(name), what).to_string()).collect()
     }
 
-    fn ttl(&self, written: &document::Ttl) -> Result<Ttl> {
+    fn ttl(&self, written: &Ttl) -> Result<()> {
         for (key, value) in [("first", written.first), ("hysteresis", written.hysteresis)] {
             if value > written.most {
                 let message = format!("{value} is longer than most, {} (raise most or lower it)", written.most);
                 return Err(self.error(&[Key("ttl"), Key(key)], &message));
             }
         }
-        Ok(Ttl {
-            first: written.first.duration(),
-            most: written.most.duration(),
-            hysteresis: written.hysteresis.duration(),
-            backoff: written.backoff,
-        })
+        Ok(())
     }
 
     fn ingress(&self, names: &[String]) -> Result<Vec<Point>> {
         let mut points = Vec::new();
         for (index, name) in names.iter().enumerate() {
-            let named = (self.context.interfaces)(name);
+            let named = (self.interfaces)(name);
             if named.is_empty() {
                 let name = escaped(name);
                 let message = format!(
@@ -120,7 +107,7 @@ impl Checker<'_> {
         Ok(points)
     }
 
-    fn speaker(&self, written: &document::Speaker) -> Result<Speaker> {
+    fn speaker(&self, written: &Speaker) -> Result<()> {
         let fail = |key: &'static str, what: &str| self.error(&[Key("speaker"), Key(key)], what);
         for (key, hop, v4, example) in
             [("next_hop", written.next_hop, true, "192.0.2.1"), ("next_hop_v6", written.next_hop_v6, false, "100::1")]
@@ -143,15 +130,7 @@ impl Checker<'_> {
             );
             return Err(fail("gobgp", &told));
         }
-        Ok(Speaker {
-            gobgp,
-            id: written.id,
-            marker: written.marker,
-            community: written.community,
-            next_hop: written.next_hop,
-            next_hop_v6: written.next_hop_v6,
-            on_stop: written.on_stop,
-        })
+        Ok(())
     }
 
     /// Whether what the modes promise can be done.
@@ -192,35 +171,25 @@ impl Checker<'_> {
             startable(program)
                 .map_err(|why| self.error(&[Key("hooks"), Key("command")], &format!("{}: {why}", escaped(program))))?;
         }
-        let Some(access) = settings.access.as_ref().filter(|_| self.context.serves) else { return Ok(()) };
+        let Some(access) = settings.access.as_ref().filter(|_| self.serves) else { return Ok(()) };
         Tokens::read(&access.tokens)
             .map(drop)
             .map_err(|why| self.error(&[Key("access"), Key("tokens")], &why.to_string()))
     }
 
     fn networks(&self, path: &[Step<'_>], written: &[Network]) -> Result<Vec<IpNet>> {
-        for (index, Network(network)) in written.iter().enumerate() {
-            let what = if let Some(meant) = ipv4_of(*network) {
-                format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")
-            } else if network.trunc() != *network {
-                format!("has bits after its prefix: write \"{}\", or \"{}\" alone", network.trunc(), network.addr())
-            } else {
-                continue;
+        let whole = |(index, network): (usize, &Network)| {
+            let whole = match ipv4_of(network.0) {
+                Some(meant) => Err(format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")),
+                None => network.whole(),
             };
-            return Err(self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")));
-        }
-        Ok(written.iter().map(|network| network.0).collect())
+            whole.map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
+        };
+        written.iter().enumerate().map(whole).collect()
     }
 
-    fn group(
-        &self,
-        name: &str,
-        written: &document::Group,
-        mode: Mode,
-        caps: &Caps,
-        speaker: Option<&Speaker>,
-    ) -> Result<Group> {
-        let mode = written.mode.unwrap_or(mode);
+    fn group(&self, name: &str, written: &document::Group, document: &Document) -> Result<Group> {
+        let (mode, harm) = (written.mode.unwrap_or(document.mode), document.caps.harm);
         let at = [Key("groups"), Key(name)];
         let fail = |path: &[Step<'_>], what: &str| self.error(&[&at[..], path].concat(), what);
         showable(name).map_err(|why| self.error(&at, &why.to_string()))?;
@@ -232,7 +201,7 @@ impl Checker<'_> {
             let what = "it has no thresholds: write e.g. thresholds.udp_flood.packets = \"40k/s\"";
             return Err(fail(&[Key("thresholds")], what));
         }
-        let mut thresholds = BTreeMap::new();
+        let mut thresholds = Vec::new();
         for (&class, of) in &written.thresholds {
             let packets = of.packets.map(|packets| packets.micro_hertz as f64 / 1e6);
             let bits = of.bits.map(|bits| bits.bits_per_second as f64);
@@ -243,14 +212,14 @@ impl Checker<'_> {
             }
             let document::Threshold { learn, min_sources, ratio, spread, .. } = *of;
             let min_sources = min_sources.into();
-            thresholds.insert(class, Threshold { packets, bits, learn, min_sources, ratio, spread });
+            thresholds.push(Threshold { class, packets, bits, learn, min_sources, ratio, spread });
         }
         let mut levels = Vec::new();
         for (index, level) in written.levels.iter().enumerate() {
             let fail = |key: &str, what: &str| fail(&[Key("levels"), Index(index), Key(key)], what);
-            levels.push(level_of(level, index == 0, caps, &fail)?);
+            levels.push(level_of(level, index == 0, harm, &fail)?);
             if level.action == Kind::Blackhole {
-                hops(&networks, speaker).map_err(|what| fail("action", &what))?;
+                hops(&networks, document.speaker.as_ref()).map_err(|what| fail("action", &what))?;
                 if mode == Mode::Automatic && level.harm.is_none_or(|harm| harm.fraction() < 1.0) {
                     let what = "a blackhole hits all other traffic of its target: write harm = \"100%\" at this level to accept \
                                 that, or mode = \"manual\"";
@@ -259,7 +228,7 @@ impl Checker<'_> {
             }
         }
         if levels.is_empty() {
-            levels.push(Level { action: Action::Drop, after: Duration::ZERO, harm: caps.harm });
+            levels.push(Level { action: Action::Drop, after: Duration::ZERO, harm: harm.fraction() });
         }
         Ok(Group { networks, mode, thresholds, levels })
     }
@@ -317,20 +286,16 @@ impl Checker<'_> {
         let v4 = group.networks.iter().any(|net| net.addr().is_ipv4());
         let of_family = groups.values().flat_map(|group| &group.networks).filter(|net| net.addr().is_ipv4() == v4);
         let space: f64 = IpNet::aggregate(&of_family.copied().collect()).iter().map(crate::guard::addresses).sum();
-        if space * caps.share >= 1.0 {
+        if space * caps.share.fraction() >= 1.0 {
             return Ok(());
         }
         let message = format!(
             "{} of {space} protected addresses is less than one: group `{name}` could never blackhole a host (write at least \
              \"{}%\")",
-            Share::from_fraction(caps.share).unwrap_or_default(),
+            caps.share,
             (100.0 / space).ceil()
         );
         Err(self.error(&[Key("caps"), Key("share")], &message))
-    }
-
-    fn error(&self, path: &[Step<'_>], message: &str) -> anyhow::Error {
-        self.context.error(path, message)
     }
 }
 
@@ -338,7 +303,7 @@ impl Checker<'_> {
 fn level_of(
     written: &document::Level,
     first: bool,
-    caps: &Caps,
+    harm: Share,
     fail: &dyn Fn(&str, &str) -> anyhow::Error,
 ) -> Result<Level> {
     let strays = [
@@ -372,7 +337,7 @@ fn level_of(
         }
         (after, _) => after.unwrap_or_default(),
     };
-    Ok(Level { action, after: after.duration(), harm: written.harm.map_or(caps.harm, |share| share.fraction()) })
+    Ok(Level { action, after: after.duration(), harm: written.harm.unwrap_or(harm).fraction() })
 }
 
 /// A blackhole needs a next hop of each family that it is for.

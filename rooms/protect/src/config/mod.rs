@@ -42,7 +42,7 @@ impl Context<'_> {
 /// # Errors
 /// One line with the place, for the first mistake.
 pub fn settings(document: &Document, context: &Context<'_>) -> Result<Settings> {
-    check::Checker { context }.settings(document)
+    context.settings(document)
 }
 
 /// The document that says the same, with every default written out.

@@ -41,58 +41,45 @@ pub struct RouteTarget {
 }
 
 /// A differentiated services code point (RFC 2474): its number, or its name in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(try_from = "WrittenDscp", into = "u8")]
 pub struct Dscp(pub u8);
+
+/// As the file has it.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "a DSCP: write 0 to 63, or its name, e.g. \"cs1\"")]
+enum WrittenDscp {
+    Number(i64),
+    Name(String),
+}
 
 /// How often at most: `1/year`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rarity {
     /// Times.
-    pub times: f64,
-    /// In what.
-    pub per: Per,
+    times: f64,
+    /// In what: its name, and how many days it has.
+    per: (&'static str, f64),
 }
 
-/// A length of time that [`Rarity`] is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Per {
-    /// 86,400 s.
-    Day,
-    /// 7 days.
-    Week,
-    /// A twelfth of a year.
-    Month,
-    /// 365.25 days.
-    Year,
-}
+const PER: [(&str, f64); 4] = [("day", 1.0), ("week", 7.0), ("month", 365.25 / 12.0), ("year", 365.25)];
 
 impl Rarity {
     /// Times a second.
     pub fn per_second(self) -> f64 {
-        self.times / self.per.seconds()
+        self.times / (self.per.1 * 86_400.0)
     }
 }
 
-impl Per {
-    const ALL: [Self; 4] = [Self::Day, Self::Week, Self::Month, Self::Year];
-
-    fn seconds(self) -> f64 {
-        const DAY: f64 = 86_400.0;
-        match self {
-            Self::Day => DAY,
-            Self::Week => 7.0 * DAY,
-            Self::Month => 365.25 / 12.0 * DAY,
-            Self::Year => 365.25 * DAY,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Day => "day",
-            Self::Week => "week",
-            Self::Month => "month",
-            Self::Year => "year",
-        }
+impl Network {
+    /// The prefix.
+    ///
+    /// # Errors
+    /// It has bits after its prefix: in words, and what to write.
+    pub fn whole(self) -> Result<IpNet, String> {
+        let (meant, alone) = (self.0.trunc(), self.0.addr());
+        let after = || format!("has bits after its prefix: write \"{meant}\", or \"{alone}\" alone");
+        (meant == self.0).then_some(meant).ok_or_else(after)
     }
 }
 
@@ -205,46 +192,28 @@ impl Dscp {
     }
 }
 
-struct AnyDscp;
+impl TryFrom<WrittenDscp> for Dscp {
+    type Error = String;
 
-impl AnyDscp {
-    fn wrong<E: de::Error>(text: impl fmt::Display) -> E {
-        E::custom(format_args!(
-            "`{text}`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\", \"af11\" to \"af43\", \"va\", \"le\" or \"ef\""
-        ))
+    fn try_from(written: WrittenDscp) -> Result<Self, String> {
+        let (text, found) = match written {
+            WrittenDscp::Number(number) => (number.to_string(), Self::numbered(number)),
+            WrittenDscp::Name(name) => {
+                let found = name.parse().map_or_else(|_| Self::named(&name), Self::numbered);
+                (name, found)
+            }
+        };
+        found.ok_or_else(|| {
+            format!(
+                "`{text}`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\", \"af11\" to \"af43\", \"va\", \"le\" or \"ef\""
+            )
+        })
     }
 }
 
-impl de::Visitor<'_> for AnyDscp {
-    type Value = Dscp;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a DSCP: write 0 to 63, or its name, e.g. \"cs1\"")
-    }
-
-    fn visit_i64<E: de::Error>(self, number: i64) -> Result<Dscp, E> {
-        Dscp::numbered(number).ok_or_else(|| Self::wrong(number))
-    }
-
-    fn visit_u64<E: de::Error>(self, number: u64) -> Result<Dscp, E> {
-        i64::try_from(number).ok().and_then(Dscp::numbered).ok_or_else(|| Self::wrong(number))
-    }
-
-    fn visit_str<E: de::Error>(self, text: &str) -> Result<Dscp, E> {
-        let found = text.parse().map_or_else(|_| Dscp::named(text), Dscp::numbered);
-        found.ok_or_else(|| Self::wrong(text))
-    }
-}
-
-impl<'de> Deserialize<'de> for Dscp {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyDscp)
-    }
-}
-
-impl Serialize for Dscp {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_u8(self.0)
+impl From<Dscp> for u8 {
+    fn from(dscp: Dscp) -> Self {
+        dscp.0
     }
 }
 
@@ -254,7 +223,7 @@ impl FromStr for Rarity {
     fn from_str(text: &str) -> Result<Self, String> {
         let parts = text.split_once('/').and_then(|(times, per)| {
             let times: f64 = times.trim().parse().ok().filter(|times| (1e-6..=1e6).contains(times))?;
-            let per = Per::ALL.into_iter().find(|known| known.name() == per.trim())?;
+            let per = PER.into_iter().find(|(name, _)| *name == per.trim())?;
             Some(Self { times, per })
         });
         parts.ok_or_else(|| {
@@ -294,7 +263,7 @@ impl fmt::Display for RouteTarget {
 
 impl fmt::Display for Rarity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.times, self.per.name())
+        write!(f, "{}/{}", self.times, self.per.0)
     }
 }
 
@@ -319,8 +288,6 @@ as_text!(Network, Exporter, Community, RouteTarget, Rarity);
 
 #[cfg(test)]
 mod tests {
-    use serde::de::Visitor;
-
     use super::*;
 
     /// As the registry of the RFCs has them.
@@ -343,14 +310,14 @@ mod tests {
             ("46", 46),
         ];
         for (name, number) in names {
-            assert_eq!(AnyDscp.visit_str::<de::value::Error>(name), Ok(Dscp(number)), "{name}");
+            assert_eq!(Dscp::try_from(WrittenDscp::Name(name.into())), Ok(Dscp(number)), "{name}");
         }
         for name in ["cs8", "cs", "cs11", "af10", "af14", "af51", "af1", "af111", "csé", "fe", "", "64", "-1"] {
-            assert!(AnyDscp.visit_str::<de::value::Error>(name).is_err(), "{name}");
+            assert!(Dscp::try_from(WrittenDscp::Name(name.into())).is_err(), "{name}");
         }
-        assert_eq!(AnyDscp.visit_i64::<de::value::Error>(63), Ok(Dscp(63)));
+        assert_eq!(Dscp::try_from(WrittenDscp::Number(63)), Ok(Dscp(63)));
         for number in [-1, 64, 300] {
-            assert!(AnyDscp.visit_i64::<de::value::Error>(number).is_err(), "{number}");
+            assert!(Dscp::try_from(WrittenDscp::Number(number)).is_err(), "{number}");
         }
     }
 

@@ -1,5 +1,6 @@
 //! What is kept of those with evidence: recent packets, where they were seen, rates; and of floods how many samples, sources and hosts.
 
+use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
 use foldhash::quality::RandomState;
@@ -39,9 +40,8 @@ pub(super) struct Dossier {
     /// Whose; `None`: nobody's.
     pub(super) key: Option<Key>,
     last: u64,
-    ring: Vec<Noted>,
-    /// Which of them is the oldest, once all places are taken.
-    next: usize,
+    /// Its newest packets, the oldest first.
+    ring: VecDeque<Noted>,
     rates: [Rates; Class::ALL.len()],
     spots: Vec<Spot>,
     headers: Headers,
@@ -153,11 +153,10 @@ impl Dossiers {
         let Some(dossier) = self.all.get_mut(at as usize) else { return };
         let Sighting { time, frames, packet, point, word, header, .. } = *sighting;
         let noted = Noted { time, frames: frames as f32, classes, packet };
-        match dossier.ring.len() {
-            PACKETS => dossier.ring[dossier.next] = noted,
-            _ => dossier.ring.push(noted),
+        if dossier.ring.len() == PACKETS {
+            dossier.ring.pop_front();
         }
-        dossier.next = (dossier.next + 1) % PACKETS;
+        dossier.ring.push_back(noted);
         if !header.is_empty() {
             dossier.headers.note(header, time, classes);
         }
@@ -211,8 +210,7 @@ impl Dossier {
         Self {
             key: None,
             last: 0,
-            ring: Vec::with_capacity(PACKETS),
-            next: 0,
+            ring: VecDeque::with_capacity(PACKETS),
             rates: Default::default(),
             spots: Vec::with_capacity(SPOTS),
             headers: Headers::default(),
@@ -226,7 +224,7 @@ impl Dossier {
     }
 
     fn begin(&mut self, key: Key, now: u64) {
-        (self.key, self.last, self.next, self.full, self.share) = (Some(key), now, 0, 0, 0.0);
+        (self.key, self.last, self.full, self.share) = (Some(key), now, 0, 0.0);
         self.ring.clear();
         self.spots.clear();
         self.headers.clear();
@@ -251,16 +249,14 @@ impl Dossier {
         self.rates[class as usize].told(complete)
     }
 
-    /// Recent packets of a class since a time, in no order.
-    pub(super) fn packets(&self, class: Class, since: u64) -> impl Iterator<Item = &Noted> + Clone {
+    /// Recent packets of a class since a time, the oldest first.
+    pub(super) fn packets(&self, class: Class, since: u64) -> impl DoubleEndedIterator<Item = &Noted> + Clone {
         self.ring.iter().filter(move |noted| noted.time >= since && noted.classes & bit(class) != 0)
     }
 
     /// Packets of a class that came at the same time: in the last second, or the newest ones where fewer came.
     pub(super) fn at_once(&self, class: Class, now: u64) -> impl Iterator<Item = &Noted> + Clone {
-        let mut times: Vec<u64> = self.packets(class, 0).map(|noted| noted.time).collect();
-        times.sort_unstable_by(|a, b| b.cmp(a));
-        let last = times.get(AT_ONCE - 1).or(times.last()).copied().unwrap_or(now);
+        let last = self.packets(class, 0).rev().take(AT_ONCE).last().map_or(now, |noted| noted.time);
         self.packets(class, last.min(now.saturating_sub(1_000_000_000)))
     }
 

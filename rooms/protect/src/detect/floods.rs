@@ -12,13 +12,13 @@ use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
 use super::classes::{self, Classes};
-use super::groups::{Groups, Span};
+use super::groups::Span;
 use super::learn::Learnt;
 use super::settings::Group;
 use super::table::{Entry, Key};
 use super::views::View;
 use super::{Detector, HOLDS, narrow, report};
-use crate::model::{Class, Finding, Target};
+use crate::model::{Class, Evidence, Finding, Rate, Target};
 
 /// What is tested, and of which class.
 pub(super) type Place = (Span, Class);
@@ -297,11 +297,14 @@ impl Detector {
     fn tell(&mut self, place: &Place) {
         let now = self.now;
         let Some(flood) = self.floods.all.get_mut(place) else { return };
-        let goes_on = flood.last >= flood.told;
-        flood.told = now.max(1);
+        let (last, before) = (flood.last, std::mem::replace(&mut flood.told, now.max(1)));
         let widened = self.widen(place);
         let Some(detection) = self.report(place) else { return };
-        self.findings.push(if goes_on {
+        let Evidence { packets, bits, threshold_packets, threshold_bits, .. } = &detection.evidence;
+        let is_below = |rate: &Rate, threshold: &Option<f64>| rate.high < *threshold && rate.high.is_some();
+        // It may have ended within the time that the rate is of.
+        let is_over = is_below(packets, threshold_packets) || is_below(bits, threshold_bits);
+        self.findings.push(if before == 0 || last >= before && !is_over {
             Finding::Flood(Box::new(detection))
         } else {
             let (evidence, target) = (detection.evidence, detection.target);
@@ -346,27 +349,14 @@ impl Detector {
         Target { prefix: flood.target.into(), group }
     }
 
-    /// Goes over to other groups: floods of which group and thresholds are the same go on, and are tested anew; the others are over.
-    pub(super) fn regroup(&mut self, groups: Groups, settings: &[Group]) {
+    /// Goes over to other groups: if they are the same, floods go on, and are tested again; else they are over.
+    pub(super) fn regroup(&mut self, groups: &[Group]) {
+        let is_same = groups == self.settings.groups;
         for place in self.floods.places() {
-            let Some(flood) = self.floods.get(&place) else { continue };
-            let target = self.target(flood);
-            let same = |of: &&Group| of.name == target.group;
-            let thresholds = |all: &[Group]| all.iter().find(same).map(|group| group.thresholds.clone());
-            let network = groups.find(target.prefix.addr()).filter(|&at| {
-                groups.names[usize::from(groups.networks[at].group)] == target.group
-                    && thresholds(settings) == thresholds(&self.settings.groups)
-            });
-            let lengths = network.map(|at| &groups.networks[at].lengths);
-            let level = lengths.and_then(|lengths| lengths.iter().position(|&length| length == place.0.length));
-            match (network.zip(level), self.floods.all.get_mut(&place)) {
-                (Some((network, level)), Some(flood)) => {
-                    (flood.network, flood.level) = (network, level);
-                    flood.views.clear();
-                }
+            match self.floods.all.get_mut(&place) {
+                Some(flood) if is_same => flood.views.clear(),
                 _ => self.end(&place),
             }
         }
-        self.groups = groups;
     }
 }

@@ -123,11 +123,12 @@ impl Detector {
         detector
     }
 
-    /// Goes over to other settings. What was learnt stays where group and class are the same; what goes on stays a flood, if its
-    /// target is still protected, and is tested anew.
+    /// Goes over to other settings. What was learnt stays where group and class are the same; what goes on stays a flood if all groups are
+    /// the same, and is tested again.
     pub fn adopt(&mut self, settings: Settings) {
         let saved = self.save();
-        self.regroup(Groups::new(&settings.groups), &settings.groups);
+        self.regroup(&settings.groups);
+        self.groups = Groups::new(&settings.groups);
         self.watches = Watches::new(&settings.groups);
         self.watches.restore(&self.groups.names, saved);
         self.watches.set(&self.groups, self.hour);

@@ -151,27 +151,21 @@ fn fragments(_: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
     Some(Rule { fragment: true, ..rule.clone() })
 }
 
-/// Ports ask for a protocol that has them (RFC 8955, section 4.2.2.4).
-fn has_ports(rule: &Rule) -> bool {
-    !rule.protocols.is_empty() && rule.protocols.iter().all(|protocol| matches!(protocol, 6 | 17))
-}
-
 fn source_ports(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
-    if !has_ports(rule) {
-        return None;
-    }
-    let ports = traffic.frequent(rule, PORTS, |packet| ports(packet).map(|(source, _)| source))?;
-    let source_ports = ports.into_iter().map(|port| Ports(port, port)).collect();
-    Some(Rule { source_ports, ..rule.clone() })
+    Some(Rule { source_ports: ports(traffic, rule, |ports| ports.0)?, ..rule.clone() })
 }
 
 fn destination_ports(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
-    if !has_ports(rule) {
+    Some(Rule { destination_ports: ports(traffic, rule, |ports| ports.1)?, ..rule.clone() })
+}
+
+/// They ask for a protocol that has them (RFC 8955, section 4.2.2.4).
+fn ports(traffic: &Traffic<'_>, rule: &Rule, of: fn((u16, u16)) -> u16) -> Option<Vec<Ports>> {
+    if rule.protocols.is_empty() || rule.protocols.iter().any(|protocol| !matches!(protocol, 6 | 17)) {
         return None;
     }
-    let ports = traffic.frequent(rule, PORTS, |packet| ports(packet).map(|(_, destination)| destination))?;
-    let destination_ports = ports.into_iter().map(|port| Ports(port, port)).collect();
-    Some(Rule { destination_ports, ..rule.clone() })
+    let ports = traffic.frequent(rule, PORTS, |packet| packet.ports().map(of))?;
+    Some(ports.into_iter().map(|port| Ports(port, port)).collect())
 }
 
 fn tcp_flags(traffic: &Traffic<'_>, rule: &Rule) -> Option<Rule> {
@@ -253,13 +247,4 @@ pub(super) fn narrowest(span: Span, weights: &[(Span, f64)], part: f64) -> Span 
         found = Span { bits: if one { found.bits | bit } else { found.bits }, length: found.length + 1 };
     }
     found
-}
-
-fn ports(packet: &Packet) -> Option<(u16, u16)> {
-    match packet.transport? {
-        Transport::Tcp { source, destination, .. } | Transport::Udp { source, destination } => {
-            Some((source, destination))
-        }
-        Transport::Icmp { .. } => None,
-    }
 }

@@ -26,13 +26,12 @@ const FEWEST: usize = 8;
 const BEFORE: u64 = 10_000_000_000;
 const WAYS: usize = 8;
 
-/// No group.
-const NOBODY: u16 = u16::MAX;
-
 /// A profile of a host, or of a group.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Profile {
     host: Option<Span>,
+    /// Whose host; `None`: it is free, or not known yet.
+    group: Option<usize>,
     since: u64,
     last: u64,
     due: u64,
@@ -49,8 +48,6 @@ type Rates = [(View, f32, u64); VIEWS];
 #[derive(Debug)]
 pub(super) struct Profiles {
     hosts: Vec<Profile>,
-    /// The group of each of them; [`NOBODY`]: it is free.
-    of: Vec<u16>,
     groups: Vec<Profile>,
     hasher: RandomState,
     /// Hosts of whom it was forgotten for others.
@@ -62,7 +59,6 @@ impl Profiles {
         let places = hosts.max(WAYS).next_power_of_two();
         Self {
             hosts: vec![Profile::default(); places],
-            of: vec![NOBODY; places],
             groups: vec![Profile::default(); groups],
             hasher: RandomState::default(),
             evicted: 0,
@@ -73,7 +69,7 @@ impl Profiles {
     pub(super) fn regroup(&mut self, groups: usize) {
         self.groups = vec![Profile::default(); groups];
         // Whose they are is known again with their next packet.
-        self.of.fill(NOBODY);
+        self.hosts.iter_mut().for_each(|profile| profile.group = None);
     }
 
     fn set(&self, host: Span) -> std::ops::Range<usize> {
@@ -87,19 +83,15 @@ impl Profiles {
         if let Some(profile) = self.groups.get_mut(group) {
             profile.note(now, view, frames, packet, KEPT_OF_GROUP, SPACING / 64);
         }
-        let set = self.set(host);
-        let found = set.clone().find(|&at| self.hosts[at].host == Some(host));
-        let at = match found {
-            Some(at) => at,
-            None => self.make_room(set, host, now),
-        };
-        self.of[at] = group as u16;
+        let at = self.find(host).unwrap_or_else(|| self.make_room(host, now));
+        self.hosts[at].group = Some(group);
         self.hosts[at].note(now, view, frames, packet, KEPT, SPACING);
     }
 
     /// A place for a host: a free one, or of whoever gets least.
     #[cold]
-    fn make_room(&mut self, set: std::ops::Range<usize>, host: Span, now: u64) -> usize {
+    fn make_room(&mut self, host: Span, now: u64) -> usize {
+        let set = self.set(host);
         let rate = |at: &usize| self.hosts[*at].host.map_or(-1.0, |_| self.hosts[*at].rate(now));
         let at = set.clone().min_by(|a, b| rate(a).total_cmp(&rate(b))).unwrap_or(set.start);
         let profile = &mut self.hosts[at];
@@ -112,12 +104,16 @@ impl Profiles {
 
     /// How many hosts of a group are known.
     pub(super) fn count(&self, group: usize) -> usize {
-        self.of.iter().filter(|of| usize::from(**of) == group).count()
+        self.hosts.iter().filter(|profile| profile.group == Some(group)).count()
     }
 
     /// What is known of a host.
     pub(super) fn host(&self, host: Span) -> Option<&Profile> {
-        self.set(host).map(|at| &self.hosts[at]).find(|profile| profile.host == Some(host))
+        self.find(host).map(|at| &self.hosts[at])
+    }
+
+    fn find(&self, host: Span) -> Option<usize> {
+        self.set(host).find(|&at| self.hosts[at].host == Some(host))
     }
 
     pub(super) fn group(&self, group: usize) -> Option<&Profile> {
@@ -152,8 +148,7 @@ impl Profiles {
             profile.packets.retain(|(time, packet)| *time < since || !is_its(packet));
         }
         if span.is_host() {
-            let found = self.set(span).find(|&at| self.hosts[at].host == Some(span));
-            found.into_iter().for_each(|at| self.hosts[at].forget(since));
+            self.find(span).into_iter().for_each(|at| self.hosts[at].forget(since));
         } else {
             let within = |profile: &&mut Profile| profile.host.is_some_and(|host| span.contains(host));
             self.hosts.iter_mut().filter(within).for_each(|profile| profile.forget(since));
@@ -191,7 +186,7 @@ impl Profile {
         self.packets.retain(|(time, _)| *time < since);
         if self.packets.is_empty() {
             let packets = std::mem::take(&mut self.packets);
-            *self = Self { host: self.host, packets, ..Self::default() };
+            *self = Self { host: self.host, group: self.group, packets, ..Self::default() };
         }
     }
 

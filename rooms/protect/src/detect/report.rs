@@ -17,7 +17,7 @@ use super::sequential::Bar;
 use super::table::Key;
 use super::views::View;
 use super::watches::{Unit, Watch};
-use crate::model::{Class, Detection, Doubt, Evidence, Packet, Rule, Share, Spot, Target, Transport, Word};
+use crate::model::{Class, Detection, Doubt, Evidence, Packet, Rule, Share, Target, TcpFlags, Transport, Word};
 
 /// What is known of addresses elsewhere.
 pub trait Atlas: Send {
@@ -87,7 +87,7 @@ impl Detector {
                 IpNet::from(Span { length: self.groups.networks[flood.network].lengths[flood.level], ..flood.target });
             let _ = write!(rule, " to a /{}", length.prefix_len());
         }
-        if self.watches.is_raised(flood.network, flood.level, flood.watch) {
+        if bar.is_learnt {
             let _ = write!(rule, " (learnt, {} {:02}:00)", DAYS[self.hour / 24 % 7], self.hour % 24);
         }
         let of = |unit: Unit| (watch.unit == unit).then_some(f64::from(bar.rate));
@@ -110,7 +110,7 @@ impl Detector {
             top_sources: top_of(&recent, of_source, |packet| Some(packet.source), IpAddr::to_string),
             top_source_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.1)), port),
             top_destination_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.2)), port),
-            top_flags: top(&recent, flags, |flags| flag_names(*flags)),
+            top_flags: top(&recent, flags, |flags| flags_or_icmp(*flags)),
             top_countries: top(&recent, |packet| atlas?.country(packet.source), String::clone),
             top_asns: top(&recent, |packet| atlas?.asn(packet.source), u32::to_string),
             headers: dossier.headers(class, flood.first_excess).map(hexadecimal).collect(),
@@ -127,7 +127,7 @@ impl Detector {
         let inside = |(_, packet): &(f32, Packet)| flood.target.contains(Span::host(packet.destination));
         let recent: Vec<(f32, Packet)> = recent(dossier, class, flood.first_excess).filter(inside).collect();
         // By its rate, and by the time that the packets took, which may have begun before the flood.
-        let began = dossier.packets(class, flood.first_excess).map(|noted| noted.time).min().unwrap_or(self.now);
+        let began = dossier.packets(class, flood.first_excess).next().map_or(self.now, |noted| noted.time);
         let (seconds, packets) =
             (self.now.saturating_sub(began) as f64 / 1e9, recent.iter().map(|one| f64::from(one.0)).sum::<f64>());
         let share = usual * part * (1.0 / rate.max(1.0)).max(seconds / packets.max(1.0));
@@ -141,10 +141,12 @@ impl Detector {
         let (seen, wanted) = (agents.len(), self.settings.witnesses);
         let mut doubts: Vec<Doubt> = Vec::new();
         if !self.views.is_good(view) {
-            doubts = dossier.spots().iter().filter_map(Spot::doubt).collect();
+            doubts = dossier.spots().iter().filter_map(|spot| Doubt::of(spot.point, spot.word)).collect();
             doubts.dedup();
         }
-        doubts.extend((seen < wanted && (seen > 0 || doubts.is_empty())).then_some(Doubt::Witnesses { seen, wanted }));
+        if seen < wanted && (seen > 0 || doubts.is_empty()) {
+            doubts.push(Doubt::witnesses(seen, wanted));
+        }
         doubts
     }
 }
@@ -206,11 +208,8 @@ fn port((protocol, port): &(&'static str, u16)) -> String {
 }
 
 fn ports(packet: &Packet) -> Option<(&'static str, u16, u16)> {
-    match packet.transport? {
-        Transport::Tcp { source, destination, .. } => Some(("tcp", source, destination)),
-        Transport::Udp { source, destination } => Some(("udp", source, destination)),
-        Transport::Icmp { .. } => None,
-    }
+    let (source, destination) = packet.ports()?;
+    Some((if packet.protocol == 6 { "tcp" } else { "udp" }, source, destination))
 }
 
 /// TCP's flags, or type and code of ICMP.
@@ -222,14 +221,10 @@ fn flags(packet: &Packet) -> Option<Result<u8, (u8, u8)>> {
     }
 }
 
-fn flag_names(flags: Result<u8, (u8, u8)>) -> String {
-    const NAMES: [&str; 8] = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+fn flags_or_icmp(flags: Result<u8, (u8, u8)>) -> String {
     match flags {
         Ok(0) => "none".into(),
-        Ok(flags) => {
-            let set: Vec<&str> = (0..8).filter(|at| flags & 1 << at != 0).map(|at| NAMES[at]).collect();
-            set.join("+")
-        }
+        Ok(flags) => TcpFlags::names(flags).join("+"),
         Err((kind, code)) => format!("type {kind} code {code}"),
     }
 }

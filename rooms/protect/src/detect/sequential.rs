@@ -63,13 +63,15 @@ pub struct Bar {
     pub rate: f32,
     /// Its natural logarithm.
     pub ln_rate: f32,
+    /// Whether it was learnt, and is more than what is given.
+    pub is_learnt: bool,
 }
 
 impl Bar {
     /// Of a positive rate.
     pub fn new(rate: f64) -> Self {
         let rate = rate.max(1e-3);
-        Self { rate: rate as f32, ln_rate: rate.ln() as f32 }
+        Self { rate: rate as f32, ln_rate: rate.ln() as f32, is_learnt: false }
     }
 }
 

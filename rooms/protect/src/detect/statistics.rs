@@ -64,12 +64,13 @@ impl Detector {
                 thresholds.push(Threshold { class, packets: None, bits: None, learnt: false });
             }
             let Some(threshold) = thresholds.last_mut() else { continue };
-            let rate = Some(f64::from(self.watches.bars(network as u32, 0)[at].rate));
+            let bar = self.watches.bars(network as u32, 0)[at];
+            let rate = Some(f64::from(bar.rate));
             match watch.unit {
                 Unit::Packets => threshold.packets = rate,
                 Unit::Bits => threshold.bits = rate,
             }
-            threshold.learnt |= self.watches.is_raised(network, 0, at);
+            threshold.learnt |= bar.is_learnt;
         }
         Some((self.profiles.count(number), thresholds))
     }

@@ -49,8 +49,6 @@ pub(super) struct Watches {
     pub(super) groups: Vec<Vec<Watch>>,
     /// By network, level, and number of the test in its group.
     pub(super) bars: Vec<Vec<Vec<Bar>>>,
-    /// Whether what was learnt counted, in the same order.
-    raised: Vec<Vec<Vec<bool>>>,
 }
 
 /// What was learnt, by group and by test (`udp_flood packets`).
@@ -65,24 +63,21 @@ const BOUNDLESS: f64 = 1e15;
 impl Watches {
     pub(super) fn new(groups: &[Group]) -> Self {
         let watches = |group: &Group| group.thresholds.iter().flat_map(Watch::of).collect();
-        Self { groups: groups.iter().map(watches).collect(), bars: Vec::new(), raised: Vec::new() }
+        Self { groups: groups.iter().map(watches).collect(), bars: Vec::new() }
     }
 
     /// Sets thresholds to those of an hour of the week.
     pub(super) fn set(&mut self, groups: &Groups, hour: usize) {
         self.bars.clear();
-        self.raised.clear();
         for watch in self.groups.iter_mut().flatten() {
             watch.taught = watch.learnt.first().is_some_and(|learnt| learnt.usual(hour) > 0.0);
         }
         for network in &groups.networks {
             let watches = &self.groups[usize::from(network.group)];
-            let of_level = |(level, &ln_hosts): (usize, &f64)| -> Vec<(Bar, bool)> {
+            let of_level = |(level, &ln_hosts): (usize, &f64)| {
                 watches.iter().map(|watch| watch.bar(level, ln_hosts, hour)).collect()
             };
-            let levels: Vec<Vec<(Bar, bool)>> = network.ln_hosts.iter().enumerate().map(of_level).collect();
-            self.bars.push(levels.iter().map(|level| level.iter().map(|one| one.0).collect()).collect());
-            self.raised.push(levels.iter().map(|level| level.iter().map(|one| one.1).collect()).collect());
+            self.bars.push(network.ln_hosts.iter().enumerate().map(of_level).collect());
         }
     }
 
@@ -90,11 +85,6 @@ impl Watches {
     #[inline]
     pub(super) fn bars(&self, network: u32, level: u8) -> &[Bar] {
         &self.bars[network as usize][usize::from(level)]
-    }
-
-    /// Whether a threshold is one that was learnt.
-    pub(super) fn is_raised(&self, network: usize, level: usize, watch: usize) -> bool {
-        self.raised[network][level][watch]
     }
 
     /// Most tests of a group.
@@ -155,16 +145,16 @@ impl Watch {
         watches
     }
 
-    fn bar(&self, level: usize, ln_hosts: f64, hour: usize) -> (Bar, bool) {
+    fn bar(&self, level: usize, ln_hosts: f64, hour: usize) -> Bar {
         let usual = |level: usize| self.learnt.get(level).map_or(0.0, |learnt| self.ratio * learnt.usual(hour));
         let fixed = self.fixed.unwrap_or(0.0);
         let factor = (self.spread * ln_hosts).exp();
         let given = fixed * factor;
         let rate = (fixed.max(usual(0)) * factor).max(usual(level));
         if rate <= 0.0 {
-            return (Bar::new(BOUNDLESS), false);
+            return Bar::new(BOUNDLESS);
         }
-        (Bar::new(rate), rate > given)
+        Bar { is_learnt: rate > given, ..Bar::new(rate) }
     }
 
     fn name(&self) -> String {

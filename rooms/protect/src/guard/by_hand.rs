@@ -23,7 +23,7 @@ impl Guard {
     ) -> Result<(), Denied> {
         let prefix = prefix.trunc();
         let settings = self.settings.clone();
-        let most = settings.ttl.most.as_secs();
+        let most = settings.ttl.most.duration().as_secs();
         let denied = |why: String| Err(Denied::Forbidden { prefix, why });
         if let Some(stopped) = &self.stopped {
             return denied(format!("everything was stopped by {}: resume first", escaped(&stopped.by)));

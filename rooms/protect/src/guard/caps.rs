@@ -55,12 +55,12 @@ impl Used {
     pub(super) fn fits(&self, routes: &[Route], caps: &Caps) -> Result<(), Refusal> {
         let refuse = |limit, why| Err(Refusal { limit, why });
         let count = self.routes + routes.len();
-        if count > caps.routes {
+        if count > caps.routes as usize {
             return refuse("max_routes", format!("{count} routes would be announced, caps.routes is {}", caps.routes));
         }
         let news = routes.iter().filter(|route| !self.prefixes.contains_key(&route.rule.destination)).count();
         let prefixes = self.prefixes.len() + news;
-        if prefixes > caps.prefixes {
+        if prefixes > caps.prefixes as usize {
             let why = format!("routes would be for {prefixes} prefixes, caps.prefixes is {}", caps.prefixes);
             return refuse("max_prefixes", why);
         }
@@ -71,10 +71,11 @@ impl Used {
                 more[family(prefix)] += addresses(prefix);
             }
         }
+        let most = caps.share.fraction();
         for (family, name) in [(0, "IPv4"), (1, "IPv6")] {
             let share = self.share_of(family, more[family]);
-            if more[family] > 0.0 && share > caps.share {
-                let (percent, most) = (share * 100.0, caps.share * 100.0);
+            if more[family] > 0.0 && share > most {
+                let (percent, most) = (share * 100.0, most * 100.0);
                 let why = format!(
                     "{percent:.3} % of the protected {name} addresses would be cut off, caps.share is {most:.3} %"
                 );
@@ -86,7 +87,9 @@ impl Used {
 
     /// Whether all of it is within them.
     pub(super) fn holds(&self, caps: &Caps) -> bool {
-        self.routes <= caps.routes && self.prefixes.len() <= caps.prefixes && self.share() <= caps.share
+        self.routes <= caps.routes as usize
+            && self.prefixes.len() <= caps.prefixes as usize
+            && self.share() <= caps.share.fraction()
     }
 
     pub(super) fn routes(&self) -> usize {

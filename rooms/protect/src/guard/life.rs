@@ -174,16 +174,13 @@ impl Life {
         attack.last_seen = now.wall;
     }
 
-    /// Nothing is announced, for this reason; whether that is news.
-    pub(super) fn refuse(&mut self, refusal: Refusal) -> bool {
-        let is_news = self.told != Some(refusal.limit);
-        self.told = Some(refusal.limit);
+    /// Nothing is announced, for this reason.
+    pub(super) fn refuse(&mut self, refusal: Refusal) {
         let attack = self.show();
         attack.phase = Phase::Seen;
         if attack.refusal.as_ref() != Some(&refusal) {
             attack.refusal = Some(refusal);
         }
-        is_news
     }
 
     /// Packets a second, by its newest finding; bits where those alone are judged.
@@ -218,7 +215,7 @@ impl Life {
 
     /// Whether its word is contradicted, and no person took it upon themselves.
     pub(super) fn is_contradicted(&self) -> bool {
-        let contradicts = |doubt: &Doubt| matches!(doubt, Doubt::Contested { .. } | Doubt::Counters { .. });
+        let contradicts = |doubt: &Doubt| matches!(doubt.name, "contested" | "counters");
         !self.approved && self.attack.detection.doubts.iter().any(contradicts)
     }
 

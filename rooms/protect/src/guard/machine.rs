@@ -12,13 +12,12 @@ use super::caps::Used;
 use super::life::{Announced, Force, Found, Life};
 use super::plan::Plan;
 use super::repeats::{Repeats, lives};
-use super::tally::Tally;
-use super::words::{found_first, nothing, reason};
+use super::words::{LIMITS, found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{
-    Attack, Contested, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Refusal, Route, Spot, Stopped,
-    Word,
+    Attack, Contested, Counts, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Point, Refusal, Route,
+    Spot, Stopped, Word,
 };
 use crate::settings::{Group, Settings};
 
@@ -42,7 +41,10 @@ pub struct Guard {
     pub(super) is_told: bool,
     /// When a second is over.
     pub(super) second: u64,
-    pub(super) tally: Tally,
+    /// What it has counted of these.
+    pub(super) counts: Counts,
+    /// Attacks that there was no room for.
+    pub(super) unheard: u64,
 }
 
 impl Guard {
@@ -63,7 +65,12 @@ impl Guard {
             changed: false,
             is_told: false,
             second: 0,
-            tally: Tally::new(),
+            counts: Counts {
+                doubted: Doubt::NAMES.map(|doubt| (doubt, 0)).into(),
+                refused: LIMITS.map(|limit| (limit, 0)).into(),
+                ..Counts::default()
+            },
+            unheard: 0,
         }
     }
 
@@ -87,8 +94,9 @@ impl Guard {
     /// time is over.
     fn contest(&mut self, contested: &Contested, traffic: &dyn Traffic, now: Now) {
         let Contested { agent, point, why, .. } = *contested;
-        let doubt = point.map_or(Doubt::Contested { agent }, |point| Doubt::Counters { point });
-        self.tally.doubt(doubt.name());
+        let word = if point.is_some() { Word::Counters } else { Word::Contested };
+        let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), word) else { return };
+        *self.counts.doubted.entry(doubt.name).or_default() += 1;
         self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent} is contested: {why}")));
         let settle = self.settings.settle.as_nanos() as u64;
         let is_meant = |spot: &Spot| {
@@ -103,7 +111,7 @@ impl Guard {
         };
         let gone: Vec<u64> = self.lives.values().filter(rests_on_it).map(|life| life.attack.id).collect();
         for id in gone {
-            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().detection.doubts.insert(0, doubt));
+            self.lives.get_mut(&id).into_iter().for_each(|life| life.show().detection.doubts.insert(0, doubt.clone()));
             self.distrust(id, traffic, now);
         }
     }
@@ -111,19 +119,24 @@ impl Guard {
     /// What speaks against it is enough to withdraw what is announced: it waits for a person, or is over.
     pub(super) fn distrust(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
         let Some(life) = self.lives.get(&id) else { return };
-        let why = life.attack.detection.doubts.first().map(ToString::to_string).unwrap_or_default();
-        let seen = life.seen;
+        let why = life.attack.detection.doubts.first().map(|doubt| doubt.text.clone()).unwrap_or_default();
         self.withdraw(id, WEIR, &why, now);
-        if seen { self.decide(id, traffic, now) } else { self.finish(id, now) }
+        self.decide_or_finish(id, traffic, now);
+    }
+
+    /// What is to be done about an attack as things are now; without a flood it is over.
+    pub(super) fn decide_or_finish(&mut self, id: u64, traffic: &dyn Traffic, now: Now) {
+        let is_seen = self.lives.get(&id).is_some_and(|life| life.seen);
+        if is_seen { self.decide(id, traffic, now) } else { self.finish(id, now) }
     }
 
     fn flood(&mut self, detection: Detection, traffic: &dyn Traffic, now: Now) {
         let id = self.by_key.get(&(detection.target.prefix, detection.class)).copied();
         let id = match id {
             Some(id) => id,
-            None if self.make_room(now) => self.begin(detection.clone(), now),
+            None if self.lives.len() < ATTACKS => self.begin(detection.clone(), now),
             None => {
-                self.tally.unheard += 1;
+                self.unheard += 1;
                 return;
             }
         };
@@ -135,7 +148,7 @@ impl Guard {
 
     fn begin(&mut self, detection: Detection, now: Now) -> u64 {
         self.last_id += 1;
-        self.tally.attacks += 1;
+        self.counts.attacks += 1;
         let id = self.last_id;
         let why = found_first(&detection);
         self.insert(Life::new(id, detection, now));
@@ -148,18 +161,6 @@ impl Guard {
             self.by_key.insert(life.key(), life.attack.id);
         }
         self.lives.insert(life.attack.id, life);
-    }
-
-    /// Whether one more is followed: of too many, one goes about which nothing is done.
-    fn make_room(&mut self, now: Now) -> bool {
-        if self.lives.len() < ATTACKS {
-            return true;
-        }
-        let idle = self.lives.iter().filter(|(_, life)| life.announced.is_none() && life.attack.phase == Phase::Seen);
-        let Some(id) = idle.min_by_key(|(_, life)| life.found).map(|(id, _)| *id) else { return false };
-        self.tally.unheard += 1;
-        self.finish(id, now);
-        true
     }
 
     /// What is to be done about an attack as things are now.
@@ -188,7 +189,7 @@ impl Guard {
             return self.go_on(id, group, traffic, now);
         }
         let approved = life.approved;
-        let doubt = detection.doubts.first().filter(|_| !approved).map(ToString::to_string);
+        let doubt = detection.doubts.first().filter(|_| !approved).map(|doubt| doubt.text.clone());
         let asks = !approved && (group.mode == Mode::Manual || doubt.is_some());
         let (mut plan, mut verdict) = self.plan(group, detection, 0, approved, traffic);
         let mut why = doubt;
@@ -248,18 +249,24 @@ impl Guard {
 
     /// Nothing is announced for it, or no more. `plan`: what would have been.
     pub(super) fn refuse(&mut self, id: u64, refusal: Refusal, plan: Option<Plan>, now: Now) {
-        let limit = refusal.limit;
         self.withdraw(id, WEIR, &refusal.why, now);
         let Some(life) = self.lives.get_mut(&id) else { return };
         if let Some(Plan { routes, harm }) = plan {
             let attack = life.show();
             (attack.level, attack.harm) = (Level { number: 0, routes }, harm);
         }
-        let why = refusal.why.clone();
-        if !life.refuse(refusal) {
+        let (limit, why) = (refusal.limit, refusal.why.clone());
+        life.refuse(refusal);
+        self.tell_refused(id, limit, why, now);
+    }
+
+    /// Says once that a limit is against it.
+    pub(super) fn tell_refused(&mut self, id: u64, limit: &'static str, why: String, now: Now) {
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        if life.told.replace(limit) == Some(limit) {
             return;
         }
-        self.tally.refuse(limit);
+        *self.counts.refused.entry(limit).or_default() += 1;
         self.tell(id, WEIR, What::Refused, why, now);
         if let Some(entry) = self.entries.last_mut() {
             entry.limit = Some(limit.to_owned());
@@ -272,10 +279,10 @@ impl Guard {
         let attack = life.show();
         (attack.level, attack.harm) = (Level { number: 0, routes: plan.routes }, plan.harm);
         (attack.phase, attack.refusal) = (Phase::Pending, None);
-        let doubts: Vec<_> = attack.detection.doubts.iter().map(Doubt::name).collect();
+        let doubts: Vec<_> = attack.detection.doubts.iter().map(|doubt| doubt.name).collect();
         let told = doubts.first().copied().unwrap_or("pending");
         if life.told.replace(told) != Some(told) {
-            doubts.into_iter().for_each(|doubt| self.tally.doubt(doubt));
+            doubts.into_iter().for_each(|doubt| *self.counts.doubted.entry(doubt).or_default() += 1);
             let why = why.map_or_else(|| "it waits for a person".into(), |why| format!("it waits for a person: {why}"));
             self.tell(id, WEIR, What::Pending, why, now);
         }
@@ -319,7 +326,7 @@ impl Guard {
             {
                 let since = if level == before.level { before.since } else { now.nanos };
                 let rate = if level == before.level { before.rate } else { rate };
-                self.tally.withdrawn += before.routes.len() as u64;
+                self.counts.withdrawn += before.routes.len() as u64;
                 let after = Announced {
                     routes,
                     level,
@@ -347,7 +354,7 @@ impl Guard {
     pub(super) fn set(&mut self, id: u64, mut announced: Announced, harm: Harm, now: Now) {
         let Some(life) = self.lives.get_mut(&id) else { return };
         self.used.add(&announced.routes);
-        self.tally.announced += announced.routes.len() as u64;
+        self.counts.announced += announced.routes.len() as u64;
         self.changed = true;
         life.told = None;
         if !self.is_told {
@@ -368,7 +375,7 @@ impl Guard {
         let Some(life) = self.lives.get_mut(&id) else { return };
         let Some(announced) = life.announced.take() else { return };
         self.used.remove(&announced.routes);
-        self.tally.withdrawn += announced.routes.len() as u64;
+        self.counts.withdrawn += announced.routes.len() as u64;
         self.changed = true;
         // Only what was over comes again: what is withdrawn and announced anew in between is the same.
         life.times = Some(announced.times);
@@ -420,16 +427,13 @@ impl Guard {
     }
 }
 
-/// Whether routes hit no more of what the target got earlier than others do; where that is not known, whether they are a part of those.
+/// Whether it is known that routes hit no more of what the target got earlier than others do.
 fn spares(traffic: &dyn Traffic, target: &IpNet, routes: &[Route], others: &[Route]) -> bool {
     let hit = |routes: &[Route]| {
         let shares = routes.iter().map(|route| traffic.harm(target, &route.rule).share);
         shares.sum::<Option<f64>>()
     };
-    match (hit(routes), hit(others)) {
-        (Some(hit), Some(before)) => hit <= before,
-        _ => routes.iter().all(|route| others.iter().any(|other| route.rule.is_within(&other.rule))),
-    }
+    hit(routes).zip(hit(others)).is_some_and(|(hit, before)| hit <= before)
 }
 
 /// Attacks that are followed at once.

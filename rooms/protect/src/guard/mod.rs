@@ -23,7 +23,6 @@ mod plan;
 mod repeats;
 mod restore;
 mod show;
-mod tally;
 #[cfg(test)]
 mod tests;
 mod wanted;

@@ -101,14 +101,7 @@ impl Guard {
         let why = format!("the step before has not helped for {} s", step.after.as_secs());
         let level = announced.level + 1;
         let Err(refusal) = self.change(id, group, level, (WEIR, &why), traffic, now) else { return };
-        let Some(life) = self.lives.get_mut(&id) else { return };
-        if life.told.replace(refusal.limit) != Some(refusal.limit) {
-            self.tally.refuse(refusal.limit);
-            self.tell(id, WEIR, What::Refused, format!("its next step: {}", refusal.why), now);
-            if let Some(entry) = self.entries.last_mut() {
-                entry.limit = Some(refusal.limit.to_owned());
-            }
-        }
+        self.tell_refused(id, refusal.limit, format!("its next step: {}", refusal.why), now);
     }
 
     /// Goes over to other settings: what they forbid is withdrawn.

@@ -39,14 +39,11 @@ impl Guard {
                 if !had {
                     self.tell(id, by, What::Withdrawn, why, now);
                 }
-                match self.lives.get(&id) {
-                    Some(life) if !life.seen => self.finish(id, now),
-                    _ => self.decide(id, traffic, now),
-                }
+                self.decide_or_finish(id, traffic, now);
                 Ok(())
             }
             Command::Extend { id, seconds } => {
-                let most = self.settings.ttl.most.as_secs();
+                let most = self.settings.ttl.most.duration().as_secs();
                 let life = self.lives.get_mut(&id).ok_or(Denied::Unknown(id))?;
                 if seconds > most {
                     return Err(Denied::Long { id, seconds, most });
@@ -76,10 +73,7 @@ impl Guard {
                     if let Some(entry) = self.entries.last_mut().filter(|_| had) {
                         entry.limit = Some(STOPPED.to_owned());
                     }
-                    match self.lives.get(&id) {
-                        Some(life) if !life.seen => self.finish(id, now),
-                        _ => self.decide(id, traffic, now),
-                    }
+                    self.decide_or_finish(id, traffic, now);
                 }
                 Ok(())
             }

@@ -1,9 +1,9 @@
 //! Attacks that come back: what was announced for them before, of late.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_units::Span;
 
 use crate::model::Class;
 use crate::settings::Ttl;
@@ -12,7 +12,7 @@ use crate::settings::Ttl;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Repeats {
     known: BTreeMap<(IpNet, Class), Repeat>,
-    /// Forgotten before their time, for others.
+    /// Those that there was no room for.
     evicted: u64,
 }
 
@@ -31,16 +31,15 @@ impl Repeats {
 
     /// It was announced so often, the last time until now.
     pub(super) fn remember(&mut self, key: (IpNet, Class), times: u32, now: u64, ttl: &Ttl) {
-        let until = now + ttl.most.as_nanos() as u64;
+        let until = now + ttl.most.duration().as_nanos() as u64;
         if self.known.len() >= MOST && !self.known.contains_key(&key) {
             self.known.retain(|_, repeat| repeat.until > now);
         }
-        if self.known.len() >= MOST && !self.known.contains_key(&key) {
-            let oldest = self.known.iter().min_by_key(|(_, repeat)| repeat.until).map(|(key, _)| *key);
-            oldest.and_then(|key| self.known.remove(&key));
+        if self.known.len() < MOST || self.known.contains_key(&key) {
+            self.known.insert(key, Repeat { times, until });
+        } else {
             self.evicted += 1;
         }
-        self.known.insert(key, Repeat { times, until });
     }
 
     pub(super) fn evicted(&self) -> u64 {
@@ -51,9 +50,10 @@ impl Repeats {
 /// How long routes live that were announced so often before, and how long they stay when the attack is no longer seen.
 pub(super) fn lives(ttl: &Ttl, times: u32) -> (u64, u64) {
     let longer = ttl.backoff.powi(times.min(64) as i32);
-    let grown = |span: Duration, most: Duration| (span.as_secs_f64() * longer).min(most.as_secs_f64());
-    let live = grown(ttl.first, ttl.most);
-    let hold = grown(ttl.hysteresis, ttl.most).min(live.max(ttl.hysteresis.as_secs_f64()));
+    let seconds = |span: Span| span.duration().as_secs_f64();
+    let grown = |span: Span| (seconds(span) * longer).min(seconds(ttl.most));
+    let live = grown(ttl.first);
+    let hold = grown(ttl.hysteresis).min(live.max(seconds(ttl.hysteresis)));
     ((live * 1e9) as u64, (hold * 1e9) as u64)
 }
 

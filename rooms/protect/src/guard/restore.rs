@@ -4,8 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
-use ipnet::IpNet;
-
 use super::life::{Announced, Life, unfound};
 use super::machine::ATTACKS;
 use super::people::STOPPED;
@@ -53,34 +51,21 @@ impl Guard {
                 }
             }
         }
-        // One a target and class: of several what is announced, then what a person decided, then the newest. The others are over.
-        let mut chosen: BTreeMap<(IpNet, Class, bool), (bool, bool, u64)> = BTreeMap::new();
-        for (&id, told) in &told {
-            let rank = (told.active.is_some(), told.held, id);
-            let best = chosen.entry((told.target.prefix, told.class, told.by_hand)).or_insert(rank);
-            *best = rank.max(*best);
-        }
-        for (id, told) in told {
-            let (.., goes_on) = chosen[&(told.target.prefix, told.class, told.by_hand)];
-            if goes_on == id {
-                self.know(id, told, now);
-            } else {
-                let why = format!("attack {goes_on} continues it");
-                let over = Entry::new(now.wall, WEIR, What::Over, why);
-                let Told { target, class, by_hand, .. } = told;
-                let (target, class) = (Some(target), (!by_hand).then_some(class));
-                self.entries.push(Entry { attack: Some(id), target, class, by_hand, ..over });
-            }
-        }
+        // One a target and class, the newest: of others the journal lacks the end.
+        let key = |told: &Told| (told.target.prefix, told.class, told.by_hand);
+        let newest: BTreeMap<_, u64> = told.iter().map(|(id, told)| (key(told), *id)).collect();
+        told.retain(|id, told| newest[&key(told)] == *id);
+        told.into_iter().for_each(|(id, told)| self.know(id, told, now));
     }
 
-    /// What a new journal has to begin with, so that [`Self::restore`] of it leads here again.
+    /// What a journal has to have, so that [`Self::restore`] of it leads here again.
     pub fn carried(&self, now: Now) -> Vec<Entry> {
-        let rotated = Entry::new(now.wall, WEIR, What::Rotated, "the file before this one is full");
-        let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }];
-        if let Some(stopped) = &self.stopped {
-            carried.push(Entry::new(stopped.since, &stopped.by, What::Stopped, "as before"));
-        }
+        let rotated = Entry::new(now.wall, WEIR, What::Rotated, "what stands now");
+        let switch = match &self.stopped {
+            Some(stopped) => Entry::new(stopped.since, &stopped.by, What::Stopped, "as before"),
+            None => Entry::new(now.wall, WEIR, What::Resumed, "as before"),
+        };
+        let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }, switch];
         for life in self.lives.values() {
             let what = if life.announced.is_some() { What::Announced } else { What::Withdrawn };
             let who = life.attack.by.as_deref().unwrap_or(WEIR);
@@ -101,7 +86,7 @@ impl Guard {
         // Nothing is announced while all is stopped, nor what is only observed or not protected any more.
         let active = active.filter(|_| is_ours && self.stopped.is_none());
         if self.lives.len() >= ATTACKS {
-            self.tally.unheard += 1;
+            self.unheard += 1;
             return;
         }
         let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
@@ -116,10 +101,12 @@ impl Guard {
         self.insert(life);
         let Some(entry) = active else { return };
         self.lives.get_mut(&id).into_iter().for_each(|life| life.awaited = None);
-        let ttl = self.settings.ttl;
+        let settings = self.settings.clone();
+        let ttl = &settings.ttl;
         // By the clock that people set, unless that says what cannot be.
-        let left = entry.expires.and_then(|until| until.duration_since(now.wall).ok()).unwrap_or_default();
-        let left = left.min(Duration::from_secs(entry.ttl_s.unwrap_or_default())).min(ttl.most);
+        let live = Duration::from_secs(entry.ttl_s.unwrap_or_default()).min(ttl.most.duration());
+        let left = entry.time.checked_add(live).and_then(|until| until.duration_since(now.wall).ok());
+        let left = left.unwrap_or_default().min(live);
         let touched = entry.routes.iter().any(|route| {
             self.untouchable().any(|net| overlap(&net, &route.rule.destination))
                 || route.action == Action::Blackhole && route.next_hop.is_none()
@@ -130,7 +117,7 @@ impl Guard {
         if left.is_zero() || !fits {
             return self.forget(id, times, now);
         }
-        let (left, (_, hold)) = (left.as_nanos() as u64, lives(&ttl, times));
+        let (left, (_, hold)) = (left.as_nanos() as u64, lives(ttl, times));
         let mut announced = Announced::new(entry.routes, left, now);
         if by_hand {
             announced.kept = announced.expires;
@@ -139,7 +126,7 @@ impl Guard {
             announced.fades = Some(now.nanos + hold.min(left).max(SECOND));
         }
         self.set(id, announced, Harm::default(), now);
-        self.tally.announced = 0;
+        self.counts.announced = 0;
     }
 
     /// Its time was over while nobody looked.
@@ -158,7 +145,7 @@ impl Told {
             What::Announced => (self.held, self.by, self.active) = (false, by, Some(entry)),
             What::Extended => {
                 if let Some(active) = &mut self.active {
-                    (active.expires, active.ttl_s, active.times) = (entry.expires, entry.ttl_s, entry.times);
+                    (active.time, active.ttl_s, active.times) = (entry.time, entry.ttl_s, entry.times);
                 }
             }
             What::Withdrawn => {

@@ -8,9 +8,9 @@ use crate::model::{Board, Caps, Counts, Group, Speaking};
 impl Guard {
     /// What people are shown; `counts`: what others have counted.
     pub fn board(&self, groups: Vec<Group>, speaker: Option<Speaking>, counts: Counts, now: Now) -> Board {
-        let (settings, used, tally) = (&self.settings, &self.used, &self.tally);
-        let mut counts = counts;
-        counts.evicted.extend([("attacks", tally.unheard), ("repeats", self.repeats.evicted())]);
+        let (settings, used, own) = (&self.settings, &self.used, self.counts.clone());
+        let mut evicted = counts.evicted;
+        evicted.extend([("attacks", self.unheard), ("repeats", self.repeats.evicted())]);
         Board {
             time: now.wall,
             mode: settings.mode,
@@ -21,19 +21,20 @@ impl Guard {
             speaker,
             caps: Caps {
                 routes: used.routes(),
-                max_routes: settings.caps.routes,
+                max_routes: settings.caps.routes as usize,
                 prefixes: used.prefixes(),
-                max_prefixes: settings.caps.prefixes,
+                max_prefixes: settings.caps.prefixes as usize,
                 share: used.share(),
-                max_share: settings.caps.share,
-                max_harm: settings.caps.harm,
+                max_share: settings.caps.share.fraction(),
+                max_harm: settings.caps.harm.fraction(),
             },
             counts: Counts {
-                attacks: tally.attacks,
-                doubted: tally.doubted.iter().map(|(name, count)| (*name, *count)).collect(),
-                refused: tally.refused.iter().map(|(name, count)| (*name, *count)).collect(),
-                announced: tally.announced,
-                withdrawn: tally.withdrawn,
+                evicted,
+                attacks: own.attacks,
+                doubted: own.doubted,
+                refused: own.refused,
+                announced: own.announced,
+                withdrawn: own.withdrawn,
                 ..counts
             },
         }

@@ -22,26 +22,23 @@ impl Guard {
             let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
             let missing = installed.iter().find(|installed| !matches!(installed, Installed::Yes { .. }));
             let before = announced.force;
-            match (missing, before) {
-                (None, Force::Wanted) => {
+            let (force, why) = match missing {
+                None if before == Force::Wanted => {
                     let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
-                    news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted")));
+                    (Force::Reached, format!("{after:.1} ms after it was wanted"))
                 }
-                (None, Force::Lost) => news.push((*id, What::Installed, "a neighbour has it now".into())),
-                (Some(Installed::No { why }), Force::Wanted | Force::Reached) => {
-                    news.push((*id, What::Unreachable, why.clone()));
+                None => (Force::Reached, "a neighbour has it now".into()),
+                Some(Installed::No { why }) => (Force::Lost, why.clone()),
+                Some(_) if before == Force::Reached && !speaking.connected => {
+                    (Force::Lost, "gobgpd does not answer".into())
                 }
-                (Some(_), Force::Reached) if !speaking.connected => {
-                    news.push((*id, What::Unreachable, "gobgpd does not answer".into()));
-                }
-                _ => {}
-            }
-            announced.force = match missing {
-                None => Force::Reached,
-                Some(Installed::No { .. }) => Force::Lost,
-                Some(_) if before == Force::Reached && !speaking.connected => Force::Lost,
-                Some(_) => before,
+                Some(_) => (before, String::new()),
             };
+            if force != before {
+                let what = if force == Force::Reached { What::Installed } else { What::Unreachable };
+                news.push((*id, what, why));
+            }
+            announced.force = force;
             if life.attack.installed != installed {
                 life.show().installed = installed;
             }
@@ -97,14 +94,6 @@ impl Guard {
         std::mem::take(&mut self.entries)
     }
 
-    /// A line that says once more whether everything is stopped.
-    pub fn switch(&self, now: Now) -> Entry {
-        match &self.stopped {
-            Some(stopped) => Entry::new(stopped.since, &stopped.by, What::Stopped, "written again"),
-            None => Entry::new(now.wall, WEIR, What::Resumed, "written again"),
-        }
-    }
-
     /// Whether any attack is not over.
     pub fn is_busy(&self) -> bool {
         !self.lives.is_empty()
@@ -120,7 +109,7 @@ impl Guard {
 
 /// A line about an attack, with what is announced for it, or would be.
 pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now) -> Entry {
-    let Attack { id, detection, level, expires, by_hand, .. } = &*life.attack;
+    let Attack { id, detection, level, by_hand, .. } = &*life.attack;
     let told = matches!(what, What::Pending | What::Announced | What::Refused | What::Extended);
     Entry {
         attack: Some(*id),
@@ -130,7 +119,6 @@ pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now
         routes: if told { level.routes.clone() } else { Vec::new() },
         times: life.announced.as_ref().map(|announced| announced.times),
         ttl_s: life.announced.as_ref().map(|announced| announced.expires.saturating_sub(now.nanos).div_ceil(SECOND)),
-        expires: *expires,
         by_hand: *by_hand,
         ..Entry::new(now.wall, who, what, why)
     }

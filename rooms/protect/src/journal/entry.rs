@@ -37,7 +37,7 @@ pub enum What {
     Stopped,
     /// Somebody resumed.
     Resumed,
-    /// The file before this one is full.
+    /// What a restart must know follows: the file before this one is full or gone, or lines are missing.
     Rotated,
 }
 
@@ -75,17 +75,9 @@ pub struct Entry {
     /// How often it was announced before, of late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub times: Option<u32>,
-    /// How long routes live, s.
+    /// How long routes live from then on, s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ttl_s: Option<u64>,
-    /// Until when, by the clock that people set.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        serialize_with = "write_some_time",
-        deserialize_with = "read_some_time"
-    )]
-    pub expires: Option<SystemTime>,
     /// Whether a person asked for it, and nothing was found.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_hand: bool,
@@ -96,22 +88,8 @@ pub const WEIR: &str = "weir";
 
 impl What {
     /// As the journal and hooks have it: `announced`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Detected => "detected",
-            Self::Doubted => "doubted",
-            Self::Pending => "pending",
-            Self::Announced => "announced",
-            Self::Installed => "installed",
-            Self::Unreachable => "unreachable",
-            Self::Withdrawn => "withdrawn",
-            Self::Extended => "extended",
-            Self::Over => "over",
-            Self::Refused => "refused",
-            Self::Stopped => "stopped",
-            Self::Resumed => "resumed",
-            Self::Rotated => "rotated",
-        }
+    pub fn name(self) -> String {
+        format!("{self:?}").to_lowercase()
     }
 }
 
@@ -131,14 +109,8 @@ impl Entry {
             routes: Vec::new(),
             times: None,
             ttl_s: None,
-            expires: None,
             by_hand: false,
         }
-    }
-
-    /// Whether everything is stopped from then on, or no longer.
-    pub fn is_switch(&self) -> bool {
-        matches!(self.what, What::Stopped | What::Resumed)
     }
 }
 
@@ -152,7 +124,7 @@ impl fmt::Display for Entry {
                 None => f.write_str(", by hand: ")?,
             }
         }
-        f.write_str(self.what.name())?;
+        f.write_str(&self.what.name())?;
         if self.who != WEIR {
             write!(f, " by {}", escaped(&self.who))?;
         }
@@ -173,15 +145,4 @@ fn write_time<S: Serializer>(time: &SystemTime, serializer: S) -> Result<S::Ok, 
 
 fn read_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SystemTime, D::Error> {
     humantime::parse_rfc3339(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-}
-
-fn write_some_time<S: Serializer>(time: &Option<SystemTime>, serializer: S) -> Result<S::Ok, S::Error> {
-    match time {
-        Some(time) => write_time(time, serializer),
-        None => serializer.serialize_none(),
-    }
-}
-
-fn read_some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SystemTime>, D::Error> {
-    read_time(deserializer).map(Some)
 }

@@ -96,10 +96,7 @@ impl Journal {
     /// As [`Self::append`]; the file of before stays, and grows on.
     pub fn rotate(&mut self, first: &[Entry]) -> io::Result<()> {
         let new = beside(&self.path, ".new");
-        match fs::remove_file(&new) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        remove(&new)?;
         let mut begun = Self::new(new.clone(), self.most);
         begun.append(first)?;
         // Between the two there is no journal, and the one aside has all that was in it: see `read`.
@@ -118,13 +115,8 @@ impl Journal {
 /// # Errors
 /// It is a symbolic link, none of ours, no journal in any of its lines, or cannot be read. Other lines that are none are no error.
 pub fn read(path: &Path) -> io::Result<Found> {
-    let file = match look(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => match look(&beside(path, ".1")) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Found::default()),
-            file => file?,
-        },
-        file => file?,
-    };
+    let file = look(path)?.map_or_else(|| look(&beside(path, ".1")), |file| Ok(Some(file)))?;
+    let Some(file) = file else { return Ok(Found::default()) };
     let mut is_one = false;
     let (mut read, mut lines, mut line) = (Found::default(), BufReader::new(file), Vec::new());
     for number in 1.. {
@@ -171,23 +163,16 @@ fn begins_as_line(line: &[u8]) -> bool {
 /// # Errors
 /// As [`read`].
 pub fn learnt(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    match look(&beside(path, ".learnt")) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => {
-            let mut bytes = Vec::new();
-            file?.take(MOST_LEARNT).read_to_end(&mut bytes)?;
-            Ok(Some(bytes))
-        }
-    }
+    let Some(file) = look(&beside(path, ".learnt"))? else { return Ok(None) };
+    let mut bytes = Vec::new();
+    file.take(MOST_LEARNT).read_to_end(&mut bytes)?;
+    Ok(Some(bytes))
 }
 
 /// Writes what was learnt, whole or not at all.
 pub(super) fn keep(path: &Path, learnt: &[u8]) -> io::Result<()> {
     let (kept, new) = (beside(path, ".learnt"), beside(path, ".learnt.new"));
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
+    remove(&new)?;
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
     file.write_all(learnt)?;
     file.sync_data()?;
@@ -230,10 +215,23 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-fn look(path: &Path) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+/// Opens a file of ours; `None`: it is not there.
+fn look(path: &Path) -> io::Result<Option<File>> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let Some(file) = if_there(OpenOptions::new().read(true).custom_flags(flags).open(path))? else { return Ok(None) };
     ours(&file.metadata()?)?;
-    Ok(file)
+    Ok(Some(file))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    if_there(fs::remove_file(path)).map(drop)
+}
+
+fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
+    match outcome {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        outcome => outcome.map(Some),
+    }
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

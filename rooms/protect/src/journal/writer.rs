@@ -22,18 +22,18 @@ pub struct Writer {
 #[derive(Debug, Default)]
 struct State {
     unwritten: AtomicU64,
-    is_full: AtomicBool,
-    is_moved: AtomicBool,
+    /// Whether [`Writer::begin`] is to be called.
+    is_due: AtomicBool,
+    /// Whether lines were lost since.
+    is_behind: AtomicBool,
 }
 
 #[derive(Debug)]
 enum Task {
     /// Lines to be added; whoever waits is told whether they are on the disk.
     Append(Vec<Entry>, Sender<bool>),
-    /// A new file that begins with these lines.
-    Rotate(Vec<Entry>),
-    /// Lines that a file begins with which is there in place of one that somebody has put aside.
-    Renew(Vec<Entry>),
+    /// What a restart must know.
+    Begin(Vec<Entry>),
     /// What was learnt.
     Learnt(Vec<u8>),
 }
@@ -53,39 +53,27 @@ impl Writer {
         Ok(Self { tasks: Some(tasks), thread: Some(thread), state })
     }
 
-    /// Has lines written.
-    pub fn write(&self, entries: Vec<Entry>) {
-        self.append(entries);
-    }
-
-    /// As [`Self::write`], and waits for it, a second at most; whether it is on the disk.
+    /// As [`Self::append`], and waits for it, a second at most; whether it is on the disk.
     pub fn write_now(&self, entries: Vec<Entry>) -> bool {
         self.append(entries).is_some_and(|done| done.recv_timeout(PATIENCE).unwrap_or(false))
     }
 
-    /// Whether the file is full: [`Self::rotate`] is to be called. It tells so once.
-    pub fn is_full(&self) -> bool {
-        self.state.is_full.swap(false, Ordering::Relaxed)
+    /// Whether [`Self::begin`] is to be called: the file is full, somebody has put it aside or deleted it, or it lacks lines. It says so
+    /// once, and again while that lasts.
+    pub fn is_due(&self) -> bool {
+        self.state.is_due.swap(false, Ordering::Relaxed)
     }
 
-    /// Puts the file aside for one that begins with what has to be known after a restart.
-    pub fn rotate(&self, carried: Vec<Entry>) {
+    /// Whether the file lacks lines that a restart must know.
+    pub fn is_behind(&self) -> bool {
+        self.state.is_behind.load(Ordering::Relaxed)
+    }
+
+    /// Has all that a restart must know written: a full file is put aside for one that begins with it.
+    pub fn begin(&self, carried: Vec<Entry>) {
         if let Some(tasks) = &self.tasks {
-            // Without room the file stays full, and tells so again.
-            let _ = tasks.try_send(Task::Rotate(carried));
-        }
-    }
-
-    /// Whether somebody has put the file aside, or deleted it: [`Self::renew`] is to be called. It tells so once.
-    pub fn is_moved(&self) -> bool {
-        self.state.is_moved.swap(false, Ordering::Relaxed)
-    }
-
-    /// Has what must be known after a restart written into the file that is there now.
-    pub fn renew(&self, carried: Vec<Entry>) {
-        let sent = self.tasks.as_ref().map(|tasks| tasks.try_send(Task::Renew(carried)));
-        if let Some(Err(TrySendError::Full(_))) = sent {
-            self.state.is_moved.store(true, Ordering::Relaxed);
+            // Without room it is due again.
+            let _ = tasks.try_send(Task::Begin(carried));
         }
     }
 
@@ -102,7 +90,7 @@ impl Writer {
         self.state.unwritten.load(Ordering::Relaxed)
     }
 
-    /// As [`Self::write`]; the receiver is told whether it is on the disk. `None`: there is no room for it.
+    /// Has lines written; the receiver is told whether it is on the disk. `None`: there is no room for it.
     pub fn append(&self, entries: Vec<Entry>) -> Option<Receiver<bool>> {
         let (done, told) = channel();
         match self.tasks.as_ref()?.try_send(Task::Append(entries, done)) {
@@ -110,11 +98,19 @@ impl Writer {
             Err(
                 TrySendError::Full(Task::Append(entries, _)) | TrySendError::Disconnected(Task::Append(entries, _)),
             ) => {
-                self.state.unwritten.fetch_add(entries.len() as u64, Ordering::Relaxed);
+                self.state.lose(&entries);
                 None
             }
             Err(_) => None,
         }
+    }
+}
+
+impl State {
+    /// These lines are not on the disk.
+    fn lose(&self, entries: &[Entry]) {
+        self.unwritten.fetch_add(entries.len() as u64, Ordering::Relaxed);
+        self.is_behind.store(true, Ordering::Relaxed);
     }
 }
 
@@ -134,8 +130,6 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
     let mut journal = Journal::new(path.to_owned(), most);
     // What the last try said: it is told once.
     let mut told: Option<String> = None;
-    // What is in force is not in a new file yet.
-    let mut is_owed = false;
     loop {
         let task = match queue.recv_timeout(LOOKS_APART) {
             Ok(task) => Some(task),
@@ -144,32 +138,27 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
         };
         if journal.is_moved() {
             tracing::warn!("journal {shown}: somebody has put it aside, or deleted it: it begins anew");
-            state.is_moved.store(true, Ordering::Relaxed);
+            state.is_behind.store(true, Ordering::Relaxed);
+            state.is_due.store(true, Ordering::Relaxed);
         }
         let Some(task) = task else {
-            if std::mem::take(&mut is_owed) {
-                state.is_moved.store(true, Ordering::Relaxed);
-            }
+            state.is_due.fetch_or(state.is_behind.load(Ordering::Relaxed), Ordering::Relaxed);
             continue;
         };
         let outcome = match task {
             Task::Append(entries, done) => {
                 let outcome = journal.append(&entries);
                 if outcome.is_err() {
-                    state.unwritten.fetch_add(entries.len() as u64, Ordering::Relaxed);
+                    state.lose(&entries);
                 }
-                state.is_full.store(journal.is_full(), Ordering::Relaxed);
+                state.is_due.fetch_or(journal.is_full(), Ordering::Relaxed);
                 // Nobody may wait for it.
                 let _ = done.send(outcome.is_ok());
                 outcome
             }
-            Task::Rotate(carried) => journal.rotate(&carried),
-            Task::Renew(carried) => {
-                let outcome = journal.append(&carried);
-                if outcome.is_err() {
-                    state.unwritten.fetch_add(carried.len() as u64, Ordering::Relaxed);
-                    is_owed = true;
-                }
+            Task::Begin(carried) => {
+                let outcome = if journal.is_full() { journal.rotate(&carried) } else { journal.append(&carried) };
+                state.is_behind.store(outcome.is_err(), Ordering::Relaxed);
                 outcome
             }
             Task::Learnt(learnt) => keep(path, &learnt),

@@ -1,13 +1,15 @@
 //! How things stand: what people are shown of all attacks, of the speaker, and of what may still be announced.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use weir_program::ledger;
 
-use super::{Attack, Mode};
+use super::{Attack, Mode, Phase};
 
 /// All of it at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,52 +116,67 @@ impl fmt::Display for Neighbour {
     }
 }
 
-/// What is announced, and how much may be.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Caps {
-    /// Routes that are wanted.
-    pub routes: usize,
-    /// How many may be.
-    pub max_routes: usize,
-    /// Prefixes that they are for.
-    pub prefixes: usize,
-    /// How many may be.
-    pub max_prefixes: usize,
-    /// The share of the protected space that they take from the network, 0 to 1.
-    pub share: f64,
-    /// How much it may be.
-    pub max_share: f64,
-    /// The share of a target's legitimate traffic that may be hit, 0 to 1.
-    pub max_harm: f64,
+ledger! {
+    /// What is announced, and how much may be.
+    pub struct Caps {
+        /// Routes that are wanted.
+        routes: usize => Gauge "weir_protect_routes",
+        /// How many may be.
+        max_routes: usize => Gauge "weir_protect_routes_limit",
+        /// Prefixes that routes are for.
+        prefixes: usize => Gauge "weir_protect_prefixes",
+        /// How many there may be.
+        max_prefixes: usize => Gauge "weir_protect_prefixes_limit",
+        /// The share of the protected space that is taken from the network.
+        share: f64 => Gauge "weir_protect_space_ratio",
+        /// How much it may be.
+        max_share: f64 => Gauge "weir_protect_space_ratio_limit",
+        /// The share of a target's legitimate traffic that may be hit, 0 to 1.
+        max_harm: f64,
+    }
+
+    /// What was counted since the start.
+    pub struct Counts {
+        /// Packets to protected hosts that were looked at.
+        sightings: u64 => Counter "weir_protect_sightings",
+        /// Packets that were not looked at, since a queue was full or filling up.
+        dropped: u64 => Counter "weir_protect_dropped_sightings",
+        /// Packets of agents that `agents` does not name.
+        unlisted: u64 => Counter "weir_protect_unlisted_sightings",
+        /// Packets in streams beside a settled one of the same agent.
+        rivals: u64 => Counter "weir_protect_rival_sightings",
+        /// Listed agents that are heard.
+        alive_agents: usize => Gauge "weir_protect_alive_agents",
+        /// What was refused or forgotten before its time, since a table was full.
+        evicted: BTreeMap<&'static str, u64> => Counter "weir_protect_evicted" {table},
+        /// Attacks that began, doubted ones too.
+        attacks: u64 => Counter "weir_protect_detected_attacks",
+        /// Attacks whose evidence was doubted, by doubt: docs/protect.md explains each.
+        doubted: BTreeMap<&'static str, u64> => Counter "weir_protect_doubted" {doubt},
+        /// Actions that a limit was against, by limit: docs/protect.md explains each.
+        refused: BTreeMap<&'static str, u64> => Counter "weir_protect_refused" {limit},
+        /// Routes that were announced.
+        announced: u64 => Counter "weir_protect_announced" ["routes"],
+        /// Routes that were withdrawn.
+        withdrawn: u64 => Counter "weir_protect_withdrawn" ["routes"],
+        /// Lines that could not be written to the journal.
+        unwritten: u64 => Counter "weir_protect_journal_errors",
+        /// 1: the last stop or resume is not in the journal yet; it is tried again.
+        switch_unwritten: bool => Gauge "weir_protect_stop_unwritten",
+    }
 }
 
-/// What was counted since the start.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
-    /// Packets that shards passed on.
-    pub sightings: u64,
-    /// Those that a full queue had no room for, or that were left out while one was filling up: others counted for these.
-    pub dropped: u64,
-    /// Packets of agents that are not listed, or that came from elsewhere: they were not looked at.
-    pub unlisted: u64,
-    /// Packets in streams beside a settled one of the same agent: they were not looked at.
-    pub rivals: u64,
-    /// Listed agents that are heard: now, not since the start.
-    pub alive: usize,
-    /// Keys that tables had no room for, by table.
-    pub evicted: Vec<(&'static str, u64)>,
-    /// Attacks that began.
-    pub attacks: u64,
-    /// Findings whose evidence was doubted, by doubt: `counters`.
-    pub doubted: Vec<(&'static str, u64)>,
-    /// Refusals, by limit: `max_routes`.
-    pub refused: Vec<(&'static str, u64)>,
-    /// Routes that were announced.
-    pub announced: u64,
-    /// Routes that were withdrawn.
-    pub withdrawn: u64,
-    /// Lines that could not be written to the journal.
-    pub unwritten: u64,
-    /// Whether that of the last stop, or of its end, is one of them: a restart would not know of it. It is tried again.
-    pub switch_unwritten: bool,
+impl Board {
+    /// How many attacks that are not over are in each phase.
+    pub(crate) fn phases(&self) -> BTreeMap<&'static str, u64> {
+        let phases = [
+            ("seen", Phase::Seen),
+            ("pending", Phase::Pending),
+            ("unreachable", Phase::Unreachable),
+            ("active", Phase::Active),
+            ("fading", Phase::Fading),
+        ];
+        let count = |phase| self.attacks.iter().filter(|attack| attack.phase == phase).count() as u64;
+        phases.map(|(name, phase)| (name, count(phase))).into()
+    }
 }

@@ -1,8 +1,5 @@
 //! What was detected, and what shows it.
 
-use std::fmt;
-use std::net::IpAddr;
-
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
@@ -113,92 +110,39 @@ pub struct Spot {
     pub word: Word,
 }
 
-impl Spot {
-    /// What speaks against it.
-    pub fn doubt(&self) -> Option<Doubt> {
-        let point = self.point;
-        match self.word {
-            Word::Good => None,
-            Word::New => Some(Doubt::New { agent: point.agent }),
-            Word::Uncounted => Some(Doubt::Uncounted { point }),
-            Word::Contested => Some(Doubt::Contested { agent: point.agent }),
-            Word::Counters => Some(Doubt::Counters { point }),
-        }
-    }
-}
-
-impl Evidence {
-    /// Whether the rate is above the threshold that it was held against.
-    pub fn exceeds(&self) -> bool {
-        let above = |threshold: Option<f64>, rate: Rate| threshold.is_some_and(|threshold| rate.value > threshold);
-        above(self.threshold_packets, self.packets) || above(self.threshold_bits, self.bits)
-    }
-}
-
 /// What speaks against a flood: nothing is announced before a person approves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case", tag = "doubt")]
-pub enum Doubt {
-    /// The agent has been heard for less than `settle`.
-    New {
-        /// Which.
-        agent: IpAddr,
-    },
-    /// Datagrams in the agent's name contradicted one another of late.
-    Contested {
-        /// Which.
-        agent: IpAddr,
-    },
-    /// No counters of the interface have come of late.
-    Uncounted {
-        /// Where.
-        point: Point,
-    },
-    /// Its samples tell of more than its counters.
-    Counters {
-        /// Where.
-        point: Point,
-    },
-    /// Fewer agents decided than `witnesses` asks for.
-    Witnesses {
-        /// How many did.
-        seen: usize,
-        /// How many must.
-        wanted: usize,
-    },
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Doubt {
+    /// One of [`Self::NAMES`].
+    #[serde(rename = "doubt")]
+    pub name: &'static str,
+    /// In a line.
+    pub text: String,
 }
 
 impl Doubt {
     /// All names.
     pub const NAMES: [&str; 5] = ["contested", "counters", "new", "uncounted", "witnesses"];
 
-    /// As answers and metrics have it.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::New { .. } => "new",
-            Self::Contested { .. } => "contested",
-            Self::Uncounted { .. } => "uncounted",
-            Self::Counters { .. } => "counters",
-            Self::Witnesses { .. } => "witnesses",
-        }
+    /// What speaks against a sample of a point with this word; `None`: nothing.
+    pub fn of(Point { agent, index }: Point, word: Word) -> Option<Self> {
+        let (name, text) = match word {
+            Word::Good => return None,
+            Word::New => ("new", format!("agent {agent} has not been heard for long enough (protect.settle)")),
+            Word::Contested => ("contested", format!("datagrams in the name of agent {agent} contradict one another")),
+            Word::Uncounted => {
+                ("uncounted", format!("no counters of interface {index} of agent {agent} have come of late"))
+            }
+            Word::Counters => {
+                ("counters", format!("the counters of interface {index} of agent {agent} show less than its samples"))
+            }
+        };
+        Some(Self { name, text })
     }
-}
 
-impl fmt::Display for Doubt {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::New { agent } => write!(out, "agent {agent} has not been heard for long enough (protect.settle)"),
-            Self::Contested { agent } => write!(out, "datagrams in the name of agent {agent} contradict one another"),
-            Self::Uncounted { point: Point { agent, index } } => {
-                write!(out, "no counters of interface {index} of agent {agent} have come of late")
-            }
-            Self::Counters { point: Point { agent, index } } => {
-                write!(out, "the counters of interface {index} of agent {agent} tell of less than its samples")
-            }
-            Self::Witnesses { seen, wanted } => {
-                write!(out, "{seen} agents see it, and {wanted} must (protect.witnesses)")
-            }
-        }
+    /// Fewer agents decided than `witnesses` asks for.
+    pub fn witnesses(seen: usize, wanted: usize) -> Self {
+        Self { name: "witnesses", text: format!("{seen} agents see it, and {wanted} must (protect.witnesses)") }
     }
 }
 

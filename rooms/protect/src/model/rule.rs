@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Packet, Transport};
 
 /// Packets to a prefix, and what else they have in common. What is empty or `None` is not asked.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, Serialize)]
 pub struct Rule {
     /// Type 1.
     pub destination: IpNet,
@@ -61,57 +61,23 @@ pub struct TcpFlags {
     pub value: u8,
 }
 
+impl TcpFlags {
+    /// Flags that are set.
+    pub(crate) fn names(bits: u8) -> Vec<&'static str> {
+        let all = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
+        all.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, name)| name).collect()
+    }
+}
+
 impl Rule {
     /// All packets to a prefix.
     pub fn to(destination: IpNet) -> Self {
-        Self {
-            destination,
-            source: None,
-            protocols: Vec::new(),
-            destination_ports: Vec::new(),
-            source_ports: Vec::new(),
-            icmp: None,
-            tcp_flags: None,
-            lengths: None,
-            dscp: None,
-            fragment: false,
-        }
+        Self { destination, ..Self::default() }
     }
 
     /// Whether it asks for nothing but the destination: what a blackhole route can do.
     pub fn is_bare(&self) -> bool {
         *self == Self::to(self.destination)
-    }
-
-    /// Whether all packets that it means are meant by another rule, too, as far as each of their parts tells.
-    pub fn is_within(&self, other: &Self) -> bool {
-        let values = |mine: &[u8], theirs: &[u8]| {
-            theirs.is_empty() || !mine.is_empty() && mine.iter().all(|value| theirs.contains(value))
-        };
-        let within = |mine: &Ports, theirs: &Ports| theirs.0 <= mine.0 && mine.1 <= theirs.1;
-        let ports = |mine: &[Ports], theirs: &[Ports]| {
-            let is_in = |mine: &Ports| theirs.iter().any(|theirs| within(mine, theirs));
-            theirs.is_empty() || !mine.is_empty() && mine.iter().all(is_in)
-        };
-        other.destination.contains(&self.destination)
-            && other.source.is_none_or(|theirs| self.source.is_some_and(|mine| theirs.contains(&mine)))
-            && values(&self.protocols, &other.protocols)
-            && ports(&self.destination_ports, &other.destination_ports)
-            && ports(&self.source_ports, &other.source_ports)
-            && other.icmp.is_none_or(|theirs| {
-                self.icmp
-                    .is_some_and(|mine| mine.kind == theirs.kind && (theirs.code.is_none() || mine.code == theirs.code))
-            })
-            && other.tcp_flags.is_none_or(|theirs| {
-                self.tcp_flags.is_some_and(|mine| {
-                    mine.mask & theirs.mask == theirs.mask && mine.value & theirs.mask == theirs.value & theirs.mask
-                })
-            })
-            && other
-                .lengths
-                .is_none_or(|theirs| self.lengths.is_some_and(|mine| theirs.0 <= mine.0 && mine.1 <= theirs.1))
-            && (other.dscp.is_none() || self.dscp == other.dscp)
-            && (!other.fragment || self.fragment)
     }
 
     /// Whether it names more than those have in common who talk to a service anyway: more than a protocol, the service's port and
@@ -133,12 +99,7 @@ impl Rule {
         let is_in = |list: &[Ports], port: Option<u16>| {
             list.is_empty() || port.is_some_and(|port| list.iter().any(|ports| ports.0 <= port && port <= ports.1))
         };
-        let (source_port, destination_port) = match packet.transport {
-            Some(Transport::Tcp { source, destination, .. } | Transport::Udp { source, destination }) => {
-                (Some(source), Some(destination))
-            }
-            _ => (None, None),
-        };
+        let (source_port, destination_port) = packet.ports().unzip();
         self.destination.contains(&packet.destination)
             && self.source.is_none_or(|source| source.contains(&packet.source))
             && (self.protocols.is_empty() || self.protocols.contains(&packet.protocol))

@@ -123,6 +123,18 @@ pub struct Packet {
     pub dscp: u8,
 }
 
+impl Packet {
+    /// The source's port, and the destination's.
+    pub(crate) fn ports(&self) -> Option<(u16, u16)> {
+        match self.transport? {
+            Transport::Tcp { source, destination, .. } | Transport::Udp { source, destination } => {
+                Some((source, destination))
+            }
+            Transport::Icmp { .. } => None,
+        }
+    }
+}
+
 /// What a header of the transport says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {

@@ -6,12 +6,13 @@
 //! attack.
 
 use std::collections::HashSet;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
 
+use anyhow::{Result, anyhow, bail};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
 use subtle::ConstantTimeEq;
@@ -41,79 +42,48 @@ pub struct Person {
 #[derive(Clone, Debug, Default)]
 pub struct Tokens(Vec<Person>);
 
-/// Why a file of tokens is none, in one line.
-#[derive(Debug, thiserror::Error)]
-pub enum TokensError {
-    /// It cannot be read.
-    #[error("tokens {path}: {source}")]
-    File {
-        /// Which.
-        path: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It leads elsewhere.
-    #[error("tokens {path}: it is a symbolic link, and is not followed: name the file itself, tokens = {target:?}")]
-    Link {
-        /// Which.
-        path: String,
-        /// Where it leads.
-        target: String,
-    },
-    /// Others may read it.
-    #[error("tokens {0}: others may read it (chmod 600 {0})")]
-    Open(String),
-    /// A line is none of a person.
-    #[error("tokens {path}: line {line}: {why}")]
-    Line {
-        /// Which file.
-        path: String,
-        /// Which line, from 1.
-        line: usize,
-        /// What is wrong, and what to write; never the token.
-        why: String,
-    },
-    /// Nobody is in it.
-    #[error("tokens {0}: nobody is in it (write a line: NAME act TOKEN, the token by `openssl rand -hex 32`)")]
-    Nobody(String),
-}
-
 impl Tokens {
     /// Reads a file that nobody else may read. No symbolic link is followed at its end.
     ///
     /// # Errors
     /// One line, without any token.
-    pub fn read(path: &Path) -> Result<Self, TokensError> {
+    pub fn read(path: &Path) -> Result<Self> {
         let name = escaped(&path.display().to_string());
-        let failed = |source| TokensError::File { path: name.clone(), source };
-        let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path).map_err(
-            |why| match fs::read_link(path) {
-                Ok(target) => TokensError::Link {
-                    path: name.clone(),
-                    target: escaped(&path.with_file_name(target).display().to_string()),
-                },
-                Err(_) => failed(why),
-            },
-        )?;
-        if is_open_to_others(&file).map_err(failed)? {
-            return Err(TokensError::Open(name));
+        if let Ok(target) = fs::read_link(path) {
+            let target = escaped(&path.with_file_name(target).display().to_string());
+            bail!(
+                "tokens {name}: it is a symbolic link, and is not followed: name the file itself, tokens = {target:?}"
+            );
         }
-        let mut text = String::new();
-        file.take(LONGEST + 1).read_to_string(&mut text).map_err(failed)?;
+        let read = || {
+            let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+            let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+            let metadata = file.metadata()?;
+            if !metadata.is_file() {
+                return Err(io::Error::other("it is not a regular file"));
+            }
+            if metadata.mode() & 0o077 != 0 {
+                return Err(io::Error::other(format!("others may read it (chmod 600 {name})")));
+            }
+            let mut text = String::new();
+            file.take(LONGEST + 1).read_to_string(&mut text)?;
+            Ok(text)
+        };
+        let text = read().map_err(|why| anyhow!("tokens {name}: {why}"))?;
         if text.len() as u64 > LONGEST {
-            return Err(failed(io::Error::other(format!("it is longer than {LONGEST} bytes"))));
+            bail!("tokens {name}: it is longer than {LONGEST} bytes");
         }
         Self::parse(&name, &text)
     }
 
-    fn parse(path: &str, text: &str) -> Result<Self, TokensError> {
+    fn parse(path: &str, text: &str) -> Result<Self> {
         let (mut people, mut names, mut tokens) = (Vec::new(), HashSet::new(), HashSet::new());
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = |why: String| TokensError::Line { path: path.to_owned(), line: index + 1, why };
+            let wrong = |why: String| anyhow!("tokens {path}: line {}: {why}", index + 1);
             let [name, role, token] = line.split_whitespace().collect::<Vec<_>>()[..] else {
                 return Err(wrong("write NAME ROLE TOKEN, with spaces between them".into()));
             };
@@ -138,7 +108,10 @@ impl Tokens {
             }
             people.push(Person { name: name.into(), role, token });
         }
-        if people.is_empty() { Err(TokensError::Nobody(path.to_owned())) } else { Ok(Self(people)) }
+        if people.is_empty() {
+            bail!("tokens {path}: nobody is in it (write a line: NAME act TOKEN, the token by `openssl rand -hex 32`)");
+        }
+        Ok(Self(people))
     }
 
     /// Whose token it is.
@@ -163,14 +136,6 @@ impl Tokens {
     pub fn count(&self) -> usize {
         self.0.len()
     }
-}
-
-fn is_open_to_others(file: &File) -> io::Result<bool> {
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::other("it is no regular file"));
-    }
-    Ok(metadata.mode() & 0o077 != 0)
 }
 
 fn hashed(token: &[u8]) -> [u8; 32] {
@@ -238,7 +203,8 @@ mod tests {
         let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
         for open in [0o640, 0o604, 0o602] {
             mode(open);
-            assert!(matches!(Tokens::read(&file), Err(TokensError::Open(_))), "{open:o}");
+            let error = Tokens::read(&file).unwrap_err().to_string();
+            assert!(error.contains("others may read it (chmod 600 "), "{open:o}: {error}");
         }
         mode(0o600);
         assert_eq!(Tokens::read(&file).unwrap().count(), 1);
@@ -251,6 +217,6 @@ mod tests {
         symlink("tokens", &near).unwrap();
         let told = Tokens::read(&near).unwrap_err().to_string();
         assert!(told.ends_with(&expected), "{told}");
-        assert!(matches!(Tokens::read(directory.path()), Err(TokensError::File { .. })));
+        assert!(Tokens::read(directory.path()).is_err());
     }
 }

@@ -1,13 +1,15 @@
 //! A guard in memory, whose board is known and whose commands change it.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use super::shown::{Denied, Shown};
+use crate::guard::Denied;
+use crate::journal::{Entry, WEIR, What};
 use crate::model::*;
+use crate::room::Commands;
+use crate::room::commands::Asked;
 
 /// As hostile as names from others can be.
 pub(crate) const HOSTILE: &str = "<img src=x onerror=alert(1)>\u{1b}[2J\u{202e}gnp";
@@ -81,7 +83,7 @@ pub(crate) fn board() -> Board {
     doubted.phase = Phase::Seen;
     doubted.detection.target = Target { prefix: "2001:db8::/64".parse().unwrap(), group: "web".into() };
     let point = Point { agent: "10.0.0.9".parse().unwrap(), index: 1 };
-    doubted.detection.doubts = vec![Doubt::Uncounted { point }];
+    doubted.detection.doubts = Doubt::of(point, Word::Uncounted).into_iter().collect();
     doubted.refusal =
         Some(Refusal { limit: "max_routes", why: "4 routes would be announced, caps.routes is 3".into() });
     let mut over = attack(3);
@@ -115,81 +117,84 @@ pub(crate) fn board() -> Board {
             neighbours: vec![Neighbour { address: "192.0.2.254".parse().unwrap(), asn: 65002, state: "Established" }],
         }),
         caps: Caps { max_routes: 1000, max_prefixes: 256, max_share: 0.05, max_harm: 0.2, ..Caps::default() },
-        counts: Counts { sightings: 5120, alive: 2, attacks: 3, doubted: vec![("uncounted", 1)], ..Counts::default() },
+        counts: Counts {
+            sightings: 5120,
+            alive_agents: 2,
+            attacks: 3,
+            doubted: [("uncounted", 1)].into(),
+            ..Counts::default()
+        },
     }
 }
 
-/// Guards nothing, and notes what it is asked.
+/// Guards nothing: a thread answers what it is asked, and notes it.
 pub(crate) struct Fixture {
-    board: watch::Sender<Arc<Board>>,
-    journal: Mutex<Vec<Value>>,
+    pub(crate) commands: Commands,
+    board: Show,
 }
+
+type Show = Arc<watch::Sender<Arc<Board>>>;
 
 impl Fixture {
     pub(crate) fn new() -> Self {
-        let first = json!({"id": 1, "time_ms": 1_795_403_655_000_u64, "event": "detected", "attack": 17});
-        Self { board: watch::Sender::new(Arc::new(board())), journal: Mutex::new(vec![first]) }
+        let (show, board) = watch::channel(Arc::new(board()));
+        let show = Arc::new(show);
+        let (commands, asked) = Commands::new(Arc::default(), board);
+        commands.remember(&[Entry { attack: Some(17), ..Entry::new(at(0), WEIR, What::Detected, "") }]);
+        let (board, journal) = (show.clone(), commands.clone());
+        std::thread::spawn(move || {
+            while let Ok(Asked { command, by, answer }) = asked.recv() {
+                journal.remember(&[Entry::new(at(45), &by, What::Announced, format!("{command:?}"))]);
+                let _ = answer.send(done(&show, command, &by));
+            }
+        });
+        Self { commands, board }
     }
 
     /// Changes the board.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Board)) {
         self.board.send_modify(|board| change(Arc::make_mut(board)));
     }
+}
 
-    fn with(&self, id: u64, change: impl FnOnce(&mut Attack) -> Result<String, Denied>) -> Result<String, Denied> {
-        let mut done = Err(Denied::Absent(id));
-        self.change(|board| {
-            if let Some(attack) = board.attacks.iter_mut().find(|attack| attack.id == id) {
+fn done(board: &Show, command: Command, by: &str) -> Result<String, Denied> {
+    let with = |id: u64, change: &dyn Fn(&mut Attack) -> Result<String, Denied>| {
+        let mut done = Err(Denied::Unknown(id));
+        board.send_modify(|board| {
+            if let Some(attack) = Arc::make_mut(board).attacks.iter_mut().find(|attack| attack.id == id) {
                 done = change(Arc::make_mut(attack));
             }
         });
         done
-    }
-}
-
-impl Shown for Fixture {
-    fn board(&self) -> watch::Receiver<Arc<Board>> {
-        self.board.subscribe()
-    }
-
-    fn command(&self, by: &str, command: Command) -> Result<String, Denied> {
-        let mut journal = self.journal.lock().unwrap();
-        let id = journal.len() + 1;
-        journal.insert(0, json!({"id": id, "time_ms": 1_795_403_700_000_u64, "by": by, "event": &command}));
-        match command {
-            Command::Approve { id } => self.with(id, |attack| {
-                if attack.phase != Phase::Pending {
-                    return Err(Denied::Refused(format!("attack {id} does not wait for anybody")));
-                }
-                attack.phase = Phase::Active;
-                attack.installed = vec![Installed::Yes { since: at(31) }];
-                (attack.by, attack.expires) = (Some(by.into()), Some(at(631)));
-                Ok(format!("1 route of attack {id} is announced"))
-            }),
-            Command::Withdraw { id } => self.with(id, |attack| {
-                (attack.phase, attack.by) = (Phase::Seen, Some(by.into()));
-                attack.installed.clear();
-                Ok(format!("1 route of attack {id} is withdrawn"))
-            }),
-            Command::Extend { id, seconds } => self.with(id, |attack| {
-                attack.expires = Some(at(31 + seconds));
-                Ok(format!("attack {id} lives for {seconds} s"))
-            }),
-            Command::Stop => {
-                self.change(|board| board.stopped = Some(Stopped { by: by.into(), since: at(40) }));
-                Ok("everything is withdrawn".into())
+    };
+    let stop = |stopped| board.send_modify(|board| Arc::make_mut(board).stopped = stopped);
+    match command {
+        Command::Approve { id } => with(id, &|attack| {
+            if attack.phase != Phase::Pending {
+                return Err(Denied::Done(id));
             }
-            Command::Resume => {
-                self.change(|board| board.stopped = None);
-                Ok("resumed".into())
-            }
-            Command::Add { prefix, seconds } => Ok(format!("{prefix} for {seconds} s")),
+            attack.phase = Phase::Active;
+            attack.installed = vec![Installed::Yes { since: at(31) }];
+            (attack.by, attack.expires) = (Some(by.into()), Some(at(631)));
+            Ok(format!("1 route of attack {id} is announced"))
+        }),
+        Command::Withdraw { id } => with(id, &|attack| {
+            (attack.phase, attack.by) = (Phase::Seen, Some(by.into()));
+            attack.installed.clear();
+            Ok(format!("1 route of attack {id} is withdrawn"))
+        }),
+        Command::Extend { id, seconds } => with(id, &|attack| {
+            attack.expires = Some(at(31 + seconds));
+            Ok(format!("attack {id} lives for {seconds} s"))
+        }),
+        Command::Stop => {
+            stop(Some(Stopped { by: by.into(), since: at(40) }));
+            Ok("everything is withdrawn".into())
         }
-    }
-
-    fn journal(&self, before: Option<u64>, most: usize) -> Result<Vec<Value>, String> {
-        let journal = self.journal.lock().unwrap();
-        let is_older = |entry: &&Value| before.is_none_or(|before| entry["id"].as_u64() < Some(before));
-        Ok(journal.iter().filter(is_older).take(most).cloned().collect())
+        Command::Resume => {
+            stop(None);
+            Ok("resumed".into())
+        }
+        Command::Add { prefix, seconds } => Ok(format!("{prefix} for {seconds} s")),
     }
 }

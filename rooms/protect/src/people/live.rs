@@ -4,29 +4,17 @@
 //! no more.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use axum::body::Bytes;
-use serde::Serialize;
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use weir_service::http::{Answer, Call, Place, Problem, event, events, frames};
 
 use super::access::Person;
-use super::told::{self, Row, State, Whole};
-use super::{People, Role};
+use super::{People, told};
 use crate::model::Board;
-
-/// What is told at once.
-#[derive(Debug, Serialize)]
-struct Frame<'a> {
-    you: &'a str,
-    role: Role,
-    state: State<'a>,
-    attacks: Vec<Row<'a>>,
-    /// The one that was asked for, as long as it is known.
-    attack: Option<Whole<'a>>,
-}
 
 /// A stream to one client.
 struct Follower {
@@ -44,7 +32,7 @@ pub(super) fn follow(people: &Arc<People>, call: &Call) -> Answer {
     let person = call.parts.extensions.get::<Person>().cloned().ok_or_else(Problem::mistake)?;
     let attack = call.whole("attack").and_then(|id| id.try_into().ok());
     let place = people.places.take()?;
-    let mut board = people.shown.board();
+    let mut board = people.commands.board();
     board.mark_changed();
     let follower = Follower { people: people.clone(), person, board, attack, next: Instant::now(), _place: place };
     Ok(events(frames(follower, Follower::next)))
@@ -63,13 +51,14 @@ impl Follower {
         }
         self.next = Instant::now() + APART;
         let board = self.board.borrow_and_update().clone();
-        let frame = Frame {
-            you: &self.person.name,
-            role: self.person.role,
-            state: told::state(&board, SystemTime::now()),
-            attacks: told::rows(&board.attacks, MOST),
-            attack: self.attack.and_then(|id| told::attack(&board, id)).map(|attack| told::whole(attack)),
-        };
+        let frame = json!({
+            "you": *self.person.name,
+            "role": self.person.role,
+            "state": told::state(&board),
+            "attacks": told::rows(&board.attacks, MOST),
+            // The one that was asked for, as long as it is known.
+            "attack": self.attack.and_then(|id| told::attack(&board, id)).map(|attack| told::whole(attack)),
+        });
         let bytes = event("event: board\n", &frame);
         Some((bytes, self))
     }

@@ -1,7 +1,7 @@
 //! People: who may look and act, what they are shown, and whom the room tells by itself.
 //!
 //! ```text
-//! a room's HTTP --> admit: whose token? --> routes: one table --> Shown: board, journal, commands
+//! a room's HTTP --> admit: whose token? --> routes: one table --> Commands: board, journal
 //!                     | 401, 403                              --> JSON, server-sent events, page
 //!
 //! the guard --> hooks: a bounded queue a receiver --> a program, syslog
@@ -14,7 +14,6 @@ pub mod hooks;
 mod live;
 mod page;
 mod routes;
-mod shown;
 mod told;
 pub(crate) mod words;
 
@@ -33,13 +32,13 @@ use axum::http::{Method, StatusCode, header};
 use weir_service::http::{Peer, Places, Problem};
 
 use crate::model::Board;
-pub use access::{Person, Role, Tokens, TokensError};
+use crate::room::Commands;
+pub use access::{Person, Role, Tokens};
 pub use routes::page;
-pub use shown::{Denied, Shown};
 
 /// What handlers have, and what is counted of them.
 pub struct People {
-    shown: Arc<dyn Shown>,
+    commands: Commands,
     tokens: RwLock<Arc<Tokens>>,
     /// Requests without a known token.
     unknown: AtomicU64,
@@ -51,9 +50,9 @@ pub struct People {
 
 impl People {
     /// For people of these tokens.
-    pub fn new(shown: Arc<dyn Shown>, tokens: Tokens) -> Self {
+    pub fn new(commands: Commands, tokens: Tokens) -> Self {
         Self {
-            shown,
+            commands,
             tokens: RwLock::new(Arc::new(tokens)),
             unknown: AtomicU64::new(0),
             logged: Mutex::new(None),
@@ -76,7 +75,7 @@ impl People {
     }
 
     fn board(&self) -> Arc<Board> {
-        self.shown.board().borrow().clone()
+        self.commands.board().borrow().clone()
     }
 
     /// The request with the [`Person`] who asks: who is known may look, and whoever has the role may act.

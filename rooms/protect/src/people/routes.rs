@@ -1,7 +1,6 @@
 //! The table of routes below `/protect`, and the page for everybody.
 
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use axum::Router;
 use axum::extract::{Path, Request};
@@ -19,7 +18,9 @@ use super::access::Person;
 use super::page::PAGE;
 use super::{People, live, told};
 use crate::config::values::Network;
+use crate::guard::Denied;
 use crate::model::Command;
+use crate::room::Unanswered;
 
 type Way = Route<People>;
 
@@ -27,7 +28,7 @@ static ROUTES: &[Way] = &[
     Way::get(
         "/protect/state",
         "Mode, stop, speaker, caps and what they are used by, counts since the start.",
-        |people, _| Ok(json_response(StatusCode::OK, &told::state(&people.board(), SystemTime::now()))),
+        |people, _| Ok(json_response(StatusCode::OK, &told::state(&people.board()))),
     ),
     Way::get("/protect/attacks", "Attacks that are not over, the newest first, each in a row.", |people, call| {
         Ok(json_response(StatusCode::OK, &told::rows(&people.board().attacks, call.count("most"))))
@@ -51,9 +52,7 @@ static ROUTES: &[Way] = &[
     }),
     Way::get("/protect/journal", "Who did what when, the newest first.", |people, call| {
         let before = call.whole("before").and_then(|number| number.try_into().ok());
-        let broken = |why: String| Problem::new(StatusCode::INTERNAL_SERVER_ERROR, why);
-        let entries = people.shown.journal(before, call.count("most")).map_err(broken)?;
-        Ok(json_response(StatusCode::OK, &entries))
+        Ok(json_response(StatusCode::OK, &people.commands.journal(before, call.count("most"))))
     })
     .query(&[
         Parameter::whole("before", 0, ANY, None, "only entries older than the one of this number"),
@@ -152,13 +151,17 @@ fn id(call: &Call) -> Result<u64, Problem> {
     id.parse().map_err(|_| Problem::absent("attack", id, "/protect/attacks"))
 }
 
-pub(super) fn absent(id: u64) -> Problem {
+fn absent(id: u64) -> Problem {
     Problem::absent("attack", id, "/protect/attacks")
 }
 
 fn act(people: &People, call: &Call, command: Command) -> Answer {
     let by = call.parts.extensions.get::<Person>().ok_or_else(Problem::mistake)?;
-    let done = people.shown.command(&by.name, command)?;
+    let done = people.commands.ask(command, &by.name).map_err(|unanswered| match unanswered {
+        Unanswered::Denied(Denied::Unknown(id)) => absent(id),
+        Unanswered::Denied(denied) => Problem::new(StatusCode::CONFLICT, denied.to_string()),
+        Unanswered::Silent => Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{unanswered}: see Weir's log")),
+    })?;
     Ok(json_response(StatusCode::OK, &json!({"done": done})))
 }
 
@@ -185,12 +188,10 @@ fn life(seconds: u64) -> Result<u64, Problem> {
 /// What is meant may be narrower than what a prefix with bits after it says.
 fn whole(text: &str) -> Result<IpNet, Problem> {
     let wrong = |what: String| Problem::request(format!("prefix: {text:?} {what}"));
-    let Network(prefix) = text
-        .parse()
+    let network = text.parse::<Network>();
+    let network = network
         .map_err(|_| wrong("is neither a prefix nor an address: write e.g. 192.0.2.7 or 2001:db8::/64".to_owned()))?;
-    let (meant, alone) = (prefix.trunc(), prefix.addr());
-    let after = || wrong(format!("has bits after its prefix: write {meant}, or {alone} alone"));
-    (meant == prefix).then_some(prefix).ok_or_else(after)
+    network.whole().map_err(wrong)
 }
 
 /// The table of all routes, for `docs/protect.md`.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Action, Ports, Rate, Route, Rule, Speaking};
+use crate::model::{Action, Ports, Rate, Route, Rule, Speaking, TcpFlags};
 
 /// `udp to 192.0.2.7/32, from port 53, 500 to 1500 bytes`.
 pub(crate) fn rule(rule: &Rule) -> String {
@@ -76,11 +76,7 @@ fn ports(list: &[Ports]) -> String {
 
 /// `SYN without ACK`.
 fn flags(mask: u8, value: u8) -> String {
-    let named = |bits: u8| -> Vec<&str> {
-        let all = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
-        all.iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, name)| *name).collect()
-    };
-    let (set, clear) = (named(mask & value), named(mask & !value));
+    let (set, clear) = (TcpFlags::names(mask & value), TcpFlags::names(mask & !value));
     match (set.is_empty(), clear.is_empty()) {
         (false, false) => format!("{} without {}", set.join("+"), clear.join("+")),
         (true, false) => format!("without {}", clear.join("+")),
@@ -138,7 +134,7 @@ pub(crate) fn scaled(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Icmp, TcpFlags};
+    use crate::model::Icmp;
 
     #[test]
     fn rules_are_said_as_people_say_them() {

@@ -15,10 +15,10 @@ use crate::model::{Board, Command};
 
 /// A person's command.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) command: Command,
-    pub(super) by: String,
-    pub(super) answer: Sender<Result<String, Denied>>,
+pub(crate) struct Asked {
+    pub(crate) command: Command,
+    pub(crate) by: String,
+    pub(crate) answer: Sender<Result<String, Denied>>,
 }
 
 /// What people may ask for and see. Clones are of the same room.
@@ -26,13 +26,13 @@ pub(super) struct Asked {
 pub struct Commands {
     asked: Sender<Asked>,
     waker: Arc<Waker>,
-    pub(super) board: watch::Receiver<Arc<Board>>,
-    pub(super) recent: Arc<Mutex<Recent>>,
+    board: watch::Receiver<Arc<Board>>,
+    recent: Arc<Mutex<Recent>>,
 }
 
 /// The newest lines of the journal.
 #[derive(Debug, Default)]
-pub(super) struct Recent {
+struct Recent {
     lines: VecDeque<(u64, Entry)>,
     last: u64,
 }
@@ -49,7 +49,7 @@ pub enum Unanswered {
 }
 
 impl Commands {
-    pub(super) fn new(waker: Arc<Waker>, board: watch::Receiver<Arc<Board>>) -> (Self, Receiver<Asked>) {
+    pub(crate) fn new(waker: Arc<Waker>, board: watch::Receiver<Arc<Board>>) -> (Self, Receiver<Asked>) {
         let (asked, heard) = channel();
         (Self { asked, waker, board, recent: Arc::default() }, heard)
     }
@@ -79,7 +79,7 @@ impl Commands {
         older.take(most).map(|(id, entry)| shown(*id, entry)).collect()
     }
 
-    pub(super) fn remember(&self, entries: &[Entry]) {
+    pub(crate) fn remember(&self, entries: &[Entry]) {
         let mut recent = self.recent();
         for entry in entries {
             recent.last += 1;

@@ -36,7 +36,7 @@ impl Engine {
 
     /// What was learnt, to be kept over a restart; `None`: nothing is to be.
     pub fn learnt(&self) -> Option<Saved> {
-        let learns = |group: &settings::Group| group.thresholds.values().any(|of| of.learn);
+        let learns = |group: &settings::Group| group.thresholds.iter().any(|of| of.learn);
         self.settings.groups.values().any(learns).then(|| self.detector.save())
     }
 
@@ -102,7 +102,7 @@ impl Engine {
     /// How things stand; `counts`: what others have counted.
     pub fn board(&self, speaker: Option<Speaking>, counts: Counts, now: Now) -> Board {
         let statistics = self.detector.statistics();
-        let mut counts = Counts { alive: statistics.alive, ..counts };
+        let mut counts = Counts { alive_agents: statistics.alive, ..counts };
         counts.evicted.extend([
             ("targets", statistics.evicted_targets),
             ("dossiers", statistics.evicted_dossiers),
@@ -141,19 +141,10 @@ impl Traffic for Known<'_> {
 
 /// The detector's part of the settings.
 fn detector(settings: &Settings) -> detect::Settings {
-    let threshold = |(&class, of): (&crate::model::Class, &settings::Threshold)| detect::Threshold {
-        class,
-        packets: of.packets,
-        bits: of.bits,
-        learn: of.learn,
-        ratio: of.ratio,
-        min_sources: of.min_sources,
-        spread: of.spread,
-    };
     let group = |(name, of): (&String, &settings::Group)| detect::Group {
         name: name.clone(),
         networks: of.networks.clone(),
-        thresholds: of.thresholds.iter().map(threshold).collect(),
+        thresholds: of.thresholds.clone(),
     };
     detect::Settings {
         groups: settings.groups.iter().map(group).collect(),

@@ -43,19 +43,15 @@ impl Intake {
         self.inlets.iter().all(Inlet::is_empty)
     }
 
-    /// What was passed on since the start, and what there was no room for.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        self.inlets.iter().map(Inlet::totals).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
-    }
-
-    /// Packets that were not passed on: of agents that are not listed, and of rivals.
-    pub(super) fn untold(&self) -> (u64, u64) {
-        self.inlets.iter().map(Inlet::untold).fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    /// The sums of [`Inlet::totals`].
+    pub(super) fn totals(&self) -> [u64; 4] {
+        let sum = |sum: [u64; 4], one: [u64; 4]| std::array::from_fn(|at| sum[at] + one[at]);
+        self.inlets.iter().map(Inlet::totals).fold([0; 4], sum)
     }
 
     /// Tells people, now and then, that this machine has no time for what comes: how long that waited at which is looked now.
     pub(super) fn tell(&mut self, now: u64, lag: u64) {
-        let (_, dropped) = self.totals();
+        let [_, dropped, ..] = self.totals();
         if dropped > self.told_drops.0 && now >= self.told_drops.1 {
             tracing::warn!(
                 "protect: {} samples were not looked at since the last such line: more come than one processor decides on (as long as \

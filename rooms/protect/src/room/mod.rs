@@ -9,7 +9,7 @@
 //!
 //! Shards never wait: while a queue is filling up fewer samples are told, which count for the others; what a full one has no room for is counted. People never wait for a lock that shards want.
 
-mod commands;
+pub(crate) mod commands;
 mod engine;
 mod intake;
 mod outlet;

@@ -12,7 +12,7 @@ use rtrb::{Consumer, Producer, RingBuffer};
 use super::Waker;
 use super::thinning::Thinning;
 use crate::listed::Listed;
-use crate::model::{Alive, Contested, Packet, Point, Sighting, Word};
+use crate::model::{Alive, Contested, Sighting};
 
 /// What a shard tells.
 #[derive(Clone, Debug)]
@@ -28,14 +28,8 @@ pub enum News {
 /// A sighting, copied.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
-    time: u64,
-    stream: u32,
-    exposure: Option<u64>,
-    word: Word,
-    point: Point,
-    ingress: Option<bool>,
-    frames: f64,
-    packet: Packet,
+    /// Without its first bytes.
+    sighting: Sighting<'static>,
     length: u8,
     header: [u8; HEADER],
 }
@@ -183,7 +177,7 @@ impl News {
     /// When it came, ns, as in [`Sighting::time`].
     pub fn time(&self) -> u64 {
         match self {
-            Self::Seen(seen) => seen.time,
+            Self::Seen(seen) => seen.sighting.time,
             Self::Alive(alive) => alive.time,
             Self::Contested(contested) => contested.time,
         }
@@ -215,14 +209,10 @@ impl Inlet {
         self.queue.is_empty()
     }
 
-    /// Packets that it was not told of: of agents that are not listed, and of rivals.
-    pub fn untold(&self) -> (u64, u64) {
-        (self.totals.unlisted.load(Ordering::Relaxed), self.totals.rivals.load(Ordering::Relaxed))
-    }
-
-    /// What it passed on since the start, and what it had no room for.
-    pub fn totals(&self) -> (u64, u64) {
-        (self.totals.passed.load(Ordering::Relaxed), self.totals.dropped.load(Ordering::Relaxed))
+    /// What it passed on since the start, what it had no room for, and packets of agents that are not listed, and of rivals.
+    pub fn totals(&self) -> [u64; 4] {
+        let Totals { passed, dropped, unlisted, rivals } = &*self.totals;
+        [passed, dropped, unlisted, rivals].map(|total| total.load(Ordering::Relaxed))
     }
 }
 
@@ -232,14 +222,13 @@ impl Seen {
         let length = bytes.len().min(HEADER);
         let mut header = [0; HEADER];
         header[..length].copy_from_slice(&bytes[..length]);
-        Self { time, stream, exposure, word, point, ingress, frames, packet, length: length as u8, header }
+        let sighting = Sighting { time, stream, exposure, word, point, ingress, frames, packet, header: &[] };
+        Self { sighting, length: length as u8, header }
     }
 
     /// As it was told.
     pub fn sighting(&self) -> Sighting<'_> {
-        let Self { time, stream, exposure, word, point, ingress, frames, packet, length, .. } = *self;
-        let header = &self.header[..usize::from(length)];
-        Sighting { time, stream, exposure, word, point, ingress, frames, packet, header }
+        Sighting { header: &self.header[..usize::from(self.length)], ..self.sighting }
     }
 }
 

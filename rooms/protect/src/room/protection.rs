@@ -5,19 +5,16 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use axum::Router;
 use serde::Serialize;
-use serde_json::Value;
-use tokio::sync::watch;
 use weir_service::metrics::Samples;
 
 use super::run::Listener;
-use super::{Commands, Outlet, Room, Started, Unanswered};
+use super::{Commands, Outlet, Room, Started};
 use crate::detect::Atlas;
-use crate::guard::Denied;
 use crate::journal::{Entry, WEIR};
-use crate::metrics::{self, Figures};
-use crate::model::{Attack, Board, Command};
+use crate::metrics::Figures;
+use crate::model::{Attack, Board, Counts};
 use crate::people::hooks::{self, Event, Hooks};
-use crate::people::{self, People, Shown, Tokens};
+use crate::people::{self, People, Tokens};
 use crate::settings::Settings;
 
 /// A running room, and those who ask it and are told.
@@ -29,22 +26,13 @@ pub struct Protection {
 }
 
 /// What an account says of the room.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
-    /// Sampled packets to protected addresses, counters and news of agents that were looked at.
-    pub sightings: u64,
-    /// Those for which a queue had no room, or that others counted for while it was filling up.
-    pub dropped: u64,
-    /// Attacks that began.
-    pub attacks: u64,
+    /// What was counted since the start.
+    #[serde(flatten)]
+    counts: Counts,
     /// Routes that are wanted.
-    pub routes: usize,
-    /// Routes that were announced.
-    pub announced: u64,
-    /// Routes that were withdrawn.
-    pub withdrawn: u64,
-    /// Lines that the journal did not take.
-    pub unwritten: u64,
+    routes: usize,
 }
 
 impl Protection {
@@ -56,8 +44,7 @@ impl Protection {
         let tokens = settings.access.as_ref().map(|access| Tokens::read(&access.tokens)).transpose()?;
         let hooks = Arc::new(Hooks::start(&settings.hooks).context("start the hooks")?);
         let Started { room, outlets } = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
-        let shown: Arc<dyn Shown> = Arc::new(room.commands().clone());
-        let people = tokens.map(|tokens| Arc::new(People::new(shown, tokens)));
+        let people = tokens.map(|tokens| Arc::new(People::new(room.commands().clone(), tokens)));
         Ok((Self { room, people, hooks, settings }, outlets))
     }
 
@@ -97,26 +84,17 @@ impl Protection {
         self.room.commands()
     }
 
-    /// Adds every family of [`metrics::families`].
+    /// Adds every family of [`crate::metrics::families`].
     pub fn metrics(&self, samples: &mut Samples<'_>) {
         let board = self.board();
         let unknown = self.people.as_ref().map_or(0, |people| people.unknown());
-        metrics::metrics(samples, &Figures { board: &board, unknown, hooks: &self.hooks.counts() });
+        samples.ledger(&Figures::new(&board, unknown, self.hooks.counts()));
     }
 
     /// What an account says of it.
     pub fn summary(&self) -> Summary {
         let board = self.board();
-        let counts = &board.counts;
-        Summary {
-            sightings: counts.sightings,
-            dropped: counts.dropped,
-            attacks: counts.attacks,
-            routes: board.caps.routes,
-            announced: counts.announced,
-            withdrawn: counts.withdrawn,
-            unwritten: counts.unwritten,
-        }
+        Summary { counts: board.counts.clone(), routes: board.caps.routes }
     }
 
     fn board(&self) -> Arc<Board> {
@@ -127,24 +105,6 @@ impl Protection {
 impl std::fmt::Debug for Protection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Protection").field("room", &self.room).finish_non_exhaustive()
-    }
-}
-
-impl Shown for Commands {
-    fn board(&self) -> watch::Receiver<Arc<Board>> {
-        self.board()
-    }
-
-    fn command(&self, by: &str, command: Command) -> Result<String, people::Denied> {
-        self.ask(command, by).map_err(|unanswered| match unanswered {
-            Unanswered::Denied(Denied::Unknown(id)) => people::Denied::Absent(id),
-            Unanswered::Denied(denied) => people::Denied::Refused(denied.to_string()),
-            Unanswered::Silent => people::Denied::Silent,
-        })
-    }
-
-    fn journal(&self, before: Option<u64>, most: usize) -> Result<Vec<Value>, String> {
-        Ok(self.journal(before, most))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -119,7 +119,7 @@ impl Room {
             shown: 0,
             is_new: true,
             waiting: Vec::new(),
-            owed: None,
+            is_switch_lost: false,
             kept: now.nanos,
         };
         let thread = thread::Builder::new().name("guard".into()).spawn(move || run.run()).context("start the guard")?;
@@ -186,8 +186,8 @@ struct Run {
     is_new: bool,
     /// Who stopped everything, and has no answer yet.
     waiting: Vec<Waiting>,
-    /// The last stop or resume is not on the disk yet.
-    owed: Option<Owed>,
+    /// Whether the journal lacks the last stop or resume.
+    is_switch_lost: bool,
     /// When what was learnt was kept last.
     kept: u64,
 }
@@ -197,15 +197,6 @@ struct Waiting {
     answer: Sender<Result<String, Denied>>,
     is_kept: bool,
     until: u64,
-}
-
-/// A line that has to be on the disk: it is tried until it is.
-#[derive(Default)]
-struct Owed {
-    /// Tells of the last try.
-    told: Option<Receiver<bool>>,
-    /// When the next one is.
-    due: u64,
 }
 
 impl Run {
@@ -231,8 +222,8 @@ impl Run {
             while let Ok(Asked { command, by, answer }) = self.asked.try_recv() {
                 let done = self.engine.command(&command, &by, read_clock());
                 let is_kept = self.settle(true);
-                if done.is_ok() && matches!(command, Command::Stop | Command::Resume) && self.writer.is_some() {
-                    self.owed = (!is_kept).then(Owed::default);
+                if done.is_ok() && matches!(command, Command::Stop | Command::Resume) {
+                    self.is_switch_lost = !is_kept;
                 }
                 if done.is_ok() && command == Command::Stop {
                     self.waiting.push(Waiting { answer, is_kept, until: read_clock().nanos + STOPPED_WITHIN });
@@ -245,7 +236,6 @@ impl Run {
             // Later than what was decided meanwhile.
             self.hear(read_clock());
             self.answer(now);
-            self.owe(now);
             self.renew(now);
             self.keep(now);
             self.show(now);
@@ -278,24 +268,21 @@ impl Run {
             }
         }
         self.commands.remember(&entries);
-        let Some(writer) = &self.writer else { return false };
-        if writer.is_full() {
-            writer.rotate(self.engine.guard.carried(read_clock()));
-        }
+        // Without a journal nothing is ever announced.
+        let Some(writer) = &self.writer else { return true };
         if is_awaited {
             writer.write_now(entries)
         } else {
-            writer.write(entries);
+            writer.append(entries);
             true
         }
     }
 
-    /// Somebody has put the journal aside, or deleted it: what is in force goes into the new one.
+    /// Has what is in force written where the journal lacks it.
     fn renew(&self, now: Now) {
-        let Some(writer) = self.writer.as_ref().filter(|writer| writer.is_moved()) else { return };
-        let mut carried = self.engine.guard.carried(now);
-        "somebody has put the file before this one aside, or deleted it".clone_into(&mut carried[0].why);
-        writer.renew(carried);
+        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.is_due()) {
+            writer.begin(self.engine.guard.carried(now));
+        }
     }
 
     fn want(&mut self) {
@@ -337,20 +324,6 @@ impl Run {
         }
     }
 
-    /// Tries again to have a stop or resume on the disk.
-    fn owe(&mut self, now: Now) {
-        let (Some(owed), Some(writer)) = (&mut self.owed, &self.writer) else { return };
-        match owed.told.as_ref().map(Receiver::try_recv) {
-            Some(Ok(true)) => (self.owed, self.is_new) = (None, true),
-            Some(Err(TryRecvError::Empty)) => {}
-            _ if now.nanos >= owed.due => {
-                owed.due = now.nanos + SECOND;
-                owed.told = writer.append(vec![self.engine.guard.switch(now)]);
-            }
-            _ => {}
-        }
-    }
-
     /// Has what was learnt written, now and then.
     fn keep(&mut self, now: Now) {
         if now.nanos >= self.kept + KEPT_APART {
@@ -378,10 +351,10 @@ impl Run {
 
     fn publish(&mut self, speaking: Option<Speaking>, now: Now) {
         (self.shown, self.is_new) = (now.nanos, false);
-        let (sightings, dropped) = self.intake.totals();
+        let [sightings, dropped, unlisted, rivals] = self.intake.totals();
         let unwritten = self.writer.as_ref().map_or(0, Writer::unwritten);
-        let switch_unwritten = self.owed.is_some();
-        let (unlisted, rivals) = self.intake.untold();
+        self.is_switch_lost &= self.writer.as_ref().is_some_and(Writer::is_behind);
+        let switch_unwritten = self.is_switch_lost;
         let counts = Counts { sightings, dropped, unlisted, rivals, unwritten, switch_unwritten, ..Counts::default() };
         self.show.send_replace(Arc::new(self.engine.board(speaking, counts, now)));
     }
@@ -390,8 +363,8 @@ impl Run {
         self.settle(false);
         self.waiting.iter_mut().for_each(|waiting| waiting.until = 0);
         self.answer(read_clock());
-        if let (Some(_), Some(writer)) = (&self.owed, &self.writer) {
-            writer.write(vec![self.engine.guard.switch(read_clock())]);
+        if let Some(writer) = self.writer.as_ref().filter(|writer| writer.is_behind()) {
+            writer.begin(self.engine.guard.carried(read_clock()));
         }
         self.keep_learnt();
         // The journal's thread writes what it has, and the speaker does as it was told.
@@ -416,7 +389,7 @@ fn told(command: &Command, is_kept: bool) -> String {
             "resumed: mode automatic announces again what attacks ask for, mode manual asks again, what was approved too".into()
         },
     };
-    noted(done, matches!(command, Command::Stop | Command::Resume), is_kept)
+    noted(done, is_kept)
 }
 
 /// What has come of a stop, as far as it is known, in a line.
@@ -429,18 +402,16 @@ fn stopped(speaking: Option<&Speaking>, is_kept: bool) -> String {
             words::standing(speaking, true)
         ),
     };
-    noted(done, true, is_kept)
+    noted(done, is_kept)
 }
 
-/// `is_switch`: it is tried until it is written.
-fn noted(done: String, is_switch: bool, is_kept: bool) -> String {
-    match (is_kept, is_switch) {
-        (true, _) => done,
-        (_, true) => format!(
-            "{done} (it could not be written to the journal: it is tried again, and a restart before then will not know of it)"
-        ),
-        _ => format!("{done} (it could not be written to the journal: a restart will not know of it)"),
+fn noted(done: String, is_kept: bool) -> String {
+    if is_kept {
+        return done;
     }
+    format!(
+        "{done} (it could not be written to the journal: it is tried again, and a restart before then will not know of it)"
+    )
 }
 
 /// Knows again what was learnt, where that can be read; else it is learnt anew.

@@ -19,6 +19,7 @@ use ipnet::IpNet;
 use tempfile::TempDir;
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
+use weir_program::config::Address;
 use weir_protect::bgp::{Speaker, State};
 use weir_protect::config::document::OnStop;
 use weir_protect::config::values::Community;
@@ -232,7 +233,7 @@ pub(crate) fn are_installed(state: &State, routes: &[Route]) -> bool {
 
 pub(crate) fn settings() -> Settings {
     Settings {
-        gobgp: GOBGP.parse().unwrap(),
+        gobgp: Address(GOBGP.parse().unwrap()),
         id: 1,
         marker: Some(MARKER),
         community: BLACKHOLE,

@@ -55,7 +55,7 @@ fn a_neighbour_has_to_stand_and_to_take_the_family() {
     }
 }
 
-/// A router's limit of prefixes ends the session: that is known at once, and nothing is in force any more.
+/// A router's limit of prefixes ends the session: that is known within a second, and nothing is in force any more.
 #[test]
 fn a_session_that_a_prefix_limit_ends_is_told_at_once() {
     for gobgpd in gobgpds() {

@@ -6,6 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use nix::sys::signal::Signal;
+use weir_program::config::Address;
 use weir_protect::bgp::State;
 use weir_protect::config::document::OnStop;
 use weir_protect::model::Installed;
@@ -65,7 +66,7 @@ fn what_is_no_gobgpd_is_told_once_and_does_no_harm() {
                 }
             }
         });
-        let settings = Settings { gobgp, ..settings() };
+        let settings = Settings { gobgp: Address(gobgp), ..settings() };
         let speaker = weir_protect::bgp::Speaker::start(&settings, move || tell.send(()).unwrap_or(())).unwrap();
         speaker.want(&[blackhole("10.9.4.1/32")]);
         bell.recv_timeout(PATIENCE).unwrap();

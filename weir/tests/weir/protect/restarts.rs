@@ -66,7 +66,7 @@ fn a_journal_that_is_taken_away_begins_anew_with_what_is_in_force() {
         let [rotated, announced] =
             ["rotated", "announced"].map(|what| lines.iter().find(|line| line["what"] == what).unwrap());
         let why = rotated["why"].as_str().unwrap();
-        assert_eq!(why, "somebody has put the file before this one aside, or deleted it", "{lines:#?}");
+        assert_eq!(why, "what stands now", "{lines:#?}");
         assert_eq!((&announced["attack"], announced["routes"].as_array().unwrap().len()), (&1.into(), 1), "{lines:#?}");
     }
     // What is done then is written there, and a restart knows all of it.

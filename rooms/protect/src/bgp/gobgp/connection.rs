@@ -8,6 +8,7 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
 use tonic::body::Body;
 use tower_service::Service;
 
@@ -16,15 +17,14 @@ use tower_service::Service;
 pub(super) struct Connection(SendRequest<Body>);
 
 impl Connection {
-    /// Makes one; a task of this runtime drives it until it ends.
-    pub(super) async fn open(address: &str) -> Result<Self, String> {
+    /// Makes one, and the task that drives it until it ends.
+    pub(super) async fn open(address: &str) -> Result<(Self, JoinHandle<()>), String> {
         let stream = TcpStream::connect(address).await.map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
         let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (sender, connection) = handshake.map_err(|error| error.to_string())?;
-        // Calls learn of its end.
-        tokio::spawn(async { drop(connection.await) });
-        Ok(Self(sender))
+        let driver = tokio::spawn(async { drop(connection.await) });
+        Ok((Self(sender), driver))
     }
 }
 

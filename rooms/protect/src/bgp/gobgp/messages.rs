@@ -100,24 +100,6 @@ pub(crate) struct Destination {
 }
 
 #[derive(Clone, PartialEq, Message)]
-pub(crate) struct WatchEventRequest {
-    #[prost(message, optional, tag = "1")]
-    pub(crate) peer: Option<Empty>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct WatchEventResponse {
-    #[prost(message, optional, tag = "2")]
-    pub(crate) peer: Option<PeerEvent>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct PeerEvent {
-    #[prost(message, optional, tag = "2")]
-    pub(crate) peer: Option<Peer>,
-}
-
-#[derive(Clone, PartialEq, Message)]
 pub(crate) struct ListPeerResponse {
     #[prost(message, optional, tag = "1")]
     pub(crate) peer: Option<Peer>,

@@ -11,17 +11,17 @@ use http::Uri;
 use http::uri::PathAndQuery;
 use ipnet::IpNet;
 use prost::Message;
-use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tonic::client::Grpc;
-use tonic::{Code, Request, Status, Streaming};
+use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
 use weir_program::escape::escaped;
 
 use self::connection::Connection;
 use self::messages::{
     AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest, ListPathResponse, ListPeerResponse, Path,
-    Peer, TableLookupPrefix, WatchEventRequest, WatchEventResponse,
+    Peer, TableLookupPrefix,
 };
 use super::wire::{Announcement, Attributes, Family, Key};
 use crate::model::Neighbour;
@@ -39,6 +39,8 @@ pub(super) enum Failure {
 pub(super) struct Client {
     grpc: Grpc<Connection>,
     version: Version,
+    /// Ends with the connection.
+    driver: JoinHandle<()>,
 }
 
 /// Which interface.
@@ -54,8 +56,8 @@ impl Client {
         let lost = |why: &str| Failure::Lost(escaped(why));
         let origin: Uri = format!("http://{address}").parse().map_err(|_| lost("that is no host:port"))?;
         let connection = timeout(PATIENCE, Connection::open(address)).await;
-        let connection = connection.map_err(|_| lost(SILENT))?.map_err(|why| lost(&why))?;
-        let mut client = Self { grpc: Grpc::with_origin(connection, origin), version: Version::V4 };
+        let (connection, driver) = connection.map_err(|_| lost(SILENT))?.map_err(|why| lost(&why))?;
+        let mut client = Self { grpc: Grpc::with_origin(connection, origin), version: Version::V4, driver };
         client.grpc = client.grpc.max_decoding_message_size(LONGEST_MESSAGE);
         let mut global = client.global().await;
         if let Err(status) = &global
@@ -67,7 +69,7 @@ impl Client {
         let global = global.map_err(|status| match failure(&status) {
             Failure::Lost(why) | Failure::Refused(why) => Failure::Lost(why),
         })?;
-        match global.global {
+        match global {
             Some(global) if global.asn != 0 => Ok((client, global)),
             _ => Err(lost("gobgpd has no AS yet (give it a [global.config] with as and router-id)")),
         }
@@ -77,43 +79,22 @@ impl Client {
         self.version
     }
 
-    /// Whether it still answers.
-    pub(super) async fn alive(&mut self) -> Result<(), Failure> {
-        self.global().await.map(drop).map_err(|status| failure(&status))
+    /// Waits until the connection ends. Not to be called again after that.
+    pub(super) async fn ended(&mut self) {
+        let _ = (&mut self.driver).await;
     }
 
-    async fn global(&mut self) -> Result<GetBgpResponse, Status> {
-        self.unary("GetBgp", Empty {}).await
-    }
-
-    /// Tells what becomes of its neighbours, until the session ends or nobody listens; on a connection shared with `self`.
-    pub(super) fn events(&self, tell: mpsc::Sender<Peer>) -> impl Future<Output = ()> + use<> {
-        let mut grpc = self.grpc.clone();
-        let path = self.version.path("WatchEvent");
-        async move {
-            let request = Request::new(WatchEventRequest { peer: Some(Empty {}) });
-            let codec = ProstCodec::<WatchEventRequest, WatchEventResponse>::default();
-            if grpc.ready().await.is_err() {
-                return;
-            }
-            // gobgpd answers with the first event: it may take its time.
-            let Ok(events) = grpc.server_streaming(request, path, codec).await else { return };
-            let mut events = events.into_inner();
-            while let Ok(Some(event)) = events.message().await {
-                if let Some(peer) = event.peer.and_then(|event| event.peer)
-                    && tell.send(peer).await.is_err()
-                {
-                    return;
-                }
-            }
-        }
+    async fn global(&mut self) -> Result<Option<Global>, Status> {
+        let mut global = None;
+        self.each("GetBgp", Empty {}, |answer: GetBgpResponse| global = answer.global).await?;
+        Ok(global)
     }
 
     /// Its neighbours.
     pub(super) async fn peers(&mut self) -> Result<Vec<Peer>, Failure> {
         let mut peers = Vec::new();
-        self.each("ListPeer", Empty {}, |answer: ListPeerResponse| peers.extend(answer.peer)).await?;
-        Ok(peers)
+        let answers = self.each("ListPeer", Empty {}, |answer: ListPeerResponse| peers.extend(answer.peer)).await;
+        answers.map_err(|status| failure(&status)).map(|()| peers)
     }
 
     /// The local paths of a family, those of some prefixes alone where there are any given (unicast): all of one place at once.
@@ -164,6 +145,7 @@ impl Client {
             take(answer.destination.map(|destination| destination.paths).unwrap_or_default());
         })
         .await
+        .map_err(|status| failure(&status))
     }
 
     /// Withdraws and announces, in this order.
@@ -194,47 +176,22 @@ impl Client {
         changed.map(drop).map_err(|status| failure(&status))
     }
 
-    async fn unary<Q, R>(&mut self, method: &str, request: Q) -> Result<R, Status>
+    /// Takes all answers of a call. Each may let us wait, all together as often as they like.
+    async fn each<Q, R>(&mut self, method: &str, request: Q, mut take: impl FnMut(R)) -> Result<(), Status>
     where
         Q: Message + Send + Sync + 'static,
         R: Message + Default + Send + Sync + 'static,
     {
         let path = self.version.path(method);
-        let answer = async {
-            self.ready().await?;
-            self.grpc.unary(Request::new(request), path, ProstCodec::<Q, R>::default()).await
-        };
-        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
-    }
-
-    async fn streaming<Q, R>(&mut self, method: &str, request: Q) -> Result<Streaming<R>, Status>
-    where
-        Q: Message + Send + Sync + 'static,
-        R: Message + Default + Send + Sync + 'static,
-    {
-        let path = self.version.path(method);
-        let answer = async {
+        let answers = async {
             self.ready().await?;
             self.grpc.server_streaming(Request::new(request), path, ProstCodec::<Q, R>::default()).await
         };
-        Ok(timeout(PATIENCE, answer).await.unwrap_or_else(|_| Err(silent()))?.into_inner())
-    }
-
-    /// Takes all answers of a stream. Each may let us wait, all together as often as they like.
-    async fn each<Q, R>(&mut self, method: &str, request: Q, mut take: impl FnMut(R)) -> Result<(), Failure>
-    where
-        Q: Message + Send + Sync + 'static,
-        R: Message + Default + Send + Sync + 'static,
-    {
-        let answers = self.streaming(method, request).await;
-        let mut answers = answers.map_err(|status| failure(&status))?;
-        loop {
-            let answer = timeout(PATIENCE, answers.message()).await.unwrap_or_else(|_| Err(silent()));
-            match answer.map_err(|status| failure(&status))? {
-                Some(answer) => take(answer),
-                None => return Ok(()),
-            }
+        let mut answers = timeout(PATIENCE, answers).await.unwrap_or_else(|_| Err(silent()))?.into_inner();
+        while let Some(answer) = timeout(PATIENCE, answers.message()).await.unwrap_or_else(|_| Err(silent()))? {
+            take(answer);
         }
+        Ok(())
     }
 
     async fn ready(&mut self) -> Result<(), Status> {

@@ -28,12 +28,13 @@ fn told(settings: Settings, agents: &[(&str, Word)]) -> Vec<Finding> {
 #[test]
 fn what_speaks_against_all_that_tell_of_it_is_a_doubt() {
     let (one, two) = (point("10.0.0.1"), point("10.0.0.2"));
+    let doubt = |word| Doubt::of(one, word).unwrap();
     for (words, doubts) in [
         (&[Word::Good][..], vec![]),
-        (&[Word::New], vec![Doubt::New { agent: one.agent }]),
-        (&[Word::Uncounted], vec![Doubt::Uncounted { point: one }]),
-        (&[Word::Contested], vec![Doubt::Contested { agent: one.agent }]),
-        (&[Word::Counters], vec![Doubt::Counters { point: one }]),
+        (&[Word::New], vec![doubt(Word::New)]),
+        (&[Word::Uncounted], vec![doubt(Word::Uncounted)]),
+        (&[Word::Contested], vec![doubt(Word::Contested)]),
+        (&[Word::Counters], vec![doubt(Word::Counters)]),
         (&[Word::Counters, Word::Good], vec![]),
     ] {
         let agents: Vec<_> = ["10.0.0.1", "10.0.0.2"].into_iter().zip(words.iter().copied()).collect();
@@ -59,7 +60,7 @@ fn as_many_good_agents_as_asked_for_must_decide() {
     {
         let findings = told(Settings { witnesses: 2, ..settings(udp_alone()) }, agents);
         let told = floods(&findings);
-        let expected: Vec<Doubt> = seen.map(|seen| Doubt::Witnesses { seen, wanted: 2 }).into_iter().collect();
+        let expected: Vec<Doubt> = seen.map(|seen| Doubt::witnesses(seen, 2)).into_iter().collect();
         assert_eq!(told[told.len() - 1].doubts, expected, "{agents:?}");
     }
 }

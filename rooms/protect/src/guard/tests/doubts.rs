@@ -19,47 +19,48 @@ fn contest(scene: &mut Scene, agent: IpAddr, point: Option<Point>) {
     scene.pass(0.0);
 }
 
+fn doubt(word: Word) -> Doubt {
+    Doubt::of(Point { agent: AGENT, index: 4 }, word).unwrap()
+}
+
 #[test]
 fn a_doubted_attack_waits_for_a_person_who_may_approve() {
     let doubts = [
-        Doubt::New { agent: AGENT },
-        Doubt::Contested { agent: AGENT },
-        Doubt::Uncounted { point: Point { agent: AGENT, index: 4 } },
-        Doubt::Counters { point: Point { agent: AGENT, index: 4 } },
-        Doubt::Witnesses { seen: 1, wanted: 2 },
+        doubt(Word::New),
+        doubt(Word::Contested),
+        doubt(Word::Uncounted),
+        doubt(Word::Counters),
+        Doubt::witnesses(1, 2),
     ];
     for doubt in doubts {
         let mut scene = Scene::new(AUTOMATIC);
         // Whom it hits is for the person who is asked, too.
         scene.harm = 0.5;
         for _ in 0..3 {
-            scene.flood(Detection { doubts: vec![doubt], ..detection(HOST, 900e3) });
+            scene.flood(Detection { doubts: vec![doubt.clone()], ..detection(HOST, 900e3) });
             scene.pass(30.0);
         }
         assert_eq!((scene.wanted().len(), scene.attack().phase, scene.limit()), (0, Phase::Pending, None));
         assert_eq!(scene.whats(), [What::Detected, What::Pending], "told once");
         let why = &scene.entries[1].why;
-        assert!(why.contains(&doubt.to_string()) && why.contains("50.0 %"), "{why}");
+        assert!(why.contains(&doubt.text) && why.contains("50.0 %"), "{why}");
         let counts = scene.guard.board(Vec::new(), None, Counts::default(), scene.now).counts;
-        assert!(counts.doubted.contains(&(doubt.name(), 1)), "{counts:?}");
+        assert!(counts.doubted[doubt.name] == 1, "{counts:?}");
         scene.ask(&Command::Approve { id: 1 }).unwrap();
-        scene.flood(Detection { doubts: vec![doubt], ..detection(HOST, 900e3) });
+        scene.flood(Detection { doubts: vec![doubt.clone()], ..detection(HOST, 900e3) });
         scene.pass(1_000.0);
-        assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active), "{doubt}");
+        assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active), "{doubt:?}");
     }
 }
 
 #[test]
 fn what_speaks_against_it_no_longer_waits_no_longer() {
     let mut scene = Scene::new(AUTOMATIC);
-    scene.flood(Detection { doubts: vec![Doubt::New { agent: AGENT }], ..detection(HOST, 900e3) });
+    scene.flood(Detection { doubts: vec![doubt(Word::New)], ..detection(HOST, 900e3) });
     scene.flood(detection(HOST, 900e3));
     assert_eq!(scene.wanted().len(), 1);
     // Less evidence is none against it: what is announced is renewed.
-    scene.flood(Detection {
-        doubts: vec![Doubt::Uncounted { point: Point { agent: AGENT, index: 4 } }],
-        ..detection(HOST, 900e3)
-    });
+    scene.flood(Detection { doubts: vec![doubt(Word::Uncounted)], ..detection(HOST, 900e3) });
     scene.pass(601.0);
     assert_eq!((scene.wanted().len(), scene.whats().last()), (1, Some(&What::Extended)));
 }
@@ -110,7 +111,7 @@ fn contested_agents_take_back_what_is_young() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.flood(told_by(&[AGENT], Word::Good));
     scene.pass(100.0);
-    scene.flood(Detection { doubts: vec![Doubt::Contested { agent: AGENT }], ..detection(HOST, 900e3) });
+    scene.flood(Detection { doubts: vec![doubt(Word::Contested)], ..detection(HOST, 900e3) });
     scene.pass(499.0);
     assert_eq!(scene.wanted().len(), 1);
     scene.pass(2.0);

@@ -69,7 +69,7 @@ fn happen(scene: &mut Scene, event: &Event, which: &mut usize) {
                 found.rules.truncate(1);
             }
             if doubted {
-                found.doubts.push(Doubt::New { agent: [10, 0, 0, 9].into() });
+                found.doubts.extend(Doubt::of(Point { agent: [10, 0, 0, 9].into(), index: 1 }, Word::New));
             }
             scene.flood(found);
         }
@@ -101,11 +101,11 @@ fn hold(scene: &Scene, which: usize) -> Result<(), TestCaseError> {
     let wanted = scene.guard.wanted();
     let board = scene.guard.board(Vec::new(), None, Counts::default(), scene.now);
     let caps = &scene.guard.settings.caps;
-    prop_assert!(wanted.len() <= caps.routes && board.caps.routes <= caps.routes, "{:?}", board.caps);
+    prop_assert!(wanted.len() <= caps.routes as usize && board.caps.routes <= caps.routes as usize, "{:?}", board.caps);
     let mut prefixes: Vec<_> = wanted.iter().map(|route| route.rule.destination).collect();
     prefixes.sort();
     prefixes.dedup();
-    prop_assert!(prefixes.len() <= caps.prefixes);
+    prop_assert!(prefixes.len() <= caps.prefixes as usize);
     let cut = |route: &&Route| match route.action {
         Action::Blackhole => true,
         Action::Drop => route.rule.is_bare(),
@@ -114,7 +114,7 @@ fn hold(scene: &Scene, which: usize) -> Result<(), TestCaseError> {
     let mut off: Vec<_> = wanted.iter().filter(cut).map(|route| route.rule.destination).collect();
     off.sort();
     off.dedup();
-    prop_assert!(off.iter().map(addresses).sum::<f64>() <= caps.share * 256.0, "{off:?}");
+    prop_assert!(off.iter().map(addresses).sum::<f64>() <= caps.share.fraction() * 256.0, "{off:?}");
     prop_assert!(mode != "observe" && board.stopped.is_none() || wanted.is_empty());
     let touched = "192.0.2.3/32".parse::<IpNet>().unwrap();
     prop_assert!(wanted.iter().all(|route| !route.rule.destination.contains(&touched)));

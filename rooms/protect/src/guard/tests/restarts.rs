@@ -152,8 +152,6 @@ fn a_target_has_one_attack_of_a_class_after_a_restart() {
     scene.entries.extend(twice);
     let mut next = again(&scene, AUTOMATIC, 5);
     assert_eq!((next.attack().id, next.wanted().len()), (2, 1));
-    let over = next.entries.iter().find(|entry| entry.what == What::Over).unwrap();
-    assert_eq!((over.attack, &*over.why), (Some(1), "attack 2 continues it"));
     next.flood(detection(HOST, 900e3));
     assert_eq!(next.attack().id, 2);
 }

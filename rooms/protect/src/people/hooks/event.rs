@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::time::SystemTime;
 
 use serde::Serialize;
+use serde_json::{Value, json};
 use weir_program::escape::escaped;
 
 use crate::journal::What;
@@ -37,55 +38,19 @@ pub struct Event {
     /// Who did it; absent: the room itself.
     pub by: Option<String>,
     /// The attack that it is about.
-    pub attack: Option<About>,
+    pub attack: Value,
     #[serde(skip)]
     pub(super) time: SystemTime,
-}
-
-/// An attack, as an event tells of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct About {
-    id: u64,
-    target: String,
-    group: String,
-    class: &'static str,
-    packets: f64,
-    /// The interval that has the truth in it with 95 %.
-    packets_low: f64,
-    packets_high: Option<f64>,
-    bits: f64,
-    bits_low: f64,
-    bits_high: Option<f64>,
-    sources: usize,
-    rule: String,
-    top_sources: Vec<String>,
-    routes: Vec<String>,
-    doubts: Vec<String>,
 }
 
 impl Event {
     /// Something that happened to an attack: by whom, and why if there is more to say than its state.
     pub fn of(what: What, attack: &Attack, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
         let detection = &attack.detection;
-        let evidence = &detection.evidence;
-        let about = About {
-            id: attack.id,
-            target: detection.target.prefix.to_string(),
-            group: detection.target.group.clone(),
-            class: attack.class(),
-            packets: evidence.packets.value,
-            packets_low: evidence.packets.low,
-            packets_high: evidence.packets.high,
-            bits: evidence.bits.value,
-            bits_low: evidence.bits.low,
-            bits_high: evidence.bits.high,
-            sources: evidence.sources,
-            rule: evidence.rule.clone(),
-            top_sources: evidence.top_sources.iter().take(10).map(|share| share.value.clone()).collect(),
-            routes: attack.level.routes.iter().take(MOST).map(words::route).collect(),
-            doubts: detection.doubts.iter().take(MOST).map(ToString::to_string).collect(),
-        };
-        let mut text = format!("attack {} on {} ({}): ", about.id, about.target, about.group);
+        let (evidence, target) = (&detection.evidence, &detection.target);
+        let routes: Vec<String> = attack.level.routes.iter().take(MOST).map(words::route).collect();
+        let doubts: Vec<String> = detection.doubts.iter().take(MOST).map(|doubt| doubt.text.clone()).collect();
+        let mut text = format!("attack {} on {} ({}): ", attack.id, target.prefix, target.group);
         // Writing to a string does not fail.
         let _ = match attack.by_hand {
             // Nothing was found.
@@ -93,28 +58,43 @@ impl Event {
             false => write!(
                 text,
                 "{} {}: {}packets/s ({}), {}bit/s ({}) of {} sources{}",
-                about.class,
+                attack.class(),
                 what.name(),
-                words::scaled(about.packets),
+                words::scaled(evidence.packets.value),
                 words::interval(&evidence.packets),
-                words::scaled(about.bits),
+                words::scaled(evidence.bits.value),
                 words::interval(&evidence.bits),
-                about.sources,
+                evidence.sources,
                 if what == What::Detected { ", a first estimate" } else { "" },
             ),
         };
         let more = match what {
-            What::Announced | What::Installed | What::Unreachable | What::Withdrawn | What::Pending => {
-                about.routes.first()
-            }
-            What::Doubted => about.doubts.first(),
+            What::Announced | What::Installed | What::Unreachable | What::Withdrawn | What::Pending => routes.first(),
+            What::Doubted => doubts.first(),
             _ => None,
         };
         for part in [more.map(String::as_str), why, by.map(|_| "by a person")].into_iter().flatten() {
             text.push_str("; ");
             text.push_str(part);
         }
-        Self::made(what, time, by, &text, Some(about))
+        let about = json!({
+            "id": attack.id,
+            "target": target.prefix,
+            "group": target.group,
+            "class": attack.class(),
+            "packets": evidence.packets.value,
+            "packets_low": evidence.packets.low,
+            "packets_high": evidence.packets.high,
+            "bits": evidence.bits.value,
+            "bits_low": evidence.bits.low,
+            "bits_high": evidence.bits.high,
+            "sources": evidence.sources,
+            "rule": evidence.rule,
+            "top_sources": evidence.top_sources.iter().map(|share| &share.value).collect::<Vec<_>>(),
+            "routes": routes,
+            "doubts": doubts,
+        });
+        Self::made(what, time, by, &text, about)
     }
 
     /// Something that happened to all of them, or to none: by whom, and why if there is more to say.
@@ -124,10 +104,10 @@ impl Event {
             (What::Stopped, _) => "everything is to be withdrawn, and nothing announced until it is resumed",
             _ => "mode automatic announces again what attacks ask for, mode manual asks again",
         };
-        Self::made(what, time, by, text, None)
+        Self::made(what, time, by, text, Value::Null)
     }
 
-    fn made(what: What, time: SystemTime, by: Option<&str>, text: &str, attack: Option<About>) -> Self {
+    fn made(what: What, time: SystemTime, by: Option<&str>, text: &str, attack: Value) -> Self {
         let by = by.map(str::to_owned);
         Self { event: what, time_ms: millis(time), text: escaped(text), by, attack, time }
     }

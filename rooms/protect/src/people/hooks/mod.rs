@@ -14,7 +14,6 @@ mod syslog;
 mod tests;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 
 use tokio::runtime::{Builder, Runtime};
@@ -22,6 +21,8 @@ use tokio::sync::{mpsc, oneshot};
 
 pub use event::{Event, is_told};
 use weir_program::config::Address;
+use weir_program::ledger;
+use weir_program::ledger::Shared;
 
 use crate::config::document::Hooks as Settings;
 
@@ -36,29 +37,25 @@ pub struct Hooks {
 
 #[derive(Debug)]
 struct Receiver {
-    name: &'static str,
     queue: mpsc::Sender<Arc<Event>>,
-    counts: Arc<Cells>,
+    count: Arc<Count>,
 }
 
-#[derive(Debug, Default)]
-struct Cells {
-    told: AtomicU64,
-    failed: AtomicU64,
-    dropped: AtomicU64,
-}
-
-/// What became of the events of a receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Count {
-    /// `command` or `syslog`.
-    pub receiver: &'static str,
-    /// Those that it took.
-    pub told: u64,
-    /// Those that it did not take, or not in time.
-    pub failed: u64,
-    /// Those that its queue had no room for.
-    pub dropped: u64,
+ledger! {
+    /// What became of the events of a receiver.
+    pub struct Count by receiver {
+        /// `command` or `syslog`.
+        receiver: &'static str,
+        /// Those that it took.
+        told: Shared,
+        /// Those that it did not take, or not in time.
+        failed: Shared,
+        /// Those that its queue had no room for.
+        dropped: Shared,
+    } together {
+        /// Events by receiver and outcome: told, failed, dropped (its queue was full).
+        Counter "weir_protect_hook_events" {receiver, outcome}: told, failed, dropped;
+    }
 }
 
 /// Who carries an event to its receiver.
@@ -102,9 +99,9 @@ impl Hooks {
 
     fn add<C: Carrier>(&mut self, runtime: &Runtime, carrier: C) {
         let (queue, events) = mpsc::channel(QUEUE);
-        let counts = Arc::<Cells>::default();
-        runtime.spawn(carry(carrier, events, counts.clone()));
-        self.receivers.push(Receiver { name: C::NAME, queue, counts });
+        let count = Arc::new(Count { receiver: C::NAME, ..Count::default() });
+        runtime.spawn(carry(carrier, events, count.clone()));
+        self.receivers.push(Receiver { queue, count });
     }
 
     /// Tells all receivers, some time soon. Never waits.
@@ -112,20 +109,14 @@ impl Hooks {
         let event = Arc::new(event);
         for receiver in &self.receivers {
             if receiver.queue.try_send(event.clone()).is_err() {
-                receiver.counts.dropped.fetch_add(1, Ordering::Relaxed);
+                receiver.count.dropped.add(1);
             }
         }
     }
 
     /// What became of all events.
     pub fn counts(&self) -> Vec<Count> {
-        let count = |receiver: &Receiver| Count {
-            receiver: receiver.name,
-            told: receiver.counts.told.load(Ordering::Relaxed),
-            failed: receiver.counts.failed.load(Ordering::Relaxed),
-            dropped: receiver.counts.dropped.load(Ordering::Relaxed),
-        };
-        self.receivers.iter().map(count).collect()
+        self.receivers.iter().map(|receiver| Count::clone(&receiver.count)).collect()
     }
 }
 
@@ -140,19 +131,19 @@ impl Drop for Hooks {
 }
 
 /// Carries events one after another.
-async fn carry<C: Carrier>(mut carrier: C, mut events: mpsc::Receiver<Arc<Event>>, counts: Arc<Cells>) {
+async fn carry<C: Carrier>(mut carrier: C, mut events: mpsc::Receiver<Arc<Event>>, count: Arc<Count>) {
     let mut works = true;
     while let Some(event) = events.recv().await {
         match carrier.carry(&event).await {
             Ok(()) => {
-                counts.told.fetch_add(1, Ordering::Relaxed);
+                count.told.add(1);
                 if !works {
                     tracing::info!("hook {}: works again", C::NAME);
                 }
                 works = true;
             }
             Err(why) => {
-                counts.failed.fetch_add(1, Ordering::Relaxed);
+                count.failed.add(1);
                 if works {
                     tracing::warn!("hook {}: {why}; events that it does not take are counted, not kept", C::NAME);
                 }

@@ -2,11 +2,9 @@
 
 use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::time::Duration;
 
 use nix::unistd::gethostname;
 use tokio::net::UdpSocket;
-use tokio::time::timeout;
 
 use super::event::severity;
 use super::{Carrier, Event};
@@ -24,8 +22,8 @@ impl Sender {
     }
 
     async fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
-        let (socket, is_new) = match self.socket.take() {
-            Some(socket) => (socket, false),
+        let socket = match self.socket.take() {
+            Some(socket) => socket,
             None => {
                 let any: SocketAddr = match self.address {
                     SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
@@ -33,14 +31,10 @@ impl Sender {
                 };
                 let socket = UdpSocket::bind(any).await?;
                 socket.connect(self.address).await?;
-                (socket, true)
+                socket
             }
         };
         socket.send(message).await?;
-        // That nobody listens is told a little later, by ICMP; without waiting for it every other message would seem to be taken.
-        if is_new && let Ok(Err(error)) = timeout(ANSWERED, socket.recv(&mut [0])).await {
-            return Err(error);
-        }
         self.socket = Some(socket);
         Ok(())
     }
@@ -74,9 +68,6 @@ fn named(host: &str) -> String {
     let name: String = host.chars().filter(char::is_ascii_graphic).take(255).collect();
     if name.is_empty() { "-".into() } else { name }
 }
-
-/// How long the first message of a socket is given to be refused.
-const ANSWERED: Duration = Duration::from_millis(200);
 
 /// daemon
 const FACILITY: u8 = 3;

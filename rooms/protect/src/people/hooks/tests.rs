@@ -38,11 +38,13 @@ fn an_event_tells_how_sure_its_rates_are_and_of_no_class_what_nobody_found() {
     );
 }
 
-/// Waits until the counts of a receiver are so.
-fn await_counts(hooks: &Hooks, receiver: &str, wanted: impl Fn(&Count) -> bool) {
-    await_that(&format!("counts of {receiver}"), || {
-        wanted(hooks.counts().iter().find(|count| count.receiver == receiver).unwrap())
-    });
+/// Waits until a receiver has so many events with this outcome.
+fn await_count(hooks: &Hooks, receiver: &str, outcome: fn(Count) -> Shared, wanted: u64) {
+    await_that(&format!("counts of {receiver}"), || outcome(count(hooks, receiver)).get() == wanted);
+}
+
+fn count(hooks: &Hooks, receiver: &str) -> Count {
+    hooks.counts().into_iter().find(|count| count.receiver == receiver).unwrap()
 }
 
 fn only_command(line: &[&str], timeout: Duration) -> Settings {
@@ -60,7 +62,7 @@ fn a_program_gets_the_event_and_nothing_else() {
     let script = format!("cat > {0}.part; env > {0}.env; mv {0}.part {0}", file.display());
     let hooks = Hooks::start(&only_command(&["/bin/sh", "-c", &script], Duration::from_secs(20))).unwrap();
     hooks.tell(event());
-    await_counts(&hooks, "command", |count| count.told == 1);
+    await_count(&hooks, "command", |count| count.told, 1);
     let told: Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     assert_eq!((&told["event"], &told["attack"]["id"]), (&"announced".into(), &17.into()), "{told}");
     assert_eq!(told["attack"]["target"], "192.0.2.7/32");
@@ -69,7 +71,7 @@ fn a_program_gets_the_event_and_nothing_else() {
     // Nothing of an event is obeyed by a shell: it is no argument.
     let hostile = Hooks::start(&only_command(&["/bin/echo", "$(reboot)"], Duration::from_secs(20))).unwrap();
     hostile.tell(event());
-    await_counts(&hostile, "command", |count| count.told == 1);
+    await_count(&hostile, "command", |count| count.told, 1);
 }
 
 #[test]
@@ -79,7 +81,7 @@ fn a_program_that_hangs_is_killed_with_all_that_it_started() {
     let script = format!("sleep 1000 & echo $! > {0}.part; mv {0}.part {0}; wait", file.display());
     let hooks = Hooks::start(&only_command(&["/bin/sh", "-c", &script], Duration::from_secs(1))).unwrap();
     hooks.tell(event());
-    await_counts(&hooks, "command", |count| count.failed == 1);
+    await_count(&hooks, "command", |count| count.failed, 1);
     let child = fs::read_to_string(&file).unwrap().trim().to_owned();
     // It is a zombie until whoever is its parent now has seen to it.
     await_that("its end", || {
@@ -100,11 +102,10 @@ fn a_full_queue_is_counted_and_nobody_waits() {
         let mut bytes = [0; 4096];
         assert!(sink.recv(&mut bytes).unwrap() > 100);
     }
-    let counts = hooks.counts();
-    let dropped = counts.iter().find(|count| count.receiver == "command").unwrap().dropped;
+    let dropped = count(&hooks, "command").dropped.get();
     // One is at the program.
-    assert!((99..=100).contains(&dropped), "{counts:?}");
-    await_counts(&hooks, "syslog", |count| count.told == QUEUE as u64 + 100);
+    assert!((99..=100).contains(&dropped), "{dropped}");
+    await_count(&hooks, "syslog", |count| count.told, QUEUE as u64 + 100);
     drop(hooks);
     assert!(start.elapsed() < Duration::from_secs(30), "a program holds up the end");
 }
@@ -113,8 +114,8 @@ fn a_full_queue_is_counted_and_nobody_waits() {
 fn what_cannot_be_started_or_reached_is_counted() {
     let hooks = Hooks::start(&only_command(&["/nowhere/program"], Duration::from_secs(5))).unwrap();
     hooks.tell(event());
-    await_counts(&hooks, "command", |count| count.failed == 1);
+    await_count(&hooks, "command", |count| count.failed, 1);
     let failing = Hooks::start(&only_command(&["/bin/false"], Duration::from_secs(20))).unwrap();
     failing.tell(event());
-    await_counts(&failing, "command", |count| count.failed == 1);
+    await_count(&failing, "command", |count| count.failed, 1);
 }

@@ -51,7 +51,7 @@ fn who_may_act_acts_and_is_named() {
     assert_eq!(attack["routes_are"][0]["installed"], "yes");
     // It makes no sense twice, and the reason is told.
     let reply = post("/protect/attacks/17/approve", "");
-    assert_eq!((reply.status, &*reply.error()), (409, "attack 17 does not wait for anybody"));
+    assert_eq!((reply.status, &*reply.error()), (409, "attack 17: its last step is announced already"));
     assert_eq!(post("/protect/attacks/17/extend", r#"{"seconds": 3600}"#).status, 200);
     assert_eq!(post("/protect/attacks/17/withdraw", "").status, 200);
     assert_eq!(post("/protect/stop", "").status, 200);
@@ -97,7 +97,7 @@ fn mistakes_are_told_in_one_line() {
             "/protect/routes",
             "{\"prefix\": \"203.0.113.9/31\", \"seconds\": 60}",
             400,
-            "prefix: \"203.0.113.9/31\" has bits after its prefix: write 203.0.113.8/31, or 203.0.113.9 alone",
+            "prefix: \"203.0.113.9/31\" has bits after its prefix: write \"203.0.113.8/31\", or \"203.0.113.9\" alone",
         ),
         (
             "POST",

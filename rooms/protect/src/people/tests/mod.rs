@@ -34,7 +34,8 @@ impl Scene {
     /// Alice may act, Bob may look.
     fn with(ground: Ground) -> Self {
         let guard = Arc::new(Fixture::new());
-        let people = Arc::new(People::new(guard.clone(), tokens(&[("alice", "act", ALICE), ("bob", "read", BOB)])));
+        let people =
+            Arc::new(People::new(guard.commands.clone(), tokens(&[("alice", "act", ALICE), ("bob", "read", BOB)])));
         let serving = serve(&people, ground, "127.0.0.1:0".parse().unwrap());
         Self { guard, people, serving }
     }
