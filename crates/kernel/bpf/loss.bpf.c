@@ -6,7 +6,6 @@
  */
 #include "fragments.h"
 #include "packet.h"
-#include "processors.h"
 #include "queues.h"
 #include "samples.h"
 #include "sources.h"
@@ -153,6 +152,9 @@ int drop(u64 *ctx)
 		*list = (references & 0xffff) == 1 ? rest : 0;
 	}
 
+	if (p.offset || !follows_port(f, p.port))
+		return 0;
+
 	mac = skb->mac_header;
 	/* Through eth_type_trans or received, hence on its way in; leaving it has its link layer header, or none, in front. */
 	key.outgoing = !sk && !skb->skb_iif && !(mac != NO_HEADER && head + mac < data) && reason != reason_backlog;
@@ -181,27 +183,12 @@ int drop(u64 *ctx)
 		if (key.outgoing && sender)
 			key.cookie = cookie_of_sender(sender);
 	}
-	if (unlikely(reason == reason_reassembly && p.offset)) {
-		key.namespace = waits_in(&p);
-		key.interface = skb->skb_iif;
-		if (!key.namespace)
-			return 0; /* It came where nothing is followed. */
-	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
 
-	if (unlikely(is_fragment(&p))) {
-		/* Without its first fragment nobody knows the ports: counted as port 0. */
-		if (!lose_fragment(&p, key.namespace, key.outgoing))
-			return 0;
-		datagrams = 1;
-		if (p.port && !follows_port(f, p.port))
-			return 0;
-	} else {
-		if (!follows_port(f, p.port))
-			return 0;
-		datagrams = datagrams_in(&p, head, end);
-	}
+	if (unlikely(p.more))
+		lose_fragment(&p, key.namespace);
+	datagrams = datagrams_in(&p, head, end);
 	if (unlikely(is_diverted(skb)) && key.namespace)
 		undo_divert(key.namespace, skb->skb_iif, &p, datagrams);
 	key.location = ctx[1];
@@ -287,7 +274,8 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		return 0;
 	key.interface = dev->ifindex;
 	if (unlikely(is_fragment(&p))) {
-		pass_fragment(&p, (u64)leaving << 63 | (u64)(key.interface & 0x7fffffff) << 32 | key.namespace, key.namespace);
+		if (!leaving)
+			wait_for_fragments(&p, key.namespace);
 		if (p.offset)
 			return 0;
 	}

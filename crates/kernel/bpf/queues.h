@@ -260,47 +260,6 @@ int enqueue(u64 *ctx)
 	return 0;
 }
 
-/* Tasks that read, of which it is to be known when they wait for a processor. */
-struct reader {
-	u64 ready_since; /* 0: it runs or sleeps */
-	u64 waited;
-	u64 longest;
-	char behind[16];
-};
-
-struct {
-	FIELD(type, LRU_HASH);
-	FIELD(max_entries, 4096);
-	TYPE(key, u32);
-	TYPE(value, struct reader);
-} readers SEC(".maps");
-
-/* A bit a possible reader, by the low bits of its number: most tasks are none. */
-struct reader_bits {
-	u64 bits[256];
-};
-
-struct {
-	FIELD(type, ARRAY);
-	FIELD(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct reader_bits);
-} reader_bits SEC(".maps");
-
-static __attribute__((noinline)) int follow_reader(u32 task)
-{
-	struct reader new = {};
-	struct reader_bits *bits;
-	u32 zero = 0;
-
-	bits = bpf_map_lookup_elem(&reader_bits, &zero);
-	if (!bits)
-		return 0;
-	bpf_map_update_elem(&readers, &task, &new, NOEXIST);
-	__sync_fetch_and_or(&bits->bits[task >> 6 & 255], 1ull << (task & 63));
-	return 0;
-}
-
 SEC("tp_btf/sock_recv_length")
 int dequeue(u64 *ctx)
 {
@@ -309,7 +268,7 @@ int dequeue(u64 *ctx)
 	int flags = (int)ctx[2];
 	struct filter *f;
 	struct socket_state *s;
-	u32 namespace, level, task;
+	u32 namespace, level;
 	u64 now, since, came;
 	u16 port;
 
@@ -369,10 +328,6 @@ int dequeue(u64 *ctx)
 	}
 	measure(s, level, sk->sk_rcvbuf);
 	use_socket(s->cookie);
-	task = bpf_get_current_task_btf()->pid;
-	if (unlikely(s->reader != task)) {
-		s->reader = task;
-		follow_reader(task);
-	}
+	s->reader = bpf_get_current_task_btf()->pid;
 	return 0;
 }

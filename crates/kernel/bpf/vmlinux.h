@@ -117,10 +117,8 @@ struct sk_buff {
 };
 
 struct task_struct {
-	unsigned int __state;
 	int pid;
 	int tgid;
-	char comm[16];
 };
 
 #pragma clang attribute pop

@@ -30,8 +30,8 @@ enum Probe {
 
 use Probe::{Arguments, Member, Tracepoint};
 
-/// Sources: include/trace/events/{skb,sock,net,irq,sched}.h and their history.
-const TABLE: [(&str, &str, &str, Probe); 14] = [
+/// Sources: include/trace/events/{skb,sock,net}.h and their history.
+const TABLE: [(&str, &str, &str, Probe); 9] = [
     ("tracepoint kfree_skb with types (tp_btf)", "5.5", "drops", Tracepoint("kfree_skb")),
     ("kfree_skb: reason", "5.17", "why a datagram was dropped", Arguments("kfree_skb", 3)),
     ("kfree_skb: rx_sk", "6.11", "which socket lost it", Arguments("kfree_skb", 4)),
@@ -41,11 +41,6 @@ const TABLE: [(&str, &str, &str, Probe); 14] = [
     ("tracepoint netif_receive_skb", "5.5", "arrivals by interface", Tracepoint("netif_receive_skb")),
     ("tracepoint net_dev_queue", "5.5", "departures by interface", Tracepoint("net_dev_queue")),
     ("tracepoint sock_send_length", "6.3", "calls that send, and their errors", Tracepoint("sock_send_length")),
-    ("tracepoint softirq_entry", "5.5", "time in the receive path", Tracepoint("softirq_entry")),
-    ("tracepoint softirq_exit", "5.5", "time in the receive path", Tracepoint("softirq_exit")),
-    ("tracepoint sched_wakeup", "5.5", "readers that wait for a processor", Tracepoint("sched_wakeup")),
-    ("tracepoint sched_switch", "5.5", "readers that wait for a processor", Tracepoint("sched_switch")),
-    ("task_struct.__state", "5.14", "readers that were preempted", Member("task_struct", "__state")),
 ];
 
 /// What the running kernel has of the features that tracing uses.

@@ -7,7 +7,6 @@
 pub(crate) mod btf;
 mod extras;
 mod features;
-mod fragments;
 pub mod packets;
 mod programs;
 mod room;
@@ -122,7 +121,7 @@ pub enum Detail {
     Drops,
     /// And of each socket: what is put into its queue and read from it, the queue's level, its reader's stalls.
     Queues,
-    /// And what arrives, departs and is sent, by port; the processors' time in softirq; who runs instead of a reader.
+    /// And what arrives, departs and is sent, by port.
     Everything,
 }
 
@@ -167,16 +166,8 @@ pub struct Trace {
     pub sends: Vec<Sends>,
     /// Sockets that took or gave datagrams.
     pub sockets: Vec<SocketTrace>,
-    /// Time in the receive path's softirq (NET_RX), by processor, nanoseconds.
-    pub receive_softirq_ns: Vec<u64>,
-    /// Datagrams whose fragments wait to be joined now.
+    /// Datagrams whose first fragment came and which wait for others now.
     pub reassembling: u64,
-    /// Datagrams among `arrivals` of which a later fragment was lost on the way to that namespace: they are among `drops`, and
-    /// never came whole.
-    pub came_in_part: Vec<FragmentCount>,
-    /// Datagrams of which a fragment is among `drops` and none has passed an interface since the trace began, where fragments
-    /// were given up: they waited for their others before. Namespace 0: any; port 0: not known.
-    pub begun_before: Vec<FragmentCount>,
     /// What came from whom, and what of it was lost ([`Extras::by_source`]).
     pub by_source: BySource,
     /// Cookies of sockets that descendants of this process have used ([`Extras::descendants`]).
@@ -268,7 +259,7 @@ pub struct PlaceDrop {
 }
 
 /// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
-/// once, where its first piece was lost.
+/// with its first fragment: where another is lost, the kernel drops the first when it gives the datagram up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drop {
     /// Name of the drop reason without `SKB_DROP_REASON_`: `SOCKET_RCVBUFF`. Kernels before 5.17 have none: empty.
@@ -281,9 +272,9 @@ pub struct Drop {
     pub interface: u32,
     /// Cookie of the receiving socket; when `outgoing` of the sending socket; 0: none.
     pub cookie: u64,
-    /// Destination port; 0: a fragment whose first piece was never seen.
+    /// Destination port.
     pub port: u16,
-    /// Source port, 0 as above.
+    /// Source port.
     pub from_port: u16,
     /// Whether it was being sent (not received by any interface of this namespace yet).
     pub outgoing: bool,
@@ -322,17 +313,6 @@ pub struct InterfaceCount {
     pub datagrams: u64,
     /// Their bytes, headers of UDP not counted.
     pub bytes: u64,
-}
-
-/// Datagrams in fragments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FragmentCount {
-    /// The network namespace's inode number.
-    pub namespace: u32,
-    /// Destination port.
-    pub port: u16,
-    /// Datagrams.
-    pub datagrams: u64,
 }
 
 /// Calls of one socket that send.
@@ -401,12 +381,8 @@ pub struct SocketTrace {
     pub episode_max: u64,
     /// The task that read last: its thread id; 0: none yet.
     pub reader: u32,
-    /// Time that reader was ready to run and did not, ns.
-    pub reader_waited_ns: u64,
-    /// The longest such time, ns.
-    pub reader_longest_wait_ns: u64,
-    /// Name of the task that ran instead, the longest time; nul-terminated.
-    pub behind: [u8; 16],
+    /// Time that its readers were ready to run and did not, ns; `None`: /proc does not tell.
+    pub reader_waited_ns: Option<u64>,
     /// Whether the kernel has given it this state since the reading before: for the first time, or since the one that it had
     /// gave way to others' ([`Missed::sockets`]).
     pub is_new: bool,

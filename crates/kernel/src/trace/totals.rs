@@ -1,6 +1,7 @@
 //! Reads what the programs counted.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fs;
 
 use aya::Pod;
 use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
@@ -8,13 +9,12 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::extras::address;
 use super::features::Types;
-use super::fragments::Fragments;
 use super::programs::{Programs, refusal};
 use super::room::{self, Removed, Room};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime, SourceKey, Tallies,
+    Counts, DropKey, InterfaceKey, FragmentKey, Key, SendKey, SocketValue, SourceKey, Tallies, Waiting,
 };
 use super::unread::Unread;
 use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
@@ -26,14 +26,27 @@ pub(super) struct Totals {
     symbols: Symbols,
     unread: Unread,
     /// Each socket when it was read last: times never go back.
-    known: HashMap<u64, (SocketValue, SocketTrace)>,
+    known: HashMap<u64, Known>,
     room: Room,
-    fragments: Fragments,
     /// Sockets that were found closed, and have a state.
     closing: HashSet<u64>,
+    /// Whether tasks have the numbers of the first PID namespace here, as they have in the trace (PROC_PID_INIT_INO,
+    /// include/linux/proc_ns.h).
+    sees_tasks: bool,
     /// Sockets whose state gave way to others'.
     crowded_out: u64,
 }
+
+/// A socket at one reading.
+struct Known {
+    value: SocketValue,
+    told: SocketTrace,
+    /// That of its reader.
+    run_delay_ns: u64,
+}
+
+/// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
+const REASSEMBLY_NS: u64 = 30_000_000_000;
 
 /// A stall counts from here on, nanoseconds.
 const STALL_NS: u64 = 1_000_000;
@@ -52,8 +65,8 @@ impl Totals {
             unread: Unread::default(),
             known: HashMap::new(),
             room: Room::default(),
-            fragments: Fragments::default(),
             closing: HashSet::new(),
+            sees_tasks: fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]"),
             crowded_out: 0,
         }
     }
@@ -76,7 +89,6 @@ impl Totals {
             // Followed sockets are known: these may be others'.
             unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
         }
-        let reassembling = self.fragments.read(programs, drops.iter().chain(&unnamed))?;
         let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
@@ -88,13 +100,7 @@ impl Totals {
             departures: interface_counts(programs, "departures")?,
             sends: sends(programs)?,
             sockets,
-            receive_softirq_ns: per_cpu::<SoftirqTime>(programs.map("softirq")?)?
-                .iter()
-                .map(|time| time.total)
-                .collect(),
-            reassembling,
-            came_in_part: self.fragments.came_in_part(),
-            begun_before: self.fragments.begun_before(),
+            reassembling: reassembling(programs)?,
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
@@ -214,7 +220,6 @@ impl Totals {
     }
 
     fn sockets(&mut self, programs: &Programs) -> Result<Vec<SocketTrace>, Error> {
-        let readers = KernelMap::<_, u32, ReaderValue>::try_from(programs.map("readers")?).map_err(unreadable)?;
         let mut sockets = Vec::new();
         let hashed = hashed(programs)?;
         let states = states(programs)?;
@@ -224,16 +229,20 @@ impl Totals {
         let mut known = HashMap::with_capacity(states.all.len());
         for value in states.all {
             let cookie = value.cookie;
-            let reader = (value.reader != 0).then(|| readers.get(&value.reader, 0).ok()).flatten();
             let mut socket = socket(cookie, &value, now());
-            if let Some(reader) = reader {
-                socket.reader_waited_ns = reader.waited;
-                socket.reader_longest_wait_ns = reader.longest;
-                socket.behind = reader.behind;
-            }
-            let before = self.known.get(&cookie).filter(|(before, _)| before.born == value.born);
+            let before = self.known.get(&cookie).filter(|before| before.value.born == value.born);
             socket.is_new = before.is_none();
-            if let Some((_, before)) = before {
+            let mut run_delay_ns = before.map_or(0, |before| before.run_delay_ns);
+            if self.sees_tasks
+                && before.is_none_or(|before| before.value.reads != value.reads)
+                && let Some(delay_ns) = run_delay_ns_of(value.reader)
+            {
+                let is_same = before.is_some_and(|before| before.value.reader == value.reader);
+                let more = if is_same { delay_ns.saturating_sub(run_delay_ns) } else { 0 };
+                let waited = before.and_then(|before| before.told.reader_waited_ns).unwrap_or(0);
+                (socket.reader_waited_ns, run_delay_ns) = (Some(waited + more), delay_ns);
+            }
+            if let Some(Known { told: before, .. }) = before {
                 for (time, before) in socket.level_ns.iter_mut().zip(before.level_ns) {
                     *time = before.max(*time);
                 }
@@ -242,17 +251,25 @@ impl Totals {
                 socket.episodes = socket.episodes.max(before.episodes);
                 socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
-                if before.reader != socket.reader {
-                    // Another task reads now, of which another time is known.
-                    socket.reader_waited_ns = socket.reader_waited_ns.max(before.reader_waited_ns);
-                }
+                socket.reader_waited_ns = socket.reader_waited_ns.or(before.reader_waited_ns);
             }
-            known.insert(cookie, (value, socket));
+            known.insert(cookie, Known { value, told: socket, run_delay_ns });
             sockets.push(socket);
         }
         self.known = known;
         Ok(sockets)
     }
+}
+
+/// Datagrams whose first fragment came, and which wait for others.
+fn reassembling(programs: &Programs) -> Result<u64, Error> {
+    let map = KernelMap::<_, FragmentKey, Waiting>::try_from(programs.map("waiting")?).map_err(unreadable)?;
+    let now = now();
+    let waits = |waiting: &Waiting| {
+        let is_followed = waiting.port != 0 && programs.follows_port(waiting.port);
+        is_followed && now.saturating_sub(waiting.since) < REASSEMBLY_NS
+    };
+    Ok(map.iter().take(MOST_KEYS).filter_map(Result::ok).filter(|(_, waiting)| waits(waiting)).count() as u64)
 }
 
 fn reason(reasons: &BTreeMap<u32, String>, number: u32) -> String {
@@ -352,11 +369,15 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
         episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
-        reader_waited_ns: 0,
-        reader_longest_wait_ns: 0,
-        behind: [0; 16],
+        reader_waited_ns: None,
         is_new: false,
     }
+}
+
+/// How long a task has been ready to run and did not (Documentation/scheduler/sched-stats.rst); `None`: it is gone, or not to be
+/// seen.
+fn run_delay_ns_of(task: u32) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{task}/schedstat")).ok()?.split(' ').nth(1)?.parse().ok()
 }
 
 fn interface_counts(programs: &Programs, map: &str) -> Result<Vec<InterfaceCount>, Error> {

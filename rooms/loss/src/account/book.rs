@@ -250,8 +250,6 @@ pub struct Level {
     pub share_of_time_pct: [f64; 5],
     /// The longest time in which datagrams waited and nobody read, ms.
     pub longest_stall_ms: f64,
-    /// How long its reader was ready to run and did not, ms.
-    pub reader_waited_ms: f64,
-    /// What ran instead, the longest time; `null`: nothing.
-    pub behind: Option<String>,
+    /// How long its reader was ready to run and had no CPU, ms; `null`: /proc does not tell.
+    pub reader_waited_ms: Option<f64>,
 }

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use weir_kernel::trace::{
-    BySource, Detail, Drop, FragmentCount, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace,
+    BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace,
 };
 
 use super::remarks::Partial;
@@ -24,6 +24,8 @@ pub(super) struct Evidence {
     pub(super) by_source: Option<Prefixes>,
     /// By how much totals may be apart, for they moved while they were read, datagrams.
     pub(super) moving: u64,
+    /// Time in softirq of the processor that spent most there.
+    pub(super) busiest_softirq: Duration,
     /// How long was followed.
     pub(super) took: Duration,
     /// The namespaces followed.
@@ -38,8 +40,6 @@ pub(super) struct Evidence {
     pub(super) several_ports: bool,
     /// Why what was sent to the port is not what was sent to the receiver, if it is not.
     pub(super) partial: Option<Partial>,
-    /// Datagrams whose fragments waited before the account and were given up since: they are not in `trace`.
-    pub(super) begun_before: u64,
 }
 
 /// One namespace.
@@ -55,8 +55,6 @@ pub(super) struct NamespaceEvidence {
     pub(super) queued: u64,
     /// Next hops whose address is being asked for.
     pub(super) incomplete: u64,
-    /// Datagrams whose fragments waited for their others when the account began, of all protocols.
-    pub(super) waited: u64,
     /// Losses that its counters tell, of all ports, and those that all namespaces share.
     pub(super) losses: Vec<Loss>,
 }
@@ -135,13 +133,7 @@ pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             ..*sends
         }),
         sockets: subtract(&later.sockets, &earlier.sockets, |socket| socket.cookie, socket_difference),
-        receive_softirq_ns: (0..)
-            .zip(&later.receive_softirq_ns)
-            .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
-            .collect(),
         reassembling: later.reassembling,
-        came_in_part: fragments(&later.came_in_part, &earlier.came_in_part),
-        begun_before: fragments(&later.begun_before, &earlier.begun_before),
         by_source: by_source(&later.by_source, &earlier.by_source),
         used_by_descendants: later.used_by_descendants.clone(),
         // They belong to no port: what was missed tells how many they are.
@@ -175,15 +167,6 @@ fn drop_less(drop: &Drop, before: &Drop) -> Drop {
     }
 }
 
-fn fragments(later: &[FragmentCount], earlier: &[FragmentCount]) -> Vec<FragmentCount> {
-    subtract(
-        later,
-        earlier,
-        |count| (count.namespace, count.port),
-        |count, before| FragmentCount { datagrams: count.datagrams.saturating_sub(before.datagrams), ..*count },
-    )
-}
-
 fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec<InterfaceCount> {
     let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie);
     subtract(later, earlier, key, |count, before| InterfaceCount {
@@ -212,7 +195,9 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
         dropped: socket.dropped.saturating_sub(before.dropped),
         queued_before: before.queued_before.map(|queued| (queued + before.enqueued).saturating_sub(before.reads)),
         episodes: socket.episodes.saturating_sub(before.episodes),
-        reader_waited_ns: socket.reader_waited_ns.saturating_sub(before.reader_waited_ns),
+        reader_waited_ns: socket
+            .reader_waited_ns
+            .map(|waited| waited.saturating_sub(before.reader_waited_ns.unwrap_or(0))),
         ..*socket
     }
 }
@@ -251,10 +236,7 @@ pub(super) fn of_port(trace: &Trace, port: u16, sockets: &BTreeSet<u64>) -> Trac
         departures: trace.departures.clone(),
         sends: trace.sends.clone(),
         sockets: trace.sockets.iter().filter(|socket| is_own(socket.port, socket.cookie)).copied().collect(),
-        receive_softirq_ns: trace.receive_softirq_ns.clone(),
         reassembling: trace.reassembling,
-        came_in_part: trace.came_in_part.clone(),
-        begun_before: trace.begun_before.clone(),
         by_source: trace.by_source.clone(),
         used_by_descendants: trace.used_by_descendants.clone(),
         missed: trace.missed,

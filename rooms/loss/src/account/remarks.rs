@@ -101,10 +101,6 @@ pub enum Explanation {
     ReadMore(u64),
     /// So many more were read than came: copies for several sockets.
     Copied(u64),
-    /// So many more were read than came: they may have been begun before the account.
-    CompleteSince(u64),
-    /// So many were begun before the account, and are left out.
-    BegunBefore(u64),
     /// So many came and were not read, by calls that returned less than a datagram.
     BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
@@ -120,17 +116,8 @@ pub enum Explanation {
         /// In all.
         total: u64,
     },
-    /// Its reader was ready and did not run, ns.
-    Waited {
-        /// In all.
-        total: u64,
-        /// At the longest.
-        longest: u64,
-        /// What ran instead.
-        behind: Option<String>,
-    },
-    /// Its reader was not kept from running.
-    NotKept,
+    /// Its reader was ready and did not run for so long, ns.
+    Waited(u64),
     /// What helps.
     Advice(Advice),
     /// Percent of the time that one processor received.

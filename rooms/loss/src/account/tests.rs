@@ -457,12 +457,10 @@ prop_compose! {
         sockets in prop::collection::vec(socket_row(), 0..3), reassembling in 0u64..3, missed in 0u64..2,
     ) -> Trace {
         let missed = Missed { drops: missed, ..Missed::default() };
-        let (drops_by_place, receive_softirq_ns) = (vec![], vec![]);
+        let drops_by_place = vec![];
         Trace {
-            drops, unnamed: vec![], drops_by_place, arrivals, departures, sends, sockets, receive_softirq_ns, reassembling, by_source: Default::default(),
+            drops, unnamed: vec![], drops_by_place, arrivals, departures, sends, sockets, reassembling, by_source: Default::default(),
             used_by_descendants: Default::default(),
-            came_in_part: vec![],
-            begun_before: vec![],
             missed,
         }
     }

@@ -117,22 +117,12 @@ impl fmt::Display for Explanation {
             Self::ReadMore(datagrams) => write!(
                 f,
                 "{datagrams} more were read than came to this port: does a DNAT or redirect rule give it those of another? `nft \
-                 list ruleset`; then follow that one, too"
+                 list ruleset`; then follow that one, too (or their first fragments came before the account began)"
             ),
             Self::Copied(datagrams) => write!(
                 f,
                 "{datagrams} more were read than came to this port: a broadcast, or what goes to a group, comes once, and each \
                  socket of its port is given a copy"
-            ),
-            Self::CompleteSince(datagrams) => write!(
-                f,
-                "{datagrams} more were read than came to this port: as many fragments waited for their others when the account \
-                 began, and may have been completed since"
-            ),
-            Self::BegunBefore(datagrams) => write!(
-                f,
-                "{datagrams} whose fragments waited for their others when the account began were given up since: they are not \
-                 in it"
             ),
             Self::BehindCut(datagrams) => write!(
                 f,
@@ -154,22 +144,11 @@ impl fmt::Display for Explanation {
                 time(longest),
                 time(total)
             ),
-            Self::Waited { total, longest, behind } => {
-                let (total, longest) = (time(total), time(longest));
-                write!(
-                    f,
-                    "in all its reader was ready to run for {total} and had no processor (at the longest {longest}), whether or not \
-                     datagrams waited"
-                )?;
-                behind.iter().try_for_each(|name| write!(f, ", the longest time behind `{name}`"))
-            }
-            Self::NotKept => {
-                f.write_str("its reader was not kept from running: it waited for something else, or worked")
-            }
+            Self::Waited(total) => write!(f, "its reader waited for a CPU for {} in all", time(total)),
             Self::Advice(advice) => advise(advice, f),
             Self::OneProcessor(pct) => write!(
                 f,
-                "while datagrams waited, one processor spent {} % of the time in the receive path's softirq (NET_RX): spread it (RPS, more queues)",
+                "while datagrams waited, one CPU spent {} % of the time in softirq, where packets are received: spread them (RPS, more queues)",
                 format::short(*pct)
             ),
             Self::Told(words) => f.write_str(words),

@@ -106,8 +106,6 @@ pub struct Socket {
     pub places: Vec<SocketDrops>,
     /// The longest time that datagrams waited and nobody read, ms; `None` without eBPF.
     pub longest_stall_ms: Option<f64>,
-    /// Who ran meanwhile instead of the reader, the longest time; `None`: nobody did, or it is not known.
-    pub behind: Option<String>,
 }
 
 /// A socket's drops at one place, since the watch began.
@@ -286,7 +284,7 @@ impl Snapshot {
     pub(crate) fn shown(&self) -> Snapshot {
         let mut now = self.clone();
         let sockets = now.sockets.iter_mut().flat_map(|socket| {
-            [Some(&mut socket.address), socket.process.as_mut(), socket.behind.as_mut()].into_iter().flatten()
+            [Some(&mut socket.address), socket.process.as_mut()].into_iter().flatten()
         });
         let drops = now.drops.iter_mut().flat_map(|drops| [&mut drops.reason, &mut drops.function]);
         let counted = now.counted.iter_mut().map(|counted| &mut counted.counter);

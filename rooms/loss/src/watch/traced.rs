@@ -150,8 +150,6 @@ impl Traced<'_> {
         socket.received_bytes = Some(Count::new(traced.read_bytes));
         socket.queue_max_bytes = socket.queue_max_bytes.max(traced.level_max.into());
         socket.longest_stall_ms = Some(traced.longest_stall_ns as f64 / 1e6);
-        let name = traced.behind.split(|byte| *byte == 0).next().unwrap_or_default();
-        socket.behind = (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
     }
 }
 
@@ -229,8 +227,6 @@ mod tests {
             datagrams,
             ..Drop::default()
         };
-        let mut behind = [0; 16];
-        behind[..6].copy_from_slice(b"stress");
         let trace = Trace {
             drops: vec![
                 drop("SOCKET_RCVBUFF", busy, 1, false, 20),
@@ -243,7 +239,6 @@ mod tests {
                 read_bytes: 100,
                 level_max: 300_000,
                 longest_stall_ns: 41_200_000,
-                behind,
                 ..SocketTrace::default()
             }],
             ..Trace::default()
@@ -255,7 +250,6 @@ mod tests {
         assert_eq!(of(5000).places, [SocketDrops { place: Place::ReceiveBuffer, datagrams: 23 }]);
         assert_eq!((of(5000).received, of(5000).received_bytes), (None, Some(Count::new(100))));
         assert_eq!((of(5000).queue_max_bytes, of(5000).longest_stall_ms), (300_000, Some(41.2)));
-        assert_eq!(of(5000).behind.as_deref(), Some("stress"));
         // What it sent is not lost at it; of a socket that nothing came to nothing was read.
         assert_eq!((of(514).places.len(), of(514).received), (0, Some(Count::new(0))));
 

@@ -44,9 +44,7 @@ impl LedgerBuilder<'_> {
     }
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
-        // A fragment whose first piece was never seen has no port.
         drop.port == self.endpoints.port
-            || drop.port == 0 && drop.from_port == 0 && !drop.outgoing && !self.evidence.several_ports
     }
 
     pub(super) fn is_receiver(&self, cookie: u64) -> bool {

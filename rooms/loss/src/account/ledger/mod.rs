@@ -1,7 +1,6 @@
 //! Closes the ledger of one receiver: a pure function of what was counted. What was `sent`, which `drops` are its own, what
 //! was `received`; then the `rest`.
 
-mod begun;
 mod drops;
 mod received;
 mod rest;
@@ -39,8 +38,7 @@ pub(super) struct Endpoints<'a> {
 
 /// Closes one ledger.
 pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
-    let without = begun::left_out(evidence, endpoints.port);
-    LedgerBuilder::new(without.as_ref().unwrap_or(evidence), endpoints).build()
+    LedgerBuilder::new(evidence, endpoints).build()
 }
 
 struct LedgerBuilder<'a> {
@@ -59,8 +57,6 @@ struct LedgerBuilder<'a> {
     pending: Vec<Pending>,
     unknown: Vec<Unknown>,
     explanation: Vec<Explanation>,
-    /// Datagrams that were begun before the account, and are left out.
-    begun_before: u64,
 }
 
 impl<'a> LedgerBuilder<'a> {
@@ -82,7 +78,6 @@ impl<'a> LedgerBuilder<'a> {
             pending: Vec::new(),
             unknown: Vec::new(),
             explanation: Vec::new(),
-            begun_before: evidence.begun_before,
         };
         builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
         builder

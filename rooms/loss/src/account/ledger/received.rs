@@ -73,16 +73,7 @@ impl LedgerBuilder<'_> {
                 && !drop.outgoing
                 && Place::of_drop(&drop.reason, &drop.function, false) == Place::Backlog
         });
-        // Of some the first fragment came, by which a datagram counts, and another had been lost before.
-        let came = self.arrivals(home).saturating_sub(self.came_in_part(home));
-        Some(came + backlog.map(|drop| drop.datagrams).sum::<u64>())
-    }
-
-    /// Datagrams that came to a namespace without a fragment that was lost on the way: they are at a place before it.
-    pub(super) fn came_in_part(&self, namespace: u32) -> u64 {
-        let counts = self.evidence.trace.came_in_part.iter();
-        let of = counts.filter(|count| count.namespace == namespace && count.port == self.endpoints.port);
-        of.map(|count| count.datagrams).sum()
+        Some(self.arrivals(home) + backlog.map(|drop| drop.datagrams).sum::<u64>())
     }
 
     /// What was read, waits or was dropped behind arrival has arrived, if it was not counted so yet: the totals were not
@@ -96,9 +87,7 @@ impl LedgerBuilder<'_> {
         });
         let passed = received.unwrap_or(0) + queue.unwrap_or(0) + behind.sum::<u64>();
         let short = passed.saturating_sub(arrived);
-        // Which came in part is found by looking now and then: what was read came whole.
-        let in_part = self.home.map_or(0, |home| self.came_in_part(home));
-        if short <= self.evidence.moving + in_part { arrived + short } else { arrived }
+        if short <= self.evidence.moving { arrived + short } else { arrived }
     }
 
     pub(super) fn receiver_traces(&self) -> Vec<SocketTrace> {

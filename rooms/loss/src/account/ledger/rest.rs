@@ -10,6 +10,7 @@ use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::advice::{self, Advice};
 use crate::places::{Place, Stage};
+use crate::reading::Loss;
 
 impl<'a> LedgerBuilder<'a> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
@@ -22,14 +23,28 @@ impl<'a> LedgerBuilder<'a> {
         self.pending.iter().map(|pending| pending.datagrams).sum()
     }
 
-    /// What interfaces lost before the kernel had a datagram: they do not know ports, so no more than is missing between
-    /// departure and arrival.
+    /// What was given up for missing fragments and is missing nowhere was begun before the account: it was neither sent nor did
+    /// it arrive in its time.
+    pub(super) fn take_begun_before(&mut self, rest: i64) -> i64 {
+        let share = missing(-rest).min(self.places.at(Place::Reassembly));
+        self.places.take(Place::Reassembly, share);
+        signed(share)
+    }
+
+    /// What counters alone tell: what interfaces lost before the kernel had a datagram, and datagrams of which the first fragment
+    /// did not come. They do not know ports, so no more than is missing between departure and arrival.
     pub(super) fn add_hardware(&mut self, rest: i64, departed: Option<u64>, arrived: Option<u64>) -> i64 {
         let (Some(_), Some(_)) = (departed, arrived) else { return 0 };
         let of = |namespace: &'a NamespaceEvidence| namespace.losses.iter().map(|loss| (loss, namespace.inode));
         let claims = self.evidence.namespaces.iter().flat_map(of);
-        let claims: Vec<_> = claims.filter(|(loss, _)| loss.counter.is_of_card()).collect();
-        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+        let given_up = self.places.at(Place::Reassembly);
+        let bound = |loss: &Loss| match loss.place {
+            Place::Reassembly => loss.packets.saturating_sub(given_up),
+            _ => loss.packets,
+        };
+        let claims = claims.filter(|(loss, _)| loss.counter.is_of_card() || loss.place == Place::Reassembly);
+        let claims: Vec<_> = claims.collect();
+        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| bound(loss)).collect();
         let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
         for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
             self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
@@ -78,10 +93,7 @@ impl<'a> LedgerBuilder<'a> {
     pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
         if rest < 0 && sent.is_none() && arrived.is_some() {
             let more = rest.unsigned_abs();
-            let may_have_begun = more <= self.may_have_begun();
-            self.explanation.push(if may_have_begun {
-                Explanation::CompleteSince(more)
-            } else if self.may_be_copies() {
+            self.explanation.push(if self.may_be_copies() {
                 Explanation::Copied(more)
             } else {
                 Explanation::ReadMore(more)
@@ -135,10 +147,6 @@ impl<'a> LedgerBuilder<'a> {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return 0 };
-        // Of what came in part the bytes are counted that did not come.
-        if self.came_in_part(home) > 0 {
-            return 0;
-        }
         let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
         let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
         let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
@@ -166,7 +174,7 @@ impl<'a> LedgerBuilder<'a> {
         let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
         let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
-        if is_whole && is_all && self.came_in_part(home) == 0 && cut > 0 {
+        if is_whole && is_all && cut > 0 {
             self.explanation.push(Explanation::CutOff(cut));
         }
     }
@@ -197,7 +205,6 @@ impl<'a> LedgerBuilder<'a> {
         if self.evidence.trace.missed.total() > 0 {
             self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
         }
-        self.explain_begun_before();
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
