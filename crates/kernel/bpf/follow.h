@@ -21,6 +21,8 @@ enum {
 	MSG_PEEK = 2,
 	MSG_ERRQUEUE = 0x2000,
 	NO_HEADER = 0xffff,
+	PACKET_BROADCAST = 1,
+	PACKET_LOOPBACK = 5,
 	IFF_BRIDGE_PORT = 1 << 9,
 	IFF_OVS_DATAPATH = 1 << 10,
 };
@@ -97,7 +99,7 @@ struct {
  * never changes its key, and has it before it counts. User space adds both up. */
 enum { SLOTS = 64 };
 
-#define COUNTS(name, key_type, entries)                                                                \
+#define COUNTS(name, key_type, entries, kind)                                                                \
 	struct name##_slot {                                                                           \
 		struct counts counts;                                                                  \
 		key_type key;                                                                          \
@@ -109,7 +111,7 @@ enum { SLOTS = 64 };
 		TYPE(value, struct name##_slot);                                                       \
 	} name##_slots SEC(".maps");                                                                   \
 	struct {                                                                                       \
-		FIELD(type, PERCPU_HASH);                                                              \
+		FIELD(type, kind);                                                                     \
 		FIELD(max_entries, entries);                                                           \
 		TYPE(key, key_type);                                                                   \
 		TYPE(value, struct counts);                                                            \

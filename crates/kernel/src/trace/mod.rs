@@ -5,16 +5,15 @@
 //! to user space per datagram.
 
 pub(crate) mod btf;
+mod closed;
 mod extras;
 mod features;
 pub mod packets;
 mod programs;
-mod room;
 mod samples;
 pub(crate) mod symbols;
 mod sys;
 mod totals;
-mod unread;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -102,15 +101,13 @@ impl Tracer {
         self.totals.samples(&self.programs)
     }
 
-    /// Makes room in the kernel for what comes, so that a trace may go on for ever; to be called after [`Tracer::read`],
-    /// with what is `open` (by cookie) by then. The state of a socket is removed one call after it was found closed, and
-    /// drops that crowd the maps and have not changed since the call before are kept here instead, the largest by port,
-    /// others by place ([`Trace::drops_by_place`]).
+    /// Removes the states of closed sockets, so that a trace may go on for ever; to be called after [`Tracer::read`], with what
+    /// is `open` (by cookie) by then.
     ///
     /// # Errors
     /// If the kernel refuses to change a map.
-    pub fn make_room(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
-        self.totals.make_room(&mut self.programs, &open)
+    pub fn remove_closed(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+        self.totals.remove_closed(&mut self.programs, open)
     }
 }
 
@@ -148,14 +145,10 @@ pub struct Filter {
 /// Running totals since the tracer started. They never go back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Datagrams that were dropped.
+    /// Datagrams that were dropped. Port 0: those of ports that gave way to others ([`Missed::ports`]), by place and reason.
+    /// Namespace 0: those that were lost out of a receive queue, by its closed socket or with a wrong checksum; theirs may be one
+    /// that is not followed.
     pub drops: Vec<Drop>,
-    /// Those that were lost out of a receive queue, where it is not known whose: by their closed socket, or with a wrong
-    /// checksum. Their namespace is 0, and may be one that is not followed. Where all namespaces are followed, or no queues,
-    /// they are among `drops`.
-    pub unnamed: Vec<Drop>,
-    /// Further ones, of which only place and reason are known: the maps were full of others' ports.
-    pub drops_by_place: Vec<PlaceDrop>,
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
     /// out; of bonds and macvlan the lower interface is told.
     pub arrivals: Vec<InterfaceCount>,
@@ -204,10 +197,9 @@ pub struct SourceArrivals {
 /// lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Datagrams dropped. Before Linux 5.14 also one for each drop that [`Tracer::make_room`] took out of its map, for one more
-    /// may have come meanwhile.
+    /// Datagrams dropped.
     pub drops: u64,
-    /// Datagrams dropped of which only place and reason are known, those of [`Trace::drops_by_place`].
+    /// Datagrams dropped of which only place and reason are known.
     pub ports: u64,
     /// Datagrams put into or read from a queue.
     pub queues: u64,
@@ -241,23 +233,6 @@ impl Missed {
     }
 }
 
-/// Datagrams dropped of which ports, interface and socket are not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceDrop {
-    /// As [`Drop::reason`].
-    pub reason: String,
-    /// As [`Drop::function`].
-    pub function: String,
-    /// As [`Drop::namespace`].
-    pub namespace: u32,
-    /// As [`Drop::outgoing`].
-    pub outgoing: bool,
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Of these, how many were told by port before.
-    pub moved: u64,
-}
-
 /// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
 /// with its first fragment: where another is lost, the kernel drops the first when it gives the datagram up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -272,10 +247,8 @@ pub struct Drop {
     pub interface: u32,
     /// Cookie of the receiving socket; when `outgoing` of the sending socket; 0: none.
     pub cookie: u64,
-    /// Destination port.
+    /// Destination port; 0: others.
     pub port: u16,
-    /// Source port.
-    pub from_port: u16,
     /// Whether it was being sent (not received by any interface of this namespace yet).
     pub outgoing: bool,
     /// Datagrams.
@@ -298,6 +271,18 @@ impl Drop {
 const FOUND_BY_READER: [&str; 5] =
     ["udp_recvmsg", "udpv6_recvmsg", "__first_packet_length", "first_packet_length", "udp_read_skb"];
 
+/// To whom a datagram comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cast {
+    /// One host.
+    #[default]
+    Unicast,
+    /// Those that have joined a group.
+    Group,
+    /// All hosts of a network.
+    Broadcast,
+}
+
 /// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCount {
@@ -309,6 +294,8 @@ pub struct InterfaceCount {
     pub port: u16,
     /// Cookie of the sending socket; 0 for arrivals.
     pub cookie: u64,
+    /// To whom they came; departures do not tell.
+    pub cast: Cast,
     /// Datagrams.
     pub datagrams: u64,
     /// Their bytes, headers of UDP not counted.

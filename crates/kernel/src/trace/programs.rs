@@ -179,10 +179,6 @@ impl Programs {
         self.followed.ports.is_empty() || self.followed.ports.contains(&port)
     }
 
-    pub(super) fn follows_some_namespaces(&self) -> bool {
-        !self.followed.namespaces.is_empty()
-    }
-
     pub(super) fn map(&self, name: &str) -> Result<&Map, Error> {
         self.ebpf.map(name).ok_or_else(|| Error::answer(format!("find the eBPF map {name}"), "it is missing"))
     }

@@ -1,12 +1,7 @@
 //! What the eBPF programs and we share: the layouts of `bpf/loss.bpf.c`, which this file must repeat to the byte.
 #![allow(unsafe_code)]
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-
 use aya::Pod;
-use aya::maps::Map;
-use aya::util::nr_cpus;
 
 macro_rules! shared {
     ($($(#[$about:meta])* $name:ident of $($of:literal)|+: $bytes:literal { $($field:ident: $kind:ty,)* })*) => {$(
@@ -57,6 +52,7 @@ macro_rules! slots {
 
 slots! {
     DropSlot of DropKey
+    PlaceSlot of PlaceKey
     PassageSlot of InterfaceKey
     SendSlot of SendKey
 }
@@ -70,14 +66,20 @@ shared! {
         namespace: u32,
         more_namespaces: u32,
     }
-    DropKey of "drop_key": 40 {
+    DropKey of "drop_key": 32 {
         location: u64,
         cookie: u64,
         namespace: u32,
         interface: u32,
         reason: u32,
         port: u16,
-        from_port: u16,
+        outgoing: u8,
+        unused: u8,
+    }
+    PlaceKey of "place_key": 24 {
+        location: u64,
+        namespace: u32,
+        reason: u32,
         outgoing: u32,
         unused: u32,
     }
@@ -91,7 +93,7 @@ shared! {
         namespace: u32,
         interface: u32,
         port: u32,
-        unused: u32,
+        cast: u32,
     }
     SendKey of "send_key": 24 {
         cookie: u64,
@@ -189,9 +191,13 @@ shared! {
         ready: u32,
         bytes: [u8; 128],
     }
-    DropSlot of "drops_slot" | "drops_at_sockets_slot" | "drops_by_port_slot" | "drops_by_place_slot": 56 {
+    DropSlot of "drops_slot": 48 {
         counts: Counts,
         key: DropKey,
+    }
+    PlaceSlot of "places_slot": 40 {
+        counts: Counts,
+        key: PlaceKey,
     }
     PassageSlot of "arrivals_slot" | "departures_slot": 40 {
         counts: Counts,
@@ -208,40 +214,6 @@ impl SocketValue {
     // SAFETY: `Pod`: zeros are a valid value.
     pub(super) const NONE: SocketValue = unsafe { std::mem::zeroed() };
 }
-
-/// Takes the counts of all processors under a key out of a hash map, in one step: between a reading and its removal nothing can
-/// be counted. ENOENT: it is not there; ENOTSUPP before Linux 5.14.
-pub(super) fn take(map: &Map, key: &DropKey) -> io::Result<Vec<Counts>> {
-    let Map::PerCpuHashMap(map) = map else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut counts = vec![Counts { first: 0, second: 0 }; nr_cpus().map_err(|(_, error)| error)?];
-    let element = Element {
-        map: map.fd().as_fd().as_raw_fd(),
-        unused: 0,
-        key: std::ptr::from_ref(key) as u64,
-        value: counts.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    // SAFETY: the kernel reads `element` as far as its size says, a key of the map's size from `key`, and writes to `value` as
-    // many values of the map's size as there are possible processors (Documentation/bpf/map_hash.rst), which is how many
-    // `counts` has; the sizes are those of `DropKey` and `Counts`, as the object has them. All outlive the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, BPF_MAP_LOOKUP_AND_DELETE_ELEM, &raw const element, size_of::<Element>())
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counts) }
-}
-
-/// An element of a map (include/uapi/linux/bpf.h, union bpf_attr).
-#[repr(C)]
-struct Element {
-    map: i32,
-    unused: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-/// include/uapi/linux/bpf.h
-const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 
 #[cfg(test)]
 mod tests {

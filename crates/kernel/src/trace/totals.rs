@@ -7,29 +7,26 @@ use aya::Pod;
 use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
 use nix::time::{ClockId, clock_gettime};
 
+use super::closed;
 use super::extras::address;
 use super::features::Types;
 use super::programs::{Programs, refusal};
-use super::room::{self, Removed, Room};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, InterfaceKey, FragmentKey, Key, SendKey, SocketValue, SourceKey, Tallies, Waiting,
+    Counts, DropKey, InterfaceKey, FragmentKey, Key, PlaceKey, SendKey, SocketValue, SourceKey, Tallies, Waiting,
 };
-use super::unread::Unread;
-use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
+use super::{BySource, Cast, Drop, InterfaceCount, Missed, Sends, SocketTrace, SourceArrivals, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {
     reasons: BTreeMap<u32, String>,
     symbols: Symbols,
-    unread: Unread,
     /// Each socket when it was read last: times never go back.
     known: HashMap<u64, Known>,
-    room: Room,
-    /// Sockets that were found closed, and have a state.
-    closing: HashSet<u64>,
+    /// Sockets that were removed from the hash map.
+    removed: u64,
     /// Whether tasks have the numbers of the first PID namespace here, as they have in the trace (PROC_PID_INIT_INO,
     /// include/linux/proc_ns.h).
     sees_tasks: bool,
@@ -62,40 +59,33 @@ impl Totals {
         Totals {
             reasons,
             symbols: Symbols::default(),
-            unread: Unread::default(),
             known: HashMap::new(),
-            room: Room::default(),
-            closing: HashSet::new(),
+            removed: 0,
             sees_tasks: fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]"),
             crowded_out: 0,
         }
     }
 
     pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
-        let mut drops: Vec<(DropKey, Counts)> = Vec::new();
-        for map in room::DROPS {
-            drops.extend(counted::<DropKey>(programs, map)?);
+        // Read before the others: what comes meanwhile is never in `places` alone.
+        let mut gave_way: HashMap<PlaceKey, Counts> = counted::<PlaceKey>(programs, "places")?.into_iter().collect();
+        let mut drops = counted::<DropKey>(programs, "drops")?;
+        for (key, counts) in &drops {
+            if let Some(rest) = gave_way.get_mut(&place_of(key)) {
+                let Counts { first, second } = *rest;
+                *rest = Counts { first: first.saturating_sub(counts.first), second: second.saturating_sub(counts.second) };
+            }
         }
-        let mut by_place = self.room.by_place();
-        for (key, counts) in counted::<DropKey>(programs, "drops_by_place")? {
-            by_place.entry(key).or_default().datagrams += counts.first;
-        }
+        gave_way.retain(|_, rest| rest.first > 0);
+        let ports = gave_way.values().map(|rest| rest.first).sum();
+        drops.extend(gave_way.into_iter().map(|(key, rest)| (of_any_port(&key), rest)));
+        let drops = self.drops(drops);
         let sockets = self.sockets(programs)?;
-        let mut drops = self.unread.assign(drops, &sockets);
-        drops.extend(self.room.by_port());
-        let mut drops = self.drops(drops);
-        let mut unnamed = Vec::new();
-        if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
-            // Followed sockets are known: these may be others'.
-            unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
-        }
-        let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
             |of: fn(&Tallies) -> u64, names: &[&str]| tallies.iter().map(of).sum::<u64>() + programs.recursions(names);
         Ok(Trace {
             drops,
-            unnamed,
             arrivals: interface_counts(programs, "arrivals")?,
             departures: interface_counts(programs, "departures")?,
             sends: sends(programs)?,
@@ -104,14 +94,13 @@ impl Totals {
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
-                drops: tally(|tallies| tallies.drops, &["drop"]) + self.room.in_two_steps(),
-                ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
+                drops: tally(|tallies| tallies.drops, &["drop"]),
+                ports,
                 queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
                 sockets: self.crowded_out,
                 passages: tally(|tallies| tallies.passages, &["arrive", "depart"]),
                 sends: tally(|tallies| tallies.sends, &["sent"]),
             },
-            drops_by_place,
         })
     }
 
@@ -149,7 +138,6 @@ impl Totals {
                 interface: 0,
                 cookie: key.cookie,
                 port,
-                from_port: 0,
                 outgoing: key.outgoing != 0,
                 datagrams,
                 buffers: counts.second,
@@ -159,43 +147,15 @@ impl Totals {
         Ok(by_source)
     }
 
-    pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
-        for map in room::DROPS {
-            let drops = counted_in_hash::<DropKey>(programs, map)?;
-            let crowding = self.room.crowding(map, drops);
-            self.take_out(programs, map, &crowding)?;
-        }
-        self.room.settle(open);
-        // What was lost when they were closed has been read since.
-        let closed = std::mem::take(&mut self.closing);
-        self.unread.close(&closed);
-        self.room.remove_sockets(programs, closed)?;
-        self.closing = self.known.keys().copied().filter(|cookie| !open(*cookie)).collect();
-        Ok(())
-    }
-
-    /// Keeps drops here instead of in their map.
-    fn take_out(&mut self, programs: &mut Programs, map: &str, keys: &[DropKey]) -> Result<(), Error> {
-        for key in keys {
-            let Some(counts) = self.room.take(programs, map, key)? else { continue };
-            for (key, counts) in self.unread.forget(*key, counts) {
-                self.room.keep(key, counts);
-            }
+    pub(super) fn remove_closed(
+        &mut self,
+        programs: &mut Programs,
+        open: impl Fn(u64) -> bool,
+    ) -> Result<(), Error> {
+        for cookie in self.known.keys().filter(|cookie| !open(**cookie)) {
+            self.removed += u64::from(closed::remove(programs, *cookie)?);
         }
         Ok(())
-    }
-
-    fn drops_by_place(&mut self, counted: HashMap<DropKey, Removed>) -> Vec<PlaceDrop> {
-        self.symbols.learn(counted.keys().map(|key| key.location));
-        let drop = |(key, counts): (DropKey, Removed)| PlaceDrop {
-            reason: self.reason(key.reason),
-            function: self.symbols.name(key.location).to_owned(),
-            namespace: key.namespace,
-            outgoing: key.outgoing != 0,
-            datagrams: counts.datagrams,
-            moved: counts.moved,
-        };
-        counted.into_iter().map(drop).collect()
     }
 
     fn reason(&self, number: u32) -> String {
@@ -211,7 +171,6 @@ impl Totals {
             interface: key.interface,
             cookie: key.cookie,
             port: key.port,
-            from_port: key.from_port,
             outgoing: key.outgoing != 0,
             datagrams: counts.first,
             buffers: counts.second,
@@ -223,7 +182,7 @@ impl Totals {
         let mut sockets = Vec::new();
         let hashed = hashed(programs)?;
         let states = states(programs)?;
-        let there = states.in_hash as u64 + self.room.removed_sockets();
+        let there = states.in_hash as u64 + self.removed;
         // What was given a state while they were listed may be among them; then this is too low, until it is read again.
         self.crowded_out = self.crowded_out.max(hashed.saturating_sub(there));
         let mut known = HashMap::with_capacity(states.all.len());
@@ -270,6 +229,16 @@ fn reassembling(programs: &Programs) -> Result<u64, Error> {
         is_followed && now.saturating_sub(waiting.since) < REASSEMBLY_NS
     };
     Ok(map.iter().take(MOST_KEYS).filter_map(Result::ok).filter(|(_, waiting)| waits(waiting)).count() as u64)
+}
+
+fn place_of(key: &DropKey) -> PlaceKey {
+    let DropKey { location, namespace, reason, outgoing, .. } = *key;
+    PlaceKey { location, namespace, reason, outgoing: outgoing.into(), unused: 0 }
+}
+
+fn of_any_port(key: &PlaceKey) -> DropKey {
+    let PlaceKey { location, namespace, reason, outgoing, .. } = *key;
+    DropKey { location, cookie: 0, namespace, interface: 0, reason, port: 0, outgoing: outgoing as u8, unused: 0 }
 }
 
 fn reason(reasons: &BTreeMap<u32, String>, number: u32) -> String {
@@ -386,6 +355,7 @@ fn interface_counts(programs: &Programs, map: &str) -> Result<Vec<InterfaceCount
         interface: key.interface,
         port: key.port as u16,
         cookie: key.cookie,
+        cast: [Cast::Unicast, Cast::Group, Cast::Broadcast].get(key.cast as usize).copied().unwrap_or_default(),
         datagrams: counts.first,
         bytes: counts.second,
     };
@@ -421,19 +391,21 @@ fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, 
             add(key, &counts);
         }
     }
-    for (key, counts) in counted_in_hash(programs, name)? {
-        add(key, &counts);
+    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
+    // Where keys give way, they come and go while they are listed.
+    let mut seen: HashSet<K> = HashSet::new();
+    for key in map.keys().take(MOST_KEYS) {
+        let key = key.map_err(unreadable)?;
+        if seen.insert(key)
+            && let Ok(values) = map.get(&key, 0)
+        {
+            add(key, &sum(&values));
+        }
     }
     Ok(all.into_iter().collect())
 }
 
-/// Those in the hash map alone.
-fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
-    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
-    map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
-}
-
-pub(super) fn sum(values: &[Counts]) -> Counts {
+fn sum(values: &[Counts]) -> Counts {
     let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
     values.iter().fold(NONE, add)
 }
@@ -456,59 +428,4 @@ pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
 pub(super) fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use aya::maps::PerCpuValues;
-
-    use super::super::{Extras, Filter};
-    use super::*;
-
-    /// What the kernel counts between a reading and its consequence, as in a storm of drops.
-    #[test]
-    fn what_comes_while_room_is_made_is_counted() {
-        let types = Types::read(Path::new(super::super::BTF)).unwrap();
-        // Of no namespace that there is: what is counted is what we put there.
-        let nothing = Filter { ports: Vec::new(), namespaces: vec![1] };
-        let mut programs = match Programs::load(&types, Detail::Drops, &nothing, &Extras::default()) {
-            Ok(programs) => programs,
-            Err(error) => return weir_testbed::skip(error),
-        };
-        let key = DropKey {
-            location: 1,
-            cookie: 0,
-            namespace: 1,
-            interface: 1,
-            reason: 2,
-            port: 5000,
-            from_port: 6,
-            outgoing: 0,
-            unused: 0,
-        };
-        let count = |programs: &mut Programs, first: u64| {
-            let mut counts = vec![NONE; aya::util::nr_cpus().unwrap()];
-            counts[0] = Counts { first, second: first };
-            let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut("drops").unwrap()).unwrap();
-            drops.insert(key, PerCpuValues::try_from(counts).unwrap(), 0).unwrap();
-        };
-        let mut totals = Totals::new(&types);
-        let mut told = |programs: &mut Programs, take_out: bool| {
-            if take_out {
-                totals.take_out(programs, "drops", &[key]).unwrap();
-            }
-            let drops = totals.read(programs).unwrap().drops;
-            drops.iter().filter(|drop| drop.namespace == key.namespace).map(|drop| drop.datagrams).sum::<u64>()
-        };
-        count(&mut programs, 3);
-        assert_eq!(told(&mut programs, false), 3);
-        count(&mut programs, 5);
-        assert_eq!(told(&mut programs, true), 5);
-        // Nothing of it is there any more, and it begins anew.
-        assert_eq!(told(&mut programs, true), 5);
-        count(&mut programs, 2);
-        assert_eq!(told(&mut programs, false), 7);
-    }
 }

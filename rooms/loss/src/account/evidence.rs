@@ -119,12 +119,7 @@ impl SocketSeen {
 /// What was counted between two readings of one tracer. A total that went back, which none does, counts 0.
 pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
     Trace {
-        drops: [
-            subtract(&later.drops, &earlier.drops, drop_key, drop_less),
-            subtract(&later.unnamed, &earlier.unnamed, drop_key, drop_less),
-        ]
-        .concat(),
-        unnamed: Vec::new(),
+        drops: subtract(&later.drops, &earlier.drops, drop_key, drop_less),
         arrivals: interface_counts(&later.arrivals, &earlier.arrivals),
         departures: interface_counts(&later.departures, &earlier.departures),
         sends: subtract(&later.sends, &earlier.sends, sends_key, |sends, before| Sends {
@@ -136,8 +131,6 @@ pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
         reassembling: later.reassembling,
         by_source: by_source(&later.by_source, &earlier.by_source),
         used_by_descendants: later.used_by_descendants.clone(),
-        // They belong to no port: what was missed tells how many they are.
-        drops_by_place: Vec::new(),
         missed: later.missed.since(&earlier.missed),
     }
 }
@@ -168,7 +161,7 @@ fn drop_less(drop: &Drop, before: &Drop) -> Drop {
 }
 
 fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec<InterfaceCount> {
-    let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie);
+    let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie, p.cast);
     subtract(later, earlier, key, |count, before| InterfaceCount {
         datagrams: count.datagrams.saturating_sub(before.datagrams),
         bytes: count.bytes.saturating_sub(before.bytes),
@@ -202,11 +195,11 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
     }
 }
 
-type DropKey<'a> = (&'a str, &'a str, u32, u32, u64, u16, u16, bool);
+type DropKey<'a> = (&'a str, &'a str, u32, u32, u64, u16, bool);
 
 fn drop_key(drop: &Drop) -> DropKey<'_> {
-    let Drop { reason, function, namespace, interface, cookie, port, from_port, outgoing, .. } = drop;
-    (reason, function, *namespace, *interface, *cookie, *port, *from_port, *outgoing)
+    let Drop { reason, function, namespace, interface, cookie, port, outgoing, .. } = drop;
+    (reason, function, *namespace, *interface, *cookie, *port, *outgoing)
 }
 
 fn sends_key(sends: &Sends) -> (u64, u32, u16, u16, i32) {
@@ -230,8 +223,6 @@ pub(super) fn of_port(trace: &Trace, port: u16, sockets: &BTreeSet<u64>) -> Trac
     let is_own = |to: u16, cookie: u64| to == port || to == 0 || sockets.contains(&cookie);
     Trace {
         drops: trace.drops.iter().filter(|drop| is_own(drop.port, drop.cookie)).cloned().collect(),
-        unnamed: Vec::new(),
-        drops_by_place: Vec::new(),
         arrivals: trace.arrivals.iter().filter(|count| is_own(count.port, 0)).copied().collect(),
         departures: trace.departures.clone(),
         sends: trace.sends.clone(),
@@ -274,7 +265,7 @@ mod tests {
     /// Of each of 100 ports a ledger is made of its own rows, not of those of a scan of all.
     #[test]
     fn a_port_has_its_own_rows_and_those_that_tell_no_port() {
-        let passed = |port| InterfaceCount { namespace: 1, interface: 2, port, cookie: 3, datagrams: 1, bytes: 9 };
+        let passed = |port| InterfaceCount { namespace: 1, interface: 2, port, cookie: 3, datagrams: 1, bytes: 9, ..InterfaceCount::default() };
         let trace = Trace {
             drops: (0..=u16::MAX).map(|port| drop(port, 0, 1)).chain([drop(9, 77, 5)]).collect(),
             arrivals: (1..=u16::MAX).map(passed).collect(),

@@ -17,14 +17,8 @@ pub enum Unknown {
     BeforeThisHost,
     /// What was sent: so many more came than were seen to be sent.
     AnotherSender(u64),
-    /// The port of so many failed calls of sockets that send to several, their error, and where it is met.
+    /// The port of so many failed calls of sockets that are not connected, their error, and where it is met.
     FailedCalls(u64, String, Place),
-    /// The port of so many calls of sockets that sent nothing, their error, and where it is met.
-    FailedBeside(u64, String, Place),
-    /// The port of so many datagrams that left nowhere; and how many passages and drops the trace missed, which may be why.
-    LeftNowhere(u64, u64),
-    /// The port of calls of which nothing departed.
-    PortOfCalls,
     /// What the program read: not traced, and it told nothing.
     Read,
     /// How many it read, of joined ones.

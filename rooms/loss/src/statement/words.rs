@@ -21,37 +21,10 @@ impl fmt::Display for Unknown {
             ),
             Self::FailedCalls(calls, errno, place) => write!(
                 f,
-                "where {calls} failed calls would have gone ({errno}, {}): their socket sends to several ports and is not \
-                 connected: {}",
+                "where {calls} failed calls would have gone ({errno}, {}): their sockets are not connected: {}",
                 place.row().title,
                 place.remedy(errno, "")
             ),
-            Self::FailedBeside(calls, errno, place) => {
-                let row = place.row();
-                write!(
-                    f,
-                    "where {calls} failed calls would have gone ({errno}, {}), of sockets that sent nothing: {}",
-                    row.title,
-                    place.remedy(errno, "")
-                )
-            }
-            Self::LeftNowhere(datagrams, missed) => {
-                write!(
-                    f,
-                    "whether {datagrams} datagrams that left nowhere were for this port: their socket sends to several"
-                )?;
-                match missed {
-                    0 => Ok(()),
-                    missed => write!(
-                        f,
-                        "; of what left, came or was dropped the trace missed {missed} events, which may be all that is \
-                         behind it"
-                    ),
-                }
-            }
-            Self::PortOfCalls => {
-                f.write_str("the port of calls of which nothing departed: taken for this one, the only one followed")
-            }
             Self::Read => f.write_str("what the program read: only a trace or its own report tells (--received FILE)"),
             Self::ReadJoined => {
                 f.write_str("how many datagrams the program read: joined ones (UDP_GRO) of different sizes")
@@ -204,14 +177,6 @@ impl fmt::Display for Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_left_nowhere_names_what_the_trace_missed_at_its_ledger() {
-        let told = Unknown::LeftNowhere(3, 0).to_string();
-        assert!(told.starts_with("whether 3 datagrams") && !told.contains("missed"), "{told}");
-        let told = Unknown::LeftNowhere(3, 7).to_string();
-        assert!(told.contains("the trace missed 7 events, which may be all that is behind it"), "{told}");
-    }
 
     #[test]
     fn what_another_host_may_answer_is_found_again_in_json() {

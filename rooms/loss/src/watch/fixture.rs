@@ -77,7 +77,6 @@ fn totals(second: u64) -> Snapshot {
         reason: reason.into(),
         function: function.into(),
         datagrams: Count::new(rate * second),
-        moved: 0,
         rows: 0,
     };
     let counted = |namespace, place, counter: &str, rate: u64| Counted {

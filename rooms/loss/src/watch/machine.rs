@@ -132,7 +132,7 @@ impl Machine {
                 Traced { trace, ports: &self.ports, crowded: &self.crowded, has_queues: attached.has_queues() };
             traced.add(&mut now, strangers);
             // Who is closed is known by cookies alone.
-            if let Err(error) = attached.make_room(|cookie| !all_are_told || open.contains(&cookie)) {
+            if let Err(error) = attached.remove_closed(|cookie| !all_are_told || open.contains(&cookie)) {
                 now.notes.push(error.to_string());
             }
             // The trace is read before the counters: what is lost between the two looks as if it had come before eBPF, until

@@ -134,9 +134,6 @@ pub struct Drops {
     pub function: String,
     /// How many.
     pub datagrams: Count,
-    /// Of these, how many were told by port before.
-    #[serde(skip)]
-    pub moved: u64,
     /// Rows with a port that are summed here: a line has no room for all.
     pub rows: usize,
 }
@@ -233,12 +230,8 @@ impl Snapshot {
             pace(&mut socket.received_bytes, before.and_then(|before| before.received_bytes), span);
         }
         let known = index(&before.drops, Drops::key);
-        let counts: Vec<_> = self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.own())).collect();
-        for (drops, before) in self.drops.iter_mut().zip(counts) {
-            let mut own = Count::new(drops.own());
-            own.pace(before.map(Count::new), span);
-            drops.datagrams.per_s = own.per_s;
-        }
+        let counts: Vec<_> = self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.datagrams)).collect();
+        self.drops.iter_mut().zip(counts).for_each(|(drops, before)| drops.datagrams.pace(before, span));
         let known = index(&before.counted, Counted::key);
         let counts: Vec<_> =
             self.counted.iter().map(|counted| known.get(&counted.key()).map(|known| known.datagrams)).collect();
@@ -415,11 +408,6 @@ impl Processor {
 }
 
 impl Drops {
-    /// What was never told by port, or still is: what moves to another row is no new loss.
-    pub fn own(&self) -> u64 {
-        self.datagrams.total - self.moved
-    }
-
     /// What tells it from others.
     pub fn key(&self) -> DropsKey {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())

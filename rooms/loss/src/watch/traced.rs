@@ -59,31 +59,30 @@ impl Traced<'_> {
     /// Adds drops by place, and to each socket what was traced of it. `strangers`: also drops of which nobody knows the
     /// namespace, to ports that no socket was seen to have; else it is told how many these are.
     pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
-        let mut drops: BTreeMap<DropsRow<'_>, (u64, u64)> = BTreeMap::new();
+        let mut drops: BTreeMap<DropsRow<'_>, u64> = BTreeMap::new();
         let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
         let mut found_by_reader: HashMap<u16, u64> = HashMap::new();
         let mut somewhere = 0;
         for drop in &self.trace.drops {
-            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-            let namespace = if drop.namespace == 0 { self.ports.only(drop.port) } else { Some(drop.namespace) };
-            if namespace.is_none() && !strangers && !self.ports.0.contains_key(&drop.port) {
+            let found = drop.namespace == 0 && drop.is_found_by_reader();
+            if found {
+                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+            }
+            let is_known = drop.namespace != 0 || strangers || !found && self.ports.0.contains_key(&drop.port);
+            if !is_known {
                 // What readers found damaged their sockets count.
-                somewhere += if drop.is_found_by_reader() { 0 } else { drop.datagrams };
+                somewhere += if found { 0 } else { drop.datagrams };
                 continue;
             }
-            drops.entry((namespace, Some(drop.port), place, &drop.reason, &drop.function)).or_default().0 +=
-                drop.datagrams;
+            let namespace = match drop.namespace {
+                0 => self.ports.only(drop.port).filter(|_| strangers),
+                known => Some(known),
+            };
+            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+            let port = (drop.port != 0).then_some(drop.port);
+            *drops.entry((namespace, port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
             if drop.cookie != 0 && !drop.outgoing {
                 *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
-            } else if drop.namespace == 0 && drop.is_found_by_reader() {
-                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
-            }
-        }
-        for drop in &self.trace.unnamed {
-            if drop.is_found_by_reader() {
-                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
-            } else {
-                somewhere += drop.datagrams;
             }
         }
         let mut sockets_of: HashMap<u16, usize> = HashMap::new();
@@ -98,34 +97,21 @@ impl Traced<'_> {
             let beyond = socket.drops.total.saturating_sub(own.values().sum()).min(*found);
             if beyond > 0 {
                 *own.entry(Place::UdpChecksum).or_default() += beyond;
-                if !self.trace.unnamed.is_empty() {
+                if !strangers {
                     let row = (Some(socket.namespace), Some(socket.port), Place::UdpChecksum, "UDP_CSUM", "");
-                    drops.entry(row).or_default().0 += beyond;
+                    *drops.entry(row).or_default() += beyond;
                 }
             }
         }
-        for drop in &self.trace.drops_by_place {
-            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-            let namespace = (drop.namespace != 0).then_some(drop.namespace);
-            if namespace.is_some() || strangers {
-                let row = drops.entry((namespace, None, place, &drop.reason, &drop.function)).or_default();
-                *row = (row.0 + drop.datagrams, row.1 + drop.moved);
-            } else if place != Place::UdpChecksum {
-                somewhere += drop.datagrams;
-            }
-        }
         now.sources.trace_missed_namespaces = somewhere;
-        now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), (datagrams, moved))| {
-            Drops {
-                namespace,
-                port,
-                place,
-                reason: reason.to_owned(),
-                function: function.to_owned(),
-                datagrams: Count::new(datagrams),
-                moved,
-                rows: 0,
-            }
+        now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), datagrams)| Drops {
+            namespace,
+            port,
+            place,
+            reason: reason.to_owned(),
+            function: function.to_owned(),
+            datagrams: Count::new(datagrams),
+            rows: 0,
         }));
         let traced: HashMap<u64, &SocketTrace> =
             self.trace.sockets.iter().map(|socket| (socket.cookie, socket)).collect();
@@ -174,7 +160,7 @@ pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::{Drop, PlaceDrop};
+    use weir_kernel::trace::Drop;
 
     use super::super::fixture;
     use super::*;
@@ -199,9 +185,7 @@ mod tests {
         };
         let mut trace = Trace { sockets: vec![traced(514, true), traced(8125, false)], ..Trace::default() };
         trace.missed.sockets = 1;
-        let place =
-            PlaceDrop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, moved: 4, ..PlaceDrop::default() };
-        trace.drops_by_place.push(place);
+        trace.drops.push(Drop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, ..Drop::default() });
         add(&mut now, &trace, &Ports::default(), true, false);
         let of = |port: u16| {
             let socket = now.sockets.iter().find(|socket| socket.port == port).unwrap();
@@ -209,7 +193,7 @@ mod tests {
         };
         assert_eq!([of(5000), of(514), of(8125)], [(None, true), (Some(3), true), (Some(3), false)]);
         let [told] = &now.drops[..] else { panic!("{:?}", now.drops) };
-        assert_eq!((told.port, told.datagrams.total, told.own()), (None, 9, 5));
+        assert_eq!((told.port, told.datagrams.total), (None, 9));
     }
 
     #[test]
@@ -271,7 +255,7 @@ mod tests {
         for (traced, counted, told) in [(7, 7, 7), (9, 7, 7), (5, 7, 5)] {
             let mut now = fixture::first();
             now.sockets.iter_mut().find(|socket| socket.port == 514).unwrap().drops = Count::new(counted);
-            let trace = Trace { unnamed: vec![drop(traced)], ..Trace::default() };
+            let trace = Trace { drops: vec![drop(traced)], ..Trace::default() };
             add(&mut now, &trace, &Ports::default(), true, false);
             let socket = now.sockets.iter().find(|socket| socket.port == 514).unwrap();
             assert_eq!(socket.places, [SocketDrops { place: Place::UdpChecksum, datagrams: told }]);
@@ -306,7 +290,7 @@ mod tests {
             add(&mut now, &trace, &ports, true, strangers);
             now.drops.iter().map(|drops| (drops.port.unwrap(), drops.namespace)).collect::<Vec<_>>()
         };
-        assert_eq!(told(false), [(2, None), (1, Some(7))]);
+        assert_eq!(told(false), [(1, None), (2, None)]);
         assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);
     }
 
@@ -321,12 +305,14 @@ mod tests {
             ..Drop::default()
         };
         let purged = |port, datagrams| drop("QUEUE_PURGE", "udp_destruct_common", port, datagrams);
-        let place = PlaceDrop { reason: "QUEUE_PURGE".into(), datagrams: 8, ..PlaceDrop::default() };
         let trace = Trace {
-            drops: vec![purged(40_000, 1)],
-            // What readers found damaged is counted by their sockets.
-            unnamed: vec![purged(40_001, 2), purged(40_002, 4), drop("UDP_CSUM", "udp_recvmsg", 40_003, 16)],
-            drops_by_place: vec![place],
+            drops: vec![
+                purged(40_000, 1),
+                purged(40_001, 2),
+                purged(0, 4),
+                // What readers found damaged is counted by their sockets.
+                drop("UDP_CSUM", "udp_recvmsg", 40_003, 16),
+            ],
             ..Trace::default()
         };
         let told = |trace: &Trace, strangers| {
@@ -335,9 +321,8 @@ mod tests {
             let sum: u64 = now.drops.iter().map(|drops| drops.datagrams.total).sum();
             (sum, now.sources.trace_missed_namespaces)
         };
-        assert_eq!(told(&trace, false), (0, 15));
+        assert_eq!(told(&trace, false), (0, 7));
         // Who watches all namespaces has them all in their place.
-        let all = Trace { unnamed: Vec::new(), ..trace };
-        assert_eq!(told(&all, true), (9, 0));
+        assert_eq!(told(&trace, true), (23, 0));
     }
 }

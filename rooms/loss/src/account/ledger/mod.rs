@@ -7,12 +7,10 @@ mod rest;
 mod sent;
 mod sources;
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use weir_kernel::trace::Detail;
 
-use self::drops::Anonymous;
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
 use super::remarks::{Explanation, Unknown};
@@ -49,8 +47,6 @@ struct LedgerBuilder<'a> {
     senders: Vec<SendingSocket>,
     /// The namespaces that they are in.
     sender_namespaces: BTreeSet<u32>,
-    /// What of the drops without socket and namespace may be this receiver's, once it is asked for.
-    anonymous: OnceCell<Anonymous>,
     places: Tally,
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
@@ -72,7 +68,6 @@ impl<'a> LedgerBuilder<'a> {
             home: None,
             sender_namespaces: senders.iter().map(|sender| sender.namespace).collect(),
             senders,
-            anonymous: OnceCell::new(),
             places: Tally::default(),
             upstream: Tally::default(),
             pending: Vec::new(),

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_kernel::trace::{Detail, Drop, SocketTrace};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
 use super::{LedgerBuilder, missing, signed};
@@ -48,10 +48,14 @@ impl LedgerBuilder<'_> {
         })
     }
 
-    pub(super) fn arrivals(&self, namespace: u32) -> u64 {
+    /// What came to the port in a namespace.
+    pub(super) fn came(&self, namespace: u32) -> impl Iterator<Item = &InterfaceCount> {
         let passages = self.evidence.trace.arrivals.iter();
-        let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
-        of.map(|passage| passage.datagrams).sum()
+        passages.filter(move |passage| passage.namespace == namespace && passage.port == self.endpoints.port)
+    }
+
+    pub(super) fn arrivals(&self, namespace: u32) -> u64 {
+        self.came(namespace).map(|passage| passage.datagrams).sum()
     }
 
     /// Datagrams that came to the receiver's namespace.

@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::{Detail, SocketTrace};
+use weir_kernel::trace::{Cast, Detail, InterfaceCount, SocketTrace};
 
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
@@ -126,9 +126,8 @@ impl<'a> LedgerBuilder<'a> {
 
     /// Whether some of what came may have been given to each of several sockets that have one ledger.
     fn may_be_copies(&self) -> bool {
-        let names = ["IpExt.InBcastPkts", "IpExt.InMcastPkts", "Ip6.InMcastPkts"];
-        let home = self.evidence.namespaces.iter().find(|namespace| Some(namespace.inode) == self.home);
-        self.endpoints.receivers.len() > 1 && home.is_some_and(|home| names.iter().any(|name| home.counter(name) > 0))
+        let to_several = |count: &InterfaceCount| count.cast != Cast::Unicast && count.datagrams > 0;
+        self.endpoints.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
     }
 
     /// Whether its calls returned less than a datagram has, on average: of joined ones (UDP_GRO) nobody knows then how many
@@ -160,9 +159,7 @@ impl<'a> LedgerBuilder<'a> {
 
     /// Bytes of payload that came to a namespace.
     fn bytes_came(&self, namespace: u32) -> u64 {
-        let passages = self.evidence.trace.arrivals.iter();
-        let came = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
-        came.map(|passage| passage.bytes).sum()
+        self.came(namespace).map(|passage| passage.bytes).sum()
     }
 
     /// Of what was read bytes are missing only where the program's buffer was too small; told where one receiver has read all
@@ -223,7 +220,7 @@ impl<'a> LedgerBuilder<'a> {
 mod tests {
     use std::time::Duration;
 
-    use weir_kernel::trace::{Drop, InterfaceCount, Trace};
+    use weir_kernel::trace::{Drop, Trace};
 
     use super::super::{Endpoints, ledger};
     use super::*;
@@ -252,7 +249,7 @@ mod tests {
             truesize: 2_304,
             ..SocketTrace::default()
         };
-        let came = InterfaceCount { namespace, interface: 2, port, cookie: 0, datagrams: CAME, bytes: CAME * 1_000 };
+        let came = InterfaceCount { namespace, interface: 2, port, cookie: 0, datagrams: CAME, bytes: CAME * 1_000, ..InterfaceCount::default() };
         let full = Drop {
             reason: "SOCKET_RCVBUFF".into(),
             function: "udp_queue_rcv_one_skb".into(),
