@@ -153,7 +153,8 @@ int drop(u64 *ctx)
 		*list = (references & 0xffff) == 1 ? rest : 0;
 	}
 
-	if (p.offset || !follows_port(f, p.port))
+	/* What an interface overhears was to come to somebody else. */
+	if (p.offset || BITS(skb, pkt_type) == PACKET_OTHERHOST || !follows_port(f, p.port))
 		return 0;
 
 	mac = skb->mac_header;
@@ -199,7 +200,6 @@ int drop(u64 *ctx)
 		struct socket_state *s = find_socket(key.cookie);
 
 		if (s) {
-			enter_band(s, 4);
 			__sync_fetch_and_add(&s->episode, skb->truesize);
 			__sync_fetch_and_add(&s->dropped, 1);
 		}
@@ -265,7 +265,7 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	struct packet p;
 	u32 end = skb->end, datagrams, bytes, slot;
 
-	if (!f || !dev)
+	if (!f || !dev || (!leaving && BITS(skb, pkt_type) == PACKET_OTHERHOST))
 		return 0;
 	key.namespace = dev->nd_net.net->ns.inum;
 	if (!follows_namespace(f, key.namespace))

@@ -207,7 +207,13 @@ impl<K> Default for Counts<K> {
 impl<K: Eq + Hash + Clone> Counts<K> {
     /// Enters the total of a thing; returns how much has been added to it. Where there are too many series, `soft` labels give way to `other`; the `fixed` ones,
     /// which come after them, have few values.
-    fn add<const S: usize, const F: usize>(&mut self, key: K, total: u64, soft: [String; S], fixed: [String; F]) -> u64 {
+    fn add<const S: usize, const F: usize>(
+        &mut self,
+        key: K,
+        total: u64,
+        soft: [String; S],
+        fixed: [String; F],
+    ) -> u64 {
         let more = self.grow(key, total);
         self.add_more(more, soft, fixed);
         more

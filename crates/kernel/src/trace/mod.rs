@@ -7,13 +7,13 @@
 pub(crate) mod btf;
 mod closed;
 mod extras;
-mod features;
 pub mod packets;
 mod programs;
 mod samples;
 pub(crate) mod symbols;
 mod sys;
 mod totals;
+mod types;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -22,8 +22,8 @@ use std::path::Path;
 use crate::Error;
 
 pub use extras::{Extras, Prefixes};
-pub use features::{Feature, drop_reasons, features};
 pub use samples::{Sample, Samples};
+pub use types::drop_reasons;
 
 /// Where a kernel keeps its type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -62,7 +62,7 @@ impl Tracer {
     }
 
     fn load(types: &Path, detail: Detail, filter: &Filter, extras: &Extras) -> Result<Tracer, Error> {
-        let types = features::Types::read(types)?;
+        let types = types::Types::read(types)?;
         let programs = programs::Programs::load(&types, detail, filter, extras)?;
         Ok(Tracer { programs, totals: totals::Totals::new(&types) })
     }
@@ -346,10 +346,6 @@ pub struct SocketTrace {
     pub level_max: u32,
     /// SO_RCVBUF as the kernel granted it, bytes of truesize.
     pub receive_buffer: u32,
-    /// Memory of a buffer that was put in while at least half was used, the last such; 0: there was none.
-    pub truesize: u32,
-    /// Time with the level below 50 %, from 50, from 75, from 90 and at 100 % of the buffer (no more fits), ns.
-    pub level_ns: [u64; 5],
     /// The longest time that datagrams waited and nobody read, ns, one that goes on included.
     pub longest_stall_ns: u64,
     /// Time in which datagrams waited and nobody read, beyond 1 ms each, ns.
@@ -370,7 +366,4 @@ pub struct SocketTrace {
     pub reader: u32,
     /// Time that its readers were ready to run and did not, ns; `None`: /proc does not tell.
     pub reader_waited_ns: Option<u64>,
-    /// Whether the kernel has given it this state since the reading before: for the first time, or since the one that it had
-    /// gave way to others' ([`Missed::sockets`]).
-    pub is_new: bool,
 }

@@ -10,8 +10,8 @@ use aya::{Ebpf, EbpfLoader};
 use nix::errno::Errno;
 
 use super::extras::{self, Extras, Prefixes};
-use super::features::Types;
 use super::sys::FilterValue;
+use super::types::Types;
 use super::{Detail, Filter, samples};
 use crate::Error;
 use crate::namespaces::user;
@@ -66,16 +66,12 @@ impl Programs {
     ) -> Result<Programs, Refused> {
         let own = &types.own;
         let arguments = |tracepoint: &str| own.arguments(tracepoint).unwrap_or(0);
-        let reasons = own.enumerators("skb_drop_reason").unwrap_or_default();
-        let reason = |name: &str| {
-            let named = |own: &str| own.strip_prefix("SKB_DROP_REASON_") == Some(name);
-            reasons.iter().find(|(_, own)| named(own)).map_or(u32::MAX, |(&number, _)| number)
-        };
+        let reasons = types.reasons();
         let has_reason = u8::from(arguments("kfree_skb") >= 3);
         let has_socket = u8::from(arguments("kfree_skb") >= 4);
         let follow_queue = u8::from(detail >= Detail::Queues);
         let joining = own.enumerator("UDP_FLAGS_GRO_ENABLED").unwrap_or(0);
-        let (backlog, receive_buffer) = (reason("CPU_BACKLOG"), reason("SOCKET_RCVBUFF"));
+        let (backlog, receive_buffer) = (reasons.number("CPU_BACKLOG"), reasons.number("SOCKET_RCVBUFF"));
 
         let loads_directly = u8::from(direct);
         let by_source = u8::from(extras.by_source.is_some());

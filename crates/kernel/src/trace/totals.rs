@@ -1,6 +1,6 @@
 //! Reads what the programs counted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::fs;
 
 use aya::Pod;
@@ -9,19 +9,19 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::closed;
 use super::extras::address;
-use super::features::Types;
 use super::programs::{Programs, refusal};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, InterfaceKey, FragmentKey, Key, PlaceKey, SendKey, SocketValue, SourceKey, Tallies, Waiting,
+    Counts, DropKey, FragmentKey, InterfaceKey, Key, PlaceKey, SendKey, SocketValue, SourceKey, Tallies, Waiting,
 };
+use super::types::{Reasons, Types};
 use super::{BySource, Cast, Drop, InterfaceCount, Missed, Sends, SocketTrace, SourceArrivals, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {
-    reasons: BTreeMap<u32, String>,
+    reasons: Reasons,
     symbols: Symbols,
     /// Each socket when it was read last: times never go back.
     known: HashMap<u64, Known>,
@@ -50,14 +50,8 @@ const STALL_NS: u64 = 1_000_000;
 
 impl Totals {
     pub(super) fn new(types: &Types) -> Totals {
-        let mut reasons = types.own.enumerators("skb_drop_reason").unwrap_or_default();
-        for name in reasons.values_mut() {
-            if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
-                *name = short.to_owned();
-            }
-        }
         Totals {
-            reasons,
+            reasons: types.reasons(),
             symbols: Symbols::default(),
             known: HashMap::new(),
             removed: 0,
@@ -73,7 +67,8 @@ impl Totals {
         for (key, counts) in &drops {
             if let Some(rest) = gave_way.get_mut(&place_of(key)) {
                 let Counts { first, second } = *rest;
-                *rest = Counts { first: first.saturating_sub(counts.first), second: second.saturating_sub(counts.second) };
+                *rest =
+                    Counts { first: first.saturating_sub(counts.first), second: second.saturating_sub(counts.second) };
             }
         }
         gave_way.retain(|_, rest| rest.first > 0);
@@ -105,8 +100,7 @@ impl Totals {
     }
 
     pub(super) fn samples(&mut self, programs: &Programs) -> Result<Samples, Error> {
-        let reasons = &self.reasons;
-        samples::read(programs, &mut self.symbols, &|number| reason(reasons, number))
+        samples::read(programs, &mut self.symbols, &self.reasons)
     }
 
     fn by_source(&mut self, programs: &Programs, sourced: u64) -> Result<BySource, Error> {
@@ -132,7 +126,7 @@ impl Totals {
                 continue;
             }
             let drop = Drop {
-                reason: self.reason(key.reason),
+                reason: self.reasons.name(key.reason).into_owned(),
                 function: self.symbols.name(key.location).to_owned(),
                 namespace,
                 interface: 0,
@@ -147,25 +141,17 @@ impl Totals {
         Ok(by_source)
     }
 
-    pub(super) fn remove_closed(
-        &mut self,
-        programs: &mut Programs,
-        open: impl Fn(u64) -> bool,
-    ) -> Result<(), Error> {
+    pub(super) fn remove_closed(&mut self, programs: &mut Programs, open: impl Fn(u64) -> bool) -> Result<(), Error> {
         for cookie in self.known.keys().filter(|cookie| !open(**cookie)) {
             self.removed += u64::from(closed::remove(programs, *cookie)?);
         }
         Ok(())
     }
 
-    fn reason(&self, number: u32) -> String {
-        reason(&self.reasons, number)
-    }
-
     fn drops(&mut self, counted: Vec<(DropKey, Counts)>) -> Vec<Drop> {
         self.symbols.learn(counted.iter().map(|(key, _)| key.location));
         let drop = |(key, counts): (DropKey, Counts)| Drop {
-            reason: self.reason(key.reason),
+            reason: self.reasons.name(key.reason).into_owned(),
             function: self.symbols.name(key.location).to_owned(),
             namespace: key.namespace,
             interface: key.interface,
@@ -190,7 +176,6 @@ impl Totals {
             let cookie = value.cookie;
             let mut socket = socket(cookie, &value, now());
             let before = self.known.get(&cookie).filter(|before| before.value.born == value.born);
-            socket.is_new = before.is_none();
             let mut run_delay_ns = before.map_or(0, |before| before.run_delay_ns);
             if self.sees_tasks
                 && before.is_none_or(|before| before.value.reads != value.reads)
@@ -202,9 +187,6 @@ impl Totals {
                 (socket.reader_waited_ns, run_delay_ns) = (Some(waited + more), delay_ns);
             }
             if let Some(Known { told: before, .. }) = before {
-                for (time, before) in socket.level_ns.iter_mut().zip(before.level_ns) {
-                    *time = before.max(*time);
-                }
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
                 socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
                 socket.episodes = socket.episodes.max(before.episodes);
@@ -241,15 +223,6 @@ fn of_any_port(key: &PlaceKey) -> DropKey {
     DropKey { location, cookie: 0, namespace, interface: 0, reason, port: 0, outgoing: outgoing as u8, unused: 0 }
 }
 
-fn reason(reasons: &BTreeMap<u32, String>, number: u32) -> String {
-    match reasons.get(&number) {
-        _ if reasons.is_empty() => String::new(),
-        Some(name) => name.clone(),
-        // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
-        None => format!("{number:#x}"),
-    }
-}
-
 fn used_by_descendants(programs: &Programs) -> Result<BTreeSet<u64>, Error> {
     let used = KernelMap::<_, u64, u32>::try_from(programs.map("used")?).map_err(unreadable)?;
     used.keys().take(MOST_KEYS).map(|cookie| cookie.map_err(unreadable)).collect()
@@ -269,9 +242,8 @@ struct States {
 fn states(programs: &Programs) -> Result<States, Error> {
     let slots = Array::<_, SocketValue>::try_from(programs.map("socket_slots")?).map_err(unreadable)?;
     let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
-    let mut all: Vec<SocketValue> = (0..slots.len())
-        .filter_map(|slot| steady(|| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)))
-        .collect();
+    let mut all: Vec<SocketValue> =
+        (0..slots.len()).filter_map(|slot| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)).collect();
     let in_slots: HashMap<u64, usize> = all.iter().enumerate().map(|(at, state)| (state.cookie, at)).collect();
     // Where one is removed while they are listed, the kernel begins again.
     let mut seen: HashSet<u64> = HashSet::new();
@@ -280,7 +252,7 @@ fn states(programs: &Programs) -> Result<States, Error> {
         if !seen.insert(cookie) {
             continue;
         }
-        let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
+        let Ok(value) = map.get(&cookie, 0) else { continue };
         // Whoever met a slot while it was being taken has counted here; the rest of the state is in the slot.
         match in_slots.get(&cookie).and_then(|&at| all.get_mut(at)) {
             Some(state) => {
@@ -296,25 +268,7 @@ fn states(programs: &Programs) -> Result<States, Error> {
     Ok(States { in_hash: seen.len(), all })
 }
 
-/// A value that did not move to another band of the level while it was copied.
-fn steady(mut copy: impl FnMut() -> Option<SocketValue>) -> Option<SocketValue> {
-    let mut value = copy()?;
-    for _ in 0..8 {
-        let again = copy()?;
-        if again.band == value.band {
-            break;
-        }
-        value = again;
-    }
-    Some(value)
-}
-
 fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
-    let mut level_ns = value.band_ns;
-    let (since, band) = (value.band >> 3, (value.band & 7) as usize);
-    if let Some(time) = level_ns.get_mut(band) {
-        *time += now.saturating_sub(since);
-    }
     let stall = if value.waiting_since == 0 { 0 } else { now.saturating_sub(value.waiting_since) };
     SocketTrace {
         cookie,
@@ -327,8 +281,6 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         level: value.level,
         level_max: value.level_max,
         receive_buffer: value.receive_buffer,
-        truesize: value.truesize,
-        level_ns,
         longest_stall_ns: value.longest_stall.max(stall),
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
         age_ns: now.saturating_sub(value.born),
@@ -339,7 +291,6 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
         reader_waited_ns: None,
-        is_new: false,
     }
 }
 

@@ -246,8 +246,6 @@ pub struct Level {
     pub receive_buffer: u32,
     /// The most that was in it.
     pub max: u32,
-    /// Share of the time in which anything waited, below 50 %, from 50, 75 and 90 %, and full, percent.
-    pub share_of_time_pct: [f64; 5],
     /// The longest time in which datagrams waited and nobody read, ms.
     pub longest_stall_ms: f64,
     /// How long its reader was ready to run and had no CPU, ms; `null`: /proc does not tell.

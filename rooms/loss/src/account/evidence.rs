@@ -5,9 +5,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{
-    BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace,
-};
+use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
 use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
@@ -170,10 +168,6 @@ fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec
 }
 
 fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace {
-    let mut level_ns = socket.level_ns;
-    for (ns, before) in level_ns.iter_mut().zip(before.level_ns) {
-        *ns = ns.saturating_sub(before);
-    }
     SocketTrace {
         enqueued: socket.enqueued.saturating_sub(before.enqueued),
         reads: socket.reads.saturating_sub(before.reads),
@@ -182,7 +176,6 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
             .read_datagrams
             .zip(before.read_datagrams)
             .map(|(datagrams, before)| datagrams.saturating_sub(before)),
-        level_ns,
         stalled_ns: socket.stalled_ns.saturating_sub(before.stalled_ns),
         waiting_ns: socket.waiting_ns.saturating_sub(before.waiting_ns),
         dropped: socket.dropped.saturating_sub(before.dropped),
@@ -265,7 +258,15 @@ mod tests {
     /// Of each of 100 ports a ledger is made of its own rows, not of those of a scan of all.
     #[test]
     fn a_port_has_its_own_rows_and_those_that_tell_no_port() {
-        let passed = |port| InterfaceCount { namespace: 1, interface: 2, port, cookie: 3, datagrams: 1, bytes: 9, ..InterfaceCount::default() };
+        let passed = |port| InterfaceCount {
+            namespace: 1,
+            interface: 2,
+            port,
+            cookie: 3,
+            datagrams: 1,
+            bytes: 9,
+            ..InterfaceCount::default()
+        };
         let trace = Trace {
             drops: (0..=u16::MAX).map(|port| drop(port, 0, 1)).chain([drop(9, 77, 5)]).collect(),
             arrivals: (1..=u16::MAX).map(passed).collect(),

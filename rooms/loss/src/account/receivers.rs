@@ -173,7 +173,15 @@ mod tests {
     const RECEIVER: u32 = 2;
 
     fn passed(namespace: u32, cookie: u64, datagrams: u64) -> InterfaceCount {
-        InterfaceCount { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: datagrams * 100, ..InterfaceCount::default() }
+        InterfaceCount {
+            namespace,
+            interface: 2,
+            port: PORT,
+            cookie,
+            datagrams,
+            bytes: datagrams * 100,
+            ..InterfaceCount::default()
+        }
     }
 
     /// Of 20 datagrams, with the copy that the sender's own host gets and nobody there takes.

@@ -102,7 +102,15 @@ impl Model {
     }
 
     fn departures(&mut self, port: u16, datagrams: u64) {
-        let count = InterfaceCount { namespace: SENDER, interface: 2, port, cookie: FROM, datagrams, bytes: 0, ..InterfaceCount::default() };
+        let count = InterfaceCount {
+            namespace: SENDER,
+            interface: 2,
+            port,
+            cookie: FROM,
+            datagrams,
+            bytes: 0,
+            ..InterfaceCount::default()
+        };
         self.trace.departures.push(count);
     }
 
@@ -156,7 +164,15 @@ impl Model {
             Fate::Backlog => return self.drop("CPU_BACKLOG", "enqueue_to_backlog", RECEIVER, 0, false),
             _ => {}
         }
-        let count = InterfaceCount { namespace: RECEIVER, interface: 2, port: PORT, cookie: 0, datagrams: 1, bytes: 0, ..InterfaceCount::default() };
+        let count = InterfaceCount {
+            namespace: RECEIVER,
+            interface: 2,
+            port: PORT,
+            cookie: 0,
+            datagrams: 1,
+            bytes: 0,
+            ..InterfaceCount::default()
+        };
         self.trace.arrivals.push(count);
         match fate {
             Fate::Firewall => self.drop("NETFILTER_DROP", "nf_hook_slow", RECEIVER, 0, false),

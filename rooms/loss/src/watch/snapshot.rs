@@ -230,7 +230,8 @@ impl Snapshot {
             pace(&mut socket.received_bytes, before.and_then(|before| before.received_bytes), span);
         }
         let known = index(&before.drops, Drops::key);
-        let counts: Vec<_> = self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.datagrams)).collect();
+        let counts: Vec<_> =
+            self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.datagrams)).collect();
         self.drops.iter_mut().zip(counts).for_each(|(drops, before)| drops.datagrams.pace(before, span));
         let known = index(&before.counted, Counted::key);
         let counts: Vec<_> =
@@ -276,9 +277,10 @@ impl Snapshot {
     /// The same with all that others have named as a terminal may have it.
     pub(crate) fn shown(&self) -> Snapshot {
         let mut now = self.clone();
-        let sockets = now.sockets.iter_mut().flat_map(|socket| {
-            [Some(&mut socket.address), socket.process.as_mut()].into_iter().flatten()
-        });
+        let sockets = now
+            .sockets
+            .iter_mut()
+            .flat_map(|socket| [Some(&mut socket.address), socket.process.as_mut()].into_iter().flatten());
         let drops = now.drops.iter_mut().flat_map(|drops| [&mut drops.reason, &mut drops.function]);
         let counted = now.counted.iter_mut().map(|counted| &mut counted.counter);
         let interfaces = now.interfaces.iter_mut().map(|interface| &mut interface.name);

@@ -1,6 +1,6 @@
 //! What eBPF counted, by place.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_kernel::trace::{SocketTrace, Trace};
 
@@ -22,27 +22,6 @@ impl Ports {
     }
 }
 
-/// Open sockets of which eBPF may have counted something that is lost.
-#[derive(Debug, Default)]
-pub(super) struct Crowded {
-    sockets: HashSet<u64>,
-    /// Sockets missed so far.
-    missed: u64,
-}
-
-impl Crowded {
-    /// Learns whose state may have given way to others' since the reading before: it has none, or a new one.
-    pub(super) fn learn(&mut self, trace: &Trace, open: &HashSet<u64>) {
-        self.sockets.retain(|cookie| open.contains(cookie));
-        if trace.missed.sockets > self.missed {
-            let has_kept = |socket: &&SocketTrace| !socket.is_new;
-            let kept: HashSet<u64> = trace.sockets.iter().filter(has_kept).map(|socket| socket.cookie).collect();
-            self.sockets.extend(open.difference(&kept));
-        }
-        self.missed = trace.missed.sockets;
-    }
-}
-
 /// Namespace, port, place, reason and function.
 type DropsRow<'a> = (Option<u32>, Option<u16>, Place, &'a str, &'a str);
 
@@ -50,7 +29,6 @@ type DropsRow<'a> = (Option<u32>, Option<u16>, Place, &'a str, &'a str);
 pub(super) struct Traced<'a> {
     pub(super) trace: &'a Trace,
     pub(super) ports: &'a Ports,
-    pub(super) crowded: &'a Crowded,
     /// Whether more than drops is traced.
     pub(super) has_queues: bool,
 }
@@ -127,8 +105,7 @@ impl Traced<'_> {
     }
 
     fn add_queue(&self, socket: &mut Socket, traced: Option<&SocketTrace>) {
-        let is_crowded = socket.cookie.is_some_and(|cookie| self.crowded.sockets.contains(&cookie));
-        socket.lower_bound = is_crowded || self.trace.missed.queues > 0;
+        socket.lower_bound = self.trace.missed.sockets + self.trace.missed.queues > 0;
         // Nothing of it yet: nothing has come, or nobody can know.
         let nothing = SocketTrace { read_datagrams: Some(0), ..SocketTrace::default() };
         let Some(traced) = traced.or((!socket.lower_bound).then_some(&nothing)) else { return };
@@ -166,10 +143,7 @@ mod tests {
     use super::*;
 
     fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
-        let open = now.sockets.iter().filter_map(|socket| socket.cookie).collect();
-        let mut crowded = Crowded::default();
-        crowded.learn(trace, &open);
-        Traced { trace, ports, crowded: &crowded, has_queues }.add(now, strangers);
+        Traced { trace, ports, has_queues }.add(now, strangers);
     }
 
     /// What the kernel had no room for is unknown, or a lower bound, and never 0.
@@ -177,13 +151,8 @@ mod tests {
     fn what_gave_way_is_no_zero() {
         let mut now = fixture::first();
         let cookie = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap().cookie.unwrap();
-        let traced = |port, is_new| SocketTrace {
-            cookie: cookie(port),
-            read_datagrams: Some(3),
-            is_new,
-            ..SocketTrace::default()
-        };
-        let mut trace = Trace { sockets: vec![traced(514, true), traced(8125, false)], ..Trace::default() };
+        let traced = SocketTrace { cookie: cookie(514), read_datagrams: Some(3), ..SocketTrace::default() };
+        let mut trace = Trace { sockets: vec![traced], ..Trace::default() };
         trace.missed.sockets = 1;
         trace.drops.push(Drop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, ..Drop::default() });
         add(&mut now, &trace, &Ports::default(), true, false);
@@ -191,7 +160,7 @@ mod tests {
             let socket = now.sockets.iter().find(|socket| socket.port == port).unwrap();
             (socket.received.map(|received| received.total), socket.lower_bound)
         };
-        assert_eq!([of(5000), of(514), of(8125)], [(None, true), (Some(3), true), (Some(3), false)]);
+        assert_eq!([of(5000), of(514)], [(None, true), (Some(3), true)]);
         let [told] = &now.drops[..] else { panic!("{:?}", now.drops) };
         assert_eq!((told.port, told.datagrams.total), (None, 9));
     }

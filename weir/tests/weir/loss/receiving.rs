@@ -28,6 +28,27 @@ fn reverse_path() {
     scene.closes(following, "reverse_path");
 }
 
+/// What a promiscuous interface overhears was to come to somebody else: not lost here.
+#[test]
+fn overheard() {
+    let Some(scene) = Scene::set() else { return };
+    scene.ip(&scene.receiver, "link set eth0 promisc on");
+    scene.ip(&scene.sender, &format!("neigh replace {} lladdr 02:00:00:00:00:99 dev eth0", scene.receiver.v4));
+    let _reader = Reader::start(scene.listen());
+    let source = scene.source();
+    let following = Following::port(scene.port, &[&scene.receiver.ns]);
+    let received = || {
+        let links = weir_kernel::counters::links(&scene.receiver.ns).unwrap();
+        links.iter().find(|link| link.name == "eth0").unwrap().statistics.rx_packets
+    };
+    let before = received();
+    for _ in 0..20 {
+        source.send_to(&[7; 100], scene.to()).unwrap();
+    }
+    await_that("all to be overheard", || received() >= before + 20);
+    following.end().traced().of(scene.port).closes_from_arrival(0, 0, &[]);
+}
+
 #[test]
 fn firewall_in() {
     let Some(mut scene) = Scene::set() else { return };

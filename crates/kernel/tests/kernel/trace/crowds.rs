@@ -92,8 +92,7 @@ fn a_scan_of_all_ports_hides_no_loss_behind_it() {
         sender.send_to(b"!", (LOCALHOST, 7)).unwrap();
     }
     let trace = tracer.read().unwrap();
-    let closed: Vec<u64> =
-        trace.drops.iter().filter(|drop| drop.port == 7).map(|drop| drop.datagrams).collect();
+    let closed: Vec<u64> = trace.drops.iter().filter(|drop| drop.port == 7).map(|drop| drop.datagrams).collect();
     assert!(matches!(closed[..], [7 | 8]), "{closed:?}");
 }
 

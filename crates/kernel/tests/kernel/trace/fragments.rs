@@ -13,7 +13,9 @@ use super::host::{cable, drain, only, permitted, port, start};
 /// Fragments 2 and 3 of each datagram reach the reassembly, or 1 and 3.
 #[test]
 fn a_fragmented_datagram_is_lost_once_where_its_first_piece_was() {
-    for (which, reason) in [("ip frag-off & 0x3fff == 0x2000", "NETFILTER_DROP"), ("ip frag-off & 0x1fff == 185", "FRAG_REASM_TIMEOUT")] {
+    for (which, reason) in
+        [("ip frag-off & 0x3fff == 0x2000", "NETFILTER_DROP"), ("ip frag-off & 0x1fff == 185", "FRAG_REASM_TIMEOUT")]
+    {
         if permitted() {
             lost_once(which, reason);
         }

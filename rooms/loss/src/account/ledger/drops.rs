@@ -51,9 +51,8 @@ impl LedgerBuilder<'_> {
             return drop.datagrams;
         }
         let room: u64 = self.endpoints.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
-        let alike = |other: &&Drop| {
-            is_anonymous(other) && self.is_of_port(other) && other.is_found_by_reader() == found
-        };
+        let alike =
+            |other: &&Drop| is_anonymous(other) && self.is_of_port(other) && other.is_found_by_reader() == found;
         let all = self.evidence.trace.drops.iter().filter(alike);
         // Those before it have taken theirs.
         let before: u64 = all.take_while(|other| !ptr::eq(*other, drop)).map(|other| other.datagrams).sum();

@@ -246,10 +246,17 @@ mod tests {
             episodes: 1,
             episode_max: lost * 2_304,
             receive_buffer: 212_992,
-            truesize: 2_304,
             ..SocketTrace::default()
         };
-        let came = InterfaceCount { namespace, interface: 2, port, cookie: 0, datagrams: CAME, bytes: CAME * 1_000, ..InterfaceCount::default() };
+        let came = InterfaceCount {
+            namespace,
+            interface: 2,
+            port,
+            cookie: 0,
+            datagrams: CAME,
+            bytes: CAME * 1_000,
+            ..InterfaceCount::default()
+        };
         let full = Drop {
             reason: "SOCKET_RCVBUFF".into(),
             function: "udp_queue_rcv_one_skb".into(),

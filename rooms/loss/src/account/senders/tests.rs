@@ -14,7 +14,15 @@ const RECEIVER: u32 = 2;
 const TO: u64 = 20;
 
 fn passed(namespace: u32, port: u16, cookie: u64, datagrams: u64) -> InterfaceCount {
-    InterfaceCount { namespace, interface: 2, port, cookie, datagrams, bytes: datagrams * 100, ..InterfaceCount::default() }
+    InterfaceCount {
+        namespace,
+        interface: 2,
+        port,
+        cookie,
+        datagrams,
+        bytes: datagrams * 100,
+        ..InterfaceCount::default()
+    }
 }
 
 /// A socket that took so many and gave so many.
