@@ -48,13 +48,9 @@ pub(super) struct Types {
 
 impl Types {
     pub(super) fn reasons(&self) -> Reasons {
-        let mut reasons = self.own.enumerators("skb_drop_reason").unwrap_or_default();
-        for name in reasons.values_mut() {
-            if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
-                *name = short.to_owned();
-            }
-        }
-        Reasons(reasons)
+        let all = self.own.enumerators("skb_drop_reason").unwrap_or_default().into_iter();
+        let named = |(number, name): (u32, String)| Some((number, name.strip_prefix("SKB_DROP_REASON_")?.to_owned()));
+        Reasons(all.filter_map(named).collect())
     }
 
     pub(super) fn read(path: &Path) -> Result<Types, Error> {

@@ -91,12 +91,12 @@ pub enum Explanation {
     VanishedBefore(u64),
     /// So many vanished behind arrival.
     VanishedBehind(u64),
+    /// So many were taken by the kernel itself.
+    TakenByKernel(u64),
     /// So many more were read than came to the port.
     ReadMore(u64),
     /// So many more were read than came: copies for several sockets.
     Copied(u64),
-    /// So many came and were not read, by calls that returned less than a datagram.
-    BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
     /// So many more were dropped before the ledger begins.
@@ -131,25 +131,10 @@ pub enum Belief {
         /// What it counted.
         packets: u64,
     },
-    /// All that a counter of all ports tells, as so many are missing.
-    Fits {
-        /// The counter.
-        counter: String,
-        /// Whether it is also of all namespaces.
-        of_machine: bool,
-    },
-    /// The socket's own counter: the namespace's counts others.
+    /// The socket's own counter.
     OwnSocket,
-    /// The socket's own counter: the trace missed so many events.
-    TraceMissed(u64),
-    /// The socket's own counter: no tracepoint told of the others.
-    Untraced,
-    /// The trace: the counter counts so many buffers.
-    Joined(u64),
-    /// The trace: the counter counts others.
-    Others,
-    /// The trace: the counter counts fewer.
-    SawEach,
+    /// The trace: the counter counts buffers, and those of others.
+    Trace,
     /// What an account told that was read.
     Told(String),
 }

@@ -304,7 +304,7 @@ mod tests {
             reason: Some("SOCKET_RCVBUFF".into()),
             function: Some("udp_queue_rcv_one_skb".into()),
             also: vec![Count { source: "Udp.RcvbufErrors".into(), count: 71 }],
-            believed: Some(Belief::Joined(71)),
+            believed: Some(Belief::Trace),
             ..entry(Place::ReceiveBuffer, 4544)
         };
         let refused = Entry {

@@ -84,8 +84,12 @@ impl fmt::Display for Explanation {
             ),
             Self::VanishedBehind(datagrams) => write!(
                 f,
-                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them (does a DNAT rule \
-                 give them another port? `nft list ruleset`)"
+                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them: does a DNAT rule give \
+                 them another port (`nft list ruleset`), or does a program read joined ones (UDP_GRO) into too small a buffer?"
+            ),
+            Self::TakenByKernel(datagrams) => write!(
+                f,
+                "{datagrams} were taken by the kernel itself (a tunnel: VXLAN, Geneve, WireGuard): no program holds a socket of this port"
             ),
             Self::ReadMore(datagrams) => write!(
                 f,
@@ -96,12 +100,6 @@ impl fmt::Display for Explanation {
                 f,
                 "{datagrams} more were read than came to this port: a broadcast, or what goes to a group, comes once, and each \
                  socket of its port is given a copy"
-            ),
-            Self::BehindCut(datagrams) => write!(
-                f,
-                "{datagrams} came to the receiver's namespace and were not read, and its calls returned less than a datagram \
-                 each: of joined ones (UDP_GRO) those behind are cut off, too: {}",
-                Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
             Self::Upstream(datagrams, place) => {
@@ -152,23 +150,10 @@ impl fmt::Display for Belief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost { counter, packets } => {
-                write!(f, "{counter} tells {packets}, of all ports: no more than is missing here")
+                write!(f, "{counter}, which counted {packets} on all ports: no more than is missing here")
             }
-            Self::Fits { counter, of_machine } => {
-                let all = if *of_machine { "every namespace and port" } else { "every port" };
-                write!(f, "{counter} counts {all}; all that it counted fits what is missing")
-            }
-            Self::OwnSocket => f.write_str("the socket's own counter: that of the namespace counts other sockets, too"),
-            Self::TraceMissed(events) => write!(f, "the socket's own counter: the trace missed {events} events"),
-            Self::Untraced => f.write_str("the socket's own counter: no tracepoint told of the others"),
-            Self::Joined(buffers) => write!(
-                f,
-                "the trace: the counter counts the {buffers} buffers in which the kernel had joined them (GRO)"
-            ),
-            Self::Others => {
-                f.write_str("the trace: the counter counts the whole namespace, other sockets and ports included")
-            }
-            Self::SawEach => f.write_str("the trace: it saw each of them, the counter fewer"),
+            Self::OwnSocket => f.write_str("the socket's own counter: others miss drops, or count other sockets, too"),
+            Self::Trace => f.write_str("the trace: the counter counts buffers, and other sockets and ports, too"),
             Self::Told(words) => f.write_str(words),
         }
     }

@@ -28,6 +28,31 @@ fn reverse_path() {
     scene.closes(following, "reverse_path");
 }
 
+/// The kernel itself reads what comes to a tunnel.
+#[test]
+fn taken_by_the_kernel() {
+    let Some(scene) = Scene::set() else { return };
+    let ends = [(&scene.sender, &scene.receiver, "172.16.9.1"), (&scene.receiver, &scene.sender, "172.16.9.2")];
+    for (host, other, address) in ends {
+        let tunnel = format!("link add vx0 type vxlan id 7 local {} remote {} dstport 4789", host.v4, other.v4);
+        scene.ip(host, &tunnel);
+        scene.ip(host, &format!("address add {address}/24 dev vx0"));
+        scene.ip(host, "link set vx0 up");
+    }
+    let reader = Reader::start(scene.receiver.run(|| UdpSocket::bind("172.16.9.2:5000")).unwrap());
+    let source = scene.sender.run(|| UdpSocket::bind("172.16.9.1:0")).unwrap();
+    let following = Following::port(4789, &[&scene.receiver.ns]);
+    for _ in 0..20 {
+        source.send_to(&[7; 100], "172.16.9.2:5000").unwrap();
+    }
+    reader.await_count(20);
+    let account = following.end().traced();
+    let ledger = account.of(4789);
+    assert!(ledger.0["received"].as_u64() >= Some(20), "{:#}", ledger.0);
+    assert_eq!((ledger.places(), ledger.unexplained()), (vec![], Some(0)), "{:#}", ledger.0);
+    assert!(ledger.0["explanation"].to_string().contains("taken by the kernel itself"), "{:#}", ledger.0);
+}
+
 /// What a promiscuous interface overhears was to come to somebody else: not lost here.
 #[test]
 fn overheard() {

@@ -108,7 +108,7 @@ impl<'a> LedgerBuilder<'a> {
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
 
-        let received =
+        let mut received =
             if self.endpoints.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
         let mut pending_known = true;
         match queue {
@@ -117,8 +117,8 @@ impl<'a> LedgerBuilder<'a> {
         }
         let mut unexplained = None;
         let mut sent = sent;
-        if let (Some(base), Some(received), true) = (base, received, pending_known) {
-            let mut rest = signed(base) - signed(received) - signed(self.places.total()) - signed(self.pending_total());
+        if let (Some(base), Some(read), true) = (base, received, pending_known) {
+            let mut rest = signed(base) - signed(read) - signed(self.places.total()) - signed(self.pending_total());
             rest += self.take_begun_before(rest);
             rest -= self.add_hardware(rest, departed, arrived);
             rest -= self.add_undecided(rest, sent.is_some());
@@ -133,6 +133,10 @@ impl<'a> LedgerBuilder<'a> {
                     *sent += rest.unsigned_abs();
                     rest = 0;
                 }
+            }
+            if rest > 0 && self.is_taken_by_kernel() {
+                self.explanation.push(Explanation::TakenByKernel(missing(rest)));
+                (received, rest) = (Some(read + missing(rest)), 0);
             }
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);

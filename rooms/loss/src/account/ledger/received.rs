@@ -187,9 +187,8 @@ impl LedgerBuilder<'_> {
 
     /// Where the trace missed events, the socket's own counter knows better.
     pub(super) fn correct_by_socket(&mut self) {
-        let missed = self.evidence.trace.missed.total();
-        if missed > 0 && self.evidence.detail.is_some() {
-            self.add_untraced(self.untraced(), &Belief::TraceMissed(missed));
+        if self.evidence.trace.missed.total() > 0 && self.evidence.detail.is_some() {
+            self.add_untraced(self.untraced());
         }
     }
 
@@ -199,11 +198,11 @@ impl LedgerBuilder<'_> {
             return 0;
         }
         let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
-        self.add_untraced(untold, &Belief::Untraced);
+        self.add_untraced(untold);
         signed(untold)
     }
 
-    fn add_untraced(&mut self, drops: u64, belief: &Belief) {
+    fn add_untraced(&mut self, drops: u64) {
         if drops == 0 {
             return;
         }
@@ -216,7 +215,7 @@ impl LedgerBuilder<'_> {
         }
         for (place, drops) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, belief.clone());
+            self.places.believe(place, Belief::OwnSocket);
         }
     }
 

@@ -99,28 +99,15 @@ impl<'a> LedgerBuilder<'a> {
                 Explanation::ReadMore(more)
             });
         }
-        if rest > 0 && sent.is_none() && self.is_cut() {
-            self.explanation.push(Explanation::BehindCut(rest.unsigned_abs()));
-        }
-        let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
-            return;
-        };
-        if rest == 0 {
-            return;
-        }
+        let (rest, Some(arrived)) = (missing(rest), arrived) else { return };
         let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
-        let missing = departed.saturating_sub(lost).saturating_sub(arrived);
-        let (before, behind) = (missing.min(rest), rest - missing.min(rest));
+        let on_the_way = sent.and(departed).map_or(0, |departed| departed.saturating_sub(lost + arrived));
+        let (before, behind) = (on_the_way.min(rest), rest - on_the_way.min(rest));
         if before > 0 {
             self.explanation.push(Explanation::VanishedBefore(before));
         }
         if behind > 0 {
-            let is_cut = self.is_cut();
-            self.explanation.push(if is_cut {
-                Explanation::BehindCut(behind)
-            } else {
-                Explanation::VanishedBehind(behind)
-            });
+            self.explanation.push(Explanation::VanishedBehind(behind));
         }
     }
 
@@ -130,14 +117,16 @@ impl<'a> LedgerBuilder<'a> {
         self.endpoints.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
     }
 
-    /// Whether its calls returned less than a datagram has, on average: of joined ones (UDP_GRO) nobody knows then how many
-    /// there were.
-    fn is_cut(&self) -> bool {
-        let Some(home) = self.home.filter(|_| self.evidence.partial.is_none()) else { return false };
-        let (came, bytes) = (u128::from(self.arrivals(home)), u128::from(self.bytes_came(home)));
-        let traces = self.receiver_traces();
-        let is_less = |socket: &SocketTrace| u128::from(socket.read_bytes) * came < bytes * u128::from(socket.reads);
-        traces.iter().any(is_less)
+    /// Whether the kernel itself takes what comes, as for tunnels: nobody holds the port's sockets, and nothing is put into their
+    /// queues.
+    pub(super) fn is_taken_by_kernel(&self) -> bool {
+        let all = self.endpoints.all;
+        let is_traced = self.evidence.detail == Some(Detail::Everything);
+        let is_idle = |socket: &SocketSeen| {
+            let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
+            !socket.gone && socket.process.is_none() && traced.is_none()
+        };
+        is_traced && !all.is_empty() && all.iter().all(is_idle)
     }
 
     /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
