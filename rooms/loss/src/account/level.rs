@@ -42,7 +42,8 @@ pub(super) fn explain(
     let stall = socket.longest_stall_ns;
     // The sum has no short ones.
     explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns.max(stall) });
-    explanation.extend(socket.reader_waited_ns.map(Explanation::Waited));
+    // A reader is followed from the first reading on that has seen it.
+    explanation.extend(socket.reader_waited_ns.filter(|waited| *waited > 0).map(Explanation::Waited));
     if let Some(advice) = advice {
         explanation.push(Explanation::Advice(advice.clone()));
     }

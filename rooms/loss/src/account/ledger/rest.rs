@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::{Cast, Detail, InterfaceCount, SocketTrace};
+use weir_kernel::trace::{Cast, Detail, InterfaceCount};
 
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
@@ -209,7 +209,7 @@ impl<'a> LedgerBuilder<'a> {
 mod tests {
     use std::time::Duration;
 
-    use weir_kernel::trace::{Drop, Trace};
+    use weir_kernel::trace::{Drop, SocketTrace, Trace};
 
     use super::super::{Endpoints, ledger};
     use super::*;
