@@ -30,7 +30,6 @@ static u64 (*bpf_ktime_get_ns)(void) = (void *)5;
 static u64 (*bpf_get_socket_cookie)(void *socket) = (void *)46;
 static long (*bpf_get_stack)(void *ctx, void *to, u32 bytes, u64 flags) = (void *)67;
 static long (*bpf_probe_read_kernel)(void *to, u32 bytes, const void *from) = (void *)113;
-static long (*bpf_probe_read_kernel_str)(void *to, u32 bytes, const void *from) = (void *)115;
 static long (*bpf_get_ns_current_pid_tgid)(u64 dev, u64 ino, void *to, u32 bytes) = (void *)120;
 static struct task_struct *(*bpf_get_current_task_btf)(void) = (void *)158;
 

@@ -6,12 +6,10 @@
 /* Set by the loader, from the running kernel's BTF; constants to the verifier, which leaves out what cannot run. */
 const volatile u8 has_reason;   /* kfree_skb(skb, location, reason): 5.17 */
 const volatile u8 has_rx_sk;    /* kfree_skb(..., rx_sk): 6.11 */
-const volatile u8 has_state;    /* sched_switch(..., prev_state): 5.18 */
 const volatile u8 loads_directly; /* plain loads through untyped pointers, instead of a helper: 6.17 */
 const volatile u8 follow_queue; /* whether sockets are followed: a drop tells their level, too */
 const volatile u32 gro_flag;    /* number of UDP_FLAGS_GRO_ENABLED in udp_sock.udp_flags, 6.7 */
 const volatile u32 reason_backlog = ~0u;
-const volatile u32 reason_reassembly = ~0u;
 const volatile u32 reason_receive_buffer = ~0u;
 
 enum {
@@ -22,8 +20,10 @@ enum {
 	SKB_GSO_UDP = 1 << 16, /* one datagram, to be sent as fragments */
 	MSG_PEEK = 2,
 	MSG_ERRQUEUE = 0x2000,
-	NET_RX = 3,
 	NO_HEADER = 0xffff,
+	PACKET_BROADCAST = 1,
+	PACKET_OTHERHOST = 3,
+	PACKET_LOOPBACK = 5,
 	IFF_BRIDGE_PORT = 1 << 9,
 	IFF_OVS_DATAPATH = 1 << 10,
 };
@@ -100,7 +100,7 @@ struct {
  * never changes its key, and has it before it counts. User space adds both up. */
 enum { SLOTS = 64 };
 
-#define COUNTS(name, key_type, entries)                                                                \
+#define COUNTS(name, key_type, entries, kind)                                                                \
 	struct name##_slot {                                                                           \
 		struct counts counts;                                                                  \
 		key_type key;                                                                          \
@@ -112,7 +112,7 @@ enum { SLOTS = 64 };
 		TYPE(value, struct name##_slot);                                                       \
 	} name##_slots SEC(".maps");                                                                   \
 	struct {                                                                                       \
-		FIELD(type, PERCPU_HASH);                                                              \
+		FIELD(type, kind);                                                                     \
 		FIELD(max_entries, entries);                                                           \
 		TYPE(key, key_type);                                                                   \
 		TYPE(value, struct counts);                                                            \

@@ -6,7 +6,6 @@
  */
 #include "fragments.h"
 #include "packet.h"
-#include "processors.h"
 #include "queues.h"
 #include "samples.h"
 #include "sources.h"
@@ -22,18 +21,23 @@ struct drop_key {
 	u32 interface;
 	u32 reason;
 	u16 port;
-	u16 from_port;
+	u8 outgoing;
+	u8 unused;
+};
+
+/* Ports are others' choice: those that were used least lately give way. Places and reasons nobody outside chooses: there all are
+ * counted, so that user space knows how many gave way. */
+COUNTS(drops, struct drop_key, 16384, LRU_PERCPU_HASH)
+
+struct place_key {
+	u64 location;
+	u32 namespace;
+	u32 reason;
 	u32 outgoing;
 	u32 unused;
 };
 
-COUNTS(drops, struct drop_key, 16384)
-
-/* Where that is full, for its keys are others' choice, without the source ports: first what sockets lost, a table that only
- * who opens sockets here can fill; then by port; and at last by place and reason, which nobody can choose. */
-COUNTS(drops_at_sockets, struct drop_key, 8192)
-COUNTS(drops_by_port, struct drop_key, 4096)
-COUNTS(drops_by_place, struct drop_key, 4096)
+COUNTS(places, struct place_key, 4096, PERCPU_HASH)
 
 /* The rest of a list of buffers that is freed with its head, which was counted for all. */
 struct {
@@ -45,20 +49,16 @@ struct {
 
 INLINE void count_drop(struct drop_key *key, u64 datagrams)
 {
-	u32 slot = key->cookie ^ key->location >> 4 ^ key->reason ^ key->port ^ key->from_port ^ key->namespace;
+	struct place_key place = {
+		.location = key->location,
+		.namespace = key->namespace,
+		.reason = key->reason,
+		.outgoing = key->outgoing,
+	};
+	u32 slot = key->location >> 4 ^ key->reason ^ key->namespace;
 
-	if (likely(count_drops(key, slot, datagrams, 1)))
-		return;
-	key->from_port = 0;
-	slot = key->location >> 4 ^ key->reason ^ key->namespace;
-	if (key->cookie && count_drops_at_sockets(key, slot ^ key->cookie, datagrams, 1))
-		return;
-	key->cookie = 0;
-	if (count_drops_by_port(key, slot ^ key->port, datagrams, 1))
-		return;
-	key->interface = 0;
-	key->port = 0;
-	if (!count_drops_by_place(key, slot, datagrams, 1))
+	count_drops(key, slot ^ key->cookie ^ key->port, datagrams, 1);
+	if (!count_places(&place, slot, datagrams, 1))
 		MISS(drops, datagrams);
 }
 
@@ -67,11 +67,11 @@ struct passage_key {
 	u32 namespace;
 	u32 interface;
 	u32 port;
-	u32 unused;
+	u32 cast; /* of arrivals */
 };
 
-COUNTS(arrivals, struct passage_key, 16384)
-COUNTS(departures, struct passage_key, 16384)
+COUNTS(arrivals, struct passage_key, 16384, PERCPU_HASH)
+COUNTS(departures, struct passage_key, 16384, PERCPU_HASH)
 
 /* Whether tc (mirred redirect) or nftables (fwd) took it out of its way into this namespace, where it was counted. */
 INLINE bool is_diverted(struct sk_buff *skb)
@@ -82,9 +82,9 @@ INLINE bool is_diverted(struct sk_buff *skb)
 }
 
 /* What was diverted and is dropped before it comes back (by the queue of an ifb) has come all the same. */
-static __attribute__((noinline)) int undo_divert(u32 namespace, u32 interface, struct packet *p, u64 datagrams)
+static __attribute__((noinline)) int undo_divert(u32 namespace, u32 interface, struct packet *p, u64 datagrams, u32 cast)
 {
-	struct passage_key key = { .namespace = namespace, .interface = interface };
+	struct passage_key key = { .namespace = namespace, .interface = interface, .cast = cast };
 
 	if (!p)
 		return 0;
@@ -153,6 +153,10 @@ int drop(u64 *ctx)
 		*list = (references & 0xffff) == 1 ? rest : 0;
 	}
 
+	/* What an interface overhears was to come to somebody else. */
+	if (p.offset || BITS(skb, pkt_type) == PACKET_OTHERHOST || !follows_port(f, p.port))
+		return 0;
+
 	mac = skb->mac_header;
 	/* Through eth_type_trans or received, hence on its way in; leaving it has its link layer header, or none, in front. */
 	key.outgoing = !sk && !skb->skb_iif && !(mac != NO_HEADER && head + mac < data) && reason != reason_backlog;
@@ -181,38 +185,21 @@ int drop(u64 *ctx)
 		if (key.outgoing && sender)
 			key.cookie = cookie_of_sender(sender);
 	}
-	if (unlikely(reason == reason_reassembly && p.offset)) {
-		key.namespace = waits_in(&p);
-		key.interface = skb->skb_iif;
-		if (!key.namespace)
-			return 0; /* It came where nothing is followed. */
-	}
 	if (key.namespace && !follows_namespace(f, key.namespace))
 		return 0;
 
-	if (unlikely(is_fragment(&p))) {
-		/* Without its first fragment nobody knows the ports: counted as port 0. */
-		if (!lose_fragment(&p, key.namespace, key.outgoing))
-			return 0;
-		datagrams = 1;
-		if (p.port && !follows_port(f, p.port))
-			return 0;
-	} else {
-		if (!follows_port(f, p.port))
-			return 0;
-		datagrams = datagrams_in(&p, head, end);
-	}
+	if (unlikely(p.more))
+		lose_fragment(&p, key.namespace);
+	datagrams = datagrams_in(&p, head, end);
 	if (unlikely(is_diverted(skb)) && key.namespace)
-		undo_divert(key.namespace, skb->skb_iif, &p, datagrams);
+		undo_divert(key.namespace, skb->skb_iif, &p, datagrams, cast_of(skb, &p));
 	key.location = ctx[1];
 	key.reason = reason;
 	key.port = p.port;
-	key.from_port = p.from_port;
 	if (follow_queue && reason == reason_receive_buffer && sk) {
 		struct socket_state *s = find_socket(key.cookie);
 
 		if (s) {
-			enter_band(s, 4);
 			__sync_fetch_and_add(&s->episode, skb->truesize);
 			__sync_fetch_and_add(&s->dropped, 1);
 		}
@@ -278,7 +265,7 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 	struct packet p;
 	u32 end = skb->end, datagrams, bytes, slot;
 
-	if (!f || !dev)
+	if (!f || !dev || (!leaving && BITS(skb, pkt_type) == PACKET_OTHERHOST))
 		return 0;
 	key.namespace = dev->nd_net.net->ns.inum;
 	if (!follows_namespace(f, key.namespace))
@@ -287,7 +274,8 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		return 0;
 	key.interface = dev->ifindex;
 	if (unlikely(is_fragment(&p))) {
-		pass_fragment(&p, (u64)leaving << 63 | (u64)(key.interface & 0x7fffffff) << 32 | key.namespace, key.namespace);
+		if (!leaving)
+			wait_for_fragments(&p, key.namespace);
 		if (p.offset)
 			return 0;
 	}
@@ -304,13 +292,17 @@ INLINE int pass(struct sk_buff *skb, bool leaving)
 		}
 		if (own)
 			key.cookie = cookie_of_sender(sk);
-	} else if (!follows_port(f, p.port)) {
-		return 0;
+	} else {
+		if (!follows_port(f, p.port))
+			return 0;
+		key.cast = cast_of(skb, &p);
 	}
 	datagrams = datagrams_in(&p, head, end);
 	bytes = (u32)p.udp_length - 8; /* a joined buffer has one header, with the length of all */
 	if (unlikely(is_diverted(skb))) {
-		struct passage_key before = { .namespace = key.namespace, .interface = skb->skb_iif, .port = p.port };
+		struct passage_key before = {
+			.namespace = key.namespace, .interface = skb->skb_iif, .port = p.port, .cast = cast_of(skb, &p)
+		};
 
 		divert(&before, datagrams, bytes);
 		if (by_source) {
@@ -364,7 +356,7 @@ struct send_key {
 	u32 unused;
 };
 
-COUNTS(sends, struct send_key, 16384)
+COUNTS(sends, struct send_key, 16384, PERCPU_HASH)
 
 SEC("tp_btf/sock_send_length")
 int sent(u64 *ctx)

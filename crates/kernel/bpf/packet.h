@@ -3,6 +3,8 @@
 
 #include "follow.h"
 
+enum { UNICAST, GROUP, BROADCAST };
+
 struct packet {
 	u32 from[4];
 	u32 to[4];
@@ -14,7 +16,7 @@ struct packet {
 	u16 udp_length;
 	u8 version;
 	bool more;    /* fragments follow */
-	bool multicast;
+	u8 cast;
 };
 
 union header {
@@ -50,7 +52,7 @@ static __attribute__((noinline)) int parse_ip6(const unsigned char *at, const un
 		return false;
 	__builtin_memcpy(p->from, &h->words[2], 16);
 	__builtin_memcpy(p->to, &h->words[6], 16);
-	p->multicast = h->bytes[24] == 0xff;
+	p->cast = h->bytes[24] == 0xff ? GROUP : UNICAST;
 	p->piece = ntohs(h->halves[2]);
 	next = h->bytes[6];
 	for (int i = 0; i < 4; i++) {
@@ -114,7 +116,7 @@ INLINE bool parse_at(const unsigned char *at, const unsigned char *end, struct p
 	p->to[0] = h.words[4];
 	p->from[1] = p->from[2] = p->from[3] = 0;
 	p->to[1] = p->to[2] = p->to[3] = 0;
-	p->multicast = h.bytes[16] >> 4 == 14 || h.words[4] == ~0u;
+	p->cast = h.bytes[16] >> 4 == 14 ? GROUP : UNICAST;
 	p->offset = (ntohs(h.halves[3]) & 0x1fff) * 8;
 	p->more = h.bytes[6] & 0x20;
 	p->id = h.halves[2];
@@ -156,4 +158,12 @@ INLINE u32 datagrams_in(const struct packet *p, unsigned char *head, u32 end)
 		return gso.count;
 	/* A device of untrusted origin (virtio, tun) leaves it to be counted. */
 	return ((u32)p->udp_length - 8 + gso.size - 1) / gso.size;
+}
+
+/* To whom it came: the link layer tells broadcasts, and copies that a host gives itself are of such as well. */
+INLINE u32 cast_of(struct sk_buff *skb, const struct packet *p)
+{
+	u64 type = BITS(skb, pkt_type);
+
+	return p->cast == UNICAST && (type == PACKET_BROADCAST || type == PACKET_LOOPBACK) ? BROADCAST : p->cast;
 }

@@ -15,25 +15,18 @@ struct socket_state {
 	/* written by those who put datagrams in */
 	u64 enqueued;
 	u64 waiting_since; /* when the queue stopped to be empty, or was read last; 0: nothing waits */
-	u64 band;          /* since when it is in which band of the level: nanoseconds << 3 | band */
-	u64 band_ns[5];
 	u32 level;
 	u32 level_max;
 	u32 receive_buffer;
-	u32 truesize;      /* of the last buffer that was put in while at least half of the memory was used */
-	u32 segment;       /* bytes of its datagrams; 0: not seen yet */
-	u8 joined;         /* JOINS, JOINED */
-	u8 mixed;          /* and they were of different sizes */
+	u32 segment; /* bytes of its datagrams; 0: not seen yet */
+	u8 joined;   /* JOINS, JOINED */
+	u8 mixed;    /* and they were of different sizes */
 	u16 port;
+	u32 episodes;
 	u64 episode; /* memory of what was dropped since the queue was empty last: bytes of truesize */
 	u64 dropped; /* buffers that found it full */
-	u32 episodes;
-	u32 stalls;  /* reads that came later than a millisecond */
-	u64 began;   /* how often something came into the empty queue */
-	u64 came;    /* in all at the last read, with the one that may end the emptiness behind it */
-	u64 came_in_stalls;
 	u32 before;  /* 1 more than were in the queue when it was given this state; 0: not known */
-	u32 unused[9];
+	u32 unused[13];
 	/* written by those who read */
 	u64 reads __attribute__((aligned(64)));
 	u64 bytes;
@@ -83,9 +76,8 @@ static __attribute__((noinline)) struct socket_state *follow_hashed(u64 cookie, 
 
 	if (likely(s))
 		return s;
-	u64 now = bpf_ktime_get_ns();
 	struct socket_state new = {
-		.cookie = cookie, .born = now, .port = port, .namespace = namespace, .band = now << 3
+		.cookie = cookie, .born = bpf_ktime_get_ns(), .port = port, .namespace = namespace
 	};
 
 	if (!bpf_map_update_elem(&sockets, &cookie, &new, NOEXIST))
@@ -112,7 +104,6 @@ INLINE struct socket_state *follow_socket(u64 cookie, u16 port, u32 namespace)
 	s->port = port;
 	s->namespace = namespace;
 	s->born = bpf_ktime_get_ns();
-	s->band = s->born << 3;
 	*(volatile u64 *)&s->cookie = cookie;
 	return s;
 }
@@ -141,33 +132,12 @@ static __attribute__((noinline)) int learn_before(struct socket_state *s, struct
 	return 0;
 }
 
-INLINE void enter_band(struct socket_state *s, u64 band)
-{
-	if (likely((s->band & 7) == band))
-		return;
-	u64 now = bpf_ktime_get_ns();
-	u64 before = __sync_lock_test_and_set(&s->band, now << 3 | band);
-	u64 index = before & 7;
-
-	if (index < 5 && now > before >> 3)
-		__sync_fetch_and_add(&s->band_ns[index], now - (before >> 3));
-}
-
 INLINE void measure(struct socket_state *s, u32 level, u32 buffer)
 {
-	u64 used = level, whole = buffer, band = 0;
-
 	s->level = level;
 	s->receive_buffer = buffer;
 	if (level > s->level_max)
 		s->level_max = level;
-	if (used * 2 >= whole) {
-		band = used * 10 >= whole * 9 ? 3 : used * 4 >= whole * 3 ? 2 : 1;
-		/* As the kernel decides (__udp_enqueue_schedule_skb): the next must fit. */
-		if (used && used + s->truesize > whole)
-			band = 4;
-	}
-	enter_band(s, band);
 }
 
 /* The size of its datagrams, from the last buffer in the queue: (the kernel joins datagrams of one size). */
@@ -236,68 +206,22 @@ int enqueue(u64 *ctx)
 	if (unlikely(!s->before))
 		learn_before(s, sk, false);
 	__sync_fetch_and_add(&s->enqueued, 1);
-	if (!s->waiting_since) {
+	if (!s->waiting_since)
 		s->waiting_since = bpf_ktime_get_ns();
-		s->began++;
-	}
 	/* Since 6.18 a buffer is first counted in udp_prod_queue, and still is when this is called: only this sum has each
 	 * buffer once. */
 	level = sk->sk_backlog.rmem_alloc.counter;
 	buffer = sk->sk_rcvbuf;
 	/* Where the setting cannot be read, each buffer is looked at. */
 	joined = s->joined || !gro_flag || (s->enqueued < 2 && joins(sk));
-	if (unlikely((u64)level * 2 >= buffer || joined)) {
+	if (unlikely(joined)) {
 		last = sk->sk_receive_queue.prev;
-		if ((void *)last != (void *)&sk->sk_receive_queue) {
-			s->truesize = last->truesize;
-			if (joined)
-				learn_segment(s, last);
-		}
-		if (joined && gro_flag)
+		if ((void *)last != (void *)&sk->sk_receive_queue)
+			learn_segment(s, last);
+		if (gro_flag)
 			s->joined |= JOINS;
 	}
 	measure(s, level, buffer);
-	return 0;
-}
-
-/* Tasks that read, of which it is to be known when they wait for a processor. */
-struct reader {
-	u64 ready_since; /* 0: it runs or sleeps */
-	u64 waited;
-	u64 longest;
-	char behind[16];
-};
-
-struct {
-	FIELD(type, LRU_HASH);
-	FIELD(max_entries, 4096);
-	TYPE(key, u32);
-	TYPE(value, struct reader);
-} readers SEC(".maps");
-
-/* A bit a possible reader, by the low bits of its number: most tasks are none. */
-struct reader_bits {
-	u64 bits[256];
-};
-
-struct {
-	FIELD(type, ARRAY);
-	FIELD(max_entries, 1);
-	TYPE(key, u32);
-	TYPE(value, struct reader_bits);
-} reader_bits SEC(".maps");
-
-static __attribute__((noinline)) int follow_reader(u32 task)
-{
-	struct reader new = {};
-	struct reader_bits *bits;
-	u32 zero = 0;
-
-	bits = bpf_map_lookup_elem(&reader_bits, &zero);
-	if (!bits)
-		return 0;
-	bpf_map_update_elem(&readers, &task, &new, NOEXIST);
-	__sync_fetch_and_or(&bits->bits[task >> 6 & 255], 1ull << (task & 63));
 	return 0;
 }
 
@@ -309,8 +233,8 @@ int dequeue(u64 *ctx)
 	int flags = (int)ctx[2];
 	struct filter *f;
 	struct socket_state *s;
-	u32 namespace, level, task;
-	u64 now, since, came;
+	u32 namespace, level;
+	u64 now, since;
 	u16 port;
 
 	if (length < 0 || flags & (MSG_PEEK | MSG_ERRQUEUE) || !is_udp(sk))
@@ -345,21 +269,15 @@ int dequeue(u64 *ctx)
 	s->waiting_since = level ? now : 0;
 	if (!level && *(volatile int *)&sk->sk_backlog.rmem_alloc.counter)
 		s->waiting_since = now; /* came between the two */
-	came = s->enqueued + s->dropped;
 	if (since && now > since) {
 		u64 stall = now - since;
 
 		if (stall > s->longest_stall)
 			s->longest_stall = stall;
 		__sync_fetch_and_add(&s->waiting, stall);
-		if (stall > MILLISECOND) {
+		if (stall > MILLISECOND)
 			__sync_fetch_and_add(&s->stalled, stall);
-			__sync_fetch_and_add(&s->stalls, 1);
-			if (came > s->came)
-				__sync_fetch_and_add(&s->came_in_stalls, came - s->came);
-		}
 	}
-	s->came = came + !s->waiting_since;
 	if (unlikely(s->episode) && !level) {
 		u64 episode = __sync_lock_test_and_set(&s->episode, 0);
 
@@ -369,10 +287,6 @@ int dequeue(u64 *ctx)
 	}
 	measure(s, level, sk->sk_rcvbuf);
 	use_socket(s->cookie);
-	task = bpf_get_current_task_btf()->pid;
-	if (unlikely(s->reader != task)) {
-		s->reader = task;
-		follow_reader(task);
-	}
+	s->reader = bpf_get_current_task_btf()->pid;
 	return 0;
 }

@@ -81,7 +81,7 @@ static __attribute__((noinline)) struct sample *take_sample(u64 location, u32 re
 
 INLINE void copy_sample(void *ctx, struct sample *s, const unsigned char *at, const unsigned char *limit, u32 length)
 {
-	u32 bytes = limit - at;
+	u64 bytes = limit - at;
 
 	if (bytes > SAMPLE_BYTES)
 		bytes = SAMPLE_BYTES;

@@ -104,6 +104,7 @@ struct sk_buff {
 	unsigned int len;
 	unsigned int data_len;
 	int skb_iif;
+	u8 pkt_type : 3;
 	u8 redirected : 1;
 	u8 from_ingress : 1;
 	u16 protocol;
@@ -117,10 +118,8 @@ struct sk_buff {
 };
 
 struct task_struct {
-	unsigned int __state;
 	int pid;
 	int tgid;
-	char comm[16];
 };
 
 #pragma clang attribute pop

@@ -69,6 +69,6 @@ pub fn netlink(bytes: &[u8]) {
 pub fn btf(bytes: &[u8]) {
     if let Ok(types) = Btf::parse(bytes.to_vec()) {
         let _ = (types.enumerators("skb_drop_reason"), types.enumerator("a"));
-        let _ = (types.arguments("kfree_skb"), types.has_member("sock", "sk_drops"));
+        let _ = types.arguments("kfree_skb");
     }
 }

@@ -59,12 +59,26 @@ impl Books {
         let missed = &mut now.sources.trace_missed_namespaces;
         *missed = self.now.sources.trace_missed_namespaces.max(*missed);
         self.bound.extend(now.sockets.iter().map(|socket| socket.port));
+        let name_of = |namespace: Option<u32>| namespace.map_or_else(String::new, |inode| now.name_of(inode));
+        let mut places: HashMap<DropsKey, (u64, u64)> = HashMap::new();
         for drops in &now.drops {
-            let key = drops.key();
-            let (place, reason) = (drops.place.name().to_owned(), drops.reason.clone());
-            let namespace = drops.namespace.map_or_else(String::new, |inode| now.name_of(inode));
-            let soft = [namespace, self.destination(drops.port)];
-            self.drops.add(key, drops.own(), soft, [place, reason]);
+            let (namespace, port, place, reason, function) = drops.key();
+            let total = drops.datagrams.total;
+            let (all, by_port) = places.entry((namespace, None, place, reason.clone(), function)).or_default();
+            *all += total;
+            if let Some(port) = port {
+                let soft = [name_of(namespace), self.destination(port)];
+                *by_port += self.drops.add(drops.key(), total, soft, [place.name().to_owned(), reason]);
+            }
+        }
+        // What gave way to other ports was counted by its own before.
+        for (key, (all, by_port)) in places {
+            let (namespace, _, place, reason, _) = key.clone();
+            let more = self.drops.grow(key, all).saturating_sub(by_port);
+            if more > 0 {
+                let fixed = [place.name().to_owned(), reason];
+                self.drops.add_more(more, [name_of(namespace), ANY.to_owned()], fixed);
+            }
         }
         for counted in &now.counted {
             let namespace = counted.namespace.map_or_else(String::new, |inode| now.name_of(inode));
@@ -158,8 +172,7 @@ impl Books {
     }
 
     /// The port that drops were on their way to.
-    fn destination(&mut self, port: Option<u16>) -> String {
-        let Some(port) = port else { return ANY.to_owned() };
+    fn destination(&mut self, port: u16) -> String {
         if !self.bound.contains(&port) && !self.asked.contains(&port) && !self.ephemeral.contains(&port) {
             if self.unbound.len() >= MOST_UNBOUND && !self.unbound.contains(&port) {
                 return OTHER.to_owned();
@@ -192,16 +205,33 @@ impl<K> Default for Counts<K> {
 }
 
 impl<K: Eq + Hash + Clone> Counts<K> {
-    /// Enters the total of a thing. Where there are too many series, `soft` labels give way to `other`; the `fixed` ones,
+    /// Enters the total of a thing; returns how much has been added to it. Where there are too many series, `soft` labels give way to `other`; the `fixed` ones,
     /// which come after them, have few values.
-    fn add<const S: usize, const F: usize>(&mut self, key: K, total: u64, soft: [String; S], fixed: [String; F]) {
+    fn add<const S: usize, const F: usize>(
+        &mut self,
+        key: K,
+        total: u64,
+        soft: [String; S],
+        fixed: [String; F],
+    ) -> u64 {
+        let more = self.grow(key, total);
+        self.add_more(more, soft, fixed);
+        more
+    }
+
+    /// How much has been added to the total of a thing.
+    fn grow(&mut self, key: K, total: u64) -> u64 {
         let before = self.last.insert(key.clone(), total).unwrap_or(0);
         self.seen.insert(key);
+        total.saturating_sub(before)
+    }
+
+    fn add_more<const S: usize, const F: usize>(&mut self, more: u64, soft: [String; S], fixed: [String; F]) {
         let mut labels: Vec<String> = soft.into_iter().chain(fixed).collect();
         if self.series.len() >= MOST_SERIES && !self.series.contains_key(&labels) {
             labels[..S].fill(OTHER.to_owned());
         }
-        *self.series.entry(labels).or_default() += total.saturating_sub(before);
+        *self.series.entry(labels).or_default() += more;
     }
 
     /// Forgets things that are gone; their counts stay.
@@ -439,9 +469,9 @@ mod tests {
         let new = Socket { port: 6000, cookie: Some(77), ..before.sockets[0].clone() };
         after.sockets.push(new);
         after.drops.push(Drops { port: Some(6000), datagrams: Count::new(997), ..before.drops[0].clone() });
-        // What moves from its port to no port in particular is not lost again.
-        let moved = Drops { port: None, datagrams: Count::new(20), moved: 17, ..one };
-        after.drops.push(moved);
+        // What gives way to other ports is not lost again.
+        after.drops.drain(..10);
+        after.drops.push(Drops { port: None, datagrams: Count::new(23), ..one });
         let text = exposed(books([before, scanned, after]));
         let series = |port, place| {
             format!("weir_loss_drops_datagrams_total{{namespace=\"host\",port=\"{port}\",place=\"{place}\"")

@@ -34,7 +34,7 @@ const ENUM64: u32 = 19;
 /// What the typedef of a tracepoint's probe function begins with.
 const TRACEPOINT: &str = "btf_trace_";
 
-/// Deeper than any kernel nests anonymous structs or stacks qualifiers.
+/// Deeper than any kernel stacks qualifiers.
 const DEEPEST: u32 = 16;
 
 impl Btf {
@@ -111,25 +111,6 @@ impl Btf {
         }
         // The first is the tracepoint's private data.
         self.members(prototype)?.checked_sub(1)
-    }
-
-    /// Whether a struct has a member of this name, in anonymous members, too.
-    pub(crate) fn has_member(&self, name: &str, member: &str) -> bool {
-        self.find(STRUCT, name).is_some_and(|number| self.contains(number, member, DEEPEST))
-    }
-
-    fn contains(&self, number: usize, member: &str, depth: u32) -> bool {
-        let Some(count) = self.members(number) else { return false };
-        let Some(&at) = self.types.get(number) else { return false };
-        (0..count).any(|index| {
-            let at = at + 12 + 12 * index;
-            let Some((name, target)) = self.word(at).zip(self.word(at + 4)) else { return false };
-            if name != 0 {
-                return self.name(name) == Some(member);
-            }
-            let Some(inner) = self.resolve(target as usize) else { return false };
-            depth > 0 && matches!(self.kind(inner), Some(STRUCT | UNION)) && self.contains(inner, member, depth - 1)
-        })
     }
 
     fn enumerators_of(&self, number: usize) -> impl Iterator<Item = (&str, u32)> {
@@ -278,15 +259,13 @@ mod tests {
     }
 
     #[test]
-    fn finds_enumerators_arguments_and_members() {
+    fn finds_enumerators_and_arguments() {
         let btf = Btf::parse(sample()).unwrap();
         assert_eq!(btf.enumerators("reason").unwrap(), BTreeMap::from([(0, "NONE".into()), (7, "FULL".into())]));
         assert_eq!(btf.enumerator("JOINED"), Some(3));
         assert_eq!(btf.enumerator("FULL"), None, "it belongs to an enum with a name");
         assert_eq!(btf.arguments("drop"), Some(2));
         assert_eq!(btf.arguments("other"), None);
-        assert!(btf.has_member("outer", "a") && btf.has_member("outer", "b"));
-        assert!(!btf.has_member("outer", "c") && !btf.has_member("inner", "a"));
     }
 
     proptest! {
@@ -302,7 +281,6 @@ mod tests {
                 btf.enumerators("reason");
                 btf.enumerator("JOINED");
                 btf.arguments("drop");
-                btf.has_member("outer", "b");
             }
         }
     }

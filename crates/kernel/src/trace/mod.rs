@@ -5,17 +5,15 @@
 //! to user space per datagram.
 
 pub(crate) mod btf;
+mod closed;
 mod extras;
-mod features;
-mod fragments;
 pub mod packets;
 mod programs;
-mod room;
 mod samples;
 pub(crate) mod symbols;
 mod sys;
 mod totals;
-mod unread;
+mod types;
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -24,8 +22,8 @@ use std::path::Path;
 use crate::Error;
 
 pub use extras::{Extras, Prefixes};
-pub use features::{Feature, drop_reasons, features};
 pub use samples::{Sample, Samples};
+pub use types::drop_reasons;
 
 /// Where a kernel keeps its type information.
 const BTF: &str = "/sys/kernel/btf/vmlinux";
@@ -64,7 +62,7 @@ impl Tracer {
     }
 
     fn load(types: &Path, detail: Detail, filter: &Filter, extras: &Extras) -> Result<Tracer, Error> {
-        let types = features::Types::read(types)?;
+        let types = types::Types::read(types)?;
         let programs = programs::Programs::load(&types, detail, filter, extras)?;
         Ok(Tracer { programs, totals: totals::Totals::new(&types) })
     }
@@ -103,15 +101,13 @@ impl Tracer {
         self.totals.samples(&self.programs)
     }
 
-    /// Makes room in the kernel for what comes, so that a trace may go on for ever; to be called after [`Tracer::read`],
-    /// with what is `open` (by cookie) by then. The state of a socket is removed one call after it was found closed, and
-    /// drops that crowd the maps and have not changed since the call before are kept here instead, the largest by port,
-    /// others by place ([`Trace::drops_by_place`]).
+    /// Removes the states of closed sockets, so that a trace may go on for ever; to be called after [`Tracer::read`], with what
+    /// is `open` (by cookie) by then.
     ///
     /// # Errors
     /// If the kernel refuses to change a map.
-    pub fn make_room(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
-        self.totals.make_room(&mut self.programs, &open)
+    pub fn remove_closed(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+        self.totals.remove_closed(&mut self.programs, open)
     }
 }
 
@@ -122,7 +118,7 @@ pub enum Detail {
     Drops,
     /// And of each socket: what is put into its queue and read from it, the queue's level, its reader's stalls.
     Queues,
-    /// And what arrives, departs and is sent, by port; the processors' time in softirq; who runs instead of a reader.
+    /// And what arrives, departs and is sent, by port.
     Everything,
 }
 
@@ -149,14 +145,10 @@ pub struct Filter {
 /// Running totals since the tracer started. They never go back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
-    /// Datagrams that were dropped.
+    /// Datagrams that were dropped. Port 0: those of ports that gave way to others ([`Missed::ports`]), by place and reason.
+    /// Namespace 0: those that were lost out of a receive queue, by its closed socket or with a wrong checksum; theirs may be one
+    /// that is not followed.
     pub drops: Vec<Drop>,
-    /// Those that were lost out of a receive queue, where it is not known whose: by their closed socket, or with a wrong
-    /// checksum. Their namespace is 0, and may be one that is not followed. Where all namespaces are followed, or no queues,
-    /// they are among `drops`.
-    pub unnamed: Vec<Drop>,
-    /// Further ones, of which only place and reason are known: the maps were full of others' ports.
-    pub drops_by_place: Vec<PlaceDrop>,
     /// Datagrams handed to a namespace's protocols by an interface (`netif_receive_skb`), those of bridge ports left
     /// out; of bonds and macvlan the lower interface is told.
     pub arrivals: Vec<InterfaceCount>,
@@ -167,16 +159,8 @@ pub struct Trace {
     pub sends: Vec<Sends>,
     /// Sockets that took or gave datagrams.
     pub sockets: Vec<SocketTrace>,
-    /// Time in the receive path's softirq (NET_RX), by processor, nanoseconds.
-    pub receive_softirq_ns: Vec<u64>,
-    /// Datagrams whose fragments wait to be joined now.
+    /// Datagrams whose first fragment came and which wait for others now.
     pub reassembling: u64,
-    /// Datagrams among `arrivals` of which a later fragment was lost on the way to that namespace: they are among `drops`, and
-    /// never came whole.
-    pub came_in_part: Vec<FragmentCount>,
-    /// Datagrams of which a fragment is among `drops` and none has passed an interface since the trace began, where fragments
-    /// were given up: they waited for their others before. Namespace 0: any; port 0: not known.
-    pub begun_before: Vec<FragmentCount>,
     /// What came from whom, and what of it was lost ([`Extras::by_source`]).
     pub by_source: BySource,
     /// Cookies of sockets that descendants of this process have used ([`Extras::descendants`]).
@@ -213,10 +197,9 @@ pub struct SourceArrivals {
 /// lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Missed {
-    /// Datagrams dropped. Before Linux 5.14 also one for each drop that [`Tracer::make_room`] took out of its map, for one more
-    /// may have come meanwhile.
+    /// Datagrams dropped.
     pub drops: u64,
-    /// Datagrams dropped of which only place and reason are known, those of [`Trace::drops_by_place`].
+    /// Datagrams dropped of which only place and reason are known.
     pub ports: u64,
     /// Datagrams put into or read from a queue.
     pub queues: u64,
@@ -250,25 +233,8 @@ impl Missed {
     }
 }
 
-/// Datagrams dropped of which ports, interface and socket are not known.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PlaceDrop {
-    /// As [`Drop::reason`].
-    pub reason: String,
-    /// As [`Drop::function`].
-    pub function: String,
-    /// As [`Drop::namespace`].
-    pub namespace: u32,
-    /// As [`Drop::outgoing`].
-    pub outgoing: bool,
-    /// Datagrams.
-    pub datagrams: u64,
-    /// Of these, how many were told by port before.
-    pub moved: u64,
-}
-
 /// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
-/// once, where its first piece was lost.
+/// with its first fragment: where another is lost, the kernel drops the first when it gives the datagram up.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drop {
     /// Name of the drop reason without `SKB_DROP_REASON_`: `SOCKET_RCVBUFF`. Kernels before 5.17 have none: empty.
@@ -281,10 +247,8 @@ pub struct Drop {
     pub interface: u32,
     /// Cookie of the receiving socket; when `outgoing` of the sending socket; 0: none.
     pub cookie: u64,
-    /// Destination port; 0: a fragment whose first piece was never seen.
+    /// Destination port; 0: others.
     pub port: u16,
-    /// Source port, 0 as above.
-    pub from_port: u16,
     /// Whether it was being sent (not received by any interface of this namespace yet).
     pub outgoing: bool,
     /// Datagrams.
@@ -307,6 +271,18 @@ impl Drop {
 const FOUND_BY_READER: [&str; 5] =
     ["udp_recvmsg", "udpv6_recvmsg", "__first_packet_length", "first_packet_length", "udp_read_skb"];
 
+/// To whom a datagram comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Cast {
+    /// One host.
+    #[default]
+    Unicast,
+    /// Those that have joined a group.
+    Group,
+    /// All hosts of a network.
+    Broadcast,
+}
+
 /// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCount {
@@ -318,21 +294,12 @@ pub struct InterfaceCount {
     pub port: u16,
     /// Cookie of the sending socket; 0 for arrivals.
     pub cookie: u64,
+    /// To whom they came; departures do not tell.
+    pub cast: Cast,
     /// Datagrams.
     pub datagrams: u64,
     /// Their bytes, headers of UDP not counted.
     pub bytes: u64,
-}
-
-/// Datagrams in fragments.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct FragmentCount {
-    /// The network namespace's inode number.
-    pub namespace: u32,
-    /// Destination port.
-    pub port: u16,
-    /// Datagrams.
-    pub datagrams: u64,
 }
 
 /// Calls of one socket that send.
@@ -379,10 +346,6 @@ pub struct SocketTrace {
     pub level_max: u32,
     /// SO_RCVBUF as the kernel granted it, bytes of truesize.
     pub receive_buffer: u32,
-    /// Memory of a buffer that was put in while at least half was used, the last such; 0: there was none.
-    pub truesize: u32,
-    /// Time with the level below 50 %, from 50, from 75, from 90 and at 100 % of the buffer (no more fits), ns.
-    pub level_ns: [u64; 5],
     /// The longest time that datagrams waited and nobody read, ns, one that goes on included.
     pub longest_stall_ns: u64,
     /// Time in which datagrams waited and nobody read, beyond 1 ms each, ns.
@@ -401,13 +364,6 @@ pub struct SocketTrace {
     pub episode_max: u64,
     /// The task that read last: its thread id; 0: none yet.
     pub reader: u32,
-    /// Time that reader was ready to run and did not, ns.
-    pub reader_waited_ns: u64,
-    /// The longest such time, ns.
-    pub reader_longest_wait_ns: u64,
-    /// Name of the task that ran instead, the longest time; nul-terminated.
-    pub behind: [u8; 16],
-    /// Whether the kernel has given it this state since the reading before: for the first time, or since the one that it had
-    /// gave way to others' ([`Missed::sockets`]).
-    pub is_new: bool,
+    /// Time that its readers were ready to run and did not, ns; `None`: /proc does not tell.
+    pub reader_waited_ns: Option<u64>,
 }

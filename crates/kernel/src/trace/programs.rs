@@ -10,8 +10,8 @@ use aya::{Ebpf, EbpfLoader};
 use nix::errno::Errno;
 
 use super::extras::{self, Extras, Prefixes};
-use super::features::Types;
 use super::sys::FilterValue;
+use super::types::Types;
 use super::{Detail, Filter, samples};
 use crate::Error;
 use crate::namespaces::user;
@@ -20,17 +20,13 @@ use crate::namespaces::user;
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
 
 /// Each program, its tracepoint, and the level that needs it.
-const PROGRAMS: [(&str, &str, Detail); 11] = [
+const PROGRAMS: [(&str, &str, Detail); 7] = [
     ("drop", "kfree_skb", Detail::Drops),
     ("enqueue", "sk_data_ready", Detail::Queues),
     ("dequeue", "sock_recv_length", Detail::Queues),
     ("arrive", "netif_receive_skb", Detail::Everything),
     ("depart", "net_dev_queue", Detail::Everything),
     ("sent", "sock_send_length", Detail::Everything),
-    ("softirq_begins", "softirq_entry", Detail::Everything),
-    ("softirq_ends", "softirq_exit", Detail::Everything),
-    ("reader_wakes", "sched_wakeup", Detail::Everything),
-    ("tasks_switch", "sched_switch", Detail::Everything),
     (TASK_FORKS, "sched_process_fork", Detail::Queues),
 ];
 
@@ -70,18 +66,12 @@ impl Programs {
     ) -> Result<Programs, Refused> {
         let own = &types.own;
         let arguments = |tracepoint: &str| own.arguments(tracepoint).unwrap_or(0);
-        let reasons = own.enumerators("skb_drop_reason").unwrap_or_default();
-        let reason = |name: &str| {
-            let named = |own: &str| own.strip_prefix("SKB_DROP_REASON_") == Some(name);
-            reasons.iter().find(|(_, own)| named(own)).map_or(u32::MAX, |(&number, _)| number)
-        };
+        let reasons = types.reasons();
         let has_reason = u8::from(arguments("kfree_skb") >= 3);
         let has_socket = u8::from(arguments("kfree_skb") >= 4);
-        let has_state = u8::from(arguments("sched_switch") >= 4);
         let follow_queue = u8::from(detail >= Detail::Queues);
         let joining = own.enumerator("UDP_FLAGS_GRO_ENABLED").unwrap_or(0);
-        let (backlog, receive_buffer) = (reason("CPU_BACKLOG"), reason("SOCKET_RCVBUFF"));
-        let reassembly = reason("FRAG_REASM_TIMEOUT");
+        let (backlog, receive_buffer) = (reasons.number("CPU_BACKLOG"), reasons.number("SOCKET_RCVBUFF"));
 
         let loads_directly = u8::from(direct);
         let by_source = u8::from(extras.by_source.is_some());
@@ -99,12 +89,10 @@ impl Programs {
             .btf(Some(&types.loader))
             .override_global("has_reason", &has_reason, true)
             .override_global("has_rx_sk", &has_socket, true)
-            .override_global("has_state", &has_state, true)
             .override_global("loads_directly", &loads_directly, true)
             .override_global("follow_queue", &follow_queue, true)
             .override_global("gro_flag", &joining, true)
             .override_global("reason_backlog", &backlog, true)
-            .override_global("reason_reassembly", &reassembly, true)
             .override_global("reason_receive_buffer", &receive_buffer, true)
             .override_global("by_source", &by_source, true)
             .override_global("source_mask_v4", &source_mask_v4, true)
@@ -185,10 +173,6 @@ impl Programs {
 
     pub(super) fn follows_port(&self, port: u16) -> bool {
         self.followed.ports.is_empty() || self.followed.ports.contains(&port)
-    }
-
-    pub(super) fn follows_some_namespaces(&self) -> bool {
-        !self.followed.namespaces.is_empty()
     }
 
     pub(super) fn map(&self, name: &str) -> Result<&Map, Error> {

@@ -8,6 +8,7 @@ use super::programs::Programs;
 use super::symbols::Symbols;
 use super::sys::{SampleValue, SampledKey};
 use super::totals::{now, unreadable};
+use super::types::Reasons;
 use crate::Error;
 
 /// A buffer that was dropped.
@@ -51,11 +52,7 @@ pub struct Samples {
 /// At most so many of all places together.
 pub(super) const MOST: u32 = 4096;
 
-pub(super) fn read(
-    programs: &Programs,
-    symbols: &mut Symbols,
-    reason: &dyn Fn(u32) -> String,
-) -> Result<Samples, Error> {
+pub(super) fn read(programs: &Programs, symbols: &mut Symbols, reasons: &Reasons) -> Result<Samples, Error> {
     let sampled = KernelMap::<_, SampledKey, u64>::try_from(programs.map("sampled")?).map_err(unreadable)?;
     let met = sampled.iter().filter_map(Result::ok).map(|(_, met)| met).sum();
     let taken = Array::<_, u64>::try_from(programs.map("samples_taken")?).map_err(unreadable)?;
@@ -79,7 +76,7 @@ pub(super) fn read(
         let bytes = value.captured.min(value.bytes.len() as u32) as usize;
         Sample {
             time: wall - Duration::from_nanos(clock.saturating_sub(value.time)),
-            reason: reason(value.reason),
+            reason: reasons.name(value.reason).into_owned(),
             function: symbols.name(value.location).to_owned(),
             namespace: value.namespace,
             interface: value.interface,

@@ -1,12 +1,7 @@
 //! What the eBPF programs and we share: the layouts of `bpf/loss.bpf.c`, which this file must repeat to the byte.
 #![allow(unsafe_code)]
 
-use std::io;
-use std::os::fd::{AsFd, AsRawFd};
-
 use aya::Pod;
-use aya::maps::Map;
-use aya::util::nr_cpus;
 
 macro_rules! shared {
     ($($(#[$about:meta])* $name:ident of $($of:literal)|+: $bytes:literal { $($field:ident: $kind:ty,)* })*) => {$(
@@ -57,6 +52,7 @@ macro_rules! slots {
 
 slots! {
     DropSlot of DropKey
+    PlaceSlot of PlaceKey
     PassageSlot of InterfaceKey
     SendSlot of SendKey
 }
@@ -70,14 +66,20 @@ shared! {
         namespace: u32,
         more_namespaces: u32,
     }
-    DropKey of "drop_key": 40 {
+    DropKey of "drop_key": 32 {
         location: u64,
         cookie: u64,
         namespace: u32,
         interface: u32,
         reason: u32,
         port: u16,
-        from_port: u16,
+        outgoing: u8,
+        unused: u8,
+    }
+    PlaceKey of "place_key": 24 {
+        location: u64,
+        namespace: u32,
+        reason: u32,
         outgoing: u32,
         unused: u32,
     }
@@ -91,7 +93,7 @@ shared! {
         namespace: u32,
         interface: u32,
         port: u32,
-        unused: u32,
+        cast: u32,
     }
     SendKey of "send_key": 24 {
         cookie: u64,
@@ -101,30 +103,23 @@ shared! {
         port: u16,
         unused: u32,
     }
-    SocketValue of "socket_state": 256 {
+    SocketValue of "socket_state": 192 {
         cookie: u64,
         born: u64,
         enqueued: u64,
         waiting_since: u64,
-        band: u64,
-        band_ns: [u64; 5],
         level: u32,
         level_max: u32,
         receive_buffer: u32,
-        truesize: u32,
         segment: u32,
         joined: u8,
         mixed: u8,
         port: u16,
+        episodes: u32,
         episode: u64,
         dropped: u64,
-        episodes: u32,
-        stalls: u32,
-        began: u64,
-        came: u64,
-        came_in_stalls: u64,
         before: u32,
-        unused: [u32; 9],
+        unused: [u32; 13],
         reads: u64,
         bytes: u64,
         datagrams: u64,
@@ -135,41 +130,18 @@ shared! {
         waiting: u64,
         episode_max: u64,
     }
-    ReaderValue of "reader": 40 {
-        ready_since: u64,
-        waited: u64,
-        longest: u64,
-        behind: [u8; 16],
-    }
     FragmentKey of "fragment_key": 40 {
         from: [u32; 4],
         to: [u32; 4],
         id: u32,
         namespace: u32,
     }
-    Fragmented of "fragmented": 32 {
-        lost: u64,
-        point: u64,
-        port: u16,
-        from_port: u16,
-        seen: u8,
-        first_lost: u8,
-        unused: u16,
-        namespace: u32,
-        unused_too: u32,
-    }
     Waiting of "waiting": 24 {
         since: u64,
         bytes: u32,
         total: u32,
         port: u16,
-        multicast: u8,
-        unused: [u8; 5],
-    }
-    /// Of one processor: since when it is in the receive path's softirq, and how long it was, nanoseconds.
-    SoftirqTime of "softirq": 16 {
-        since: u64,
-        total: u64,
+        unused: [u16; 3],
     }
     /// Events that found a map full, and sockets that were given a state in the hash map.
     Tallies of "tallies": 48 {
@@ -212,9 +184,13 @@ shared! {
         ready: u32,
         bytes: [u8; 128],
     }
-    DropSlot of "drops_slot" | "drops_at_sockets_slot" | "drops_by_port_slot" | "drops_by_place_slot": 56 {
+    DropSlot of "drops_slot": 48 {
         counts: Counts,
         key: DropKey,
+    }
+    PlaceSlot of "places_slot": 40 {
+        counts: Counts,
+        key: PlaceKey,
     }
     PassageSlot of "arrivals_slot" | "departures_slot": 40 {
         counts: Counts,
@@ -231,40 +207,6 @@ impl SocketValue {
     // SAFETY: `Pod`: zeros are a valid value.
     pub(super) const NONE: SocketValue = unsafe { std::mem::zeroed() };
 }
-
-/// Takes the counts of all processors under a key out of a hash map, in one step: between a reading and its removal nothing can
-/// be counted. ENOENT: it is not there; ENOTSUPP before Linux 5.14.
-pub(super) fn take(map: &Map, key: &DropKey) -> io::Result<Vec<Counts>> {
-    let Map::PerCpuHashMap(map) = map else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let mut counts = vec![Counts { first: 0, second: 0 }; nr_cpus().map_err(|(_, error)| error)?];
-    let element = Element {
-        map: map.fd().as_fd().as_raw_fd(),
-        unused: 0,
-        key: std::ptr::from_ref(key) as u64,
-        value: counts.as_mut_ptr() as u64,
-        flags: 0,
-    };
-    // SAFETY: the kernel reads `element` as far as its size says, a key of the map's size from `key`, and writes to `value` as
-    // many values of the map's size as there are possible processors (Documentation/bpf/map_hash.rst), which is how many
-    // `counts` has; the sizes are those of `DropKey` and `Counts`, as the object has them. All outlive the call.
-    let result = unsafe {
-        libc::syscall(libc::SYS_bpf, BPF_MAP_LOOKUP_AND_DELETE_ELEM, &raw const element, size_of::<Element>())
-    };
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(counts) }
-}
-
-/// An element of a map (include/uapi/linux/bpf.h, union bpf_attr).
-#[repr(C)]
-struct Element {
-    map: i32,
-    unused: u32,
-    key: u64,
-    value: u64,
-    flags: u64,
-}
-
-/// include/uapi/linux/bpf.h
-const BPF_MAP_LOOKUP_AND_DELETE_ELEM: libc::c_long = 21;
 
 #[cfg(test)]
 mod tests {
@@ -304,6 +246,6 @@ mod tests {
         let held = compiled().held_by_maps();
         assert!(held.len() > 8, "{held:?}");
         let missing: Vec<_> = held.iter().filter(|of| !here.contains(of.as_str())).collect();
-        assert_eq!(missing, ["reader_bits"], "the programs alone use these");
+        assert_eq!(missing, [] as [&String; 0]);
     }
 }

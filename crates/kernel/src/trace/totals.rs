@@ -1,117 +1,106 @@
 //! Reads what the programs counted.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::fs;
 
 use aya::Pod;
 use aya::maps::{Array, HashMap as KernelMap, Map, PerCpuArray, PerCpuHashMap};
 use nix::time::{ClockId, clock_gettime};
 
+use super::closed;
 use super::extras::address;
-use super::features::Types;
-use super::fragments::Fragments;
 use super::programs::{Programs, refusal};
-use super::room::{self, Removed, Room};
 use super::samples::{self, Samples};
 use super::symbols::Symbols;
 use super::sys::{
-    Counts, DropKey, InterfaceKey, Key, ReaderValue, SendKey, SocketValue, SoftirqTime, SourceKey, Tallies,
+    Counts, DropKey, FragmentKey, InterfaceKey, Key, PlaceKey, SendKey, SocketValue, SourceKey, Tallies, Waiting,
 };
-use super::unread::Unread;
-use super::{BySource, Detail, Drop, InterfaceCount, Missed, PlaceDrop, Sends, SocketTrace, SourceArrivals, Trace};
+use super::types::{Reasons, Types};
+use super::{BySource, Cast, Drop, InterfaceCount, Missed, Sends, SocketTrace, SourceArrivals, Trace};
 use crate::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {
-    reasons: BTreeMap<u32, String>,
+    reasons: Reasons,
     symbols: Symbols,
-    unread: Unread,
     /// Each socket when it was read last: times never go back.
-    known: HashMap<u64, (SocketValue, SocketTrace)>,
-    room: Room,
-    fragments: Fragments,
-    /// Sockets that were found closed, and have a state.
-    closing: HashSet<u64>,
+    known: HashMap<u64, Known>,
+    /// Sockets that were removed from the hash map.
+    removed: u64,
+    /// Whether tasks have the numbers of the first PID namespace here, as they have in the trace (PROC_PID_INIT_INO,
+    /// include/linux/proc_ns.h).
+    sees_tasks: bool,
     /// Sockets whose state gave way to others'.
     crowded_out: u64,
 }
+
+/// A socket at one reading.
+struct Known {
+    value: SocketValue,
+    told: SocketTrace,
+    /// That of its reader.
+    run_delay_ns: u64,
+}
+
+/// The kernel gives up fragments after this time (net.ipv4.ipfrag_time), nanoseconds.
+const REASSEMBLY_NS: u64 = 30_000_000_000;
 
 /// A stall counts from here on, nanoseconds.
 const STALL_NS: u64 = 1_000_000;
 
 impl Totals {
     pub(super) fn new(types: &Types) -> Totals {
-        let mut reasons = types.own.enumerators("skb_drop_reason").unwrap_or_default();
-        for name in reasons.values_mut() {
-            if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
-                *name = short.to_owned();
-            }
-        }
         Totals {
-            reasons,
+            reasons: types.reasons(),
             symbols: Symbols::default(),
-            unread: Unread::default(),
             known: HashMap::new(),
-            room: Room::default(),
-            fragments: Fragments::default(),
-            closing: HashSet::new(),
+            removed: 0,
+            sees_tasks: fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]"),
             crowded_out: 0,
         }
     }
 
     pub(super) fn read(&mut self, programs: &Programs) -> Result<Trace, Error> {
-        let mut drops: Vec<(DropKey, Counts)> = Vec::new();
-        for map in room::DROPS {
-            drops.extend(counted::<DropKey>(programs, map)?);
+        // Read before the others: what comes meanwhile is never in `places` alone.
+        let mut gave_way: HashMap<PlaceKey, Counts> = counted::<PlaceKey>(programs, "places")?.into_iter().collect();
+        let mut drops = counted::<DropKey>(programs, "drops")?;
+        for (key, counts) in &drops {
+            if let Some(rest) = gave_way.get_mut(&place_of(key)) {
+                let Counts { first, second } = *rest;
+                *rest =
+                    Counts { first: first.saturating_sub(counts.first), second: second.saturating_sub(counts.second) };
+            }
         }
-        let mut by_place = self.room.by_place();
-        for (key, counts) in counted::<DropKey>(programs, "drops_by_place")? {
-            by_place.entry(key).or_default().datagrams += counts.first;
-        }
+        gave_way.retain(|_, rest| rest.first > 0);
+        let ports = gave_way.values().map(|rest| rest.first).sum();
+        drops.extend(gave_way.into_iter().map(|(key, rest)| (of_any_port(&key), rest)));
+        let drops = self.drops(drops);
         let sockets = self.sockets(programs)?;
-        let mut drops = self.unread.assign(drops, &sockets);
-        drops.extend(self.room.by_port());
-        let mut drops = self.drops(drops);
-        let mut unnamed = Vec::new();
-        if programs.detail >= Detail::Queues && programs.follows_some_namespaces() {
-            // Followed sockets are known: these may be others'.
-            unnamed = drops.extract_if(.., |drop| drop.namespace == 0).collect();
-        }
-        let reassembling = self.fragments.read(programs, drops.iter().chain(&unnamed))?;
-        let drops_by_place = self.drops_by_place(by_place);
         let tallies: Vec<Tallies> = per_cpu(programs.map("tallies")?)?;
         let tally =
             |of: fn(&Tallies) -> u64, names: &[&str]| tallies.iter().map(of).sum::<u64>() + programs.recursions(names);
         Ok(Trace {
             drops,
-            unnamed,
             arrivals: interface_counts(programs, "arrivals")?,
             departures: interface_counts(programs, "departures")?,
             sends: sends(programs)?,
             sockets,
-            receive_softirq_ns: per_cpu::<SoftirqTime>(programs.map("softirq")?)?
-                .iter()
-                .map(|time| time.total)
-                .collect(),
-            reassembling,
-            came_in_part: self.fragments.came_in_part(),
-            begun_before: self.fragments.begun_before(),
+            reassembling: reassembling(programs)?,
             by_source: self.by_source(programs, tallies.iter().map(|tallies| tallies.sourced).sum())?,
             used_by_descendants: used_by_descendants(programs)?,
             missed: Missed {
-                drops: tally(|tallies| tallies.drops, &["drop"]) + self.room.in_two_steps(),
-                ports: drops_by_place.iter().map(|drop| drop.datagrams).sum(),
+                drops: tally(|tallies| tallies.drops, &["drop"]),
+                ports,
                 queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
                 sockets: self.crowded_out,
                 passages: tally(|tallies| tallies.passages, &["arrive", "depart"]),
                 sends: tally(|tallies| tallies.sends, &["sent"]),
             },
-            drops_by_place,
         })
     }
 
     pub(super) fn samples(&mut self, programs: &Programs) -> Result<Samples, Error> {
-        let reasons = &self.reasons;
-        samples::read(programs, &mut self.symbols, &|number| reason(reasons, number))
+        samples::read(programs, &mut self.symbols, &self.reasons)
     }
 
     fn by_source(&mut self, programs: &Programs, sourced: u64) -> Result<BySource, Error> {
@@ -137,13 +126,12 @@ impl Totals {
                 continue;
             }
             let drop = Drop {
-                reason: self.reason(key.reason),
+                reason: self.reasons.name(key.reason).into_owned(),
                 function: self.symbols.name(key.location).to_owned(),
                 namespace,
                 interface: 0,
                 cookie: key.cookie,
                 port,
-                from_port: 0,
                 outgoing: key.outgoing != 0,
                 datagrams,
                 buffers: counts.second,
@@ -153,59 +141,22 @@ impl Totals {
         Ok(by_source)
     }
 
-    pub(super) fn make_room(&mut self, programs: &mut Programs, open: &dyn Fn(u64) -> bool) -> Result<(), Error> {
-        for map in room::DROPS {
-            let drops = counted_in_hash::<DropKey>(programs, map)?;
-            let crowding = self.room.crowding(map, drops);
-            self.take_out(programs, map, &crowding)?;
-        }
-        self.room.settle(open);
-        // What was lost when they were closed has been read since.
-        let closed = std::mem::take(&mut self.closing);
-        self.unread.close(&closed);
-        self.room.remove_sockets(programs, closed)?;
-        self.closing = self.known.keys().copied().filter(|cookie| !open(*cookie)).collect();
-        Ok(())
-    }
-
-    /// Keeps drops here instead of in their map.
-    fn take_out(&mut self, programs: &mut Programs, map: &str, keys: &[DropKey]) -> Result<(), Error> {
-        for key in keys {
-            let Some(counts) = self.room.take(programs, map, key)? else { continue };
-            for (key, counts) in self.unread.forget(*key, counts) {
-                self.room.keep(key, counts);
-            }
+    pub(super) fn remove_closed(&mut self, programs: &mut Programs, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+        for cookie in self.known.keys().filter(|cookie| !open(**cookie)) {
+            self.removed += u64::from(closed::remove(programs, *cookie)?);
         }
         Ok(())
-    }
-
-    fn drops_by_place(&mut self, counted: HashMap<DropKey, Removed>) -> Vec<PlaceDrop> {
-        self.symbols.learn(counted.keys().map(|key| key.location));
-        let drop = |(key, counts): (DropKey, Removed)| PlaceDrop {
-            reason: self.reason(key.reason),
-            function: self.symbols.name(key.location).to_owned(),
-            namespace: key.namespace,
-            outgoing: key.outgoing != 0,
-            datagrams: counts.datagrams,
-            moved: counts.moved,
-        };
-        counted.into_iter().map(drop).collect()
-    }
-
-    fn reason(&self, number: u32) -> String {
-        reason(&self.reasons, number)
     }
 
     fn drops(&mut self, counted: Vec<(DropKey, Counts)>) -> Vec<Drop> {
         self.symbols.learn(counted.iter().map(|(key, _)| key.location));
         let drop = |(key, counts): (DropKey, Counts)| Drop {
-            reason: self.reason(key.reason),
+            reason: self.reasons.name(key.reason).into_owned(),
             function: self.symbols.name(key.location).to_owned(),
             namespace: key.namespace,
             interface: key.interface,
             cookie: key.cookie,
             port: key.port,
-            from_port: key.from_port,
             outgoing: key.outgoing != 0,
             datagrams: counts.first,
             buffers: counts.second,
@@ -214,40 +165,36 @@ impl Totals {
     }
 
     fn sockets(&mut self, programs: &Programs) -> Result<Vec<SocketTrace>, Error> {
-        let readers = KernelMap::<_, u32, ReaderValue>::try_from(programs.map("readers")?).map_err(unreadable)?;
         let mut sockets = Vec::new();
         let hashed = hashed(programs)?;
         let states = states(programs)?;
-        let there = states.in_hash as u64 + self.room.removed_sockets();
+        let there = states.in_hash as u64 + self.removed;
         // What was given a state while they were listed may be among them; then this is too low, until it is read again.
         self.crowded_out = self.crowded_out.max(hashed.saturating_sub(there));
         let mut known = HashMap::with_capacity(states.all.len());
         for value in states.all {
             let cookie = value.cookie;
-            let reader = (value.reader != 0).then(|| readers.get(&value.reader, 0).ok()).flatten();
             let mut socket = socket(cookie, &value, now());
-            if let Some(reader) = reader {
-                socket.reader_waited_ns = reader.waited;
-                socket.reader_longest_wait_ns = reader.longest;
-                socket.behind = reader.behind;
+            let before = self.known.get(&cookie).filter(|before| before.value.born == value.born);
+            let mut run_delay_ns = before.map_or(0, |before| before.run_delay_ns);
+            if self.sees_tasks
+                && before.is_none_or(|before| before.value.reads != value.reads)
+                && let Some(delay_ns) = run_delay_ns_of(value.reader)
+            {
+                let is_same = before.is_some_and(|before| before.value.reader == value.reader);
+                let more = if is_same { delay_ns.saturating_sub(run_delay_ns) } else { 0 };
+                let waited = before.and_then(|before| before.told.reader_waited_ns).unwrap_or(0);
+                (socket.reader_waited_ns, run_delay_ns) = (Some(waited + more), delay_ns);
             }
-            let before = self.known.get(&cookie).filter(|(before, _)| before.born == value.born);
-            socket.is_new = before.is_none();
-            if let Some((_, before)) = before {
-                for (time, before) in socket.level_ns.iter_mut().zip(before.level_ns) {
-                    *time = before.max(*time);
-                }
+            if let Some(Known { told: before, .. }) = before {
                 socket.stalled_ns = socket.stalled_ns.max(before.stalled_ns);
                 socket.waiting_ns = socket.waiting_ns.max(before.waiting_ns);
                 socket.episodes = socket.episodes.max(before.episodes);
                 socket.episode_max = socket.episode_max.max(before.episode_max);
                 socket.longest_stall_ns = socket.longest_stall_ns.max(before.longest_stall_ns);
-                if before.reader != socket.reader {
-                    // Another task reads now, of which another time is known.
-                    socket.reader_waited_ns = socket.reader_waited_ns.max(before.reader_waited_ns);
-                }
+                socket.reader_waited_ns = socket.reader_waited_ns.or(before.reader_waited_ns);
             }
-            known.insert(cookie, (value, socket));
+            known.insert(cookie, Known { value, told: socket, run_delay_ns });
             sockets.push(socket);
         }
         self.known = known;
@@ -255,13 +202,25 @@ impl Totals {
     }
 }
 
-fn reason(reasons: &BTreeMap<u32, String>, number: u32) -> String {
-    match reasons.get(&number) {
-        _ if reasons.is_empty() => String::new(),
-        Some(name) => name.clone(),
-        // Subsystems have reasons of their own, without names here (include/net/dropreason.h).
-        None => format!("{number:#x}"),
-    }
+/// Datagrams whose first fragment came, and which wait for others.
+fn reassembling(programs: &Programs) -> Result<u64, Error> {
+    let map = KernelMap::<_, FragmentKey, Waiting>::try_from(programs.map("waiting")?).map_err(unreadable)?;
+    let now = now();
+    let waits = |waiting: &Waiting| {
+        let is_followed = waiting.port != 0 && programs.follows_port(waiting.port);
+        is_followed && now.saturating_sub(waiting.since) < REASSEMBLY_NS
+    };
+    Ok(map.iter().take(MOST_KEYS).filter_map(Result::ok).filter(|(_, waiting)| waits(waiting)).count() as u64)
+}
+
+fn place_of(key: &DropKey) -> PlaceKey {
+    let DropKey { location, namespace, reason, outgoing, .. } = *key;
+    PlaceKey { location, namespace, reason, outgoing: outgoing.into(), unused: 0 }
+}
+
+fn of_any_port(key: &PlaceKey) -> DropKey {
+    let PlaceKey { location, namespace, reason, outgoing, .. } = *key;
+    DropKey { location, cookie: 0, namespace, interface: 0, reason, port: 0, outgoing: outgoing as u8, unused: 0 }
 }
 
 fn used_by_descendants(programs: &Programs) -> Result<BTreeSet<u64>, Error> {
@@ -283,9 +242,8 @@ struct States {
 fn states(programs: &Programs) -> Result<States, Error> {
     let slots = Array::<_, SocketValue>::try_from(programs.map("socket_slots")?).map_err(unreadable)?;
     let map = KernelMap::<_, u64, SocketValue>::try_from(programs.map("sockets")?).map_err(unreadable)?;
-    let mut all: Vec<SocketValue> = (0..slots.len())
-        .filter_map(|slot| steady(|| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)))
-        .collect();
+    let mut all: Vec<SocketValue> =
+        (0..slots.len()).filter_map(|slot| slots.get(&slot, 0).ok().filter(|state| state.cookie != 0)).collect();
     let in_slots: HashMap<u64, usize> = all.iter().enumerate().map(|(at, state)| (state.cookie, at)).collect();
     // Where one is removed while they are listed, the kernel begins again.
     let mut seen: HashSet<u64> = HashSet::new();
@@ -294,7 +252,7 @@ fn states(programs: &Programs) -> Result<States, Error> {
         if !seen.insert(cookie) {
             continue;
         }
-        let Some(value) = steady(|| map.get(&cookie, 0).ok()) else { continue };
+        let Ok(value) = map.get(&cookie, 0) else { continue };
         // Whoever met a slot while it was being taken has counted here; the rest of the state is in the slot.
         match in_slots.get(&cookie).and_then(|&at| all.get_mut(at)) {
             Some(state) => {
@@ -310,25 +268,7 @@ fn states(programs: &Programs) -> Result<States, Error> {
     Ok(States { in_hash: seen.len(), all })
 }
 
-/// A value that did not move to another band of the level while it was copied.
-fn steady(mut copy: impl FnMut() -> Option<SocketValue>) -> Option<SocketValue> {
-    let mut value = copy()?;
-    for _ in 0..8 {
-        let again = copy()?;
-        if again.band == value.band {
-            break;
-        }
-        value = again;
-    }
-    Some(value)
-}
-
 fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
-    let mut level_ns = value.band_ns;
-    let (since, band) = (value.band >> 3, (value.band & 7) as usize);
-    if let Some(time) = level_ns.get_mut(band) {
-        *time += now.saturating_sub(since);
-    }
     let stall = if value.waiting_since == 0 { 0 } else { now.saturating_sub(value.waiting_since) };
     SocketTrace {
         cookie,
@@ -341,8 +281,6 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         level: value.level,
         level_max: value.level_max,
         receive_buffer: value.receive_buffer,
-        truesize: value.truesize,
-        level_ns,
         longest_stall_ns: value.longest_stall.max(stall),
         stalled_ns: value.stalled + if stall > STALL_NS { stall } else { 0 },
         age_ns: now.saturating_sub(value.born),
@@ -352,11 +290,14 @@ fn socket(cookie: u64, value: &SocketValue, now: u64) -> SocketTrace {
         episodes: u64::from(value.episodes) + u64::from(value.episode > 0),
         episode_max: value.episode_max.max(value.episode),
         reader: value.reader,
-        reader_waited_ns: 0,
-        reader_longest_wait_ns: 0,
-        behind: [0; 16],
-        is_new: false,
+        reader_waited_ns: None,
     }
+}
+
+/// How long a task has been ready to run and did not (Documentation/scheduler/sched-stats.rst); `None`: it is gone, or not to be
+/// seen.
+fn run_delay_ns_of(task: u32) -> Option<u64> {
+    fs::read_to_string(format!("/proc/{task}/schedstat")).ok()?.split(' ').nth(1)?.parse().ok()
 }
 
 fn interface_counts(programs: &Programs, map: &str) -> Result<Vec<InterfaceCount>, Error> {
@@ -365,6 +306,7 @@ fn interface_counts(programs: &Programs, map: &str) -> Result<Vec<InterfaceCount
         interface: key.interface,
         port: key.port as u16,
         cookie: key.cookie,
+        cast: [Cast::Unicast, Cast::Group, Cast::Broadcast].get(key.cast as usize).copied().unwrap_or_default(),
         datagrams: counts.first,
         bytes: counts.second,
     };
@@ -400,19 +342,21 @@ fn counted<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, 
             add(key, &counts);
         }
     }
-    for (key, counts) in counted_in_hash(programs, name)? {
-        add(key, &counts);
+    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
+    // Where keys give way, they come and go while they are listed.
+    let mut seen: HashSet<K> = HashSet::new();
+    for key in map.keys().take(MOST_KEYS) {
+        let key = key.map_err(unreadable)?;
+        if seen.insert(key)
+            && let Ok(values) = map.get(&key, 0)
+        {
+            add(key, &sum(&values));
+        }
     }
     Ok(all.into_iter().collect())
 }
 
-/// Those in the hash map alone.
-fn counted_in_hash<K: Key>(programs: &Programs, name: &str) -> Result<Vec<(K, Counts)>, Error> {
-    let map = PerCpuHashMap::<_, K, Counts>::try_from(programs.map(name)?).map_err(unreadable)?;
-    map.iter().map(|entry| entry.map(|(key, values)| (key, sum(&values))).map_err(unreadable)).collect()
-}
-
-pub(super) fn sum(values: &[Counts]) -> Counts {
+fn sum(values: &[Counts]) -> Counts {
     let add = |sum: Counts, one: &Counts| Counts { first: sum.first + one.first, second: sum.second + one.second };
     values.iter().fold(NONE, add)
 }
@@ -435,59 +379,4 @@ pub(super) fn unreadable(error: impl Into<aya::maps::MapError>) -> Error {
 pub(super) fn now() -> u64 {
     clock_gettime(ClockId::CLOCK_MONOTONIC)
         .map_or(0, |time| time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use aya::maps::PerCpuValues;
-
-    use super::super::{Extras, Filter};
-    use super::*;
-
-    /// What the kernel counts between a reading and its consequence, as in a storm of drops.
-    #[test]
-    fn what_comes_while_room_is_made_is_counted() {
-        let types = Types::read(Path::new(super::super::BTF)).unwrap();
-        // Of no namespace that there is: what is counted is what we put there.
-        let nothing = Filter { ports: Vec::new(), namespaces: vec![1] };
-        let mut programs = match Programs::load(&types, Detail::Drops, &nothing, &Extras::default()) {
-            Ok(programs) => programs,
-            Err(error) => return weir_testbed::skip(error),
-        };
-        let key = DropKey {
-            location: 1,
-            cookie: 0,
-            namespace: 1,
-            interface: 1,
-            reason: 2,
-            port: 5000,
-            from_port: 6,
-            outgoing: 0,
-            unused: 0,
-        };
-        let count = |programs: &mut Programs, first: u64| {
-            let mut counts = vec![NONE; aya::util::nr_cpus().unwrap()];
-            counts[0] = Counts { first, second: first };
-            let mut drops = PerCpuHashMap::<_, DropKey, Counts>::try_from(programs.map_mut("drops").unwrap()).unwrap();
-            drops.insert(key, PerCpuValues::try_from(counts).unwrap(), 0).unwrap();
-        };
-        let mut totals = Totals::new(&types);
-        let mut told = |programs: &mut Programs, take_out: bool| {
-            if take_out {
-                totals.take_out(programs, "drops", &[key]).unwrap();
-            }
-            let drops = totals.read(programs).unwrap().drops;
-            drops.iter().filter(|drop| drop.namespace == key.namespace).map(|drop| drop.datagrams).sum::<u64>()
-        };
-        count(&mut programs, 3);
-        assert_eq!(told(&mut programs, false), 3);
-        count(&mut programs, 5);
-        assert_eq!(told(&mut programs, true), 5);
-        // Nothing of it is there any more, and it begins anew.
-        assert_eq!(told(&mut programs, true), 5);
-        count(&mut programs, 2);
-        assert_eq!(told(&mut programs, false), 7);
-    }
 }

@@ -53,7 +53,7 @@ pub static COLUMNS: [Row; 25] = [
 
 /// The columns that the lab adds, in order.
 #[rustfmt::skip]
-pub static ADDED: [Row; 49] = [
+pub static ADDED: [Row; 48] = [
     row("delivered_share", "", Share, Rate, UP, "delivered of sent"),
     row("lost_share", "", Share, Rate, DOWN, "not delivered, of sent"),
     row("share_minus_expected", "", Share, Rate, None, "delivered share less what the configured loss leaves"),
@@ -98,7 +98,6 @@ pub static ADDED: [Row; 49] = [
     row("cpu_irq_pct", "%", Exact, Rate, None, "in interrupts, by whole ticks"),
     row("cpu_softirq_pct", "%", Exact, Rate, None, "in softirqs, by whole ticks"),
     row("interrupts_per_s", "1/s", Exact, Rate, None, "interrupts of that processor"),
-    row("net_rx_pct", "%", Exact, Rate, None, "traced: share of its time in softirqs that receive packets"),
     row("traced_drops", "datagrams", Exact, Counter, DOWN, "traced: datagrams dropped by the kernel on their way to the receiver"),
     row("traced_receive_buffer_drops", "datagrams", Exact, Counter, DOWN, "of these, because the receive buffer was full"),
     row("traced_backlog_drops", "datagrams", Exact, Counter, DOWN, "of these, because a processor's backlog was full"),

@@ -117,7 +117,6 @@ impl PathAccount<'_> {
             ("cpu_softirq_pct", part(|time| time.softirq)),
             ("interrupts_per_s", rate(lines.map(|lines| lines.iter().map(Line::total).sum()))),
             ("net_rx_per_s", rate(activity.as_ref().and_then(|activity| activity.softirq("NET_RX")))),
-            ("net_rx_pct", seconds.and_then(|seconds| self.net_rx_pct(processor, seconds))),
             ("traced_drops", traced(&|_| true)),
             ("traced_receive_buffer_drops", traced(&is_full_buffer)),
             ("traced_backlog_drops", traced(&is_full_backlog)),
@@ -203,16 +202,6 @@ impl PathAccount<'_> {
     fn looks(&self) -> &[Look] {
         let watched = self.measured.watched.as_ref();
         watched.and_then(|watched| watched.buffers.get(self.receiver)).map_or(&[], Vec::as_slice)
-    }
-
-    /// Share of the receiver's processor, or of all, in softirqs that receive packets; `None`: not traced.
-    fn net_rx_pct(&self, processor: Option<usize>, seconds: f64) -> Option<f64> {
-        let trace = self.measured.trace.as_ref().filter(|trace| !trace.receive_softirq_ns.is_empty())?;
-        let (ns, processors) = match processor {
-            Some(processor) => (*trace.receive_softirq_ns.get(processor)?, 1),
-            None => (trace.receive_softirq_ns.iter().sum(), trace.receive_softirq_ns.len()),
-        };
-        (ns > 0).then(|| ns as f64 / 1e9 / seconds / processors as f64 * 100.0)
     }
 }
 

@@ -246,12 +246,8 @@ pub struct Level {
     pub receive_buffer: u32,
     /// The most that was in it.
     pub max: u32,
-    /// Share of the time in which anything waited, below 50 %, from 50, 75 and 90 %, and full, percent.
-    pub share_of_time_pct: [f64; 5],
     /// The longest time in which datagrams waited and nobody read, ms.
     pub longest_stall_ms: f64,
-    /// How long its reader was ready to run and did not, ms.
-    pub reader_waited_ms: f64,
-    /// What ran instead, the longest time; `null`: nothing.
-    pub behind: Option<String>,
+    /// How long its reader was ready to run and had no CPU, ms; `null`: /proc does not tell.
+    pub reader_waited_ms: Option<f64>,
 }

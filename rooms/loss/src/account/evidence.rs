@@ -5,9 +5,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{
-    BySource, Detail, Drop, FragmentCount, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace,
-};
+use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
 use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
@@ -24,6 +22,8 @@ pub(super) struct Evidence {
     pub(super) by_source: Option<Prefixes>,
     /// By how much totals may be apart, for they moved while they were read, datagrams.
     pub(super) moving: u64,
+    /// Time in softirq of the processor that spent most there.
+    pub(super) busiest_softirq: Duration,
     /// How long was followed.
     pub(super) took: Duration,
     /// The namespaces followed.
@@ -38,8 +38,6 @@ pub(super) struct Evidence {
     pub(super) several_ports: bool,
     /// Why what was sent to the port is not what was sent to the receiver, if it is not.
     pub(super) partial: Option<Partial>,
-    /// Datagrams whose fragments waited before the account and were given up since: they are not in `trace`.
-    pub(super) begun_before: u64,
 }
 
 /// One namespace.
@@ -55,8 +53,6 @@ pub(super) struct NamespaceEvidence {
     pub(super) queued: u64,
     /// Next hops whose address is being asked for.
     pub(super) incomplete: u64,
-    /// Datagrams whose fragments waited for their others when the account began, of all protocols.
-    pub(super) waited: u64,
     /// Losses that its counters tell, of all ports, and those that all namespaces share.
     pub(super) losses: Vec<Loss>,
 }
@@ -121,12 +117,7 @@ impl SocketSeen {
 /// What was counted between two readings of one tracer. A total that went back, which none does, counts 0.
 pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
     Trace {
-        drops: [
-            subtract(&later.drops, &earlier.drops, drop_key, drop_less),
-            subtract(&later.unnamed, &earlier.unnamed, drop_key, drop_less),
-        ]
-        .concat(),
-        unnamed: Vec::new(),
+        drops: subtract(&later.drops, &earlier.drops, drop_key, drop_less),
         arrivals: interface_counts(&later.arrivals, &earlier.arrivals),
         departures: interface_counts(&later.departures, &earlier.departures),
         sends: subtract(&later.sends, &earlier.sends, sends_key, |sends, before| Sends {
@@ -135,17 +126,9 @@ pub(crate) fn difference(later: &Trace, earlier: &Trace) -> Trace {
             ..*sends
         }),
         sockets: subtract(&later.sockets, &earlier.sockets, |socket| socket.cookie, socket_difference),
-        receive_softirq_ns: (0..)
-            .zip(&later.receive_softirq_ns)
-            .map(|(cpu, ns)| ns.saturating_sub(earlier.receive_softirq_ns.get::<usize>(cpu).copied().unwrap_or(0)))
-            .collect(),
         reassembling: later.reassembling,
-        came_in_part: fragments(&later.came_in_part, &earlier.came_in_part),
-        begun_before: fragments(&later.begun_before, &earlier.begun_before),
         by_source: by_source(&later.by_source, &earlier.by_source),
         used_by_descendants: later.used_by_descendants.clone(),
-        // They belong to no port: what was missed tells how many they are.
-        drops_by_place: Vec::new(),
         missed: later.missed.since(&earlier.missed),
     }
 }
@@ -175,17 +158,8 @@ fn drop_less(drop: &Drop, before: &Drop) -> Drop {
     }
 }
 
-fn fragments(later: &[FragmentCount], earlier: &[FragmentCount]) -> Vec<FragmentCount> {
-    subtract(
-        later,
-        earlier,
-        |count| (count.namespace, count.port),
-        |count, before| FragmentCount { datagrams: count.datagrams.saturating_sub(before.datagrams), ..*count },
-    )
-}
-
 fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec<InterfaceCount> {
-    let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie);
+    let key = |p: &InterfaceCount| (p.namespace, p.interface, p.port, p.cookie, p.cast);
     subtract(later, earlier, key, |count, before| InterfaceCount {
         datagrams: count.datagrams.saturating_sub(before.datagrams),
         bytes: count.bytes.saturating_sub(before.bytes),
@@ -194,10 +168,6 @@ fn interface_counts(later: &[InterfaceCount], earlier: &[InterfaceCount]) -> Vec
 }
 
 fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace {
-    let mut level_ns = socket.level_ns;
-    for (ns, before) in level_ns.iter_mut().zip(before.level_ns) {
-        *ns = ns.saturating_sub(before);
-    }
     SocketTrace {
         enqueued: socket.enqueued.saturating_sub(before.enqueued),
         reads: socket.reads.saturating_sub(before.reads),
@@ -206,22 +176,23 @@ fn socket_difference(socket: &SocketTrace, before: &SocketTrace) -> SocketTrace 
             .read_datagrams
             .zip(before.read_datagrams)
             .map(|(datagrams, before)| datagrams.saturating_sub(before)),
-        level_ns,
         stalled_ns: socket.stalled_ns.saturating_sub(before.stalled_ns),
         waiting_ns: socket.waiting_ns.saturating_sub(before.waiting_ns),
         dropped: socket.dropped.saturating_sub(before.dropped),
         queued_before: before.queued_before.map(|queued| (queued + before.enqueued).saturating_sub(before.reads)),
         episodes: socket.episodes.saturating_sub(before.episodes),
-        reader_waited_ns: socket.reader_waited_ns.saturating_sub(before.reader_waited_ns),
+        reader_waited_ns: socket
+            .reader_waited_ns
+            .map(|waited| waited.saturating_sub(before.reader_waited_ns.unwrap_or(0))),
         ..*socket
     }
 }
 
-type DropKey<'a> = (&'a str, &'a str, u32, u32, u64, u16, u16, bool);
+type DropKey<'a> = (&'a str, &'a str, u32, u32, u64, u16, bool);
 
 fn drop_key(drop: &Drop) -> DropKey<'_> {
-    let Drop { reason, function, namespace, interface, cookie, port, from_port, outgoing, .. } = drop;
-    (reason, function, *namespace, *interface, *cookie, *port, *from_port, *outgoing)
+    let Drop { reason, function, namespace, interface, cookie, port, outgoing, .. } = drop;
+    (reason, function, *namespace, *interface, *cookie, *port, *outgoing)
 }
 
 fn sends_key(sends: &Sends) -> (u64, u32, u16, u16, i32) {
@@ -245,16 +216,11 @@ pub(super) fn of_port(trace: &Trace, port: u16, sockets: &BTreeSet<u64>) -> Trac
     let is_own = |to: u16, cookie: u64| to == port || to == 0 || sockets.contains(&cookie);
     Trace {
         drops: trace.drops.iter().filter(|drop| is_own(drop.port, drop.cookie)).cloned().collect(),
-        unnamed: Vec::new(),
-        drops_by_place: Vec::new(),
         arrivals: trace.arrivals.iter().filter(|count| is_own(count.port, 0)).copied().collect(),
         departures: trace.departures.clone(),
         sends: trace.sends.clone(),
         sockets: trace.sockets.iter().filter(|socket| is_own(socket.port, socket.cookie)).copied().collect(),
-        receive_softirq_ns: trace.receive_softirq_ns.clone(),
         reassembling: trace.reassembling,
-        came_in_part: trace.came_in_part.clone(),
-        begun_before: trace.begun_before.clone(),
         by_source: trace.by_source.clone(),
         used_by_descendants: trace.used_by_descendants.clone(),
         missed: trace.missed,
@@ -292,7 +258,15 @@ mod tests {
     /// Of each of 100 ports a ledger is made of its own rows, not of those of a scan of all.
     #[test]
     fn a_port_has_its_own_rows_and_those_that_tell_no_port() {
-        let passed = |port| InterfaceCount { namespace: 1, interface: 2, port, cookie: 3, datagrams: 1, bytes: 9 };
+        let passed = |port| InterfaceCount {
+            namespace: 1,
+            interface: 2,
+            port,
+            cookie: 3,
+            datagrams: 1,
+            bytes: 9,
+            ..InterfaceCount::default()
+        };
         let trace = Trace {
             drops: (0..=u16::MAX).map(|port| drop(port, 0, 1)).chain([drop(9, 77, 5)]).collect(),
             arrivals: (1..=u16::MAX).map(passed).collect(),

@@ -11,21 +11,12 @@ use crate::places::Place;
 /// The level of a receiver's queue; of several, that of the fullest. `None`: not traced.
 pub(super) fn of(sockets: &[SocketTrace]) -> Option<Level> {
     let socket = fullest(sockets)?;
-    // Silence is in no share: below half is what is left of the time in which anything waited.
-    let [_, above @ ..] = socket.level_ns;
-    let half_full: u64 = above.iter().sum();
-    let waiting = socket.waiting_ns.max(half_full);
-    let [half, most, nearly, full] = above;
-    let shares = [waiting - half_full, half, most, nearly, full];
-    let share = |ns: u64| if waiting == 0 { 0.0 } else { round(ns as f64 * 100.0 / waiting as f64) };
-    let ms = |ns: u64| round(ns as f64 / 1e6);
+    let ms = |ns: u64| (ns as f64 / 1e3).round() / 1e3;
     Some(Level {
         receive_buffer: socket.receive_buffer,
         max: socket.level_max,
-        share_of_time_pct: shares.map(share),
         longest_stall_ms: ms(socket.longest_stall_ns),
-        reader_waited_ms: ms(socket.reader_waited_ns),
-        behind: behind(socket),
+        reader_waited_ms: socket.reader_waited_ns.map(ms),
     })
 }
 
@@ -36,16 +27,6 @@ pub(super) fn advice(sockets: &[SocketTrace], evidence: &Evidence) -> Option<Adv
 
 fn fullest(sockets: &[SocketTrace]) -> Option<&SocketTrace> {
     sockets.iter().filter(|socket| socket.receive_buffer > 0).max_by_key(|socket| (socket.level_max, socket.enqueued))
-}
-
-fn round(value: f64) -> f64 {
-    (value * 1000.0).round() / 1000.0
-}
-
-/// Name of the task that ran instead of the reader.
-fn behind(socket: &SocketTrace) -> Option<String> {
-    let name = socket.behind.split(|byte| *byte == 0).next().unwrap_or_default();
-    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned())
 }
 
 /// Says why a receive buffer was full.
@@ -61,43 +42,36 @@ pub(super) fn explain(
     let stall = socket.longest_stall_ns;
     // The sum has no short ones.
     explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns.max(stall) });
-    let longest_wait = socket.reader_longest_wait_ns;
-    if longest_wait > MILLISECOND {
-        let behind = behind(socket);
-        explanation.push(Explanation::Waited { total: socket.reader_waited_ns, longest: longest_wait, behind });
-    } else if socket.reader != 0 && stall > MILLISECOND {
-        explanation.push(Explanation::NotKept);
-    }
+    // A reader is followed from the first reading on that has seen it.
+    explanation.extend(socket.reader_waited_ns.filter(|waited| *waited > 0).map(Explanation::Waited));
     if let Some(advice) = advice {
         explanation.push(Explanation::Advice(advice.clone()));
     }
-    let softirq: u64 = evidence.trace.receive_softirq_ns.iter().copied().max().unwrap_or(0);
-    let waiting = socket.waiting_ns;
+    let (softirq, waiting) = (evidence.busiest_softirq.as_nanos() as u64, socket.waiting_ns);
     if waiting > 0 && softirq > waiting / 2 {
         explanation.push(Explanation::OneProcessor((softirq as f64 * 100.0 / waiting as f64).min(100.0)));
     }
 }
 
-const MILLISECOND: u64 = 1_000_000;
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
-    /// Half a second of traffic in ten: the queue was full for most of it, and one processor was busy with nothing else.
+    const MILLISECOND: u64 = 1_000_000;
+
+    /// Half a second of traffic in ten: one processor was busy with nothing else.
     #[test]
     fn silence_is_in_no_share() {
         let socket = SocketTrace {
             receive_buffer: 212_992,
             level_max: 212_992,
-            level_ns: [9_600 * MILLISECOND, 50 * MILLISECOND, 25 * MILLISECOND, 25 * MILLISECOND, 300 * MILLISECOND],
             waiting_ns: 500 * MILLISECOND,
             longest_stall_ns: 400 * MILLISECOND,
             ..SocketTrace::default()
         };
-        assert_eq!(of(&[socket]).unwrap().share_of_time_pct, [20.0, 10.0, 5.0, 5.0, 60.0]);
-        let mut evidence = Evidence::default();
-        evidence.trace.receive_softirq_ns = vec![450 * MILLISECOND, 0];
+        let evidence = Evidence { busiest_softirq: Duration::from_millis(450), ..Evidence::default() };
         let mut told = Vec::new();
         explain(&[socket], None, &|_| 7, &evidence, &mut told);
         assert!(told.contains(&Explanation::OneProcessor(90.0)), "{told:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use weir_kernel::trace::{Detail, Trace};
+use weir_kernel::trace::{Cast, Detail, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, SocketSeen, difference, moved};
@@ -45,7 +45,7 @@ pub(super) fn ledgers(
 ) -> Vec<Ledger> {
     let all: Vec<SocketSeen> = followed.iter().map(|followed| followed.socket.clone()).collect();
     let to_group = copies(evidence, port, everybody);
-    let copies = to_group || is_broadcast(evidence, port, &all);
+    let copies = to_group || most_came(&evidence.trace, port, Cast::Broadcast);
     // A broadcast is taken by who is bound to its address, too, which looks like any other.
     let takes = |socket: &SocketSeen| takes_groups(socket) || !to_group && is_active(&evidence.trace, socket);
     let receivers: Vec<&Followed> = followed.iter().filter(|followed| takes(&followed.socket)).collect();
@@ -146,39 +146,18 @@ fn copies(evidence: &Evidence, port: u16, everybody: &[SocketSeen]) -> bool {
     if everybody.iter().any(|socket| to_group(socket.local) || to_group(socket.peer)) {
         return true;
     }
-    // Who neither binds nor connects to the group: the namespaces count what goes to groups.
-    let trace = &evidence.trace;
-    let sum = |names: [&str; 2]| -> u64 {
-        evidence.namespaces.iter().map(|ns| names.iter().map(|name| ns.counter(name)).sum::<u64>()).sum()
-    };
-    let departed: u64 = trace.departures.iter().filter(|p| p.port == port && p.cookie != 0).map(|p| p.datagrams).sum();
-    let arrived: u64 = trace.arrivals.iter().filter(|p| p.port == port).map(|p| p.datagrams).sum();
-    let out = sum(["IpExt.OutMcastPkts", "Ip6.OutMcastPkts"]);
-    let came = sum(["IpExt.InMcastPkts", "Ip6.InMcastPkts"]);
-    if departed > 0 {
-        return out * 2 >= departed;
-    }
-    arrived > 0 && came * 2 >= arrived
+    most_came(&evidence.trace, port, Cast::Group)
 }
 
-/// Whether each receiver of a port gets each datagram, as it is a broadcast: the namespaces count these.
-fn is_broadcast(evidence: &Evidence, port: u16, all: &[SocketSeen]) -> bool {
-    let trace = &evidence.trace;
-    let sum = |name: &str| -> u64 { evidence.namespaces.iter().map(|ns| ns.counter(name)).sum() };
-    let departed: u64 = trace.departures.iter().filter(|p| p.port == port && p.cookie != 0).map(|p| p.datagrams).sum();
-    let arrived = |namespace: u32| -> u64 {
-        let of = trace.arrivals.iter().filter(|p| p.port == port && p.namespace == namespace);
-        of.map(|p| p.datagrams).sum()
-    };
-    let arrived = all.iter().map(|socket| arrived(socket.namespace)).max().unwrap_or(0);
-    let was_sent = departed > 0 && sum("IpExt.OutBcastPkts") * 2 >= departed;
-    let came = arrived > 0 && sum("IpExt.InBcastPkts") * 2 >= arrived;
-    // Broadcasts to other ports are counted, too: several receivers must have had more than came.
-    let enqueued: u64 = trace.sockets.iter().filter(|s| s.port == port).map(|s| s.enqueued).sum();
-    let dropped = trace.drops.iter().filter(|drop| !drop.outgoing && drop.cookie != 0 && drop.port == port);
-    let took = enqueued + dropped.map(|drop| drop.buffers).sum::<u64>();
-    let active = all.iter().filter(|socket| is_active(trace, socket)).count();
-    was_sent && active == 1 || (was_sent || came) && took > arrived + evidence.moving
+/// Whether at least half of what came to a port came so: what goes to each of its receivers and what goes to one of them cannot be
+/// in one ledger.
+fn most_came(trace: &Trace, port: u16, cast: Cast) -> bool {
+    let (mut all, mut so) = (0, 0);
+    for count in trace.arrivals.iter().filter(|count| count.port == port) {
+        all += count.datagrams;
+        so += if count.cast == cast { count.datagrams } else { 0 };
+    }
+    so > 0 && so * 2 >= all
 }
 
 #[cfg(test)]
@@ -194,7 +173,15 @@ mod tests {
     const RECEIVER: u32 = 2;
 
     fn passed(namespace: u32, cookie: u64, datagrams: u64) -> InterfaceCount {
-        InterfaceCount { namespace, interface: 2, port: PORT, cookie, datagrams, bytes: datagrams * 100 }
+        InterfaceCount {
+            namespace,
+            interface: 2,
+            port: PORT,
+            cookie,
+            datagrams,
+            bytes: datagrams * 100,
+            ..InterfaceCount::default()
+        }
     }
 
     /// Of 20 datagrams, with the copy that the sender's own host gets and nobody there takes.
@@ -205,7 +192,6 @@ mod tests {
             function: "__udp4_lib_mcast_deliver".to_owned(),
             namespace: SENDER,
             port: PORT,
-            from_port: 4000,
             datagrams: 20,
             buffers: 20,
             ..Drop::default()
@@ -213,14 +199,14 @@ mod tests {
         Trace {
             sends: vec![sends],
             departures: vec![passed(SENDER, 10, 20)],
-            arrivals: vec![passed(SENDER, 0, 20)],
+            arrivals: vec![InterfaceCount { cast: Cast::Broadcast, ..passed(SENDER, 0, 20) }],
             drops: vec![looped],
             ..Trace::default()
         }
     }
 
-    /// The ledgers of sockets that read so many each, of 20 that came; and so many broadcasts were counted.
-    fn close(mut trace: Trace, read: &[u64], (out, came): (u64, u64)) -> Vec<Ledger> {
+    /// The ledgers of sockets that read so many each, of 20 that came, so many of them as broadcasts.
+    fn close(mut trace: Trace, read: &[u64], broadcasts: u64) -> Vec<Ledger> {
         let socket = |(cookie, &reads): (u64, &u64)| SocketTrace {
             cookie,
             namespace: RECEIVER,
@@ -233,14 +219,10 @@ mod tests {
             ..SocketTrace::default()
         };
         trace.sockets = (20..).zip(read).map(socket).collect();
-        trace.arrivals.push(passed(RECEIVER, 0, 20));
-        let namespace = |inode, name: &str, count| NamespaceEvidence {
-            inode,
-            counters: [(name.to_owned(), count)].into(),
-            ..NamespaceEvidence::default()
-        };
-        let namespaces =
-            vec![namespace(SENDER, "IpExt.OutBcastPkts", out), namespace(RECEIVER, "IpExt.InBcastPkts", came)];
+        trace.arrivals.push(passed(RECEIVER, 0, 20 - broadcasts));
+        trace.arrivals.push(InterfaceCount { cast: Cast::Broadcast, ..passed(RECEIVER, 0, broadcasts) });
+        let namespaces = [SENDER, RECEIVER].map(|inode| NamespaceEvidence { inode, ..NamespaceEvidence::default() });
+        let namespaces = namespaces.to_vec();
         let evidence = Evidence { detail: Some(Detail::Everything), trace, namespaces, ..Evidence::default() };
         let seen = |cookie| {
             let local = Some("0.0.0.0:5000".parse().unwrap());
@@ -253,8 +235,8 @@ mod tests {
 
     #[test]
     fn each_socket_of_a_port_has_its_own_copy_of_a_broadcast() {
-        for (trace, out, sent) in [(sent(), 20, Some(20)), (Trace::default(), 0, None)] {
-            let ledgers = close(trace, &[20, 20], (out, 20));
+        for (trace, sent) in [(sent(), Some(20)), (Trace::default(), None)] {
+            let ledgers = close(trace, &[20, 20], 20);
             assert_eq!(ledgers.len(), 2, "{ledgers:#?}");
             for ledger in ledgers {
                 let told = (ledger.sent, ledger.arrived, ledger.received, ledger.unexplained);
@@ -263,18 +245,18 @@ mod tests {
             }
         }
         // Alone; the copy that stayed with its sender is none that was lost.
-        let ledgers = close(sent(), &[20], (20, 20));
+        let ledgers = close(sent(), &[20], 20);
         let told: Vec<_> = ledgers.iter().map(|ledger| (ledger.sent, ledger.received, ledger.unexplained)).collect();
         assert_eq!(told, [(Some(20), Some(20), Some(0))], "{ledgers:#?}");
     }
 
     #[test]
     fn sockets_that_share_what_comes_have_one_ledger_whatever_others_broadcast() {
-        let ledgers = close(Trace::default(), &[12, 8], (0, 500));
+        let ledgers = close(Trace::default(), &[12, 8], 0);
         let told: Vec<_> = ledgers.iter().map(|ledger| (ledger.received, ledger.unexplained)).collect();
         assert_eq!(told, [(Some(20), Some(0))], "{ledgers:#?}");
         // A few broadcasts among what goes to one: no rule of a firewall is to blame.
-        let ledgers = close(Trace::default(), &[20, 5], (0, 5));
+        let ledgers = close(Trace::default(), &[20, 5], 5);
         let [ledger] = &ledgers[..] else { panic!("{ledgers:#?}") };
         assert_eq!(ledger.explanation, [Explanation::Copied(5)], "{ledger:#?}");
     }

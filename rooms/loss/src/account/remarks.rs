@@ -17,14 +17,8 @@ pub enum Unknown {
     BeforeThisHost,
     /// What was sent: so many more came than were seen to be sent.
     AnotherSender(u64),
-    /// The port of so many failed calls of sockets that send to several, their error, and where it is met.
+    /// The port of so many failed calls of sockets that are not connected, their error, and where it is met.
     FailedCalls(u64, String, Place),
-    /// The port of so many calls of sockets that sent nothing, their error, and where it is met.
-    FailedBeside(u64, String, Place),
-    /// The port of so many datagrams that left nowhere; and how many passages and drops the trace missed, which may be why.
-    LeftNowhere(u64, u64),
-    /// The port of calls of which nothing departed.
-    PortOfCalls,
     /// What the program read: not traced, and it told nothing.
     Read,
     /// How many it read, of joined ones.
@@ -97,16 +91,12 @@ pub enum Explanation {
     VanishedBefore(u64),
     /// So many vanished behind arrival.
     VanishedBehind(u64),
+    /// So many were taken by the kernel itself.
+    TakenByKernel(u64),
     /// So many more were read than came to the port.
     ReadMore(u64),
     /// So many more were read than came: copies for several sockets.
     Copied(u64),
-    /// So many more were read than came: they may have been begun before the account.
-    CompleteSince(u64),
-    /// So many were begun before the account, and are left out.
-    BegunBefore(u64),
-    /// So many came and were not read, by calls that returned less than a datagram.
-    BehindCut(u64),
     /// So many bytes did not fit the program's buffer.
     CutOff(u64),
     /// So many more were dropped before the ledger begins.
@@ -120,17 +110,8 @@ pub enum Explanation {
         /// In all.
         total: u64,
     },
-    /// Its reader was ready and did not run, ns.
-    Waited {
-        /// In all.
-        total: u64,
-        /// At the longest.
-        longest: u64,
-        /// What ran instead.
-        behind: Option<String>,
-    },
-    /// Its reader was not kept from running.
-    NotKept,
+    /// Its reader was ready and did not run for so long, ns.
+    Waited(u64),
     /// What helps.
     Advice(Advice),
     /// Percent of the time that one processor received.
@@ -150,25 +131,10 @@ pub enum Belief {
         /// What it counted.
         packets: u64,
     },
-    /// All that a counter of all ports tells, as so many are missing.
-    Fits {
-        /// The counter.
-        counter: String,
-        /// Whether it is also of all namespaces.
-        of_machine: bool,
-    },
-    /// The socket's own counter: the namespace's counts others.
+    /// The socket's own counter.
     OwnSocket,
-    /// The socket's own counter: the trace missed so many events.
-    TraceMissed(u64),
-    /// The socket's own counter: no tracepoint told of the others.
-    Untraced,
-    /// The trace: the counter counts so many buffers.
-    Joined(u64),
-    /// The trace: the counter counts others.
-    Others,
-    /// The trace: the counter counts fewer.
-    SawEach,
+    /// The trace: the counter counts buffers, and those of others.
+    Trace,
     /// What an account told that was read.
     Told(String),
 }

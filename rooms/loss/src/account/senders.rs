@@ -17,13 +17,9 @@ pub(super) struct SendingSocket {
     /// Calls that failed, by error number. Each stands for one datagram.
     pub(super) failed: BTreeMap<i32, u64>,
     /// Calls that failed and may have been to another port: the socket sends to several. Not in `failed`.
-    pub(super) doubtful: BTreeMap<i32, u64>,
+    pub(super) beside: BTreeMap<i32, u64>,
     /// Datagrams handed to an interface's queue.
     pub(super) departed: u64,
-    /// Datagrams that the kernel took and that departed nowhere, of a socket that sends to several ports. Not in `taken`.
-    pub(super) vanished: u64,
-    /// Whether nothing but failed calls was seen, so that its port is a guess.
-    pub(super) guessed: bool,
 }
 
 impl SendingSocket {
@@ -31,11 +27,6 @@ impl SendingSocket {
     pub(super) fn tried(&self) -> u64 {
         self.taken + self.failed.values().sum::<u64>()
     }
-}
-
-/// Drops that happen before a datagram is handed to an interface's queue.
-fn before_departure(place: Place) -> bool {
-    matches!(place, Place::NoRoute | Place::FirewallOut | Place::SendBuffer | Place::SendError | Place::Neighbour)
 }
 
 /// The sockets that send to `port`. A socket belongs to the port when it is connected to it, or when what it sent went
@@ -55,7 +46,6 @@ fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
         let socket = sockets.entry(sends.cookie).or_insert_with(|| SendingSocket {
             cookie: sends.cookie,
             namespace: sends.namespace,
-            guessed: true,
             ..SendingSocket::default()
         });
         match sends.errno {
@@ -66,13 +56,14 @@ fn guessed_sockets(trace: &Trace) -> Vec<SendingSocket> {
     sockets.into_values().collect()
 }
 
-/// Calls that failed, by error number, of sockets that are connected to no port and of which nothing departed, beside those
-/// that sent: nobody can tell which port they meant.
-pub(super) fn failed_beside(trace: &Trace, senders: &[SendingSocket]) -> BTreeMap<i32, u64> {
-    let mut failed = BTreeMap::new();
+/// Calls that failed, by error number, of which nobody can tell whether they meant this port: of senders to several ports and, if
+/// this port is followed `alone`, of sockets that are not connected and of which nothing departed.
+pub(super) fn failed_beside(trace: &Trace, senders: &[SendingSocket], alone: bool) -> BTreeMap<i32, u64> {
     let own: HashSet<u64> = senders.iter().map(|sender| sender.cookie).collect();
-    let others = guessed_sockets(trace).into_iter().filter(|socket| !own.contains(&socket.cookie));
-    for (errno, calls) in others.flat_map(|socket| socket.failed) {
+    let others = if alone { guessed_sockets(trace) } else { Vec::new() };
+    let others = others.into_iter().filter(|socket| !own.contains(&socket.cookie)).flat_map(|socket| socket.failed);
+    let mut failed = BTreeMap::new();
+    for (errno, calls) in senders.iter().flat_map(|sender| sender.beside.clone()).chain(others) {
         *failed.entry(errno).or_default() += calls;
     }
     failed
@@ -136,48 +127,42 @@ fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
         .into_iter()
         .filter(|(cookie, namespace)| own(*cookie, *namespace))
         .map(|(cookie, namespace)| sending_socket(&rows, port, cookie, namespace))
-        .filter(|socket| socket.tried() > 0 || !socket.doubtful.is_empty())
+        .filter(|socket| socket.tried() > 0 || !socket.beside.is_empty())
         .collect()
 }
 
 fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> SendingSocket {
-    let mut by_interface: BTreeMap<u32, u64> = BTreeMap::new();
-    for passage in rows.departures.of(cookie) {
-        if passage.namespace == namespace && passage.port == port {
-            *by_interface.entry(passage.interface).or_default() += passage.datagrams;
+    let mut interfaces: BTreeSet<u32> = BTreeSet::new();
+    let (mut departed, mut went_elsewhere) = (0, false);
+    for passage in rows.departures.of(cookie).iter().filter(|passage| passage.namespace == namespace) {
+        if passage.port == port {
+            interfaces.insert(passage.interface);
+            departed += passage.datagrams;
+        } else {
+            went_elsewhere |= passage.datagrams > 0;
         }
     }
-    let drops = rows.drops.of(cookie).iter().filter(|drop| drop.namespace == namespace);
-    let mut dropped_before: BTreeMap<Place, u64> = BTreeMap::new();
-    // Datagrams beyond the first of each joined buffer that was refused, or dropped by a queue.
-    let (mut joined_refused, mut joined_queued) = (0, 0);
-    for drop in drops {
-        let place = Place::of_drop(&drop.reason, &drop.function, true);
-        match place {
-            Place::FirewallOut => joined_refused += drop.datagrams.saturating_sub(drop.buffers),
-            Place::Qdisc => joined_queued += drop.datagrams.saturating_sub(drop.buffers),
+    // Datagrams that were dropped before they departed; and those beyond the first of each joined buffer that was refused, or
+    // dropped by a queue.
+    let (mut refused, mut lost, mut joined_refused, mut joined_queued) = (0, 0, 0, 0);
+    for drop in rows.drops.of(cookie).iter().filter(|drop| drop.namespace == namespace) {
+        let joined = drop.datagrams.saturating_sub(drop.buffers);
+        match Place::of_drop(&drop.reason, &drop.function, true) {
+            Place::FirewallOut => (refused, joined_refused) = (refused + drop.datagrams, joined_refused + joined),
+            Place::Qdisc => joined_queued += joined,
+            Place::NoRoute | Place::SendBuffer | Place::SendError | Place::Neighbour => lost += drop.datagrams,
             _ => {}
         }
-        if before_departure(place) {
-            *dropped_before.entry(place).or_default() += drop.datagrams;
-        }
     }
-    let departed: u64 = by_interface.values().sum();
-    let mut connected = Calls::default();
-    let mut free = Calls::default();
+    let (mut connected, mut free) = (Calls::default(), Calls::default());
     for sends in rows.sends.of(cookie) {
-        let calls = if sends.port == port {
-            &mut connected
-        } else if sends.port == 0 {
-            &mut free
-        } else {
-            continue;
+        let calls = match sends.port {
+            0 => &mut free,
+            to if to == port => &mut connected,
+            _ => continue,
         };
         match sends.errno {
-            0 => {
-                calls.taken += sends.datagrams;
-                calls.single &= sends.calls == sends.datagrams;
-            }
+            0 => calls.taken += sends.datagrams,
             // EPERM is told of a datagram that netfilter dropped, ENOBUFS of one that a queue dropped.
             errno => *calls.failed.entry(errno).or_default() += sends.datagrams,
         }
@@ -190,66 +175,28 @@ fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> Se
             }
         }
     }
-    let refused = |calls: &Calls| calls.failed.get(&(Errno::EPERM as i32)).copied().unwrap_or(0);
-    let reported = |calls: &Calls| calls.failed.get(&(Errno::ENOBUFS as i32)).copied().unwrap_or(0);
-    let firewall = dropped_before.get(&Place::FirewallOut).copied().unwrap_or(0);
-    let other: u64 = dropped_before.values().sum::<u64>() - firewall;
+    // Of a socket that sends to several ports, what departed to this one and what was dropped on the way there came here.
+    let is_connected = connected.any();
+    let calls = if is_connected || went_elsewhere { connected } else { std::mem::take(&mut free) };
+    let failed = |errno: Errno| calls.failed.get(&(errno as i32)).copied().unwrap_or(0);
     // What the kernel took shows up again as departed, or as dropped on the way there.
-    let seen =
-        |calls: &Calls| (departed + other + firewall.saturating_sub(refused(calls))).saturating_sub(reported(calls));
-    let mut socket = SendingSocket { cookie, namespace, departed, ..SendingSocket::default() };
-    if connected.any() {
-        socket.taken = connected.taken;
-        socket.failed = connected.failed.clone();
-        // UDP_SEGMENT in control data: one call, many datagrams.
-        if !free.any() && connected.single && by_interface.len() == 1 {
-            socket.taken = socket.taken.max(seen(&connected));
-        }
-        if !free.any() {
-            return socket;
-        }
-        socket.doubtful = free.failed;
-        // sendto() of a connected socket may go elsewhere; what departed beyond its own calls came here.
-        socket.taken += seen(&connected).saturating_sub(connected.taken).min(free.taken);
-        return socket;
+    let seen = departed + lost + refused.saturating_sub(failed(Errno::EPERM));
+    let seen = seen.saturating_sub(failed(Errno::ENOBUFS));
+    // UDP_SEGMENT in control data: one call, many datagrams. Through a bridge of this host it departs twice.
+    let is_seen_once = interfaces.len() == 1 || calls.taken == 0 && !is_connected;
+    let taken = if is_seen_once { calls.taken.max(seen) } else { calls.taken };
+    if let Some(known) = free.failed.get_mut(&(Errno::EPERM as i32)) {
+        *known = known.saturating_sub(refused);
     }
-    let seen = seen(&free);
-    let elsewhere = rows.departures.of(cookie).iter();
-    let elsewhere = elsewhere.filter(|passage| passage.namespace == namespace && passage.port != port);
-    let elsewhere: u64 = elsewhere.map(|passage| passage.datagrams).sum();
-    if elsewhere == 0 {
-        // All of it came here. Through a bridge of this host it departs twice.
-        let twice = by_interface.len() > 1 && free.taken > 0;
-        socket.taken = if twice { free.taken } else { seen.max(free.taken) };
-        socket.failed = free.failed;
-        return socket;
-    }
-    socket.taken = seen;
-    let known = refused(&free).min(firewall);
-    if known > 0 {
-        socket.failed.insert(Errno::EPERM as i32, known);
-    }
-    socket.doubtful = free.failed.clone();
-    if let Some(refused) = socket.doubtful.get_mut(&(Errno::EPERM as i32)) {
-        *refused -= known;
-    }
-    socket.doubtful.retain(|_, calls| *calls > 0);
-    // UDP_SEGMENT in control data makes more datagrams than calls.
-    socket.vanished = if free.single { free.taken.saturating_sub(seen + elsewhere) } else { 0 };
-    socket
+    free.failed.retain(|_, calls| *calls > 0);
+    SendingSocket { cookie, namespace, taken, failed: calls.failed, beside: free.failed, departed }
 }
 
+/// What calls of a socket did, by its own word.
+#[derive(Default)]
 struct Calls {
     taken: u64,
-    /// Whether each call was one datagram.
-    single: bool,
     failed: BTreeMap<i32, u64>,
-}
-
-impl Default for Calls {
-    fn default() -> Self {
-        Calls { taken: 0, single: true, failed: BTreeMap::new() }
-    }
 }
 
 impl Calls {

@@ -119,7 +119,8 @@ impl Loss {
         let also: Vec<Count> =
             counts.into_iter().map(|(source, count)| Count { source: source.to_owned(), count }).collect();
         let counted: u64 = also.iter().map(|count| count.count).sum();
-        let believed = self.believed.or_else(|| differ(&self.source, self.datagrams, self.buffers, counted));
+        let differs = self.source == "trace" && counted > 0 && counted != self.datagrams;
+        let believed = self.believed.or(differs.then_some(Belief::Trace));
         let several = parts.len() > 1;
         let part = |((reason, function, namespace), datagrams): ((String, String, Option<u32>), u64)| Part {
             datagrams,
@@ -140,18 +141,4 @@ impl Loss {
             parts: if several { parts.into_iter().map(part).collect() } else { Vec::new() },
         }
     }
-}
-
-/// Which is believed of a trace and the namespace's counters, and why, where they differ.
-fn differ(source: &str, datagrams: u64, buffers: u64, counted: u64) -> Option<Belief> {
-    if source != "trace" || counted == 0 || counted == datagrams {
-        return None;
-    }
-    Some(if counted == buffers {
-        Belief::Joined(buffers)
-    } else if counted > buffers {
-        Belief::Others
-    } else {
-        Belief::SawEach
-    })
 }

@@ -102,7 +102,15 @@ impl Model {
     }
 
     fn departures(&mut self, port: u16, datagrams: u64) {
-        let count = InterfaceCount { namespace: SENDER, interface: 2, port, cookie: FROM, datagrams, bytes: 0 };
+        let count = InterfaceCount {
+            namespace: SENDER,
+            interface: 2,
+            port,
+            cookie: FROM,
+            datagrams,
+            bytes: 0,
+            ..InterfaceCount::default()
+        };
         self.trace.departures.push(count);
     }
 
@@ -114,7 +122,6 @@ impl Model {
             interface: 2,
             cookie,
             port: PORT,
-            from_port: 4000,
             outgoing,
             datagrams: 1,
             buffers: 1,
@@ -157,7 +164,15 @@ impl Model {
             Fate::Backlog => return self.drop("CPU_BACKLOG", "enqueue_to_backlog", RECEIVER, 0, false),
             _ => {}
         }
-        let count = InterfaceCount { namespace: RECEIVER, interface: 2, port: PORT, cookie: 0, datagrams: 1, bytes: 0 };
+        let count = InterfaceCount {
+            namespace: RECEIVER,
+            interface: 2,
+            port: PORT,
+            cookie: 0,
+            datagrams: 1,
+            bytes: 0,
+            ..InterfaceCount::default()
+        };
         self.trace.arrivals.push(count);
         match fate {
             Fate::Firewall => self.drop("NETFILTER_DROP", "nf_hook_slow", RECEIVER, 0, false),
@@ -288,7 +303,7 @@ fn what_the_trace_missed_is_the_sockets_own_count_with_another_sender_too() {
         port: PORT,
         cookie,
         datagrams,
-        bytes: 0,
+        ..InterfaceCount::default()
     };
     let mut model = Model { connected: true, ..Model::default() };
     model.call(0, 1);
@@ -416,7 +431,7 @@ prop_compose! {
         outgoing: bool, datagrams in 0u64..50, buffers in 0u64..50,
     ) -> Drop {
         Drop {
-            reason: reason.into(), function: function.into(), namespace, interface, cookie, port, from_port: port,
+            reason: reason.into(), function: function.into(), namespace, interface, cookie, port,
             outgoing, datagrams, buffers,
         }
     }
@@ -427,7 +442,7 @@ prop_compose! {
         namespace in 0u32..3, interface in 0u32..3, port in prop::sample::select(&[0, PORT][..]), cookie in 0u64..4,
         datagrams in 0u64..100,
     ) -> InterfaceCount {
-        InterfaceCount { namespace, interface, port, cookie, datagrams, bytes: 0 }
+        InterfaceCount { namespace, interface, port, cookie, datagrams, bytes: 0, ..InterfaceCount::default() }
     }
 }
 
@@ -457,12 +472,9 @@ prop_compose! {
         sockets in prop::collection::vec(socket_row(), 0..3), reassembling in 0u64..3, missed in 0u64..2,
     ) -> Trace {
         let missed = Missed { drops: missed, ..Missed::default() };
-        let (drops_by_place, receive_softirq_ns) = (vec![], vec![]);
         Trace {
-            drops, unnamed: vec![], drops_by_place, arrivals, departures, sends, sockets, receive_softirq_ns, reassembling, by_source: Default::default(),
+            drops, arrivals, departures, sends, sockets, reassembling, by_source: Default::default(),
             used_by_descendants: Default::default(),
-            came_in_part: vec![],
-            begun_before: vec![],
             missed,
         }
     }

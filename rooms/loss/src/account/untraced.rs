@@ -61,7 +61,7 @@ pub(super) fn places(
         let (place, name) = (loss.place, &loss.name);
         if share > 0 {
             places.add(place, share, name, "", "", Some(*inode));
-            places.believe(place, Belief::Fits { counter: name.clone(), of_machine: loss.counter.is_of_machine() });
+            places.believe(place, Belief::AtMost { counter: name.clone(), packets: loss.packets });
         } else {
             unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
         }

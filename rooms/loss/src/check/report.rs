@@ -94,17 +94,15 @@ impl fmt::Display for Report {
         }
         for lost in self.facts.losses.iter().filter(|lost| lost.stray) {
             let datagrams = format::counted(lost.datagrams as usize, "datagram");
-            let ports = lost.ports_in_words();
+            let (ports, title) =
+                (lost.ports_in_words().unwrap_or_else(|| "other ports".to_owned()), lost.place.row().title);
             write!(f, "nothing that was asked for: {datagrams} ")?;
             if lost.somewhere {
-                let ports = ports.unwrap_or_else(|| "unknown ports".to_owned());
-                writeln!(f, "to {ports}, {}, in some namespace of this machine", lost.place.row().title)?;
+                writeln!(f, "to {ports}, {title}, in some namespace of this machine")?;
             } else if lost.place == Place::PortClosed {
-                let ports = ports
-                    .unwrap_or_else(|| "ports that there was no room to tell (those asked for were open)".to_owned());
                 writeln!(f, "came to {ports}, where nobody receives")?;
             } else {
-                writeln!(f, "to {}: {}", ports.unwrap_or_default(), lost.place.row().title)?;
+                writeln!(f, "to {ports}: {title}")?;
             }
         }
         for (index, finding) in self.findings.iter().enumerate() {
@@ -261,8 +259,7 @@ mod tests {
         let told = [
             "nothing that was asked for: 1 datagram came to port 9, where nobody receives",
             "nothing that was asked for: 1 datagram to port 9: firewall, receiving",
-            "nothing that was asked for: 1 datagram came to ports that there was no room to tell (those asked for were open), \
-             where nobody receives",
+            "nothing that was asked for: 1 datagram came to other ports, where nobody receives",
         ];
         assert_eq!(report.to_string().lines().skip(1).collect::<Vec<_>>(), told);
     }

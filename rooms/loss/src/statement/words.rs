@@ -21,37 +21,10 @@ impl fmt::Display for Unknown {
             ),
             Self::FailedCalls(calls, errno, place) => write!(
                 f,
-                "where {calls} failed calls would have gone ({errno}, {}): their socket sends to several ports and is not \
-                 connected: {}",
+                "where {calls} failed calls would have gone ({errno}, {}): their sockets are not connected: {}",
                 place.row().title,
                 place.remedy(errno, "")
             ),
-            Self::FailedBeside(calls, errno, place) => {
-                let row = place.row();
-                write!(
-                    f,
-                    "where {calls} failed calls would have gone ({errno}, {}), of sockets that sent nothing: {}",
-                    row.title,
-                    place.remedy(errno, "")
-                )
-            }
-            Self::LeftNowhere(datagrams, missed) => {
-                write!(
-                    f,
-                    "whether {datagrams} datagrams that left nowhere were for this port: their socket sends to several"
-                )?;
-                match missed {
-                    0 => Ok(()),
-                    missed => write!(
-                        f,
-                        "; of what left, came or was dropped the trace missed {missed} events, which may be all that is \
-                         behind it"
-                    ),
-                }
-            }
-            Self::PortOfCalls => {
-                f.write_str("the port of calls of which nothing departed: taken for this one, the only one followed")
-            }
             Self::Read => f.write_str("what the program read: only a trace or its own report tells (--received FILE)"),
             Self::ReadJoined => {
                 f.write_str("how many datagrams the program read: joined ones (UDP_GRO) of different sizes")
@@ -111,34 +84,22 @@ impl fmt::Display for Explanation {
             ),
             Self::VanishedBehind(datagrams) => write!(
                 f,
-                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them (does a DNAT rule \
-                 give them another port? `nft list ruleset`)"
+                "{datagrams} came to the receiver's namespace, and neither its program nor a counter has them: does a DNAT rule give \
+                 them another port (`nft list ruleset`), or does a program read joined ones (UDP_GRO) into too small a buffer?"
+            ),
+            Self::TakenByKernel(datagrams) => write!(
+                f,
+                "{datagrams} were taken by the kernel itself (a tunnel: VXLAN, Geneve, WireGuard): no program holds a socket of this port"
             ),
             Self::ReadMore(datagrams) => write!(
                 f,
                 "{datagrams} more were read than came to this port: does a DNAT or redirect rule give it those of another? `nft \
-                 list ruleset`; then follow that one, too"
+                 list ruleset`; then follow that one, too (or their first fragments came before the account began)"
             ),
             Self::Copied(datagrams) => write!(
                 f,
                 "{datagrams} more were read than came to this port: a broadcast, or what goes to a group, comes once, and each \
                  socket of its port is given a copy"
-            ),
-            Self::CompleteSince(datagrams) => write!(
-                f,
-                "{datagrams} more were read than came to this port: as many fragments waited for their others when the account \
-                 began, and may have been completed since"
-            ),
-            Self::BegunBefore(datagrams) => write!(
-                f,
-                "{datagrams} whose fragments waited for their others when the account began were given up since: they are not \
-                 in it"
-            ),
-            Self::BehindCut(datagrams) => write!(
-                f,
-                "{datagrams} came to the receiver's namespace and were not read, and its calls returned less than a datagram \
-                 each: of joined ones (UDP_GRO) those behind are cut off, too: {}",
-                Place::Truncated.row().remedy
             ),
             Self::CutOff(bytes) => write!(f, "{bytes} bytes were cut off: {}", Place::Truncated.row().remedy),
             Self::Upstream(datagrams, place) => {
@@ -154,22 +115,11 @@ impl fmt::Display for Explanation {
                 time(longest),
                 time(total)
             ),
-            Self::Waited { total, longest, behind } => {
-                let (total, longest) = (time(total), time(longest));
-                write!(
-                    f,
-                    "in all its reader was ready to run for {total} and had no processor (at the longest {longest}), whether or not \
-                     datagrams waited"
-                )?;
-                behind.iter().try_for_each(|name| write!(f, ", the longest time behind `{name}`"))
-            }
-            Self::NotKept => {
-                f.write_str("its reader was not kept from running: it waited for something else, or worked")
-            }
+            Self::Waited(total) => write!(f, "its reader waited for a CPU for {} in all", time(total)),
             Self::Advice(advice) => advise(advice, f),
             Self::OneProcessor(pct) => write!(
                 f,
-                "while datagrams waited, one processor spent {} % of the time in the receive path's softirq (NET_RX): spread it (RPS, more queues)",
+                "while datagrams waited, one CPU spent {} % of the time in softirq, where packets are received: spread them (RPS, more queues)",
                 format::short(*pct)
             ),
             Self::Told(words) => f.write_str(words),
@@ -200,23 +150,10 @@ impl fmt::Display for Belief {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::AtMost { counter, packets } => {
-                write!(f, "{counter} tells {packets}, of all ports: no more than is missing here")
+                write!(f, "{counter}, which counted {packets} on all ports: no more than is missing here")
             }
-            Self::Fits { counter, of_machine } => {
-                let all = if *of_machine { "every namespace and port" } else { "every port" };
-                write!(f, "{counter} counts {all}; all that it counted fits what is missing")
-            }
-            Self::OwnSocket => f.write_str("the socket's own counter: that of the namespace counts other sockets, too"),
-            Self::TraceMissed(events) => write!(f, "the socket's own counter: the trace missed {events} events"),
-            Self::Untraced => f.write_str("the socket's own counter: no tracepoint told of the others"),
-            Self::Joined(buffers) => write!(
-                f,
-                "the trace: the counter counts the {buffers} buffers in which the kernel had joined them (GRO)"
-            ),
-            Self::Others => {
-                f.write_str("the trace: the counter counts the whole namespace, other sockets and ports included")
-            }
-            Self::SawEach => f.write_str("the trace: it saw each of them, the counter fewer"),
+            Self::OwnSocket => f.write_str("the socket's own counter: others miss drops, or count other sockets, too"),
+            Self::Trace => f.write_str("the trace: the counter counts buffers, and other sockets and ports, too"),
             Self::Told(words) => f.write_str(words),
         }
     }
@@ -225,14 +162,6 @@ impl fmt::Display for Belief {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_left_nowhere_names_what_the_trace_missed_at_its_ledger() {
-        let told = Unknown::LeftNowhere(3, 0).to_string();
-        assert!(told.starts_with("whether 3 datagrams") && !told.contains("missed"), "{told}");
-        let told = Unknown::LeftNowhere(3, 7).to_string();
-        assert!(told.contains("the trace missed 7 events, which may be all that is behind it"), "{told}");
-    }
 
     #[test]
     fn what_another_host_may_answer_is_found_again_in_json() {

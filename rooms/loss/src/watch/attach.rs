@@ -53,10 +53,10 @@ impl Attached {
         tracer.read().map_err(|error| notes.push(error.to_string())).ok()
     }
 
-    /// Makes room for what comes: see [`Tracer::make_room`].
-    pub(super) fn make_room(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
+    /// Removes the states of closed sockets: see [`Tracer::remove_closed`].
+    pub(super) fn remove_closed(&mut self, open: impl Fn(u64) -> bool) -> Result<(), Error> {
         match self {
-            Self::On(tracer) => tracer.make_room(open),
+            Self::On(tracer) => tracer.remove_closed(open),
             _ => Ok(()),
         }
     }

@@ -9,7 +9,7 @@ pub(crate) fn first() -> Snapshot {
     now.sources = Sources { trace: "starting", ..Sources::default() };
     now.drops.clear();
     for socket in &mut now.sockets {
-        (socket.received, socket.received_bytes, socket.longest_stall_ms, socket.behind) = (None, None, None, None);
+        (socket.received, socket.received_bytes, socket.longest_stall_ms) = (None, None, None);
         socket.places.clear();
     }
     now
@@ -27,7 +27,7 @@ pub(crate) fn at(second: u64) -> Snapshot {
 pub(crate) fn named(name: &str) -> Snapshot {
     let mut now = at(60);
     for socket in &mut now.sockets {
-        (socket.process, socket.behind) = (Some(name.into()), Some(name.into()));
+        socket.process = Some(name.into());
     }
     now.interfaces.iter_mut().for_each(|interface| name.clone_into(&mut interface.name));
     now.counted.iter_mut().for_each(|counted| counted.counter = format!("{name} rx_missed"));
@@ -42,7 +42,7 @@ pub(crate) fn unprivileged(second: u64) -> Snapshot {
     now.sources = Sources { trace: "off", trace_refused: Some(refused.into()), ..Sources::default() };
     now.drops.clear();
     for socket in &mut now.sockets {
-        (socket.received, socket.received_bytes, socket.longest_stall_ms, socket.behind) = (None, None, None, None);
+        (socket.received, socket.received_bytes, socket.longest_stall_ms) = (None, None, None);
         socket.places.clear();
         (socket.pid, socket.process) = (None, None);
     }
@@ -69,7 +69,6 @@ fn totals(second: u64) -> Snapshot {
             .into_iter()
             .collect(),
         longest_stall_ms: Some(if drops > 0 { 41.2 } else { 0.0 }),
-        behind: (drops > 0).then(|| "stress".into()),
     };
     let drops = |port, place, reason: &str, function: &str, rate: u64| Drops {
         namespace: Some(HOST),
@@ -78,7 +77,6 @@ fn totals(second: u64) -> Snapshot {
         reason: reason.into(),
         function: function.into(),
         datagrams: Count::new(rate * second),
-        moved: 0,
         rows: 0,
     };
     let counted = |namespace, place, counter: &str, rate: u64| Counted {

@@ -15,7 +15,7 @@ use super::namespaces::Namespaces;
 use super::settings::{WatchOptions, Where};
 use super::snapshot::{Count, CountedKey, Processor, Snapshot, Socket, Sources, Time};
 use super::totals::Totals;
-use super::traced::{self, Crowded, Ports, Traced};
+use super::traced::{self, Ports, Traced};
 use crate::subject::Process;
 
 /// Everything that is read, and how far it had come.
@@ -29,7 +29,6 @@ pub(super) struct Machine {
     totals: Totals,
     holders: Holders,
     ports: Ports,
-    crowded: Crowded,
     /// What counters had counted before eBPF was attached.
     untraced: HashMap<CountedKey, u64>,
     /// The processors at the first reading.
@@ -54,7 +53,6 @@ impl Machine {
             totals: Totals::default(),
             holders: Holders::default(),
             ports: Ports::default(),
-            crowded: Crowded::default(),
             untraced: HashMap::new(),
             first: None,
             before: None,
@@ -127,12 +125,9 @@ impl Machine {
         self.read_machine(&mut now);
         if let Some(trace) = &trace {
             let strangers = self.settings.namespaces == Where::All;
-            self.crowded.learn(trace, &open);
-            let traced =
-                Traced { trace, ports: &self.ports, crowded: &self.crowded, has_queues: attached.has_queues() };
-            traced.add(&mut now, strangers);
+            Traced { trace, ports: &self.ports, has_queues: attached.has_queues() }.add(&mut now, strangers);
             // Who is closed is known by cookies alone.
-            if let Err(error) = attached.make_room(|cookie| !all_are_told || open.contains(&cookie)) {
+            if let Err(error) = attached.remove_closed(|cookie| !all_are_told || open.contains(&cookie)) {
                 now.notes.push(error.to_string());
             }
             // The trace is read before the counters: what is lost between the two looks as if it had come before eBPF, until

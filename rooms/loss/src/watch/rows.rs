@@ -44,7 +44,7 @@ impl Drops {
     /// Takes another row of the same place in.
     fn take_in(&mut self, other: &Drops) {
         let per_s = self.datagrams.per_s.into_iter().chain(other.datagrams.per_s).reduce(|one, other| one + other);
-        self.datagrams = Count { total: self.datagrams.total + other.own(), per_s };
+        self.datagrams = Count { total: self.datagrams.total + other.datagrams.total, per_s };
         self.rows += 1;
     }
 }

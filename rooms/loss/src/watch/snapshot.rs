@@ -106,8 +106,6 @@ pub struct Socket {
     pub places: Vec<SocketDrops>,
     /// The longest time that datagrams waited and nobody read, ms; `None` without eBPF.
     pub longest_stall_ms: Option<f64>,
-    /// Who ran meanwhile instead of the reader, the longest time; `None`: nobody did, or it is not known.
-    pub behind: Option<String>,
 }
 
 /// A socket's drops at one place, since the watch began.
@@ -136,9 +134,6 @@ pub struct Drops {
     pub function: String,
     /// How many.
     pub datagrams: Count,
-    /// Of these, how many were told by port before.
-    #[serde(skip)]
-    pub moved: u64,
     /// Rows with a port that are summed here: a line has no room for all.
     pub rows: usize,
 }
@@ -235,12 +230,9 @@ impl Snapshot {
             pace(&mut socket.received_bytes, before.and_then(|before| before.received_bytes), span);
         }
         let known = index(&before.drops, Drops::key);
-        let counts: Vec<_> = self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.own())).collect();
-        for (drops, before) in self.drops.iter_mut().zip(counts) {
-            let mut own = Count::new(drops.own());
-            own.pace(before.map(Count::new), span);
-            drops.datagrams.per_s = own.per_s;
-        }
+        let counts: Vec<_> =
+            self.drops.iter().map(|drops| known.get(&drops.key()).map(|known| known.datagrams)).collect();
+        self.drops.iter_mut().zip(counts).for_each(|(drops, before)| drops.datagrams.pace(before, span));
         let known = index(&before.counted, Counted::key);
         let counts: Vec<_> =
             self.counted.iter().map(|counted| known.get(&counted.key()).map(|known| known.datagrams)).collect();
@@ -285,9 +277,10 @@ impl Snapshot {
     /// The same with all that others have named as a terminal may have it.
     pub(crate) fn shown(&self) -> Snapshot {
         let mut now = self.clone();
-        let sockets = now.sockets.iter_mut().flat_map(|socket| {
-            [Some(&mut socket.address), socket.process.as_mut(), socket.behind.as_mut()].into_iter().flatten()
-        });
+        let sockets = now
+            .sockets
+            .iter_mut()
+            .flat_map(|socket| [Some(&mut socket.address), socket.process.as_mut()].into_iter().flatten());
         let drops = now.drops.iter_mut().flat_map(|drops| [&mut drops.reason, &mut drops.function]);
         let counted = now.counted.iter_mut().map(|counted| &mut counted.counter);
         let interfaces = now.interfaces.iter_mut().map(|interface| &mut interface.name);
@@ -417,11 +410,6 @@ impl Processor {
 }
 
 impl Drops {
-    /// What was never told by port, or still is: what moves to another row is no new loss.
-    pub fn own(&self) -> u64 {
-        self.datagrams.total - self.moved
-    }
-
     /// What tells it from others.
     pub fn key(&self) -> DropsKey {
         (self.namespace, self.port, self.place, self.reason.clone(), self.function.clone())

@@ -1,6 +1,6 @@
 //! What eBPF counted, by place.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_kernel::trace::{SocketTrace, Trace};
 
@@ -22,27 +22,6 @@ impl Ports {
     }
 }
 
-/// Open sockets of which eBPF may have counted something that is lost.
-#[derive(Debug, Default)]
-pub(super) struct Crowded {
-    sockets: HashSet<u64>,
-    /// Sockets missed so far.
-    missed: u64,
-}
-
-impl Crowded {
-    /// Learns whose state may have given way to others' since the reading before: it has none, or a new one.
-    pub(super) fn learn(&mut self, trace: &Trace, open: &HashSet<u64>) {
-        self.sockets.retain(|cookie| open.contains(cookie));
-        if trace.missed.sockets > self.missed {
-            let has_kept = |socket: &&SocketTrace| !socket.is_new;
-            let kept: HashSet<u64> = trace.sockets.iter().filter(has_kept).map(|socket| socket.cookie).collect();
-            self.sockets.extend(open.difference(&kept));
-        }
-        self.missed = trace.missed.sockets;
-    }
-}
-
 /// Namespace, port, place, reason and function.
 type DropsRow<'a> = (Option<u32>, Option<u16>, Place, &'a str, &'a str);
 
@@ -50,7 +29,6 @@ type DropsRow<'a> = (Option<u32>, Option<u16>, Place, &'a str, &'a str);
 pub(super) struct Traced<'a> {
     pub(super) trace: &'a Trace,
     pub(super) ports: &'a Ports,
-    pub(super) crowded: &'a Crowded,
     /// Whether more than drops is traced.
     pub(super) has_queues: bool,
 }
@@ -59,31 +37,30 @@ impl Traced<'_> {
     /// Adds drops by place, and to each socket what was traced of it. `strangers`: also drops of which nobody knows the
     /// namespace, to ports that no socket was seen to have; else it is told how many these are.
     pub(super) fn add(&self, now: &mut Snapshot, strangers: bool) {
-        let mut drops: BTreeMap<DropsRow<'_>, (u64, u64)> = BTreeMap::new();
+        let mut drops: BTreeMap<DropsRow<'_>, u64> = BTreeMap::new();
         let mut of_sockets: HashMap<u64, BTreeMap<Place, u64>> = HashMap::new();
         let mut found_by_reader: HashMap<u16, u64> = HashMap::new();
         let mut somewhere = 0;
         for drop in &self.trace.drops {
-            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-            let namespace = if drop.namespace == 0 { self.ports.only(drop.port) } else { Some(drop.namespace) };
-            if namespace.is_none() && !strangers && !self.ports.0.contains_key(&drop.port) {
+            let found = drop.namespace == 0 && drop.is_found_by_reader();
+            if found {
+                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
+            }
+            let is_known = drop.namespace != 0 || strangers || !found && self.ports.0.contains_key(&drop.port);
+            if !is_known {
                 // What readers found damaged their sockets count.
-                somewhere += if drop.is_found_by_reader() { 0 } else { drop.datagrams };
+                somewhere += if found { 0 } else { drop.datagrams };
                 continue;
             }
-            drops.entry((namespace, Some(drop.port), place, &drop.reason, &drop.function)).or_default().0 +=
-                drop.datagrams;
+            let namespace = match drop.namespace {
+                0 => self.ports.only(drop.port).filter(|_| strangers),
+                known => Some(known),
+            };
+            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
+            let port = (drop.port != 0).then_some(drop.port);
+            *drops.entry((namespace, port, place, &drop.reason, &drop.function)).or_default() += drop.datagrams;
             if drop.cookie != 0 && !drop.outgoing {
                 *of_sockets.entry(drop.cookie).or_default().entry(place).or_default() += drop.datagrams;
-            } else if drop.namespace == 0 && drop.is_found_by_reader() {
-                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
-            }
-        }
-        for drop in &self.trace.unnamed {
-            if drop.is_found_by_reader() {
-                *found_by_reader.entry(drop.port).or_default() += drop.datagrams;
-            } else {
-                somewhere += drop.datagrams;
             }
         }
         let mut sockets_of: HashMap<u16, usize> = HashMap::new();
@@ -98,34 +75,21 @@ impl Traced<'_> {
             let beyond = socket.drops.total.saturating_sub(own.values().sum()).min(*found);
             if beyond > 0 {
                 *own.entry(Place::UdpChecksum).or_default() += beyond;
-                if !self.trace.unnamed.is_empty() {
+                if !strangers {
                     let row = (Some(socket.namespace), Some(socket.port), Place::UdpChecksum, "UDP_CSUM", "");
-                    drops.entry(row).or_default().0 += beyond;
+                    *drops.entry(row).or_default() += beyond;
                 }
             }
         }
-        for drop in &self.trace.drops_by_place {
-            let place = Place::of_drop(&drop.reason, &drop.function, drop.outgoing);
-            let namespace = (drop.namespace != 0).then_some(drop.namespace);
-            if namespace.is_some() || strangers {
-                let row = drops.entry((namespace, None, place, &drop.reason, &drop.function)).or_default();
-                *row = (row.0 + drop.datagrams, row.1 + drop.moved);
-            } else if place != Place::UdpChecksum {
-                somewhere += drop.datagrams;
-            }
-        }
         now.sources.trace_missed_namespaces = somewhere;
-        now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), (datagrams, moved))| {
-            Drops {
-                namespace,
-                port,
-                place,
-                reason: reason.to_owned(),
-                function: function.to_owned(),
-                datagrams: Count::new(datagrams),
-                moved,
-                rows: 0,
-            }
+        now.drops.extend(drops.into_iter().map(|((namespace, port, place, reason, function), datagrams)| Drops {
+            namespace,
+            port,
+            place,
+            reason: reason.to_owned(),
+            function: function.to_owned(),
+            datagrams: Count::new(datagrams),
+            rows: 0,
         }));
         let traced: HashMap<u64, &SocketTrace> =
             self.trace.sockets.iter().map(|socket| (socket.cookie, socket)).collect();
@@ -141,8 +105,7 @@ impl Traced<'_> {
     }
 
     fn add_queue(&self, socket: &mut Socket, traced: Option<&SocketTrace>) {
-        let is_crowded = socket.cookie.is_some_and(|cookie| self.crowded.sockets.contains(&cookie));
-        socket.lower_bound = is_crowded || self.trace.missed.queues > 0;
+        socket.lower_bound = self.trace.missed.sockets + self.trace.missed.queues > 0;
         // Nothing of it yet: nothing has come, or nobody can know.
         let nothing = SocketTrace { read_datagrams: Some(0), ..SocketTrace::default() };
         let Some(traced) = traced.or((!socket.lower_bound).then_some(&nothing)) else { return };
@@ -150,8 +113,6 @@ impl Traced<'_> {
         socket.received_bytes = Some(Count::new(traced.read_bytes));
         socket.queue_max_bytes = socket.queue_max_bytes.max(traced.level_max.into());
         socket.longest_stall_ms = Some(traced.longest_stall_ns as f64 / 1e6);
-        let name = traced.behind.split(|byte| *byte == 0).next().unwrap_or_default();
-        socket.behind = (!name.is_empty()).then(|| String::from_utf8_lossy(name).into_owned());
     }
 }
 
@@ -176,16 +137,13 @@ pub(super) fn untraced(drops: &[Drops], counted: &[Counted]) -> Vec<u64> {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::{Drop, PlaceDrop};
+    use weir_kernel::trace::Drop;
 
     use super::super::fixture;
     use super::*;
 
     fn add(now: &mut Snapshot, trace: &Trace, ports: &Ports, has_queues: bool, strangers: bool) {
-        let open = now.sockets.iter().filter_map(|socket| socket.cookie).collect();
-        let mut crowded = Crowded::default();
-        crowded.learn(trace, &open);
-        Traced { trace, ports, crowded: &crowded, has_queues }.add(now, strangers);
+        Traced { trace, ports, has_queues }.add(now, strangers);
     }
 
     /// What the kernel had no room for is unknown, or a lower bound, and never 0.
@@ -193,25 +151,18 @@ mod tests {
     fn what_gave_way_is_no_zero() {
         let mut now = fixture::first();
         let cookie = |port: u16| now.sockets.iter().find(|socket| socket.port == port).unwrap().cookie.unwrap();
-        let traced = |port, is_new| SocketTrace {
-            cookie: cookie(port),
-            read_datagrams: Some(3),
-            is_new,
-            ..SocketTrace::default()
-        };
-        let mut trace = Trace { sockets: vec![traced(514, true), traced(8125, false)], ..Trace::default() };
+        let traced = SocketTrace { cookie: cookie(514), read_datagrams: Some(3), ..SocketTrace::default() };
+        let mut trace = Trace { sockets: vec![traced], ..Trace::default() };
         trace.missed.sockets = 1;
-        let place =
-            PlaceDrop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, moved: 4, ..PlaceDrop::default() };
-        trace.drops_by_place.push(place);
+        trace.drops.push(Drop { reason: "NO_SOCKET".into(), namespace: 1, datagrams: 9, ..Drop::default() });
         add(&mut now, &trace, &Ports::default(), true, false);
         let of = |port: u16| {
             let socket = now.sockets.iter().find(|socket| socket.port == port).unwrap();
             (socket.received.map(|received| received.total), socket.lower_bound)
         };
-        assert_eq!([of(5000), of(514), of(8125)], [(None, true), (Some(3), true), (Some(3), false)]);
+        assert_eq!([of(5000), of(514)], [(None, true), (Some(3), true)]);
         let [told] = &now.drops[..] else { panic!("{:?}", now.drops) };
-        assert_eq!((told.port, told.datagrams.total, told.own()), (None, 9, 5));
+        assert_eq!((told.port, told.datagrams.total), (None, 9));
     }
 
     #[test]
@@ -229,8 +180,6 @@ mod tests {
             datagrams,
             ..Drop::default()
         };
-        let mut behind = [0; 16];
-        behind[..6].copy_from_slice(b"stress");
         let trace = Trace {
             drops: vec![
                 drop("SOCKET_RCVBUFF", busy, 1, false, 20),
@@ -243,7 +192,6 @@ mod tests {
                 read_bytes: 100,
                 level_max: 300_000,
                 longest_stall_ns: 41_200_000,
-                behind,
                 ..SocketTrace::default()
             }],
             ..Trace::default()
@@ -255,7 +203,6 @@ mod tests {
         assert_eq!(of(5000).places, [SocketDrops { place: Place::ReceiveBuffer, datagrams: 23 }]);
         assert_eq!((of(5000).received, of(5000).received_bytes), (None, Some(Count::new(100))));
         assert_eq!((of(5000).queue_max_bytes, of(5000).longest_stall_ms), (300_000, Some(41.2)));
-        assert_eq!(of(5000).behind.as_deref(), Some("stress"));
         // What it sent is not lost at it; of a socket that nothing came to nothing was read.
         assert_eq!((of(514).places.len(), of(514).received), (0, Some(Count::new(0))));
 
@@ -277,7 +224,7 @@ mod tests {
         for (traced, counted, told) in [(7, 7, 7), (9, 7, 7), (5, 7, 5)] {
             let mut now = fixture::first();
             now.sockets.iter_mut().find(|socket| socket.port == 514).unwrap().drops = Count::new(counted);
-            let trace = Trace { unnamed: vec![drop(traced)], ..Trace::default() };
+            let trace = Trace { drops: vec![drop(traced)], ..Trace::default() };
             add(&mut now, &trace, &Ports::default(), true, false);
             let socket = now.sockets.iter().find(|socket| socket.port == 514).unwrap();
             assert_eq!(socket.places, [SocketDrops { place: Place::UdpChecksum, datagrams: told }]);
@@ -312,7 +259,7 @@ mod tests {
             add(&mut now, &trace, &ports, true, strangers);
             now.drops.iter().map(|drops| (drops.port.unwrap(), drops.namespace)).collect::<Vec<_>>()
         };
-        assert_eq!(told(false), [(2, None), (1, Some(7))]);
+        assert_eq!(told(false), [(1, None), (2, None)]);
         assert_eq!(told(true), [(2, None), (3, None), (1, Some(7))]);
     }
 
@@ -327,12 +274,14 @@ mod tests {
             ..Drop::default()
         };
         let purged = |port, datagrams| drop("QUEUE_PURGE", "udp_destruct_common", port, datagrams);
-        let place = PlaceDrop { reason: "QUEUE_PURGE".into(), datagrams: 8, ..PlaceDrop::default() };
         let trace = Trace {
-            drops: vec![purged(40_000, 1)],
-            // What readers found damaged is counted by their sockets.
-            unnamed: vec![purged(40_001, 2), purged(40_002, 4), drop("UDP_CSUM", "udp_recvmsg", 40_003, 16)],
-            drops_by_place: vec![place],
+            drops: vec![
+                purged(40_000, 1),
+                purged(40_001, 2),
+                purged(0, 4),
+                // What readers found damaged is counted by their sockets.
+                drop("UDP_CSUM", "udp_recvmsg", 40_003, 16),
+            ],
             ..Trace::default()
         };
         let told = |trace: &Trace, strangers| {
@@ -341,9 +290,8 @@ mod tests {
             let sum: u64 = now.drops.iter().map(|drops| drops.datagrams.total).sum();
             (sum, now.sources.trace_missed_namespaces)
         };
-        assert_eq!(told(&trace, false), (0, 15));
+        assert_eq!(told(&trace, false), (0, 7));
         // Who watches all namespaces has them all in their place.
-        let all = Trace { unnamed: Vec::new(), ..trace };
-        assert_eq!(told(&all, true), (9, 0));
+        assert_eq!(told(&trace, true), (23, 0));
     }
 }

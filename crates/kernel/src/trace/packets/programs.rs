@@ -1,7 +1,7 @@
 //! Packets sampled and dropped by the programs of `bpf/agent.bpf.c`: a filter at a packet socket that receives nothing, which
 //! chooses and counts, and one at `kfree_skb`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -17,9 +17,9 @@ use crate::error::During;
 use crate::links::Index;
 use crate::namespaces::NetNs;
 use crate::trace::BTF;
-use crate::trace::features::Types;
 use crate::trace::programs::refusal;
 use crate::trace::symbols::Symbols;
+use crate::trace::types::{Reasons, Types};
 
 /// Compiled by `make bpf`.
 pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/agent.bpf.o");
@@ -40,7 +40,7 @@ pub(super) struct Programs {
     slots: HashMap<Index, Slot>,
     /// Slots that are free, and the counts in them.
     free: Vec<(u32, SampledValue)>,
-    reasons: BTreeMap<u32, String>,
+    reasons: Reasons,
     symbols: Symbols,
 }
 
@@ -65,15 +65,9 @@ impl Programs {
             }
         };
         let arguments = types.as_ref().and_then(|types| types.own.arguments("kfree_skb")).unwrap_or(0);
-        let mut reasons = types.as_ref().and_then(|types| types.own.enumerators("skb_drop_reason")).unwrap_or_default();
-        for name in reasons.values_mut() {
-            if let Some(short) = name.strip_prefix("SKB_DROP_REASON_") {
-                *name = short.to_owned();
-            }
-        }
-        let numbered = |wanted: &str| reasons.iter().find(|(_, name)| *name == wanted).map_or(u32::MAX, |(&n, _)| n);
+        let reasons = types.as_ref().map(Types::reasons).unwrap_or_default();
         let (has_reason, has_socket) = (u8::from(arguments >= 3), u8::from(arguments >= 4));
-        let (namespace, backlog) = (NetNs::current()?.inode()?, numbered("CPU_BACKLOG"));
+        let (namespace, backlog) = (NetNs::current()?.inode()?, reasons.number("CPU_BACKLOG"));
         let mut ebpf = EbpfLoader::new()
             .btf(types.as_ref().map(|types| &types.loader))
             .override_global("has_reason", &has_reason, true)
@@ -248,11 +242,7 @@ impl Programs {
 
     /// The name of a reason, as in [`Discarded`]; those of subsystems, which the kernel does not name here, as a number.
     pub(super) fn reason(&self, reason: u32) -> std::borrow::Cow<'_, str> {
-        match self.reasons.get(&reason) {
-            _ if self.reasons.is_empty() => "".into(),
-            Some(name) => name.into(),
-            None => format!("{reason:#x}").into(),
-        }
+        self.reasons.name(reason)
     }
 
     /// Looks up functions that dropped packets: all that are new at once, for the kernel's whole table is read for them, some

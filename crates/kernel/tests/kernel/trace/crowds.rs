@@ -31,7 +31,7 @@ fn sockets_that_came_and_went_leave_room_for_the_next() {
                     short_lived(&sender);
                     if room && number % 10_000 == 0 {
                         tracer.read().unwrap();
-                        tracer.make_room(|_| false).unwrap();
+                        tracer.remove_closed(|_| false).unwrap();
                     }
                 }
             })
@@ -51,7 +51,7 @@ fn sockets_that_came_and_went_leave_room_for_the_next() {
         assert!(room || before >= missed, "{before} of at least {missed}");
         let open = HashSet::from([cookie(&receiver)]);
         for _ in 0..2 {
-            tracer.make_room(|cookie| open.contains(&cookie)).unwrap();
+            tracer.remove_closed(|cookie| open.contains(&cookie)).unwrap();
             let trace = tracer.read().unwrap();
             assert_eq!(of(&trace, cookie(&receiver)).reads, 500);
             assert_eq!(trace.missed.sockets, before);
@@ -81,29 +81,19 @@ fn a_scan_of_all_ports_hides_no_loss_behind_it() {
         let full: Vec<_> = trace.drops.iter().filter(|drop| drop.reason == "SOCKET_RCVBUFF").collect();
         let [full] = full[..] else { panic!("{full:?}") };
         assert_eq!((full.datagrams, full.port, full.cookie), (997, port(&receiver), cookie(&receiver)));
-        let closed = trace.drops.iter().filter(|drop| drop.reason == "NO_SOCKET").map(|drop| drop.datagrams);
-        let places = trace.drops_by_place.iter().inspect(|drop| assert_eq!(drop.reason, "NO_SOCKET"));
-        let by_place: u64 = places.map(|drop| drop.datagrams).sum();
-        assert_eq!((closed.sum::<u64>() + by_place, trace.missed.drops), (scanned, 0));
-        assert_eq!(trace.missed.ports, by_place);
-        trace.drops.len()
+        let closed = || trace.drops.iter().filter(|drop| drop.reason == "NO_SOCKET");
+        assert_eq!((closed().map(|drop| drop.datagrams).sum::<u64>(), trace.missed.drops), (scanned, 0));
+        let gave_way: u64 = trace.drops.iter().filter(|drop| drop.port == 0).map(|drop| drop.datagrams).sum();
+        assert_eq!(trace.missed.ports, gave_way);
+        assert!(gave_way > scanned / 2, "{gave_way} of {scanned}");
     };
-    let crowded = told(&tracer.read().unwrap());
-    assert!(crowded > 10_000, "{crowded}");
-
-    // Once it stands still the scan is kept elsewhere, and the next closed port is told as ever.
-    for _ in 0..3 {
-        tracer.make_room(|_| true).unwrap();
-        told(&tracer.read().unwrap());
-    }
-    let left = told(&tracer.read().unwrap());
-    assert!(left < crowded / 4, "{left}");
+    told(&tracer.read().unwrap());
     for _ in 0..7 {
         sender.send_to(b"!", (LOCALHOST, 7)).unwrap();
     }
     let trace = tracer.read().unwrap();
-    let closed: Vec<_> = trace.drops.iter().filter(|drop| drop.port == 7 && drop.from_port == port(&sender)).collect();
-    assert_eq!(closed.iter().map(|drop| drop.datagrams).sum::<u64>(), 7, "{closed:?}");
+    let closed: Vec<u64> = trace.drops.iter().filter(|drop| drop.port == 7).map(|drop| drop.datagrams).collect();
+    assert!(matches!(closed[..], [7 | 8]), "{closed:?}");
 }
 
 const SOCKETS: u64 = 40_000;

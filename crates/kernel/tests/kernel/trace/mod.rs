@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{self, sockopt};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink};
-use weir_kernel::trace::{Detail, Drop, Filter, Tracer, features};
+use weir_kernel::trace::{Detail, Drop, Filter, Tracer};
 
 use weir_testbed::await_that;
 
@@ -39,7 +39,6 @@ fn a_full_receive_buffer() {
             interface: 1,
             cookie: cookie(&receiver),
             port: port(&receiver),
-            from_port: port(&sender),
             outgoing: false,
             datagrams: 1000 - own.enqueued,
             buffers: 1000 - own.enqueued,
@@ -74,7 +73,6 @@ fn a_full_receive_buffer() {
     };
     passed(&trace.arrivals, 0);
     passed(&trace.departures, cookie(&sender));
-    assert!(trace.receive_softirq_ns.iter().sum::<u64>() > 0);
     assert_eq!(trace.reassembling, 0);
 }
 
@@ -170,7 +168,7 @@ fn closed_with_data_unread() {
     }
     let host = Host::new();
     let (sender, receiver) = (host.socket(), host.socket());
-    let (to, own) = (port(&receiver), cookie(&receiver));
+    let to = port(&receiver);
     let mut tracer = host.trace(&[to]);
     for _ in 0..10 {
         sender.send_to(&[7; 100], (LOCALHOST, to)).unwrap();
@@ -183,7 +181,8 @@ fn closed_with_data_unread() {
     });
     let trace = tracer.read().unwrap();
     let lost = only(&trace);
-    assert_eq!((lost.cookie, lost.namespace, lost.port), (own, host.inode, to), "{lost:?}");
+    // Its queue no longer tells whose it was.
+    assert_eq!((lost.cookie, lost.namespace, lost.port), (0, 0, to), "{lost:?}");
     assert!(lost.function.is_empty() || lost.function.starts_with("udp_destruct_"), "{lost:?}");
 }
 
@@ -260,34 +259,6 @@ fn a_reader_that_stalls_and_one_that_only_looks() {
     let later = *of(&tracer.read().unwrap(), own);
     assert_eq!(later.longest_stall_ns, after.longest_stall_ns, "an empty queue does not stall");
     assert_eq!(later.stalled_ns, after.stalled_ns);
-    assert!(later.level_ns[0] > after.level_ns[0] && later.level_ns[1..] == [0; 4], "{later:?}");
-}
-
-#[test]
-fn times_at_each_level() {
-    if !permitted() {
-        return;
-    }
-    let host = Host::new();
-    let (sender, receiver) = (host.socket(), host.socket());
-    let own = cookie(&receiver);
-    let mut tracer = host.trace(&[port(&receiver)]);
-    let mut sent = 0;
-    // A datagram of 100 bytes is 832 of 212,992: 256 of them are all of it.
-    for (band, fill) in [(0, 127), (1, 191), (2, 230), (3, 255), (4, 256)] {
-        while sent < fill {
-            sender.send_to(&[7; 100], receiver.local_addr().unwrap()).unwrap();
-            sent += 1;
-        }
-        let before = of(&tracer.read().unwrap(), own).level_ns;
-        thread::sleep(Duration::from_millis(5));
-        let after = of(&tracer.read().unwrap(), own).level_ns;
-        for (index, (before, after)) in before.into_iter().zip(after).enumerate() {
-            assert_eq!(after - before >= 5_000_000, index == band, "{fill}: {before} {after} in {index}");
-            assert_eq!(after != before, index == band, "{fill}: {before} {after} in {index}");
-        }
-    }
-    assert_eq!(of(&tracer.read().unwrap(), own).enqueued, 256);
 }
 
 #[test]
@@ -350,6 +321,4 @@ fn a_kernel_without_a_tracepoint_is_traced_in_less_detail() {
     let tracer = tracer.unwrap();
     assert_eq!(tracer.detail(), Detail::Drops);
     assert_eq!(tracer.refused(), ["trace sk_data_ready: this kernel has no such tracepoint"]);
-
-    assert!(features().unwrap().iter().any(|feature| feature.name == "tracepoint sk_data_ready" && feature.present));
 }

@@ -2,7 +2,9 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
+use weir_kernel::processors::Activity;
 use weir_kernel::trace::{Detail, Trace};
 
 use super::sockets::Known;
@@ -21,7 +23,6 @@ impl Following {
             udp_sockets: sockets_of(namespace.inode),
             queued: namespace.queued,
             incomplete: namespace.incomplete,
-            waited: namespace.waited,
             counters: namespace.risen(),
         };
         self.namespaces.iter().map(evidence).collect()
@@ -103,6 +104,12 @@ impl Following {
         move |port| readings.iter().filter_map(|moved| moved.get(&port)).sum()
     }
 
+    /// Time in softirq of the processor that spent most there: a processor's whole ticks (proc_stat(5)).
+    fn busiest_softirq(&self) -> Duration {
+        let since = Activity::read().unwrap_or_default().since(&self.activity);
+        since.processors.iter().map(|processor| processor.time.softirq).max().unwrap_or_default()
+    }
+
     pub(super) fn ledgers(&self, sessions: &Sessions) -> Vec<Ledger> {
         let trace = difference(&self.last, &self.start);
         let (ports, left_out) = self.chosen_ports(&trace);
@@ -114,8 +121,8 @@ impl Following {
             group: self.filter.groups.first().copied(),
             several_ports: ports.len() + left_out > 1 || self.filter.is_everything(),
             partial: None,
-            begun_before: 0,
             took: self.took,
+            busiest_softirq: self.busiest_softirq(),
             sent: None,
             received: None,
             // Each port has its own.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, ensure};
 use weir_kernel::Error;
+use weir_kernel::processors::Activity;
 use weir_kernel::trace::{Detail, Extras, Filter, Trace};
 use weir_program::stop::Stop;
 
@@ -58,6 +59,8 @@ pub struct Following {
     reading: u64,
     /// The command that is run, its number and name.
     command: Option<(u32, String)>,
+    /// What processors had done when it began.
+    activity: Activity,
     started: SystemTime,
     begun: Instant,
     /// How long the traffic was followed, before the account settled.
@@ -98,6 +101,7 @@ impl Following {
             sockets: BTreeMap::new(),
             reading: 0,
             command: None,
+            activity: Activity::default(),
             started: SystemTime::now(),
             begun: Instant::now(),
             took: Duration::ZERO,
@@ -210,7 +214,6 @@ impl Following {
         at_rest(PATIENCE_AT_REST, || {
             let first = self.tracing.read();
             self.read_counters();
-            self.namespaces.iter_mut().for_each(Namespace::read_waiting);
             self.sockets.clear();
             self.reading = 0;
             self.poll_sockets(&first);
@@ -219,6 +222,7 @@ impl Following {
             (self.start, self.last, self.after[0]) = (first, second.clone(), second);
             moving
         });
+        self.activity = Activity::read().unwrap_or_default();
         self.started = SystemTime::now();
         self.begun = Instant::now();
     }

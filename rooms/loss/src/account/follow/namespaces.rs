@@ -33,8 +33,6 @@ pub(super) struct Namespace {
     pub(super) queued: u64,
     /// Next hops whose address was being asked for at the last reading.
     pub(super) incomplete: u64,
-    /// Datagrams whose fragments waited for their others at the first reading.
-    pub(super) waited: u64,
 }
 
 impl Namespace {
@@ -53,7 +51,6 @@ impl Namespace {
             sources: Vec::new(),
             queued: 0,
             incomplete: 0,
-            waited: 0,
         })
     }
 
@@ -65,12 +62,6 @@ impl Namespace {
     /// Ports of its UDP-Lite sockets.
     pub(super) fn udplite_ports(&self) -> BTreeSet<u16> {
         sockets::udplite_ports(&self.ns).unwrap_or_default()
-    }
-
-    /// Reads how many datagrams wait for further fragments; none where the kernel does not tell.
-    pub(super) fn read_waiting(&mut self) {
-        let waiting = counters::reassembly(&self.ns).unwrap_or_default();
-        self.waited = waiting.ipv4.datagrams + waiting.ipv6.map_or(0, |ipv6| ipv6.datagrams);
     }
 
     /// Its UDP sockets now.

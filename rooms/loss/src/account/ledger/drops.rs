@@ -1,6 +1,5 @@
 //! Which drops are of this ledger.
 
-use std::collections::HashMap;
 use std::ptr;
 
 use weir_kernel::trace::{Detail, Drop};
@@ -8,18 +7,6 @@ use weir_kernel::trace::{Detail, Drop};
 use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
 use crate::places::{Place, Stage};
-
-/// What of the drops without socket and namespace may be a receiver's.
-pub(super) struct Anonymous {
-    /// What its closed sockets had unread.
-    left_by_closed: u64,
-    /// What its sockets count as dropped, beyond what is known to be theirs.
-    counted_by_open: u64,
-    /// Datagrams of those that no reader found, and of those that one found.
-    all: [u64; 2],
-    /// The same of the rows before each.
-    before: HashMap<*const Drop, u64>,
-}
 
 impl LedgerBuilder<'_> {
     /// Collects what was traced: all of it, or what happened after arrival.
@@ -44,9 +31,7 @@ impl LedgerBuilder<'_> {
     }
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
-        // A fragment whose first piece was never seen has no port.
         drop.port == self.endpoints.port
-            || drop.port == 0 && drop.from_port == 0 && !drop.outgoing && !self.evidence.several_ports
     }
 
     pub(super) fn is_receiver(&self, cookie: u64) -> bool {
@@ -65,38 +50,27 @@ impl LedgerBuilder<'_> {
         if !several && !is_bounded {
             return drop.datagrams;
         }
-        let anonymous = self.anonymous.get_or_init(|| self.anonymous());
-        let room = if closed { anonymous.left_by_closed } else { anonymous.counted_by_open };
+        let room: u64 = self.endpoints.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
+        let alike =
+            |other: &&Drop| is_anonymous(other) && self.is_of_port(other) && other.is_found_by_reader() == found;
+        let all = self.evidence.trace.drops.iter().filter(alike);
         // Those before it have taken theirs.
-        let all = anonymous.all[usize::from(found)];
-        let before = anonymous.before.get(&ptr::from_ref(drop)).copied().unwrap_or(all);
+        let before: u64 = all.take_while(|other| !ptr::eq(*other, drop)).map(|other| other.datagrams).sum();
         // Of joined ones a buffer is what a socket knows.
         if drop.buffers < drop.datagrams { drop.datagrams } else { drop.datagrams.min(room.saturating_sub(before)) }
     }
 
-    /// Counts it once: such a drop has a row for each sender's port.
-    fn anonymous(&self) -> Anonymous {
-        let room = |socket: &&SocketSeen, closed: bool| {
-            let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
-            let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
-            if closed {
-                let lost: u64 = known.filter(|drop| after_enqueue(drop)).map(|drop| drop.buffers).sum();
-                let left = traced.map_or(0, |traced| {
-                    let queued = traced.enqueued + traced.queued_before.unwrap_or(0);
-                    queued.saturating_sub(traced.reads + lost)
-                });
-                return if socket.gone { left } else { 0 };
-            }
-            socket.drops.saturating_sub(known.map(|drop| drop.buffers).sum())
-        };
-        let of_all = |closed: bool| -> u64 { self.endpoints.receivers.iter().map(|socket| room(socket, closed)).sum() };
-        let (mut all, mut before) = ([0; 2], HashMap::new());
-        for drop in self.evidence.trace.drops.iter().filter(|drop| is_anonymous(drop) && self.is_of_port(drop)) {
-            let sum: &mut u64 = &mut all[usize::from(drop.is_found_by_reader())];
-            before.insert(ptr::from_ref(drop), *sum);
-            *sum += drop.datagrams;
+    /// What a socket left unread when it was closed; else what it counts as dropped, beyond what is known to be its own.
+    fn unnamed_by(&self, socket: &SocketSeen, closed: bool) -> u64 {
+        let known = self.evidence.trace.drops.iter().filter(|drop| drop.cookie == socket.cookie && !drop.outgoing);
+        if !closed {
+            return socket.drops.saturating_sub(known.map(|drop| drop.buffers).sum());
         }
-        Anonymous { left_by_closed: of_all(true), counted_by_open: of_all(false), all, before }
+        let lost: u64 = known.filter(|drop| after_enqueue(drop)).map(|drop| drop.buffers).sum();
+        let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie && socket.gone);
+        traced.map_or(0, |traced| {
+            (traced.enqueued + traced.queued_before.unwrap_or(0)).saturating_sub(traced.reads + lost)
+        })
     }
 
     /// Whether a drop is on the way to this receiver.

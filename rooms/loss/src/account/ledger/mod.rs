@@ -1,19 +1,16 @@
 //! Closes the ledger of one receiver: a pure function of what was counted. What was `sent`, which `drops` are its own, what
 //! was `received`; then the `rest`.
 
-mod begun;
 mod drops;
 mod received;
 mod rest;
 mod sent;
 mod sources;
 
-use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use weir_kernel::trace::Detail;
 
-use self::drops::Anonymous;
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
 use super::remarks::{Explanation, Unknown};
@@ -39,8 +36,7 @@ pub(super) struct Endpoints<'a> {
 
 /// Closes one ledger.
 pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
-    let without = begun::left_out(evidence, endpoints.port);
-    LedgerBuilder::new(without.as_ref().unwrap_or(evidence), endpoints).build()
+    LedgerBuilder::new(evidence, endpoints).build()
 }
 
 struct LedgerBuilder<'a> {
@@ -51,16 +47,12 @@ struct LedgerBuilder<'a> {
     senders: Vec<SendingSocket>,
     /// The namespaces that they are in.
     sender_namespaces: BTreeSet<u32>,
-    /// What of the drops without socket and namespace may be this receiver's, once it is asked for.
-    anonymous: OnceCell<Anonymous>,
     places: Tally,
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
     pending: Vec<Pending>,
     unknown: Vec<Unknown>,
     explanation: Vec<Explanation>,
-    /// Datagrams that were begun before the account, and are left out.
-    begun_before: u64,
 }
 
 impl<'a> LedgerBuilder<'a> {
@@ -76,13 +68,11 @@ impl<'a> LedgerBuilder<'a> {
             home: None,
             sender_namespaces: senders.iter().map(|sender| sender.namespace).collect(),
             senders,
-            anonymous: OnceCell::new(),
             places: Tally::default(),
             upstream: Tally::default(),
             pending: Vec::new(),
             unknown: Vec::new(),
             explanation: Vec::new(),
-            begun_before: evidence.begun_before,
         };
         builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
         builder
@@ -118,7 +108,7 @@ impl<'a> LedgerBuilder<'a> {
         let departed = (sent.is_some() && !self.senders.is_empty())
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
 
-        let received =
+        let mut received =
             if self.endpoints.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
         let mut pending_known = true;
         match queue {
@@ -127,8 +117,8 @@ impl<'a> LedgerBuilder<'a> {
         }
         let mut unexplained = None;
         let mut sent = sent;
-        if let (Some(base), Some(received), true) = (base, received, pending_known) {
-            let mut rest = signed(base) - signed(received) - signed(self.places.total()) - signed(self.pending_total());
+        if let (Some(base), Some(read), true) = (base, received, pending_known) {
+            let mut rest = signed(base) - signed(read) - signed(self.places.total()) - signed(self.pending_total());
             rest += self.take_begun_before(rest);
             rest -= self.add_hardware(rest, departed, arrived);
             rest -= self.add_undecided(rest, sent.is_some());
@@ -143,6 +133,10 @@ impl<'a> LedgerBuilder<'a> {
                     *sent += rest.unsigned_abs();
                     rest = 0;
                 }
+            }
+            if rest > 0 && self.is_taken_by_kernel() {
+                self.explanation.push(Explanation::TakenByKernel(missing(rest)));
+                (received, rest) = (Some(read + missing(rest)), 0);
             }
             unexplained = Some(rest);
             self.explain_rest(rest, sent, departed, arrived);

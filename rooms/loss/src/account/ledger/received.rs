@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_kernel::trace::{Detail, Drop, SocketTrace};
+use weir_kernel::trace::{Detail, Drop, InterfaceCount, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
 use super::{LedgerBuilder, missing, signed};
@@ -48,10 +48,14 @@ impl LedgerBuilder<'_> {
         })
     }
 
-    pub(super) fn arrivals(&self, namespace: u32) -> u64 {
+    /// What came to the port in a namespace.
+    pub(super) fn came(&self, namespace: u32) -> impl Iterator<Item = &InterfaceCount> {
         let passages = self.evidence.trace.arrivals.iter();
-        let of = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
-        of.map(|passage| passage.datagrams).sum()
+        passages.filter(move |passage| passage.namespace == namespace && passage.port == self.endpoints.port)
+    }
+
+    pub(super) fn arrivals(&self, namespace: u32) -> u64 {
+        self.came(namespace).map(|passage| passage.datagrams).sum()
     }
 
     /// Datagrams that came to the receiver's namespace.
@@ -73,16 +77,7 @@ impl LedgerBuilder<'_> {
                 && !drop.outgoing
                 && Place::of_drop(&drop.reason, &drop.function, false) == Place::Backlog
         });
-        // Of some the first fragment came, by which a datagram counts, and another had been lost before.
-        let came = self.arrivals(home).saturating_sub(self.came_in_part(home));
-        Some(came + backlog.map(|drop| drop.datagrams).sum::<u64>())
-    }
-
-    /// Datagrams that came to a namespace without a fragment that was lost on the way: they are at a place before it.
-    pub(super) fn came_in_part(&self, namespace: u32) -> u64 {
-        let counts = self.evidence.trace.came_in_part.iter();
-        let of = counts.filter(|count| count.namespace == namespace && count.port == self.endpoints.port);
-        of.map(|count| count.datagrams).sum()
+        Some(self.arrivals(home) + backlog.map(|drop| drop.datagrams).sum::<u64>())
     }
 
     /// What was read, waits or was dropped behind arrival has arrived, if it was not counted so yet: the totals were not
@@ -96,9 +91,7 @@ impl LedgerBuilder<'_> {
         });
         let passed = received.unwrap_or(0) + queue.unwrap_or(0) + behind.sum::<u64>();
         let short = passed.saturating_sub(arrived);
-        // Which came in part is found by looking now and then: what was read came whole.
-        let in_part = self.home.map_or(0, |home| self.came_in_part(home));
-        if short <= self.evidence.moving + in_part { arrived + short } else { arrived }
+        if short <= self.evidence.moving { arrived + short } else { arrived }
     }
 
     pub(super) fn receiver_traces(&self) -> Vec<SocketTrace> {
@@ -194,9 +187,8 @@ impl LedgerBuilder<'_> {
 
     /// Where the trace missed events, the socket's own counter knows better.
     pub(super) fn correct_by_socket(&mut self) {
-        let missed = self.evidence.trace.missed.total();
-        if missed > 0 && self.evidence.detail.is_some() {
-            self.add_untraced(self.untraced(), &Belief::TraceMissed(missed));
+        if self.evidence.trace.missed.total() > 0 && self.evidence.detail.is_some() {
+            self.add_untraced(self.untraced());
         }
     }
 
@@ -206,11 +198,11 @@ impl LedgerBuilder<'_> {
             return 0;
         }
         let untold = apportion(missing(rest), &[self.untraced()], Rule::LargestFirst).into_iter().sum();
-        self.add_untraced(untold, &Belief::Untraced);
+        self.add_untraced(untold);
         signed(untold)
     }
 
-    fn add_untraced(&mut self, drops: u64, belief: &Belief) {
+    fn add_untraced(&mut self, drops: u64) {
         if drops == 0 {
             return;
         }
@@ -223,7 +215,7 @@ impl LedgerBuilder<'_> {
         }
         for (place, drops) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, belief.clone());
+            self.places.believe(place, Belief::OwnSocket);
         }
     }
 

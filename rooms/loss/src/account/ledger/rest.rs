@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::{Detail, SocketTrace};
+use weir_kernel::trace::{Cast, Detail, InterfaceCount};
 
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
@@ -10,6 +10,7 @@ use crate::account::level;
 use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::advice::{self, Advice};
 use crate::places::{Place, Stage};
+use crate::reading::Loss;
 
 impl<'a> LedgerBuilder<'a> {
     pub(super) fn pend(&mut self, place: &str, datagrams: u64) {
@@ -22,14 +23,28 @@ impl<'a> LedgerBuilder<'a> {
         self.pending.iter().map(|pending| pending.datagrams).sum()
     }
 
-    /// What interfaces lost before the kernel had a datagram: they do not know ports, so no more than is missing between
-    /// departure and arrival.
+    /// What was given up for missing fragments and is missing nowhere was begun before the account: it was neither sent nor did
+    /// it arrive in its time.
+    pub(super) fn take_begun_before(&mut self, rest: i64) -> i64 {
+        let share = missing(-rest).min(self.places.at(Place::Reassembly));
+        self.places.take(Place::Reassembly, share);
+        signed(share)
+    }
+
+    /// What counters alone tell: what interfaces lost before the kernel had a datagram, and datagrams of which the first fragment
+    /// did not come. They do not know ports, so no more than is missing between departure and arrival.
     pub(super) fn add_hardware(&mut self, rest: i64, departed: Option<u64>, arrived: Option<u64>) -> i64 {
         let (Some(_), Some(_)) = (departed, arrived) else { return 0 };
         let of = |namespace: &'a NamespaceEvidence| namespace.losses.iter().map(|loss| (loss, namespace.inode));
         let claims = self.evidence.namespaces.iter().flat_map(of);
-        let claims: Vec<_> = claims.filter(|(loss, _)| loss.counter.is_of_card()).collect();
-        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
+        let given_up = self.places.at(Place::Reassembly);
+        let bound = |loss: &Loss| match loss.place {
+            Place::Reassembly => loss.packets.saturating_sub(given_up),
+            _ => loss.packets,
+        };
+        let claims = claims.filter(|(loss, _)| loss.counter.is_of_card() || loss.place == Place::Reassembly);
+        let claims: Vec<_> = claims.collect();
+        let bounds: Vec<u64> = claims.iter().map(|(loss, _)| bound(loss)).collect();
         let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
         for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
             self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
@@ -78,55 +93,40 @@ impl<'a> LedgerBuilder<'a> {
     pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
         if rest < 0 && sent.is_none() && arrived.is_some() {
             let more = rest.unsigned_abs();
-            let may_have_begun = more <= self.may_have_begun();
-            self.explanation.push(if may_have_begun {
-                Explanation::CompleteSince(more)
-            } else if self.may_be_copies() {
+            self.explanation.push(if self.may_be_copies() {
                 Explanation::Copied(more)
             } else {
                 Explanation::ReadMore(more)
             });
         }
-        if rest > 0 && sent.is_none() && self.is_cut() {
-            self.explanation.push(Explanation::BehindCut(rest.unsigned_abs()));
-        }
-        let (Ok(rest), Some(_), Some(departed), Some(arrived)) = (u64::try_from(rest), sent, departed, arrived) else {
-            return;
-        };
-        if rest == 0 {
-            return;
-        }
+        let (rest, Some(arrived)) = (missing(rest), arrived) else { return };
         let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
-        let missing = departed.saturating_sub(lost).saturating_sub(arrived);
-        let (before, behind) = (missing.min(rest), rest - missing.min(rest));
+        let on_the_way = sent.and(departed).map_or(0, |departed| departed.saturating_sub(lost + arrived));
+        let (before, behind) = (on_the_way.min(rest), rest - on_the_way.min(rest));
         if before > 0 {
             self.explanation.push(Explanation::VanishedBefore(before));
         }
         if behind > 0 {
-            let is_cut = self.is_cut();
-            self.explanation.push(if is_cut {
-                Explanation::BehindCut(behind)
-            } else {
-                Explanation::VanishedBehind(behind)
-            });
+            self.explanation.push(Explanation::VanishedBehind(behind));
         }
     }
 
     /// Whether some of what came may have been given to each of several sockets that have one ledger.
     fn may_be_copies(&self) -> bool {
-        let names = ["IpExt.InBcastPkts", "IpExt.InMcastPkts", "Ip6.InMcastPkts"];
-        let home = self.evidence.namespaces.iter().find(|namespace| Some(namespace.inode) == self.home);
-        self.endpoints.receivers.len() > 1 && home.is_some_and(|home| names.iter().any(|name| home.counter(name) > 0))
+        let to_several = |count: &InterfaceCount| count.cast != Cast::Unicast && count.datagrams > 0;
+        self.endpoints.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
     }
 
-    /// Whether its calls returned less than a datagram has, on average: of joined ones (UDP_GRO) nobody knows then how many
-    /// there were.
-    fn is_cut(&self) -> bool {
-        let Some(home) = self.home.filter(|_| self.evidence.partial.is_none()) else { return false };
-        let (came, bytes) = (u128::from(self.arrivals(home)), u128::from(self.bytes_came(home)));
-        let traces = self.receiver_traces();
-        let is_less = |socket: &SocketTrace| u128::from(socket.read_bytes) * came < bytes * u128::from(socket.reads);
-        traces.iter().any(is_less)
+    /// Whether the kernel itself takes what comes, as for tunnels: nobody holds the port's sockets, and nothing is put into their
+    /// queues.
+    pub(super) fn is_taken_by_kernel(&self) -> bool {
+        let all = self.endpoints.all;
+        let is_traced = self.evidence.detail == Some(Detail::Everything);
+        let is_idle = |socket: &SocketSeen| {
+            let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
+            !socket.gone && socket.process.is_none() && traced.is_none()
+        };
+        is_traced && !all.is_empty() && all.iter().all(is_idle)
     }
 
     /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
@@ -135,10 +135,6 @@ impl<'a> LedgerBuilder<'a> {
         let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return 0 };
-        // Of what came in part the bytes are counted that did not come.
-        if self.came_in_part(home) > 0 {
-            return 0;
-        }
         let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
         let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
         let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
@@ -152,9 +148,7 @@ impl<'a> LedgerBuilder<'a> {
 
     /// Bytes of payload that came to a namespace.
     fn bytes_came(&self, namespace: u32) -> u64 {
-        let passages = self.evidence.trace.arrivals.iter();
-        let came = passages.filter(|passage| passage.namespace == namespace && passage.port == self.endpoints.port);
-        came.map(|passage| passage.bytes).sum()
+        self.came(namespace).map(|passage| passage.bytes).sum()
     }
 
     /// Of what was read bytes are missing only where the program's buffer was too small; told where one receiver has read all
@@ -166,7 +160,7 @@ impl<'a> LedgerBuilder<'a> {
         let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
         let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
-        if is_whole && is_all && self.came_in_part(home) == 0 && cut > 0 {
+        if is_whole && is_all && cut > 0 {
             self.explanation.push(Explanation::CutOff(cut));
         }
     }
@@ -197,7 +191,6 @@ impl<'a> LedgerBuilder<'a> {
         if self.evidence.trace.missed.total() > 0 {
             self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
         }
-        self.explain_begun_before();
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
             self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
         }
@@ -216,7 +209,7 @@ impl<'a> LedgerBuilder<'a> {
 mod tests {
     use std::time::Duration;
 
-    use weir_kernel::trace::{Drop, InterfaceCount, Trace};
+    use weir_kernel::trace::{Drop, SocketTrace, Trace};
 
     use super::super::{Endpoints, ledger};
     use super::*;
@@ -242,10 +235,17 @@ mod tests {
             episodes: 1,
             episode_max: lost * 2_304,
             receive_buffer: 212_992,
-            truesize: 2_304,
             ..SocketTrace::default()
         };
-        let came = InterfaceCount { namespace, interface: 2, port, cookie: 0, datagrams: CAME, bytes: CAME * 1_000 };
+        let came = InterfaceCount {
+            namespace,
+            interface: 2,
+            port,
+            cookie: 0,
+            datagrams: CAME,
+            bytes: CAME * 1_000,
+            ..InterfaceCount::default()
+        };
         let full = Drop {
             reason: "SOCKET_RCVBUFF".into(),
             function: "udp_queue_rcv_one_skb".into(),

@@ -1,9 +1,9 @@
 //! What was sent, which calls failed, and where the ledger begins.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 
 use nix::errno::Errno;
-use weir_kernel::trace::{Detail, Drop, Missed};
+use weir_kernel::trace::{Detail, Drop};
 
 use super::LedgerBuilder;
 use super::drops::is_anonymous;
@@ -23,28 +23,9 @@ impl LedgerBuilder<'_> {
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
         let traced = (!self.senders.is_empty()).then_some(tried);
-        let mut doubtful: BTreeMap<i32, u64> = BTreeMap::new();
-        for (errno, calls) in self.senders.iter().flat_map(|sender| &sender.doubtful) {
-            *doubtful.entry(*errno).or_default() += calls;
-        }
-        for (errno, calls) in doubtful {
+        for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders, !self.evidence.several_ports) {
             let errno = Errno::from_raw(errno);
             self.unknown.push(Unknown::FailedCalls(calls, format!("{errno:?}"), Place::of_failed_call(errno)));
-        }
-        let vanished: u64 = self.senders.iter().map(|sender| sender.vanished).sum();
-        if vanished > 0 {
-            // They may have left, or been dropped, where the trace did not see it.
-            let Missed { drops, ports, passages, .. } = self.evidence.trace.missed;
-            self.unknown.push(Unknown::LeftNowhere(vanished, drops + ports + passages));
-        }
-        if !self.evidence.several_ports {
-            for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders) {
-                let errno = Errno::from_raw(errno);
-                self.unknown.push(Unknown::FailedBeside(calls, format!("{errno:?}"), Place::of_failed_call(errno)));
-            }
-        }
-        if self.senders.iter().any(|sender| sender.guessed) {
-            self.unknown.push(Unknown::PortOfCalls);
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
         let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);

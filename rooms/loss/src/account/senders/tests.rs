@@ -1,13 +1,12 @@
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use weir_kernel::trace::{Detail, Missed, SocketTrace};
+use weir_kernel::trace::{Detail, SocketTrace};
 
 use super::*;
 use crate::account::book::Ledger;
 use crate::account::evidence::{Evidence, NamespaceEvidence, SocketSeen};
 use crate::account::ledger::{Endpoints, ledger};
-use crate::account::remarks::Unknown;
 
 const PORT: u16 = 5000;
 const SENDER: u32 = 1;
@@ -15,7 +14,15 @@ const RECEIVER: u32 = 2;
 const TO: u64 = 20;
 
 fn passed(namespace: u32, port: u16, cookie: u64, datagrams: u64) -> InterfaceCount {
-    InterfaceCount { namespace, interface: 2, port, cookie, datagrams, bytes: datagrams * 100 }
+    InterfaceCount {
+        namespace,
+        interface: 2,
+        port,
+        cookie,
+        datagrams,
+        bytes: datagrams * 100,
+        ..InterfaceCount::default()
+    }
 }
 
 /// A socket that took so many and gave so many.
@@ -65,17 +72,26 @@ fn tens_of_thousands_of_senders_to_a_port_are_accounted_for_in_seconds() {
         trace.sends.push(sent);
         trace.sends.push(Sends { errno: Errno::EPERM as i32, calls: 1, datagrams: 1, ..sent });
         trace.departures.push(passed(SENDER, PORT, cookie, 3));
-        let lost = Drop { port: PORT, from_port, datagrams: 1, buffers: 1, ..Drop::default() };
         trace.drops.push(Drop {
             reason: "NETFILTER_DROP".into(),
             function: "nf_hook_slow".into(),
             namespace: SENDER,
             cookie,
             outgoing: true,
-            ..lost.clone()
+            port: PORT,
+            datagrams: 1,
+            buffers: 1,
+            ..Drop::default()
         });
-        trace.drops.push(Drop { reason: "UDP_CSUM".into(), function: "udp_recvmsg".into(), ..lost });
     }
+    trace.drops.push(Drop {
+        reason: "UDP_CSUM".into(),
+        function: "udp_recvmsg".into(),
+        port: PORT,
+        datagrams: SENDERS,
+        buffers: SENDERS,
+        ..Drop::default()
+    });
     let process = |number: u64| Some((number as u32, format!("sender {number}")));
     let seen = |number| SocketSeen { process: process(number), ..SocketSeen::traced(cookie(number), SENDER) };
     let everybody: Vec<SocketSeen> = (0..SENDERS).map(seen).collect();
@@ -97,28 +113,4 @@ fn tens_of_thousands_of_senders_to_a_port_are_accounted_for_in_seconds() {
         );
     }
     assert!(took < Duration::from_secs(30), "{took:?}");
-}
-
-#[test]
-fn what_left_nowhere_is_told_with_what_the_trace_missed() {
-    // Of twelve, four went to the port, and five to another.
-    let told = |missed: Missed| {
-        let sends = Sends { cookie: 10, namespace: SENDER, calls: 12, datagrams: 12, ..Sends::default() };
-        let trace = Trace {
-            sends: vec![sends],
-            departures: vec![passed(SENDER, PORT, 10, 4), passed(SENDER, 0, 10, 5)],
-            arrivals: vec![passed(RECEIVER, PORT, 0, 4)],
-            sockets: vec![read(4, 4)],
-            missed,
-            ..Trace::default()
-        };
-        let mut ledger = close(trace, 0, &[]);
-        assert_eq!((ledger.sent, ledger.received), (Some(4), Some(4)), "{ledger:#?}");
-        ledger.unknown.retain(|unknown| !matches!(unknown, Unknown::Missed(_)));
-        ledger.unknown
-    };
-    assert_eq!(told(Missed::default()), [Unknown::LeftNowhere(3, 0)]);
-    // What was put into queues and read says nothing of what left.
-    let missed = Missed { drops: 1, ports: 4, passages: 2, queues: 50, ..Missed::default() };
-    assert_eq!(told(missed), [Unknown::LeftNowhere(3, 7)]);
 }

@@ -104,10 +104,7 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let ports: BTreeSet<u16> =
         receivers.iter().filter(|_| asked_for).map(|watched| watched.fact.address.port()).collect();
     let traced = traced.as_ref().map(|(trace, detail)| (trace, *detail));
-    let mut lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
-    if let Some((trace, _)) = traced.filter(|_| !ports.is_empty() && receivers.iter().all(|watched| watched.stayed)) {
-        lost::excuse_open_ports(&mut lost, trace);
-    }
+    let lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
 
     let truesize = match weigh(&levels) {
         Some(bytes) if bytes > truesize.bytes => Truesize { bytes, source: "seen in its receive queue".to_owned() },

@@ -94,8 +94,7 @@ fn dropped(
         }
         let at_socket = drop.cookie != 0 && !drop.outgoing && own.contains_key(&drop.cookie);
         let others = !asked_for.is_empty() && !asked_for.contains(&drop.port);
-        // Port 0 is not known.
-        let is_stray = others && (somewhere || is_chosen_by_port(place) && drop.port != 0);
+        let is_stray = others && (somewhere || is_chosen_by_port(place));
         let cookie = at_socket.then_some(drop.cookie);
         let key = (place, drop.reason.as_str(), drop.function.as_str(), cookie, others, is_stray, somewhere);
         *all.entry(key).or_default().entry(drop.port).or_default() += datagrams;
@@ -172,17 +171,6 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
         untold.push(Lost { place: loss.place, datagrams, source, ..Lost::default() });
     }
     untold
-}
-
-/// Where the trace had no room to tell all ports, a counter alone tells of datagrams to closed ones. Those of the receivers that
-/// were asked for were open all the time.
-pub(super) fn excuse_open_ports(losses: &mut [Lost], trace: &Trace) {
-    if trace.missed.drops + trace.missed.ports == 0 {
-        return;
-    }
-    for lost in losses.iter_mut().filter(|lost| lost.place == Place::PortClosed && lost.source != KFREE_SKB) {
-        lost.stray = true;
-    }
 }
 
 /// What tells of drops that are traced.
@@ -299,40 +287,6 @@ mod tests {
         assert_eq!(told(&[]), [(Place::Firewall, 57, vec![9, 5000], false), backlog()]);
         let (others, own) = ((Place::Firewall, 50, vec![9], true), (Place::Firewall, 7, vec![5000], false));
         assert_eq!(told(&[5000]), [others, own, backlog()]);
-    }
-
-    /// As when somebody scans the machine.
-    #[test]
-    fn what_a_counter_alone_tells_of_closed_ports_is_stray_while_the_port_was_open() {
-        let drops = vec![
-            drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 9, 50),
-            drop("NO_SOCKET", "__udp4_lib_rcv", HERE, 0, 5000, 7),
-        ];
-        let counted = [
-            counter(Place::PortClosed, Counter::Snmp("Udp", "NoPorts"), 45_000),
-            counter(Place::ReceiveRing, Counter::RxMissed, 2),
-        ];
-        let told = |missed: u64| -> Vec<(Place, u64, bool)> {
-            let mut trace = Trace { drops: drops.clone(), ..Trace::default() };
-            trace.missed.ports = missed;
-            let asked_for = BTreeSet::from([5000]);
-            let all = Some((&trace, Detail::Everything));
-            let mut losses = losses(all, HERE, &counted, &BTreeMap::new(), &asked_for);
-            excuse_open_ports(&mut losses, &trace);
-            losses.into_iter().map(|lost| (lost.place, lost.datagrams, lost.stray)).collect()
-        };
-        let rest = |stray| {
-            [
-                (Place::PortClosed, 44_943, stray),
-                (Place::PortClosed, 50, true),
-                // What the trace tells of the port itself stays its loss, and what cards lose is anybody's.
-                (Place::PortClosed, 7, false),
-                (Place::ReceiveRing, 2, false),
-            ]
-        };
-        assert_eq!(told(44_943), rest(true));
-        // Nothing says that there was no room.
-        assert_eq!(told(0), rest(false));
     }
 
     /// Short-lived sockets, of which neither socket nor namespace is known.

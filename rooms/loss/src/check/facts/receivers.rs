@@ -15,8 +15,6 @@ pub(super) struct Watched {
     cookie: Option<u64>,
     inode: u32,
     drops: u32,
-    /// Whether it was there each time that it was looked.
-    pub(super) stayed: bool,
     pub(super) fact: Receiver,
 }
 
@@ -56,19 +54,24 @@ pub(super) fn find_receivers(sockets: &mut Sockets, scope: &Scope, unseen: &mut 
                 unseen.push(line);
             }
         }
-        let fact = Receiver {
-            address: socket.local,
-            cookie: socket.cookie.unwrap_or(0),
-            pid: owner.map(|owner| owner.pid),
-            process: owner.map(|owner| owner.name.clone()),
-            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
-            level: 0,
-            drops: Counted { total: socket.memory.drops.into(), recent: 0 },
-            hangs: false,
-        };
-        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, stayed: true, fact }
+        let fact = Receiver { level: 0, ..of(&socket, owner, 0) };
+        Watched { cookie: socket.cookie, inode: socket.inode, drops: socket.memory.drops, fact }
     };
     Ok(found.into_iter().map(receiver).collect())
+}
+
+/// A socket as a receiver, `recent` drops of which are of the time that is watched.
+fn of(socket: &UdpSocket, owner: Option<&Owner>, recent: u32) -> Receiver {
+    Receiver {
+        address: socket.local,
+        cookie: socket.cookie.unwrap_or(0),
+        pid: owner.map(|owner| owner.pid),
+        process: owner.map(|owner| owner.name.clone()),
+        buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
+        level: socket.memory.rmem_alloc.into(),
+        drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
+        hangs: false,
+    }
 }
 
 /// What sockets that are not followed have dropped so far, by cookie.
@@ -90,19 +93,8 @@ pub(super) fn losing(sockets: &mut Sockets, before: &HashMap<u64, u32>) -> Resul
     let owners = owners()?;
     let receiver = |socket: UdpSocket| {
         let owner = owners.of(socket.inode).first();
-        let cookie = socket.cookie.unwrap_or(0);
-        let earlier = before.get(&cookie).copied().unwrap_or(socket.memory.drops);
-        let recent = socket.memory.drops.wrapping_sub(earlier);
-        Receiver {
-            address: socket.local,
-            cookie,
-            pid: owner.map(|owner| owner.pid),
-            process: owner.map(|owner| owner.name.clone()),
-            buffer: socket.memory.receive_buffer.unwrap_or(0).into(),
-            level: socket.memory.rmem_alloc.into(),
-            drops: Counted { total: socket.memory.drops.into(), recent: recent.into() },
-            hangs: false,
-        }
+        let earlier = socket.cookie.and_then(|cookie| before.get(&cookie).copied()).unwrap_or(socket.memory.drops);
+        of(&socket, owner, socket.memory.drops.wrapping_sub(earlier))
     };
     let mut losing: Vec<Receiver> = found.into_iter().map(receiver).collect();
     losing.sort_by_key(|receiver| std::cmp::Reverse((receiver.drops.recent, receiver.drops.total)));
@@ -125,12 +117,10 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
     // The last look is behind the end: what was dropped until then is in it.
     while !over {
         over = begin.elapsed() >= WINDOW;
-        let mut there = vec![false; receivers.len()];
         for socket in sockets.read()? {
             let same = |watched: &Watched| watched.cookie == socket.cookie && watched.inode == socket.inode;
             if let Some(at) = receivers.iter().position(same) {
                 let watched = &mut receivers[at];
-                there[at] = true;
                 let level = u64::from(socket.memory.rmem_alloc);
                 watched.fact.level = watched.fact.level.max(level);
                 watched.fact.drops = Counted {
@@ -140,7 +130,6 @@ pub(super) fn watch(sockets: &mut Sockets, receivers: &mut [Watched]) -> Result<
                 levels.insert(level);
             }
         }
-        receivers.iter_mut().zip(there).for_each(|(watched, there)| watched.stayed &= there);
         if !over {
             thread::sleep(POLL_INTERVAL);
         }

@@ -170,7 +170,6 @@ fn received(now: &Snapshot) -> (f64, Option<f64>) {
 fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     let wide = usize::from(area.width) >= WIDE;
     let cells = if usize::from(area.width) >= WIDEST { 12 } else { 4 };
-    let has_behind = wide && now.sockets.iter().any(|socket| socket.behind.is_some());
     let several = now.namespaces.len() > 1;
     let mut sockets: Vec<&Socket> = now.sockets.iter().collect();
     sockets.sort_by(|one, other| by(look.sort, one, other));
@@ -191,9 +190,6 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
             let bits = socket.received_bytes.and_then(|bytes| bytes.per_s).map(|bytes| bit_rate(bytes * 8.0));
             cells.insert(3, right(bits.unwrap_or_else(|| "?".into())));
             cells.insert(2, right(pid(socket)));
-        }
-        if has_behind {
-            cells.push(Cell::new(behind(socket)));
         }
         if several {
             cells.insert(1, Cell::new(now.name_of(socket.namespace)));
@@ -224,10 +220,6 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
         widths.insert(3, Constraint::Length(11));
         head.insert(2, "pid");
         widths.insert(2, longest(&pid, 3, 7));
-    }
-    if has_behind {
-        head.push("");
-        widths.push(longest(&behind, 0, 16));
     }
     if several {
         head.insert(1, "namespace");
@@ -397,10 +389,6 @@ fn process(socket: &Socket, wide: bool) -> String {
 
 fn pid(socket: &Socket) -> String {
     socket.pid.map_or_else(|| "?".into(), |pid| pid.to_string())
-}
-
-fn behind(socket: &Socket) -> String {
-    socket.behind.as_ref().map(|behind| format!("behind {behind}")).unwrap_or_default()
 }
 
 /// Columns from which on more is shown of each thing.
