@@ -133,7 +133,7 @@ impl Carrier {
         self.workers.plan().books.take_returns().iter().for_each(|line| tracing::warn!("{line}"));
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
-        self.neighbours.ask_silent(&self.workers);
+        self.neighbours.ask_again(&self.workers);
         if self.names.changed() || self.would_open() {
             let settings = self.settings.clone();
             match self.replace(&settings) {

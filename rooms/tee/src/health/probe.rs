@@ -42,21 +42,6 @@ pub(crate) struct Target {
     pub health: Arc<Health>,
 }
 
-/// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unprobed {
-    /// There is no socket for it.
-    #[error("destination {name}: ping {}: {error}{}", address.ip(), remedy(error))]
-    Ping {
-        /// The destination's name.
-        name: String,
-        /// Its address.
-        address: SocketAddr,
-        /// What the kernel said.
-        error: io::Error,
-    },
-}
-
 impl Prober {
     /// Probes nothing yet. Probes will run on `runtime`, which must drive I/O and time.
     pub(crate) fn new(runtime: Handle) -> Self {
@@ -64,12 +49,8 @@ impl Prober {
     }
 
     /// Probes these targets and no others; first at once, then in their intervals. Those that it probed already go on
-    /// undisturbed. Returns those that cannot be probed, with the reason: each time that it is tried, which is whenever
-    /// they are new here.
-    ///
-    /// Sockets for ping are opened here, by the caller's thread: where only its privileges allow them, call this before
-    /// giving them up.
-    pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
+    /// undisturbed. Returns a line for each that is new here and cannot be probed.
+    pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<String> {
         let mut before: HashMap<_, _> =
             self.tasks.drain(..).map(|probed| (Arc::as_ptr(&probed.0.health), probed)).collect();
         let mut unprobed = Vec::new();
@@ -87,7 +68,7 @@ impl Prober {
                 ProbeKind::Ping => match Ping::open(&target) {
                     Ok(ping) => self.runtime.spawn(probe_ping(target.clone(), ping)),
                     Err(error) => {
-                        unprobed.push(Unprobed::Ping { name: target.name.clone(), address: target.address, error });
+                        unprobed.push(unprobed_line(&target, &error));
                         // Held like the others, so that it is told once.
                         self.runtime.spawn(pending())
                     }
@@ -168,11 +149,13 @@ async fn connect(target: &Target, port: u16) -> io::Result<()> {
     socket.connect(to).await.map(drop)
 }
 
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::PermissionDenied => " (set net.ipv4.ping_group_range to include this group, or give CAP_NET_RAW)",
+/// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
+pub(super) fn unprobed_line(target: &Target, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => " (set net.ipv4.ping_group_range to include this process's group)",
         _ => "",
-    }
+    };
+    format!("destination {}: ping {}: {error}{remedy}", target.name, target.address.ip())
 }
 
 /// Least time between two probes, whatever was asked for.

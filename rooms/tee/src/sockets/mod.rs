@@ -118,7 +118,7 @@ impl Sockets {
     /// Has groups pass over outlets that have no socket.
     pub(super) fn tell_closed(&self, plan: &Plan) {
         for (outlet, sockets) in plan.outlets.iter().zip(&self.outlets) {
-            outlet.health.set_closed(sockets.closed().is_some());
+            outlet.health.hop.set_closed(sockets.closed().is_some());
         }
     }
 

@@ -27,7 +27,6 @@ mod sessions;
 mod singly;
 mod tap;
 mod thread;
-mod trial;
 mod turn;
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use weir_dgram::{Memory, RawSender, Socket};
+use weir_dgram::{RawSender, Socket};
 
 use super::batch::Origin;
 use super::join::Run;
@@ -46,11 +46,6 @@ impl Sender {
             (EgressSocket::Raw(_) | EgressSocket::Sessions(_), None)
             | (EgressSocket::Unresolved | EgressSocket::Closed(_), _) => Self::None,
         }
-    }
-
-    /// Bytes that were sent and have not left; `None`: the kernel does not tell.
-    pub(super) fn send_queue(&self) -> Option<u32> {
-        Memory::of(self.descriptor()?).ok().map(|memory| memory.send_queue)
     }
 
     /// What epoll watches while the lane is blocked.

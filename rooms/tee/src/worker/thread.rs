@@ -235,7 +235,6 @@ impl Worker {
         }
         self.lanes.shorten(until);
         self.look();
-        self.lanes.abandon_trials(&Turn::begin(&self.turns, &mut self.scratch));
         while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;
