@@ -8,7 +8,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use weir_program::config::Address;
 use weir_tee::config::document::{Destination, Document, Join, Listener};
 use weir_tee::config::values::List;
-use weir_tee::config::{Flags, Origin};
+use weir_tee::config::{Config, Flags, Origin};
 use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
@@ -60,7 +60,8 @@ impl Tee {
     pub(super) fn run(self) -> Result<Outcome> {
         let origin = usage(self.origin())?;
         let run = |config, verbosity| control::run(&origin, config, Options { watch: self.watch, verbosity });
-        self.configured.run(origin.load(), |config| (&config.warnings, config.to_toml()), run)
+        let config = origin.load().and_then(Config::startable);
+        self.configured.run(config, |config| (&config.warnings, config.to_toml()), run)
     }
 
     fn origin(&self) -> Result<Origin> {

@@ -96,6 +96,8 @@ pub struct Destination {
     pub hop_guard: Option<bool>,
     /// Differentiated services code point.
     pub dscp: Option<i64>,
+    /// Bytes of the longest packet with a kept source.
+    pub mtu: Option<i64>,
     /// Whether this machine hears multicast that it sends.
     pub loopback: Option<bool>,
     /// Send buffer; 0: the kernel's default.
@@ -133,6 +135,7 @@ impl Destination {
             ttl: None,
             hop_guard: None,
             dscp: None,
+            mtu: None,
             loopback: None,
             send_buffer: None,
             queue: None,

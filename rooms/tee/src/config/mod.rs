@@ -13,7 +13,7 @@ mod print;
 mod tests;
 pub mod values;
 
-use anyhow::Result;
+use anyhow::{Result, anyhow};
 use weir_program::config;
 use weir_service::Fixed;
 
@@ -31,6 +31,8 @@ pub struct Config {
     pub fixed: Fixed,
     /// What is allowed and hardly meant, a line each.
     pub warnings: Vec<String>,
+    /// The first interface that this machine does not have: a start would fail.
+    pub absent: Option<String>,
 }
 
 /// What a room carries out that forwards all that it receives, by the tables `[[listener]]` and `[[destination]]` of a
@@ -56,6 +58,17 @@ impl Config {
     pub fn read(origin: &str, text: &str, local: &Local) -> Result<Self> {
         let file = config::Document::parse(origin, text)?;
         check::Checker::new(Some(&file), local).config(&file.read()?)
+    }
+
+    /// The same, if this machine has all of its interfaces.
+    ///
+    /// # Errors
+    /// One line with the place.
+    pub fn startable(self) -> Result<Self> {
+        match &self.absent {
+            Some(absent) => Err(anyhow!(absent.clone())),
+            None => Ok(self),
+        }
     }
 
     /// Checks what flags say.

@@ -65,6 +65,7 @@ impl From<&settings::Destination> for Destination {
             ttl: destination.ttl.map(i64::from),
             hop_guard: Some(destination.hop_guard),
             dscp: destination.dscp.map(i64::from),
+            mtu: destination.mtu.map(i64::from),
             loopback: destination.loopback,
             send_buffer: Some(destination.send_buffer.map_or(Size::default(), size)),
             queue: Some(size(destination.queue)),

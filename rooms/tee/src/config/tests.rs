@@ -94,7 +94,7 @@ fn mistake(from: &str, to: &str) -> String {
 
 #[test]
 fn a_file_with_every_key_means_what_it_says() {
-    let Config { settings, fixed, warnings } = read(FULL).unwrap();
+    let Config { settings, fixed, warnings, .. } = read(FULL).unwrap();
     assert_eq!(fixed, Fixed { admin: Some("127.0.0.1:9514".parse().unwrap()), user: Some("nobody".into()) });
     assert_eq!(warnings, Vec::<String>::new());
     assert_eq!((settings.workers, settings.matching, settings.on_loop), (2, Matching::All, OnLoop::Stop));
@@ -329,34 +329,41 @@ fn a_listener_that_would_hear_nothing_is_a_warning() {
         let destination = "[[destination]]\nname = \"a\"\nto = \"10.0.0.5:1\"\n";
         read(&format!("[[listener]]\n{listener}\n{destination}")).unwrap().warnings
     };
-    for (listener, words) in [
-        (
-            "address = \"0.0.0.0:514\"\ninterface = \"eth9\"",
-            "interface: this machine has no `eth9` (it has eth1, eth2, lo)",
-        ),
-        (
-            "address = \"0.0.0.0:514\"\njoin = { group = \"239.1.1.1\", interface = \"eth9\" }",
-            "join: this machine has no `eth9`",
-        ),
-        (
-            "address = \"127.0.0.1:514\"\njoin = \"239.1.1.1\"",
-            "join: bound to 127.0.0.1, it hears nothing that is sent to a group (bind 0.0.0.0)",
-        ),
-    ] {
-        let warnings = warnings(listener);
-        assert!(warnings.len() == 1 && warnings[0].contains(words), "{warnings:?}");
-    }
+    let deaf = "join: bound to 127.0.0.1, it hears nothing that is sent to a group (bind 0.0.0.0)";
+    let [warning] = &warnings("address = \"127.0.0.1:514\"\njoin = \"239.1.1.1\"")[..] else { panic!() };
+    assert!(warning.contains(deaf), "{warning}");
     assert_eq!(warnings("address = \"0.0.0.0:514\"\ninterface = \"eth1\"\njoin = \"239.1.1.1\""), [""; 0]);
 }
 
 #[test]
-fn what_this_machine_lacks_is_a_warning() {
-    let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\ninterface = \"eth9\"\nfrom = \"10.9.9.9:0\"\n";
+fn a_start_needs_the_interfaces_and_a_reload_does_not() {
+    let there = "this machine has no `eth9` (it has eth1, eth2, lo)";
+    for (listener, destination, place) in [
+        ("", "", None),
+        (
+            "interface = \"eth9\"\njoin = { group = \"239.1.1.1\", interface = \"eth9\" }",
+            "",
+            Some("3: listener: interface"),
+        ),
+        ("join = { group = \"239.1.1.1\", interface = \"eth9\" }", "", Some("3: listener: join")),
+        ("", "interface = \"eth9\"", Some("6: destination: interface")),
+    ] {
+        let text = format!(
+            "[[listener]]\naddress = \"0.0.0.0:514\"\n{listener}\n[[destination]]\nto = \"10.0.0.5:1\"\n{destination}\n"
+        );
+        let (config, expected) = (read(&text).unwrap(), place.map(|place| format!("tee.toml:{place}: {there}")));
+        assert_eq!((&config.absent, &config.warnings[..]), (&expected, &[][..]));
+        assert_eq!(config.startable().err().map(|error| error.to_string()), expected);
+    }
+}
+
+#[test]
+fn a_source_that_this_machine_lacks_is_a_warning() {
+    let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\nfrom = \"10.9.9.9:0\"\n";
     assert_eq!(
         read(text).unwrap().warnings,
         [
-            "tee.toml:5: destination `10.0.0.5:1`: interface: this machine has no `eth9` (it has eth1, eth2, lo)",
-            "tee.toml:6: destination `10.0.0.5:1`: from: 10.9.9.9 is no address of this machine (see `ip address`)",
+            "tee.toml:5: destination `10.0.0.5:1`: from: 10.9.9.9 is no address of this machine (see `ip address`)",
             "tee.toml:2: listener `0.0.0.0:0`: port 0 is another port at each start (the log says which)",
         ]
     );

@@ -70,6 +70,14 @@ impl Checker<'_> {
         let Some(dscp) = within(written.dscp, 0..=63) else {
             return fail("dscp", "a code point has 6 bits (write 0 to 63, e.g. 46 for expedited forwarding)");
         };
+        let is_kept = written.source.is_some_and(Source::is_preserved);
+        let mtu = written.mtu.map(u16::try_from).transpose().ok().filter(|mtu| mtu.is_none_or(|mtu| mtu >= 1280));
+        let Some(mtu) = mtu.filter(|mtu| mtu.is_none() || is_kept) else {
+            return fail(
+                "mtu",
+                "write 1280 to 65535 bytes, and only with source = \"kept\" (for others the kernel knows it)",
+            );
+        };
         if let Some(SocketAddr::V6(to)) = address
             && to.ip().is_unicast_link_local()
             && to.scope_id() == 0
@@ -97,7 +105,7 @@ impl Checker<'_> {
         {
             return fail("from", &format!("{from} cannot send to {to}: they are of different families"));
         }
-        if written.source.is_some_and(Source::is_preserved) && written.from.is_some() {
+        if is_kept && written.from.is_some() {
             return fail("from", "a kept source is the sender's own address (remove `from`, or source = \"kept\")");
         }
         if let Some(to) = address
@@ -129,6 +137,7 @@ impl Checker<'_> {
             ttl,
             hop_guard: written.hop_guard.unwrap_or_default(),
             dscp,
+            mtu,
             loopback: written.loopback,
             send_buffer: written.send_buffer.and_then(bytes),
             queue: usize::try_from(queue.bytes).unwrap_or(usize::MAX),
@@ -176,28 +185,19 @@ impl Checker<'_> {
         Err(self.error(&[Step::Key("destination"), Step::Index(index), Step::Key("source")], &message))
     }
 
-    /// What a start on this machine would fail of.
-    pub(super) fn missing_here(&self, destinations: &[Destination]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (index, destination) in destinations.iter().enumerate() {
-            let mut warn = |key, what: String| {
-                let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
-                warnings.push(self.place(&path, &format!("destination `{}`: {key}: {what}", destination.name)));
-            };
-            if let Some(interface) = &destination.interface
-                && !self.local.interfaces.contains(interface)
-            {
-                let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
-                warn("interface", format!("this machine has no `{interface}` (it has {})", there.join(", ")));
-            }
-            if let Some(from) = destination.from.map(|from| from.ip().to_canonical())
-                && !from.is_unspecified()
-                && !self.local.is_own(from)
-            {
-                warn("from", format!("{from} is no address of this machine (see `ip address`)"));
-            }
-        }
-        warnings
+    /// Local addresses that a start would fail of, unless `ip_nonlocal_bind` is set.
+    pub(super) fn foreign_sources(&self, destinations: &[Destination]) -> Vec<String> {
+        let foreign = |(index, destination): (usize, &Destination)| {
+            let from = destination.from.map(|from| from.ip().to_canonical())?;
+            let is_own = from.is_unspecified() || self.local.is_own(from);
+            let message = format!(
+                "destination `{}`: from: {from} is no address of this machine (see `ip address`)",
+                destination.name
+            );
+            let path = [Step::Key("destination"), Step::Index(index), Step::Key("from")];
+            (!is_own).then(|| self.place(&path, &message))
+        };
+        destinations.iter().enumerate().filter_map(foreign).collect()
     }
 }
 

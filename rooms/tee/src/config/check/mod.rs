@@ -60,9 +60,25 @@ impl<'a> Checker<'a> {
         };
         let fixed = Fixed::new(document.admin.map(|address| address.0), document.user.clone())
             .map_err(|error| self.error(&[Step::Key("user")], &error))?;
-        let mut warnings = self.deaf_here(&document.listeners);
+        let mut warnings = self.deaf(&document.listeners);
         warnings.extend(self.warnings(&settings));
-        Ok(Config { settings, fixed, warnings })
+        Ok(Config { settings, fixed, warnings, absent: self.absent_interface(document) })
+    }
+
+    fn absent_interface(&self, document: &Document) -> Option<String> {
+        let of_listeners = document.listeners.iter().enumerate().flat_map(|(index, listener)| {
+            let joined = listener.join.iter().flat_map(|join| &join.0).map(|join| ("join", &join.interface));
+            let all = std::iter::once(("interface", &listener.interface)).chain(joined);
+            all.map(move |(key, interface)| ("listener", index, key, interface))
+        });
+        let of_destinations = document.destinations.iter().enumerate();
+        let of_destinations = of_destinations.map(|(index, to)| ("destination", index, "interface", &to.interface));
+        of_listeners.chain(of_destinations).find_map(|(table, index, key, interface)| {
+            let name = interface.as_ref().filter(|name| !self.local.interfaces.contains(*name))?;
+            let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
+            let message = format!("{table}: {key}: this machine has no `{name}` (it has {})", there.join(", "));
+            Some(self.place(&[Step::Key(table), Step::Index(index), Step::Key(key)], &message))
+        })
     }
 
     /// The settings of a room that forwards all that it receives, if it has destinations.
@@ -112,7 +128,7 @@ impl<'a> Checker<'a> {
 
     /// What is allowed and hardly meant.
     fn warnings(&self, settings: &Settings) -> Vec<String> {
-        let mut warnings = self.missing_here(&settings.destinations);
+        let mut warnings = self.foreign_sources(&settings.destinations);
         for (index, listener) in settings.listeners.iter().enumerate() {
             if listener.address.port() == 0 {
                 let message =
