@@ -89,6 +89,8 @@ pub struct Destination {
     pub hop_guard: bool,
     /// Differentiated services code point, 0 to 63.
     pub dscp: Option<u8>,
+    /// Bytes of the longest packet with a kept source; `None`: the route's MTU, over IPv6 what every link carries.
+    pub mtu: Option<u16>,
     /// Multicast: whether listeners on this machine hear it.
     pub loopback: Option<bool>,
     /// Send buffer to ask for, bytes; `None`: the kernel's default.

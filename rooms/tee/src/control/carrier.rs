@@ -134,7 +134,12 @@ impl Carrier {
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
         self.neighbours.ask_again(&self.workers);
-        if self.names.changed() || self.would_open() {
+        let stale = self.workers.with_sockets(|plan, sockets| {
+            let names = sockets.stale(plan);
+            names.iter().for_each(|name| tracing::info!("destination {name}: sent to from another port from now on"));
+            !names.is_empty()
+        });
+        if stale || self.names.changed() || self.would_open() {
             let settings = self.settings.clone();
             match self.replace(&settings) {
                 Ok(()) => links::look(false),

@@ -153,6 +153,12 @@ impl Health {
         Verdict { down: closed.or(unanswered).or_else(|| state.down(now)), downs: state.downs }
     }
 
+    /// Times that reports, send errors or probes have changed whether it counts as dead.
+    pub(crate) fn turns(&self) -> u64 {
+        let state = self.state();
+        2 * state.downs - u64::from(state.down(now()).is_some())
+    }
+
     /// Nobody panics while holding it.
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)

@@ -194,8 +194,10 @@ fn who_may_not_ping_is_told_what_to_set() {
     let (_prober, health, unprobed) = Network::new("1 0").probe(ProbeKind::Ping, "192.0.2.1:514");
     assert_eq!(
         unprobed,
-        ["destination sink: ping 192.0.2.1: Permission denied (os error 13) (set net.ipv4.ping_group_range to include \
-          this process's group)"]
+        [
+            "destination sink: ping 192.0.2.1: Permission denied (os error 13) (set net.ipv4.ping_group_range to include \
+          this process's group)"
+        ]
     );
     assert!(health.up());
 }

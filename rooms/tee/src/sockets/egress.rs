@@ -15,6 +15,8 @@ use crate::settings;
 pub(crate) struct EgressSockets {
     address: Option<SocketAddr>,
     settings: Arc<settings::Destination>,
+    /// As [`Health::turns`](crate::health::Health::turns) was when they were opened.
+    turns: u64,
     /// By worker.
     sockets: Vec<EgressSocket>,
 }
@@ -105,10 +107,19 @@ impl EgressSockets {
         outlet.key() == self.key()
             && fixed(&self.settings) == fixed(&outlet.settings)
             && !self.sockets.iter().any(|socket| matches!(socket, EgressSocket::Closed(_)))
+            && !self.are_stale(outlet)
+    }
+
+    /// Whether the destination has died or come back since they were opened, and they can have another port: address translation
+    /// (a Kubernetes service) keeps a flow with the pod that it has chosen first, dead or not.
+    pub(super) fn are_stale(&self, outlet: &Outlet) -> bool {
+        self.turns != outlet.health.turns()
+            && self.settings.from.is_none_or(|from| from.port() == 0)
+            && matches!(self.sockets[..], [EgressSocket::Connected(_), ..])
     }
 
     pub(super) fn open(outlet: &Outlet, workers: usize) -> Result<Self, Error> {
-        let mut sockets = Vec::new();
+        let (mut sockets, turns) = (Vec::new(), outlet.health.turns());
         for _ in 0..workers {
             let socket = match outlet.address {
                 None => Ok(EgressSocket::Unresolved),
@@ -123,7 +134,7 @@ impl EgressSockets {
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { address: outlet.address, settings: Arc::clone(&outlet.settings), sockets })
+        Ok(Self { address: outlet.address, settings: Arc::clone(&outlet.settings), turns, sockets })
     }
 }
 
@@ -167,10 +178,9 @@ fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> 
 }
 
 /// What a socket in use can be given anew ([`Socket::set_outgoing`]).
-fn settable(settings: &settings::Destination) -> (Option<u8>, bool, Option<u8>, Option<bool>, Option<usize>) {
-    let settings::Destination { ttl, hop_guard, dscp, loopback, send_buffer, .. } = settings;
-    // Without its guard a socket goes back to its TTL.
-    (*ttl, *hop_guard, *dscp, *loopback, *send_buffer)
+fn settable(settings: &settings::Destination) -> (Option<u8>, Option<u8>, Option<bool>, Option<usize>) {
+    let settings::Destination { ttl, dscp, loopback, send_buffer, .. } = settings;
+    (*ttl, *dscp, *loopback, *send_buffer)
 }
 
 /// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this

@@ -122,6 +122,13 @@ impl Sockets {
         }
     }
 
+    /// The destinations that are to be sent to from another port: see [`EgressSockets::are_stale`].
+    pub(crate) fn stale<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
+        let outlets = self.outlets.iter().zip(&plan.outlets);
+        let stale = outlets.filter(|(sockets, outlet)| sockets.are_stale(outlet));
+        stale.map(|(_, outlet)| &*outlet.settings.name).collect()
+    }
+
     /// Whether another try with the same plan would open any of [`closed`](Self::closed), or listeners whose interface was
     /// made anew; `from`: where to begin among the closed, for not all of many are tried.
     pub fn would_open(&self, plan: &Plan, from: usize) -> bool {

@@ -439,7 +439,7 @@ impl Lane {
 
     /// Has the socket find out, now and then, whether this machine's address is another since it was connected.
     fn renew(&mut self) {
-        let (Sender::Connected(socket) | Sender::Guarded(socket, _)) = &self.sender else { return };
+        let Sender::Connected { socket, .. } = &self.sender else { return };
         let now = Instant::now();
         if self.renewed.is_none_or(|last| now - last >= RENEWAL) {
             self.renewed = Some(now);
@@ -451,7 +451,7 @@ impl Lane {
     /// Reads what the network reported about earlier datagrams; at least `known` reports have come.
     fn hear(&mut self, known: u64) {
         let mut heard = match &self.sender {
-            Sender::Connected(socket) | Sender::Guarded(socket, _) => self.reports.hear(socket),
+            Sender::Connected { socket, .. } => self.reports.hear(socket),
             // Epoll tells which of them it is about, which may send no more: see `answer`.
             Sender::Sessions(_) | Sender::Raw(..) | Sender::None => return,
         };

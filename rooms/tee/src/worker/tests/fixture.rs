@@ -45,6 +45,7 @@ pub(super) fn destination(to: SocketAddr) -> Destination {
         ttl: None,
         hop_guard: false,
         dscp: None,
+        mtu: None,
         loopback: None,
         send_buffer: None,
         queue: 1 << 20,
