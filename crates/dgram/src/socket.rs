@@ -17,7 +17,7 @@ use crate::sys::send::send_beside;
 use crate::sys::wait_for_deliveries;
 use crate::{Address, Error, Options, Steering};
 
-/// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::wait`](crate::Inbox::wait).
+/// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::take`](crate::Inbox::take).
 #[derive(Debug)]
 pub struct Socket {
     pub(crate) attached: Arc<Attached>,

@@ -110,7 +110,7 @@ impl Plan {
             outlets_of.push((first..outlets.len()).collect::<Vec<usize>>());
         }
         let headed = shared.iter().any(|destination| destination.source.is_headed());
-        let answered = shared.iter().any(|destination| destination.replies.is_some());
+        let answered = shared.iter().any(|destination| destination.replies);
         let guarded = shared.iter().any(|destination| destination.hop_guard);
         let listener = |listener: &settings::Listener| Listener {
             wants_hops: guarded,
@@ -264,7 +264,7 @@ fn used(
     if all.is_empty() {
         return vec![None];
     }
-    if destination.all_addresses {
+    if destination.addresses != settings::Addresses::First {
         return all;
     }
     // Name servers turn the order of addresses round with every answer: stay with the one in use while it is there.

@@ -51,7 +51,7 @@ fn document(config: &Config) -> Document {
         }),
         geoip,
         listeners: settings.carrier.listeners.iter().map(Into::into).collect(),
-        destinations: settings.carrier.destinations.iter().map(Into::into).collect(),
+        destinations: settings.carrier.destinations.clone(),
         agents: settings.agents.iter().map(agent).collect(),
         groups: groups.collect(),
         flows: settings.flows.clone(),

@@ -6,25 +6,26 @@
 
 mod check;
 pub mod document;
-mod load;
 mod loops;
-mod print;
 #[cfg(test)]
 mod tests;
 pub mod values;
 
-use anyhow::{Result, anyhow};
-use weir_program::config;
+use anyhow::{Context, Result, anyhow};
+use weir_program::config::{self, Checked};
 use weir_service::Fixed;
 
-use crate::settings::Settings;
+use crate::settings::{Destination, Settings};
 
-pub use load::{Flags, Origin};
 pub use loops::{Local, is_own_listener};
+
+/// A configuration that is read at the start and with each reload.
+pub type Origin = config::Origin<document::Document>;
 
 /// A validated configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
+    document: document::Document,
     /// What to do.
     pub settings: Settings,
     /// What a reload does not change. There is such a user.
@@ -44,7 +45,7 @@ pub fn forwarding(
     file: Option<&config::Document<'_>>,
     workers: Option<usize>,
     listeners: &[document::Listener],
-    destinations: &[document::Destination],
+    destinations: &[Destination],
 ) -> Result<Settings> {
     check::Checker::new(file, &Local::now()).forwarding(workers, listeners, destinations)
 }
@@ -60,7 +61,7 @@ impl Config {
         check::Checker::new(Some(&file), local).config(&file.read()?)
     }
 
-    /// The same, if this machine has all of its interfaces.
+    /// Itself, if this machine has all of its interfaces.
     ///
     /// # Errors
     /// One line with the place.
@@ -71,16 +72,21 @@ impl Config {
         }
     }
 
-    /// Checks what flags say.
+    /// Reads and checks it, as it is now, on this machine as it is now.
     ///
     /// # Errors
-    /// As [`Config::read`], without a place.
-    pub fn from_flags(flags: &document::Document, local: &Local) -> Result<Self> {
-        check::Checker::new(None, local).config(flags)
+    /// One line: the file cannot be read, or [`Self::read`].
+    pub fn load(origin: &Origin) -> Result<Self> {
+        let mut config = None;
+        origin.load_with(|document, file| {
+            config = Some(check::Checker::new(Some(file), &Local::now()).config(document)?);
+            Ok(())
+        })?;
+        config.context("nothing was read")
     }
 
     /// The file that says the same with every default written out.
     pub fn to_toml(&self) -> String {
-        print::to_toml(self)
+        self.document.to_toml()
     }
 }

@@ -6,10 +6,10 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 use weir_service::Fixed;
-use weir_units::{BitRate, Frequency};
+use weir_units::{BitRate, Frequency, Span};
 
 use super::{Config, Local};
-use crate::settings::{Listener, Matching, Membership, OnLoop, Policy, Probe, ProbeKind, Recipient, Source, Target};
+use crate::settings::{Addresses, Listener, Matching, Membership, OnLoop, Policy, Probe, Recipient, Source, Target};
 
 const FULL: &str = r#"
 workers = 2
@@ -116,17 +116,18 @@ fn a_file_with_every_key_means_what_it_says() {
     assert_eq!(multicast.groups, [joined("ff15::1", None, Some("eth2"))]);
 
     let [siem, kept, feed] = &settings.destinations[..] else { panic!("{settings:?}") };
-    assert_eq!((siem.hop_guard, kept.hop_guard, siem.replies), (true, false, None));
-    assert_eq!((&siem.to, siem.all_addresses), (&Target::Name("siem.example".into(), 514), true));
-    assert_eq!((siem.source, siem.from), (Source::Own, Some("10.0.0.1:0".parse().unwrap())));
+    assert_eq!((siem.hop_guard, kept.hop_guard, siem.answers()), (true, false, None));
+    assert_eq!((&siem.to, siem.addresses), (&Target::Name("siem.example".into(), 514), Addresses::All));
+    assert_eq!((siem.source, siem.local()), (Source::Own, Some("10.0.0.1:0".parse().unwrap())));
     assert_eq!((siem.interface.as_deref(), siem.ttl, siem.dscp), (Some("eth1"), Some(8), Some(46)));
-    assert_eq!((siem.send_buffer, siem.queue, siem.sample.get()), (Some(1 << 20), 1 << 20, 10));
+    assert_eq!((siem.send_buffer.bytes, siem.queue_bytes(), siem.sample), (1 << 20, 1 << 20, 10));
     assert_eq!(siem.rate, Some(Frequency { micro_hertz: 10_000_000_000 }));
     assert_eq!(siem.bandwidth, Some(BitRate { bits_per_second: 100_000_000 }));
-    let probe = Probe { kind: ProbeKind::Tcp(6514), interval: Duration::from_secs(4), timeout: Duration::from_secs(1) };
+    let (interval, timeout) = (Span::from_secs(4), Some(Span::from_secs(1)));
+    let probe = Probe { tcp: Some(6514), ping: false, interval, timeout };
     assert_eq!(siem.probe, Some(probe));
-    assert_eq!((&*kept.name, kept.source, kept.sample.get()), ("[2001:db8::5]:514", Source::Preserved, 1));
-    assert_eq!((feed.loopback, feed.all_addresses, feed.send_buffer), (Some(false), false, None));
+    assert_eq!((&*kept.name, kept.source, kept.sample), ("[2001:db8::5]:514", Source::Preserved, 1));
+    assert_eq!((feed.loopback, feed.addresses, feed.send_buffer.bytes), (Some(false), Addresses::First, 0));
 
     assert_eq!((settings.groups[0].policy, &settings.groups[0].members[..]), (Policy::RoundRobin, &[0, 1][..]));
     let [some, rest] = &settings.rules[..] else { panic!("{settings:?}") };

@@ -235,7 +235,7 @@ impl fmt::Debug for Carrier {
 /// How many may be open at once: sockets of both generations during a reload, and what else there is.
 fn descriptors(settings: &Settings) -> u64 {
     let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
-    let replies = settings.destinations.iter().filter_map(|destination| destination.replies);
+    let replies = settings.destinations.iter().filter_map(settings::Destination::answers);
     // A worker has at least one, and a descriptor by which it learns of answers.
     let sessions: usize = replies.map(|replies| replies.sessions + 2 * settings.workers).sum();
     2 * sockets as u64 + sessions as u64 + 64

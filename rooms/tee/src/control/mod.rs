@@ -46,7 +46,7 @@ pub struct Options {
 pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> {
     let Config { settings, fixed, warnings, .. } = config;
     let threads = settings.workers;
-    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
+    let mut setup = Setup::new(Launch { fixed, file: origin.file().map(Into::into), verbosity: options.verbosity })?;
     let prepared = Prepared::open(settings, &mut setup).map_err(|error| {
         // What fails was warned of, with the file's line.
         let name = error.downcast_ref::<OpenError>().and_then(OpenError::destination);

@@ -257,7 +257,7 @@ impl Question {
         };
         let interface = outlet.settings.interface.clone();
         let named = interface.as_deref().and_then(|name| if_nametoindex(name).ok());
-        let from = outlet.settings.from.map(|from| from.ip().to_canonical()).filter(|from| !from.is_unspecified());
+        let from = outlet.settings.local().map(|from| from.ip().to_canonical()).filter(|from| !from.is_unspecified());
         Some((Self { to, scope, from, interface }, named.or((scope != 0).then_some(scope))))
     }
 }

@@ -8,7 +8,6 @@ use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpSocket;
 use tokio::runtime::Handle;
@@ -17,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use super::ping::Ping;
 use super::{Evidence, Health};
-use crate::settings::{Destination, Probe, ProbeKind};
+use crate::settings::{Destination, Probe};
 
 /// Probes whatever it is told to. Dropped, it probes nothing.
 pub(crate) struct Prober {
@@ -63,9 +62,9 @@ impl Prober {
                 Some((_, task)) => task.abort(),
                 None => {}
             }
-            let task = match target.probe.kind {
-                ProbeKind::Tcp(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
-                ProbeKind::Ping => match Ping::open(&target) {
+            let task = match target.probe.tcp {
+                Some(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
+                None => match Ping::open(&target) {
                     Ok(ping) => self.runtime.spawn(probe_ping(target.clone(), ping)),
                     Err(error) => {
                         unprobed.push(unprobed_line(&target, &error));
@@ -96,7 +95,7 @@ impl Target {
             name: destination.name.clone(),
             address,
             probe,
-            from: destination.from,
+            from: destination.local(),
             interface: destination.interface.clone(),
             health: Arc::clone(health),
         })
@@ -115,7 +114,7 @@ async fn probe_tcp(target: Target, port: u16) {
     let mut turns = turns(&target.probe);
     loop {
         turns.tick().await;
-        let answered = matches!(timeout(target.probe.timeout, connect(&target, port)).await, Ok(Ok(())));
+        let answered = matches!(timeout(target.probe.timeout().duration(), connect(&target, port)).await, Ok(Ok(())));
         target.health.note(if answered { Evidence::ProbeAnswered } else { Evidence::ProbeFailed });
     }
 }
@@ -124,14 +123,14 @@ async fn probe_ping(target: Target, mut ping: Ping) {
     let mut turns = turns(&target.probe);
     loop {
         turns.tick().await;
-        let answered = matches!(timeout(target.probe.timeout, ping.echo()).await, Ok(Ok(())));
+        let answered = matches!(timeout(target.probe.timeout().duration(), ping.echo()).await, Ok(Ok(())));
         target.health.note(if answered { Evidence::HostAnswered } else { Evidence::ProbeFailed });
     }
 }
 
 /// When it is time: at once, and then in the interval. A probe that takes longer than that delays the next.
 fn turns(probe: &Probe) -> Interval {
-    let mut turns = interval(probe.interval.max(SHORTEST));
+    let mut turns = interval(probe.interval.duration());
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     turns
 }
@@ -157,6 +156,3 @@ pub(super) fn unprobed_line(target: &Target, error: &io::Error) -> String {
     };
     format!("destination {}: ping {}: {error}{remedy}", target.name, target.address.ip())
 }
-
-/// Least time between two probes, whatever was asked for.
-const SHORTEST: Duration = Duration::from_millis(10);

@@ -10,7 +10,9 @@ use weir_kernel::namespaces::NetNs;
 
 use super::probe::{Prober, Target};
 use super::*;
-use crate::settings::{Probe, ProbeKind};
+use weir_units::Span;
+
+use crate::settings::Probe;
 
 #[test]
 fn changes_are_noticed_once() {
@@ -80,19 +82,20 @@ impl Network {
     }
 
     /// Probes an address of this network.
-    fn probe(&self, kind: ProbeKind, address: &str) -> (Prober, Arc<Health>, Vec<String>) {
-        self.probe_from(kind, address, None)
+    fn probe(&self, tcp: Option<u16>, address: &str) -> (Prober, Arc<Health>, Vec<String>) {
+        self.probe_from(tcp, address, None)
     }
 
     /// The same, from an address and interface.
     fn probe_from(
         &self,
-        kind: ProbeKind,
+        tcp: Option<u16>,
         address: &str,
         from: Option<(&str, &str)>,
     ) -> (Prober, Arc<Health>, Vec<String>) {
         let health = Arc::<Health>::default();
-        let probe = Probe { kind, interval: Duration::from_millis(10), timeout: Duration::from_millis(50) };
+        let (interval, timeout) = (Span::from_millis(10), Some(Span::from_millis(50)));
+        let probe = Probe { tcp, ping: tcp.is_none(), interval, timeout };
         let address: SocketAddr = address.parse().unwrap();
         let (name, health_of) = ("sink".to_owned(), Arc::clone(&health));
         let interface = from.map(|(_, interface)| interface.to_owned());
@@ -118,7 +121,7 @@ fn a_tcp_probe_sees_a_service_come_and_go() {
     let network = Network::new("1 0");
     for host in ["127.0.0.1", "[::1]"] {
         // The probed port is not the destination's.
-        let (_prober, health, unprobed) = network.probe(ProbeKind::Tcp(7777), &format!("{host}:514"));
+        let (_prober, health, unprobed) = network.probe(Some(7777), &format!("{host}:514"));
         assert!(unprobed.is_empty());
         wait_for(&health, Some(Cause::Probe));
         let listen = || TcpListener::bind(format!("{host}:7777")).unwrap();
@@ -140,7 +143,7 @@ fn a_ping_sees_a_host_come_and_go() {
     ] {
         let silence = |silent| network.namespace.run(|| std::fs::write(ignore, silent).unwrap()).unwrap();
         silence("1");
-        let (_prober, health, unprobed) = network.probe(ProbeKind::Ping, address);
+        let (_prober, health, unprobed) = network.probe(None, address);
         assert!(unprobed.is_empty(), "{unprobed:?}");
         wait_for(&health, Some(Cause::Probe));
         silence("0");
@@ -157,15 +160,15 @@ fn a_host_without_a_route_is_dead() {
     let mut links = Netlink::open(&network.namespace).unwrap();
     let loopback = links.link("lo").unwrap().index;
     for from in [None, Some(("127.0.0.1:514", "lo"))] {
-        for kind in [ProbeKind::Tcp(80), ProbeKind::Ping] {
-            let (_prober, health, unprobed) = network.probe_from(kind, "192.0.2.1:514", from);
+        for tcp in [Some(80), None] {
+            let (_prober, health, unprobed) = network.probe_from(tcp, "192.0.2.1:514", from);
             assert!(unprobed.is_empty());
             wait_for(&health, Some(Cause::Probe));
         }
     }
     // The way to it comes later.
     let late = [None, Some(("127.0.0.1:514", "lo"))].map(|from| {
-        let (prober, health, _) = network.probe_from(ProbeKind::Ping, "192.0.2.1:514", from);
+        let (prober, health, _) = network.probe_from(None, "192.0.2.1:514", from);
         wait_for(&health, Some(Cause::Probe));
         (prober, health)
     });
@@ -176,12 +179,12 @@ fn a_host_without_a_route_is_dead() {
 #[test]
 fn what_stays_is_probed_on_and_what_goes_is_not() {
     let network = Network::new("0 0");
-    let (mut prober, health, _) = network.probe(ProbeKind::Tcp(7777), "127.0.0.1:514");
+    let (mut prober, health, _) = network.probe(Some(7777), "127.0.0.1:514");
     wait_for(&health, Some(Cause::Probe));
     prober.follow([]);
     health.note(Evidence::ProbeAnswered);
     // Another that is probed as often finds it dead many times over; this one stays as it is.
-    let (_other, other, _) = network.probe(ProbeKind::Tcp(7777), "127.0.0.1:515");
+    let (_other, other, _) = network.probe(Some(7777), "127.0.0.1:515");
     for _ in 0..5 {
         wait_for(&other, Some(Cause::Probe));
         other.note(Evidence::ProbeAnswered);
@@ -191,7 +194,7 @@ fn what_stays_is_probed_on_and_what_goes_is_not() {
 
 #[test]
 fn who_may_not_ping_is_told_what_to_set() {
-    let (_prober, health, unprobed) = Network::new("1 0").probe(ProbeKind::Ping, "192.0.2.1:514");
+    let (_prober, health, unprobed) = Network::new("1 0").probe(None, "192.0.2.1:514");
     assert_eq!(
         unprobed,
         [

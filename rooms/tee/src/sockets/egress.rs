@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nix::libc;
 use weir_dgram::{Error, Offload, Options, RawSender, Socket};
+use weir_units::Size;
 
 use crate::plan::Outlet;
 use crate::settings;
@@ -102,7 +103,7 @@ impl EgressSockets {
             let settings::Destination { source, from, interface, replies, .. } = settings;
             // Of a raw socket nobody sees that it is another.
             let raw = source.is_preserved().then(|| settable(settings));
-            (raw, *from, interface.clone(), replies.is_some())
+            (raw, *from, interface.clone(), *replies)
         };
         outlet.key() == self.key()
             && fixed(&self.settings) == fixed(&outlet.settings)
@@ -114,7 +115,7 @@ impl EgressSockets {
     /// (a Kubernetes service) keeps a flow with the pod that it has chosen first, dead or not.
     pub(super) fn are_stale(&self, outlet: &Outlet) -> bool {
         self.turns != outlet.health.turns()
-            && self.settings.from.is_none_or(|from| from.port() == 0)
+            && self.settings.local().is_none_or(|from| from.port() == 0)
             && matches!(self.sockets[..], [EgressSocket::Connected(_), ..])
     }
 
@@ -127,7 +128,7 @@ impl EgressSockets {
             };
             match socket {
                 Ok(socket) => sockets.push(socket),
-                Err(error) if is_passing(&error, outlet.settings.from) => {
+                Err(error) if is_passing(&error, outlet.settings.local()) => {
                     sockets = vec![EgressSocket::Closed(error.to_string().into()); workers];
                     break;
                 }
@@ -145,8 +146,8 @@ impl EgressSocket {
         if settings.source.is_preserved() {
             return Ok(Self::Raw(Arc::new(RawSender::open(to, &options)?)));
         }
-        let socket = Socket::connect(settings.from, to, &options)?;
-        if settings.replies.is_some() {
+        let socket = Socket::connect(settings.local(), to, &options)?;
+        if settings.replies {
             // It was a try.
             return Ok(Self::Sessions(options));
         }
@@ -159,11 +160,12 @@ impl EgressSocket {
 /// What the sockets of a destination are asked for.
 fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> Options {
     let multicast = to.ip().is_multicast();
+    let has_own_port = settings.local().is_some_and(|from| from.port() != 0);
     Options {
         interface: settings.interface.clone(),
-        reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
-        reuse_address: settings.from.is_some_and(|from| from.port() != 0),
-        send_buffer: settings.send_buffer,
+        reuse_port: workers > 1 && has_own_port,
+        reuse_address: has_own_port,
+        send_buffer: settings::buffer(settings.send_buffer),
         gso: true,
         errors: true,
         ttl: settings.ttl,
@@ -178,7 +180,7 @@ fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> 
 }
 
 /// What a socket in use can be given anew ([`Socket::set_outgoing`]).
-fn settable(settings: &settings::Destination) -> (Option<u8>, Option<u8>, Option<bool>, Option<usize>) {
+fn settable(settings: &settings::Destination) -> (Option<u8>, Option<u8>, Option<bool>, Size) {
     let settings::Destination { ttl, dscp, loopback, send_buffer, .. } = settings;
     (*ttl, *dscp, *loopback, *send_buffer)
 }

@@ -105,7 +105,7 @@ impl Access {
 impl Filter {
     fn new(outlet: &Outlet, socket: &EgressSocket) -> Self {
         let access = Access::new(outlet, socket);
-        let (limiter, nth, sample) = (outlet.limiter.clone(), outlet.nth.clone(), outlet.settings.sample.get());
+        let (limiter, nth, sample) = (outlet.limiter.clone(), outlet.nth.clone(), outlet.settings.sample);
         let guarded = outlet.settings.hop_guard;
         let chooses = limiter.is_some() || nth.is_some() || sample > 1;
         let takes_all = matches!(access, Access::Any) && !chooses && !guarded;
@@ -145,7 +145,7 @@ impl Lane {
             health: Arc::clone(&outlet.health),
             filter: Filter::new(outlet, &socket),
             source: outlet.settings.source,
-            limit: outlet.settings.queue,
+            limit: outlet.settings.queue_bytes(),
             sender: Sender::new(outlet, socket, workers),
             pending: Pending::default(),
             backlog: Backlog::default(),
@@ -161,7 +161,7 @@ impl Lane {
         self.health = Arc::clone(&outlet.health);
         self.filter = Filter::new(outlet, &socket);
         self.source = outlet.settings.source;
-        self.limit = outlet.settings.queue;
+        self.limit = outlet.settings.queue_bytes();
         self.leaving = None;
         match (&mut self.sender, socket, share(outlet, workers)) {
             (Sender::Sessions(sessions), EgressSocket::Sessions(options), Some(replies)) => {

@@ -98,6 +98,6 @@ pub(super) fn most_hops(destination: &Destination) -> Option<u8> {
 
 /// A worker's share of a destination's sessions; `None`: nobody hears its answers.
 pub(super) fn share(outlet: &Outlet, workers: usize) -> Option<Replies> {
-    let Replies { sessions, timeout } = outlet.settings.replies?;
+    let Replies { sessions, timeout } = outlet.settings.answers()?;
     Some(Replies { sessions: (sessions / workers.max(1)).max(1), timeout })
 }

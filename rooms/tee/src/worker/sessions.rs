@@ -65,7 +65,7 @@ impl Sessions {
     pub(super) fn new(to: SocketAddr, settings: &Destination, options: Options, replies: Replies) -> Self {
         Self {
             to,
-            from: settings.from,
+            from: settings.local(),
             options,
             replies,
             most_hops: most_hops(settings),

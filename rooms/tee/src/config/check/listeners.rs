@@ -10,7 +10,7 @@ use weir_units::Size;
 
 use super::Checker;
 use crate::config::document;
-use crate::settings::{Listener, Membership};
+use crate::settings::{Listener, Membership, buffer};
 
 impl Checker<'_> {
     pub(super) fn listeners(&self, written: &[document::Listener]) -> Result<Vec<Listener>> {
@@ -44,7 +44,7 @@ impl Checker<'_> {
                 address,
                 interface: written.interface.clone(),
                 groups,
-                receive_buffer: bytes(written.receive_buffer.unwrap_or(RECEIVE_BUFFER)),
+                receive_buffer: buffer(written.receive_buffer.unwrap_or(RECEIVE_BUFFER)),
             });
         }
         Ok(listeners)
@@ -127,14 +127,9 @@ pub(super) fn one_of(name: &str, port: u16) -> String {
 /// Ports of a listener: each takes a socket a worker.
 const MOST_PORTS: usize = 1_024;
 
-/// A buffer's size; 0: the kernel's default.
-pub(super) fn bytes(size: Size) -> Option<usize> {
-    (size.bytes > 0).then(|| usize::try_from(size.bytes).unwrap_or(usize::MAX))
-}
-
 fn any(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "0.0.0.0" } else { "[::]" }
 }
 
 /// 60 ms of a gigabit a second; the kernel's default of 208 KiB is one and a half.
-const RECEIVE_BUFFER: Size = Size { bytes: 8 << 20 };
+pub(super) const RECEIVE_BUFFER: Size = Size { bytes: 8 << 20 };
