@@ -4,7 +4,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use weir_program::config::{Address, Flags};
 use weir_tee::config::document::Join;
@@ -40,8 +39,8 @@ pub(super) struct Tee {
     to: Vec<Target>,
     /// What destinations see as the source: this machine, the original sender (needs CAP_NET_RAW), or this machine with
     /// the original in a PROXY protocol header before each payload [default: own].
-    #[arg(long, value_parser = source(), conflicts_with = "config")]
-    source: Option<Source>,
+    #[arg(long, value_parser = Source::ALL.map(Source::name), conflicts_with = "config")]
+    source: Option<String>,
     /// Interface for multicast, in and out [default: as routed].
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     interface: Option<String>,
@@ -79,7 +78,7 @@ impl Tee {
         };
         let destination = |to: &Target| To {
             to: to.clone(),
-            source: self.source,
+            source: self.source.as_deref(),
             interface: self.interface.as_deref().filter(|_| is_group(to)),
         };
         let listeners: Vec<_> = self.listen.iter().map(listener).collect();
@@ -103,13 +102,6 @@ struct Listen {
 #[derive(Serialize)]
 struct To<'a> {
     to: Target,
-    source: Option<Source>,
+    source: Option<&'a str>,
     interface: Option<&'a str>,
-}
-
-fn source() -> impl TypedValueParser<Value = Source> {
-    PossibleValuesParser::new(Source::ALL.map(Source::name)).map(|word| {
-        // It is one of them.
-        Source::ALL.into_iter().find(|source| source.name() == word).unwrap_or_default()
-    })
 }
