@@ -42,6 +42,8 @@ pub struct SendProgress {
     /// Errors that the network had reported about earlier datagrams (ICMP), met and passed over. Some of them are
     /// inferred: the kernel does not tell why it stopped within a batch, only that it then went on.
     pub icmp: u32,
+    /// The last of them that the kernel told, an error number; `None`: none was told.
+    pub reported: Option<i32>,
     /// Datagrams that left in messages cut by the kernel.
     pub joined: u64,
     /// Why the next datagram was not taken; `None`: all were. WouldBlock: the send buffer is full.
@@ -163,6 +165,11 @@ enum Step {
 }
 
 impl SendProgress {
+    fn pass_over(&mut self, errno: i32, times: u32) {
+        self.icmp += times;
+        self.reported = Some(errno);
+    }
+
     #[inline]
     fn advance(&mut self, step: Step) {
         match step {
@@ -194,9 +201,9 @@ impl Repeats {
         self.stopped = false;
         let times = match self.failed {
             Some((before, times)) if before == errno => times,
-            Some((_, times)) => {
+            Some((before, times)) => {
                 // Another error: the one before is gone, so it did not come from the send.
-                taken.icmp += times;
+                taken.pass_over(before, times);
                 0
             }
             None => 0,
@@ -210,7 +217,9 @@ impl Repeats {
     /// A call has taken something: what failed before it did not come from the send.
     #[inline]
     fn succeed(&mut self, stopped: bool, taken: &mut SendProgress) {
-        taken.icmp += self.failed.take().map_or(0, |(_, times)| times);
+        if let Some((errno, times)) = self.failed.take() {
+            taken.pass_over(errno, times);
+        }
         taken.icmp += u32::from(std::mem::replace(&mut self.stopped, stopped));
     }
 }
