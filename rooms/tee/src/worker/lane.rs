@@ -342,13 +342,15 @@ impl Lane {
             (Gate::Open, _) => DRAINED,
             _ => usize::from(self.health.hop.take_ask()),
         };
-        if self.reports.has_memory() {
-            self.reports.remember(self.backlog.runs().take(most).map(|(run, _)| run));
+        if most > 0 {
+            if self.reports.has_memory() {
+                self.reports.remember(self.backlog.runs().take(most).map(|(run, _)| run));
+            }
+            let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
+                return self.abandon(turn);
+            };
+            self.account(gate, turn.scratch, statistics, Self::take_waiting);
         }
-        let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
-            return self.abandon(turn);
-        };
-        self.account(gate, turn.scratch, statistics, Self::take_waiting);
         if gate == Gate::Silent {
             self.discard(Reason::Unreachable);
         }
