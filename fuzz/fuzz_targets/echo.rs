@@ -6,8 +6,8 @@
 use libfuzzer_sys::fuzz_target;
 use weir_tee::foreign;
 
-fuzz_target!(|input: (&[u8], bool, u64, u16)| {
-    let (message, headed, token, sequence) = input;
-    let answers = foreign::echo(message, headed, token, sequence);
+fuzz_target!(|input: (&[u8], u64, u16)| {
+    let (message, token, sequence) = input;
+    let answers = foreign::echo(message, token, sequence);
     assert!(message.len() >= 16 || answers == [false; 2]);
 });

@@ -4,16 +4,15 @@ use std::net::{IpAddr, SocketAddr};
 
 use anyhow::{Result, bail};
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
-use weir_program::config::Address;
-use weir_tee::config::document::{Destination, Document, Join, Listener};
-use weir_tee::config::values::List;
-use weir_tee::config::{Flags, Origin};
+use serde::Serialize;
+use weir_program::config::{Address, Flags};
+use weir_tee::config::document::Join;
+use weir_tee::config::{Config, Origin};
 use weir_tee::control::{self, Options};
 use weir_tee::settings::{Source, Target};
 use weir_units::Size;
 
-use crate::service::{Configured, address};
+use crate::service::{Configured, address, given};
 use crate::{Outcome, usage};
 
 /// `weir tee`.
@@ -40,8 +39,8 @@ pub(super) struct Tee {
     to: Vec<Target>,
     /// What destinations see as the source: this machine, the original sender (needs CAP_NET_RAW), or this machine with
     /// the original in a PROXY protocol header before each payload [default: own].
-    #[arg(long, value_parser = source(), conflicts_with = "config")]
-    source: Option<Source>,
+    #[arg(long, value_parser = Source::ALL.map(Source::name), conflicts_with = "config")]
+    source: Option<String>,
     /// Interface for multicast, in and out [default: as routed].
     #[arg(long, value_name = "NAME", conflicts_with = "config")]
     interface: Option<String>,
@@ -50,7 +49,7 @@ pub(super) struct Tee {
     receive_buffer: Option<Size>,
     /// Threads that move datagrams [default: one a processor, 4 at most].
     #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    workers: Option<u16>,
     /// Show the ledger live, on this terminal.
     #[arg(long, conflicts_with = "check")]
     watch: bool,
@@ -58,48 +57,51 @@ pub(super) struct Tee {
 
 impl Tee {
     pub(super) fn run(self) -> Result<Outcome> {
-        let origin = usage(self.origin())?;
+        let origin: Origin = self.configured.origin(usage(self.flags())?);
         let run = |config, verbosity| control::run(&origin, config, Options { watch: self.watch, verbosity });
-        self.configured.run(origin.load(), |config| (&config.warnings, config.to_toml()), run)
-    }
-
-    fn origin(&self) -> Result<Origin> {
-        let flags = Flags { workers: self.workers, fixed: self.configured.service.fixed() };
-        Ok(Origin { base: self.configured.base(|| self.document())?, flags })
+        let config = Config::load(&origin).and_then(Config::startable);
+        self.configured.run(config, |config| (&config.warnings, config.to_toml()), run)
     }
 
     /// What the flags say as a file would.
-    fn document(&self) -> Result<Document> {
+    fn flags(&self) -> Result<Flags> {
         let is_group = |to: &Target| matches!(to, Target::Address(address) if address.ip().is_multicast());
         let groups = self.listen.iter().any(|address| address.ip().is_multicast()) || self.to.iter().any(is_group);
         if let (Some(interface), false) = (&self.interface, groups) {
             bail!("--interface {interface}: there is no multicast group among --listen and --to");
         }
         let join = |group: IpAddr| Join { group, source: None, interface: self.interface.clone() };
-        let listener = |&address: &SocketAddr| Listener {
-            name: None,
+        let listener = |&address: &SocketAddr| Listen {
             address: Address(address),
-            last_port: None,
-            interface: None,
-            join: address.ip().is_multicast().then(|| List(vec![join(address.ip())])),
+            join: address.ip().is_multicast().then(|| join(address.ip())),
             receive_buffer: self.receive_buffer,
         };
-        let destination = |to: &Target| Destination {
-            source: self.source,
-            interface: self.interface.clone().filter(|_| is_group(to)),
-            ..Destination::to(to.clone())
+        let destination = |to: &Target| To {
+            to: to.clone(),
+            source: self.source.as_deref(),
+            interface: self.interface.as_deref().filter(|_| is_group(to)),
         };
-        Ok(Document {
-            listeners: self.listen.iter().map(listener).collect(),
-            destinations: self.to.iter().map(destination).collect(),
-            ..Document::default()
-        })
+        let listeners: Vec<_> = self.listen.iter().map(listener).collect();
+        let destinations: Vec<_> = self.to.iter().map(destination).collect();
+        Ok(Flags::default()
+            .with("--workers", "workers", self.workers)
+            .with("--listen", "listener", given(&listeners))
+            .with("--to", "destination", given(&destinations)))
     }
 }
 
-fn source() -> impl TypedValueParser<Value = Source> {
-    PossibleValuesParser::new(Source::ALL.map(Source::name)).map(|word| {
-        // It is one of them.
-        Source::ALL.into_iter().find(|source| source.name() == word).unwrap_or_default()
-    })
+/// A `[[listener]]`.
+#[derive(Serialize)]
+struct Listen {
+    address: Address,
+    join: Option<Join>,
+    receive_buffer: Option<Size>,
+}
+
+/// A `[[destination]]`.
+#[derive(Serialize)]
+struct To<'a> {
+    to: Target,
+    source: Option<&'a str>,
+    interface: Option<&'a str>,
 }

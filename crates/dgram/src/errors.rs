@@ -32,7 +32,7 @@ pub struct Reported {
 }
 
 /// Bytes of the payload that are looked at.
-pub const QUOTED: usize = 64;
+pub const QUOTED: usize = 32;
 
 /// Where a report comes from: SO_EE_ORIGIN_* of include/uapi/linux/errqueue.h.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -60,31 +60,20 @@ impl Inbox {
     /// # Errors
     /// WouldBlock: nothing is there. Others: the socket cannot receive.
     pub fn receive(&mut self, socket: &Socket) -> io::Result<usize> {
-        self.receive_or_wait(socket, false, usize::MAX)
+        self.take(socket, false, usize::MAX)
     }
 
-    /// The same, but where nothing is there waits for the first message, as long as the socket may
-    /// ([`Options::wait`](crate::Options::wait)): one system call where waiting for the socket and receiving are two.
+    /// The same, `most` messages at most. `wait`: where nothing is there it waits for the first, as long as the socket may
+    /// ([`Options::wait`](crate::Options::wait)): one system call where waiting for the socket and receiving are two. Where
+    /// messages come one at a time, to take one spares the kernel the look for a second one, which costs as much as all else
+    /// that a call does.
     ///
     /// # Errors
     /// As for [`Self::receive`].
-    pub fn wait(&mut self, socket: &Socket) -> io::Result<usize> {
-        self.receive_or_wait(socket, socket.waits(), usize::MAX)
-    }
-
-    /// The same, but takes one message: where they come one at a time, the kernel need not look for a second one, which costs
-    /// as much as all else that a call does.
-    ///
-    /// # Errors
-    /// As for [`Self::receive`].
-    pub fn wait_for_one(&mut self, socket: &Socket) -> io::Result<usize> {
-        self.receive_or_wait(socket, socket.waits(), 1)
-    }
-
-    fn receive_or_wait(&mut self, socket: &Socket, wait: bool, most: usize) -> io::Result<usize> {
+    pub fn take(&mut self, socket: &Socket, wait: bool, most: usize) -> io::Result<usize> {
         let mut repeats = 0;
         loop {
-            match self.slots.receive(socket.as_fd(), socket.tells_beside(), wait, most) {
+            match self.slots.receive(socket.as_fd(), socket.tells_beside(), wait && socket.waits(), most) {
                 Err(error) if repeats < MAX_REPEATS && is_passing(&error) => {
                     repeats += 1;
                     self.reported += u64::from(error.kind() != io::ErrorKind::Interrupted);

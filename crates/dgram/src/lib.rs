@@ -13,7 +13,6 @@
 //! or the path refuses an offload, datagrams go out one by one and [`Socket::granted`] says why.
 
 pub mod control;
-pub mod features;
 pub mod interfaces;
 
 mod address;

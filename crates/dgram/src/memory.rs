@@ -17,14 +17,6 @@ pub struct Memory {
     pub send_queue: u32,
     /// Most bytes there (SO_SNDBUF, doubled).
     pub send_buffer: u32,
-    /// Bytes reserved ahead of need.
-    pub forward_allocated: u32,
-    /// Bytes queued for sending; UDP keeps none.
-    pub send_queued: u32,
-    /// Bytes of socket options and multicast memberships.
-    pub options: u32,
-    /// Bytes waiting while the socket is locked.
-    pub backlog: u32,
     /// Datagrams dropped since the socket was made, modulo 2^32: receive buffer full, filtered, bad checksum.
     pub drops: u32,
 }
@@ -45,27 +37,7 @@ impl Memory {
     /// # Errors
     /// Before Linux 4.12.
     pub fn of(socket: BorrowedFd<'_>) -> io::Result<Self> {
-        let [
-            receive_queue,
-            receive_buffer,
-            send_queue,
-            send_buffer,
-            forward_allocated,
-            send_queued,
-            options,
-            backlog,
-            drops,
-        ] = option::memory(socket)?;
-        Ok(Self {
-            receive_queue,
-            receive_buffer,
-            send_queue,
-            send_buffer,
-            forward_allocated,
-            send_queued,
-            options,
-            backlog,
-            drops,
-        })
+        let [receive_queue, receive_buffer, send_queue, send_buffer, .., drops] = option::memory(socket)?;
+        Ok(Self { receive_queue, receive_buffer, send_queue, send_buffer, drops })
     }
 }

@@ -1,10 +1,10 @@
 //! Whether the kernel joins and cuts datagrams for a socket, and why not.
 
+use std::io;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use crate::error::reason;
-use crate::features::{COALESCE, SEGMENT};
 use crate::sys::option::{get, set};
 use crate::sys::{SOL_UDP, UDP_GRO, UDP_SEGMENT};
 
@@ -26,7 +26,15 @@ pub(crate) fn gro(socket: BorrowedFd<'_>, wanted: bool) -> Offload {
     }
     match set(socket, SOL_UDP, UDP_GRO, 1) {
         Ok(()) => Offload::Active,
-        Err(error) => Offload::Off(COALESCE.missing(&error)),
+        Err(error) => Offload::Off(missing("UDP_GRO", "5.0", &error)),
+    }
+}
+
+/// Why an option is not in force, which Linux has since this version.
+fn missing(option: &str, since: &str, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOPROTOOPT) => format!("{option} needs Linux {since}"),
+        _ => format!("{option}: {}", reason(error)),
     }
 }
 
@@ -43,7 +51,7 @@ pub(crate) struct Segmentation {
 impl Segmentation {
     pub(crate) fn probe(socket: BorrowedFd<'_>, wanted: bool) -> Self {
         let unavailable = if wanted {
-            get(socket, SOL_UDP, UDP_SEGMENT).err().map(|error| SEGMENT.missing(&error))
+            get(socket, SOL_UDP, UDP_SEGMENT).err().map(|error| missing("UDP_SEGMENT", "4.18", &error))
         } else {
             Some(NOT_ASKED_FOR.to_owned())
         };
@@ -80,7 +88,7 @@ impl Segmentation {
             return Offload::Off(why.clone());
         }
         let errno = self.errno.load(Ordering::Relaxed);
-        let why = |what: &str| format!("{what}: {}", reason(&std::io::Error::from_raw_os_error(errno)));
+        let why = |what: &str| format!("{what}: {}", reason(&io::Error::from_raw_os_error(errno)));
         match self.ceiling.load(Ordering::Relaxed) {
             NO_CEILING => Offload::Active,
             0 => Offload::Off(why("the way out takes no segmented send (checksum offload off, or IPsec)")),
@@ -103,6 +111,13 @@ mod tests {
     fn probed() -> Segmentation {
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
         Segmentation::probe(socket.as_fd(), true)
+    }
+
+    #[test]
+    fn what_is_missing_names_the_version_it_came_with() {
+        let error = io::Error::from_raw_os_error;
+        assert_eq!(missing("UDP_GRO", "5.0", &error(libc::ENOPROTOOPT)), "UDP_GRO needs Linux 5.0");
+        assert_eq!(missing("UDP_GRO", "5.0", &error(libc::EPERM)), "UDP_GRO: operation not permitted");
     }
 
     #[test]

@@ -52,7 +52,7 @@ pub struct Options {
     pub multicast_interface: Option<String>,
     /// Allows sending to broadcast addresses.
     pub broadcast: bool,
-    /// Lets [`Inbox::wait`](crate::Inbox::wait) sleep in the very call that receives, for so long at most (SO_RCVTIMEO; the
+    /// Lets [`Inbox::take`](crate::Inbox::take) sleep in the very call that receives, for so long at most (SO_RCVTIMEO; the
     /// kernel rounds up to its ticks). `None`: it returns at once.
     pub wait: Option<Duration>,
     /// Datagrams above the path's MTU are fragmented, never refused or lost: no path MTU discovery (IP_PMTUDISC_DONT).

@@ -4,6 +4,7 @@ use std::io::{self, IoSlice};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
 
+use crate::control::Hops;
 use crate::offload::Segmentation;
 use crate::sys::send::{Batch, MAX_BATCH, MAX_VECTORS, send_alone};
 use crate::{Address, Socket};
@@ -55,7 +56,15 @@ impl Socket {
     /// Errors that the network had reported about earlier datagrams are not taken for errors of these: the call is
     /// repeated and counts. Where the kernel does not cut, we do, and the socket remembers it.
     pub fn send(&self, messages: &[Outgoing<'_>]) -> SendProgress {
-        transmit(self.as_fd(), messages.len(), |index| messages[index], self.segmentation())
+        transmit(self.as_fd(), messages.len(), |index| (messages[index], None), self.segmentation())
+    }
+
+    /// The same for a connected socket; `hops` tells the TTL or hop limit of each message by its index, `None`: the socket's.
+    pub fn send_with_hops(&self, messages: &[Outgoing<'_>], hops: impl Fn(usize) -> Option<u8>) -> SendProgress {
+        let is_v4 = self.peer_addr().is_some_and(|peer| peer.ip().to_canonical().is_ipv4());
+        let kind = if is_v4 { Hops::V4 } else { Hops::V6 };
+        let message = |index| (messages[index], hops(index).map(kind));
+        transmit(self.as_fd(), messages.len(), message, self.segmentation())
     }
 }
 
@@ -64,11 +73,11 @@ impl Socket {
 pub(crate) fn transmit<'a>(
     socket: BorrowedFd<'_>,
     count: usize,
-    message: impl Fn(usize) -> Outgoing<'a>,
+    message: impl Fn(usize) -> (Outgoing<'a>, Option<Hops>),
     offload: &Segmentation,
 ) -> SendProgress {
     if count == 1
-        && let Outgoing { pieces, segment: None, to } = message(0)
+        && let (Outgoing { pieces, segment: None, to }, None) = message(0)
         && pieces.len() <= MAX_PIECES
     {
         // One datagram needs no batch, unless it fails.
@@ -84,7 +93,7 @@ pub(crate) fn transmit<'a>(
 fn transmit_batch<'a>(
     socket: BorrowedFd<'_>,
     count: usize,
-    message: impl Fn(usize) -> Outgoing<'a>,
+    message: impl Fn(usize) -> (Outgoing<'a>, Option<Hops>),
     offload: &Segmentation,
     mut failed: Option<io::Error>,
 ) -> SendProgress {
@@ -115,7 +124,7 @@ fn transmit_batch<'a>(
                 if repeats.again(errno, &mut taken) {
                     continue;
                 }
-                let segment = message(taken.messages).segment.map_or(0, NonZeroU16::get);
+                let segment = message(taken.messages).0.segment.map_or(0, NonZeroU16::get);
                 if matches!(steps[0], Step::Whole { joined: 1.. }) && offload.refuse(segment, errno) {
                     repeats = Repeats::default();
                     continue;
@@ -222,13 +231,13 @@ fn stage<'a>(
     steps: &mut [Step; MAX_BATCH],
     taken: &SendProgress,
     count: usize,
-    message: &impl Fn(usize) -> Outgoing<'a>,
+    message: &impl Fn(usize) -> (Outgoing<'a>, Option<Hops>),
     offload: &Segmentation,
 ) -> io::Result<()> {
     batch.clear();
     let mut done = taken.segments;
     for index in taken.messages..count {
-        let outgoing = message(index);
+        let (outgoing, hops) = message(index);
         if batch.len() == MAX_BATCH {
             break;
         }
@@ -238,14 +247,14 @@ fn stage<'a>(
         match run(&outgoing) {
             None => {
                 steps[batch.len()] = Step::Whole { joined: 0 };
-                batch.push(outgoing.to, outgoing.pieces, None);
+                batch.push(outgoing.to, outgoing.pieces, None, hops);
             }
             Some(run) if done == 0 && run.fits() && offload.takes(run.segment) => {
                 steps[batch.len()] = Step::Whole { joined: run.datagrams as u32 };
-                batch.push(outgoing.to, outgoing.pieces, Some(run.segment));
+                batch.push(outgoing.to, outgoing.pieces, Some(run.segment), hops);
             }
             Some(run) => {
-                if !cut(batch, steps, &outgoing, &run, done) {
+                if !cut(batch, steps, (&outgoing, hops), &run, done) {
                     break;
                 }
             }
@@ -281,7 +290,7 @@ fn run(outgoing: &Outgoing<'_>) -> Option<Run> {
 fn cut<'a>(
     batch: &mut Batch<'a>,
     steps: &mut [Step; MAX_BATCH],
-    outgoing: &Outgoing<'a>,
+    (outgoing, hops): (&Outgoing<'a>, Option<Hops>),
     run: &Run,
     done: usize,
 ) -> bool {
@@ -290,7 +299,7 @@ fn cut<'a>(
     rest.by_ref_take(done * segment).for_each(drop);
     for number in done..run.datagrams {
         let at = batch.len();
-        if !batch.push_cut(outgoing.to, rest.by_ref_take(segment)) {
+        if !batch.push_cut(outgoing.to, rest.by_ref_take(segment), hops) {
             return false;
         }
         steps[at] = Step::Cut { last: number + 1 == run.datagrams };
@@ -345,7 +354,7 @@ mod tests {
         let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         assert!(repeats.again(libc::EHOSTUNREACH, &mut taken));
         repeats.succeed(false, &mut taken);
-        assert_eq!((taken.icmp, taken.reported), (1, Some(libc::EHOSTUNREACH)));
+        assert_eq!(taken.icmp, 1);
         // Twice the same in a row is the send's own.
         assert!(repeats.again(libc::EHOSTUNREACH, &mut taken));
         assert!(!repeats.again(libc::EHOSTUNREACH, &mut taken));
@@ -354,13 +363,13 @@ mod tests {
         let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         assert!(repeats.again(libc::ECONNREFUSED, &mut taken));
         assert!(!repeats.again(libc::EAGAIN, &mut taken));
-        assert_eq!((taken.icmp, taken.reported), (1, Some(libc::ECONNREFUSED)));
+        assert_eq!(taken.icmp, 1);
         // A batch that stopped and went on was stopped by a pending error, nobody knows which.
         let (mut repeats, mut taken) = (Repeats::default(), SendProgress::default());
         repeats.succeed(true, &mut taken);
         assert_eq!(taken.icmp, 0);
         repeats.succeed(false, &mut taken);
-        assert_eq!((taken.icmp, taken.reported), (1, None));
+        assert_eq!(taken.icmp, 1);
     }
 
     proptest! {

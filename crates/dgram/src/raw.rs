@@ -79,7 +79,7 @@ impl RawSender {
     ///
     /// EMSGSIZE: a packet exceeds the interface's MTU; [`Self::mtu`] is read anew then.
     pub fn send(&self, packets: &[&[IoSlice<'_>]]) -> SendProgress {
-        let packet = |index: usize| Outgoing { pieces: packets[index], segment: None, to: None };
+        let packet = |index: usize| (Outgoing { pieces: packets[index], segment: None, to: None }, None);
         let taken = transmit(self.raw.as_fd(), packets.len(), packet, &self.segmentation);
         if taken.error.as_ref().and_then(std::io::Error::raw_os_error) == Some(libc::EMSGSIZE) {
             // Without a route any more the old value is as good as another.

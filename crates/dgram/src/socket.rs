@@ -12,12 +12,12 @@ use crate::control::{SOURCE_SPACE, source_address};
 use crate::error::reason;
 use crate::interfaces::Attached;
 use crate::offload::{self, Offload, Segmentation};
-use crate::sys::option::{attach_closed_filter, attach_reuseport_program, set};
+use crate::sys::option::{attach_closed_filter, attach_reuseport_program};
 use crate::sys::send::send_beside;
 use crate::sys::wait_for_deliveries;
 use crate::{Address, Error, Options, Steering};
 
-/// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::wait`](crate::Inbox::wait).
+/// A UDP socket in the network namespace of the thread that made it. Nothing waits but [`Inbox::take`](crate::Inbox::take).
 #[derive(Debug)]
 pub struct Socket {
     pub(crate) attached: Arc<Attached>,
@@ -241,21 +241,6 @@ impl Socket {
         };
         let (control, length) = from.map_or(([0; SOURCE_SPACE], 0), |from| source_address(from, v6));
         send_beside(self.as_fd(), &Address::from(to), payload, &control[..length])
-    }
-
-    /// Gives what a connected socket sends from now on this TTL or hop limit, unicast or multicast as its peer is.
-    ///
-    /// # Errors
-    /// The kernel refuses it: 0, for one.
-    pub fn set_hops(&self, hops: u8) -> io::Result<()> {
-        let is_multicast = self.peer_addr().is_some_and(|peer| peer.ip().is_multicast());
-        let (level, option) = match (self.local_addr().is_ipv6(), is_multicast) {
-            (false, false) => (libc::IPPROTO_IP, libc::IP_TTL),
-            (false, true) => (libc::IPPROTO_IP, libc::IP_MULTICAST_TTL),
-            (true, false) => (libc::IPPROTO_IPV6, libc::IPV6_UNICAST_HOPS),
-            (true, true) => (libc::IPPROTO_IPV6, libc::IPV6_MULTICAST_HOPS),
-        };
-        set(self.as_fd(), level, option, hops.into())
     }
 
     /// Whether control messages may come with what it receives.

@@ -7,13 +7,11 @@
 //! ```
 
 use std::collections::HashMap;
-use std::fs;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::time::Duration;
 
 use netlink_packet_core::NetlinkPayload;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkLayerType, LinkMessage};
+use netlink_packet_route::link::{LinkFlags, LinkLayerType, LinkMessage};
 use netlink_packet_route::neighbour::{NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState};
 use netlink_packet_route::route::{
     RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteType, RouteVia,
@@ -46,22 +44,14 @@ pub enum Way {
     /// several routers to choose from.
     Unasked,
     /// To this neighbour.
-    Via {
-        /// The neighbour.
-        hop: NextHop,
-        /// For how long the kernel asks a neighbour that used to answer before it gives up (ucast_solicit times
-        /// retrans_time_ms, arp(7)); it goes on sending meanwhile.
-        patience: Duration,
-    },
+    Via(NextHop),
 }
 
 /// What the kernel thinks of a neighbour (NUD_* of include/uapi/linux/neighbour.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Neighbour {
-    /// Its hardware address is known, or none is needed.
+    /// Its hardware address is known, or none is needed: what is sent leaves.
     Known,
-    /// It is known and asked anew, for it has not been heard for a while: what is sent still leaves (NUD_PROBE).
-    Doubted,
     /// It is asked for the first time: what is sent waits in the kernel, and little of it (NUD_INCOMPLETE).
     Asked,
     /// It did not answer: what waited was dropped (NUD_FAILED).
@@ -73,16 +63,9 @@ pub struct NextHops {
     requests: Requests,
     neighbours: Socket,
     network: Events,
-    /// What is known of interfaces: for how long their neighbours are asked; `None`: they have none.
-    links: HashMap<Index, Option<Patience>>,
+    /// Whether an interface has neighbours that are asked, as far as is known.
+    links: HashMap<Index, bool>,
     buffer: Vec<u8>,
-}
-
-/// For how long neighbours of an interface are asked anew, by family.
-#[derive(Clone, Copy, Debug)]
-struct Patience {
-    v4: Duration,
-    v6: Duration,
 }
 
 impl NextHops {
@@ -121,14 +104,11 @@ impl NextHops {
         };
         let hop = NextHop { interface, address: route.attributes.iter().find_map(gateway).unwrap_or(to) };
         let known = self.links.get(&interface).copied();
-        let patience = match known {
+        let asks = match known {
             Some(known) => known,
-            None => *self.links.entry(interface).or_insert(self.requests.patience(interface)?),
+            None => *self.links.entry(interface).or_insert(self.requests.asks(interface)?),
         };
-        Ok(patience.map_or(Way::Unasked, |Patience { v4, v6 }| Way::Via {
-            hop,
-            patience: if hop.address.is_ipv4() { v4 } else { v6 },
-        }))
+        Ok(if asks { Way::Via(hop) } else { Way::Unasked })
     }
 
     /// Every neighbour that the kernel has an entry for.
@@ -233,36 +213,19 @@ impl std::fmt::Debug for NextHops {
 }
 
 impl Requests {
-    /// For how long neighbours behind an interface are asked anew; `None`: nobody asks there (net/ipv4/arp.c,
-    /// arp_constructor; net/ipv6/ndisc.c, ndisc_constructor), or it cannot be told.
-    fn patience(&mut self, index: Index) -> Result<Option<Patience>, Error> {
+    /// Whether neighbours behind an interface are asked (net/ipv4/arp.c, arp_constructor; net/ipv6/ndisc.c,
+    /// ndisc_constructor).
+    fn asks(&mut self, index: Index) -> Result<bool, Error> {
         let mut message = LinkMessage::default();
         message.header.index = index;
         let RouteNetlinkMessage::NewLink(link) =
             self.get(RouteNetlinkMessage::GetLink(message), || format!("look at interface {index}"))?
         else {
-            return Ok(None);
+            return Ok(false);
         };
         let silent = LinkFlags::Noarp | LinkFlags::Loopback | LinkFlags::Pointopoint;
-        if link.header.link_layer_type != LinkLayerType::Ether || link.header.flags.intersects(silent) {
-            return Ok(None);
-        }
-        let name = link.attributes.iter().find_map(|attribute| match attribute {
-            LinkAttribute::IfName(name) => Some(name.as_str()),
-            _ => None,
-        });
-        let of = |family| Duration::from_millis(name.and_then(|name| solicitation_ms(family, name)).unwrap_or(3000));
-        Ok(Some(Patience { v4: of("ipv4"), v6: of("ipv6") }))
+        Ok(link.header.link_layer_type == LinkLayerType::Ether && !link.header.flags.intersects(silent))
     }
-}
-
-/// How often a neighbour is asked anew, times the pause between, ms.
-fn solicitation_ms(family: &str, interface: &str) -> Option<u64> {
-    let read = |setting| -> Option<u64> {
-        let path = format!("/proc/sys/net/{family}/neigh/{interface}/{setting}");
-        fs::read_to_string(path).ok()?.trim_end().parse().ok()
-    };
-    read("ucast_solicit")?.checked_mul(read("retrans_time_ms")?)
 }
 
 /// What a notification tells of a neighbour.
@@ -284,9 +247,9 @@ fn neighbour(message: &NeighbourMessage) -> Option<(NextHop, Option<Neighbour>)>
         NeighbourState::Reachable
         | NeighbourState::Stale
         | NeighbourState::Delay
+        | NeighbourState::Probe
         | NeighbourState::Noarp
         | NeighbourState::Permanent => Some(Neighbour::Known),
-        NeighbourState::Probe => Some(Neighbour::Doubted),
         NeighbourState::Incomplete => Some(Neighbour::Asked),
         NeighbourState::Failed => Some(Neighbour::Failed),
         // NUD_NONE: an entry that nobody has asked by yet.
@@ -327,7 +290,7 @@ const NEIGHBOURS: u32 = 4;
 #[cfg(test)]
 mod tests {
     use std::net::UdpSocket;
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -360,10 +323,7 @@ mod tests {
     fn a_way_leads_to_a_neighbour_or_a_router_or_nowhere() {
         let (ns, _other, index) = pair();
         let mut hops = ns.run(|| NextHops::open().unwrap()).unwrap();
-        let hop = |address: &str| Way::Via {
-            hop: NextHop { interface: index, address: address.parse().unwrap() },
-            patience: Duration::from_secs(3),
-        };
+        let hop = |address: &str| Way::Via(NextHop { interface: index, address: address.parse().unwrap() });
         assert_eq!(way(&mut hops, "10.0.0.2"), hop("10.0.0.2"));
         assert_eq!(way(&mut hops, "10.0.0.1"), Way::Unasked, "this machine");
         assert_eq!(way(&mut hops, "10.0.0.255"), Way::Unasked, "a broadcast");

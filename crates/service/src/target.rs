@@ -16,6 +16,8 @@ pub enum Target {
     Name(String, u16),
 }
 
+weir_program::values! { Target = "host:port" }
+
 impl Target {
     /// The host name, if it is one.
     pub fn host(&self) -> Option<&str> {

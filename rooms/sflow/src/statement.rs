@@ -22,11 +22,11 @@ impl fmt::Display for Ledger {
         }
         writeln!(f, "lost on the way here, by sequence numbers: {}", number(self.lost_before))?;
         writeln!(f, "{}", self.samples)?;
-        if let Some(protect) = &self.protect {
-            let [attacks, announced, withdrawn] = [protect.attacks, protect.announced, protect.withdrawn].map(number);
+        if let Some(counts) = self.protect.as_ref().map(|protect| &protect.counts) {
+            let [attacks, announced, withdrawn] = [counts.attacks, counts.announced, counts.withdrawn].map(number);
             writeln!(f, "protect: {attacks} attacks, {announced} routes announced, {withdrawn} withdrawn")?;
-            if protect.dropped > 0 {
-                writeln!(f, "protect: {} samples were not looked at: a queue was full", number(protect.dropped))?;
+            if counts.dropped > 0 {
+                writeln!(f, "protect: {} samples were not looked at: a queue was full", number(counts.dropped))?;
             }
         }
         self.destinations.iter().try_for_each(|destination| destination.fmt(f))?;

@@ -3,7 +3,7 @@
 
 use crate::health::ping;
 
-/// Whether a message of ICMP, behind its IP header if `headed`, answers this echo request.
-pub fn echo(message: &[u8], headed: bool, token: u64, sequence: u16) -> [bool; 2] {
-    [ping::Version::V4, ping::Version::V6].map(|version| ping::answers(message, version, headed, token, sequence))
+/// Whether a message of ICMP answers this echo request.
+pub fn echo(message: &[u8], token: u64, sequence: u16) -> [bool; 2] {
+    [ping::Version::V4, ping::Version::V6].map(|version| ping::answers(message, version, token, sequence))
 }

@@ -88,6 +88,8 @@ pub struct DestinationCount {
     pub copies: Count,
     /// Handed to the kernel.
     pub sent: Count,
+    /// Of them, those that were sent to make the kernel ask the next hop, which was not known to answer: they may be lost.
+    pub sent_unresolved: u64,
     /// Waiting here.
     pub queued: u64,
     /// Bytes of memory that those who wait take.
@@ -185,6 +187,7 @@ impl DestinationCount {
     pub fn absorb(&mut self, other: &Self) {
         self.copies += other.copies;
         self.sent += other.sent;
+        self.sent_unresolved += other.sent_unresolved;
         self.queued += other.queued;
         self.queued_bytes += other.queued_bytes;
         self.drops += other.drops;

@@ -4,7 +4,7 @@
 //! interval adds up to a wrong rate), but how much of what the rate has granted since the start is used. At any time t
 //! the grant is floor(rate x t), computed anew. What is not used within [`BURST`] is lost.
 
-use std::num::{NonZeroU32, NonZeroU64};
+use std::num::NonZeroU64;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -60,8 +60,8 @@ pub struct Nth {
 
 impl Nth {
     /// One of `n`; `None`: each.
-    pub fn new(n: NonZeroU32) -> Option<Self> {
-        (n.get() > 1).then(|| Self { n: n.into(), seen: AtomicU64::new(0) })
+    pub fn new(n: u32) -> Option<Self> {
+        NonZeroU64::new(n.into()).filter(|n| n.get() > 1).map(|n| Self { n, seen: AtomicU64::new(0) })
     }
 
     /// Whether the datagram at hand may pass.

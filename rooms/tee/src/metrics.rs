@@ -159,6 +159,14 @@ const OF_DESTINATIONS: &[Read<DestinationCount, Option<Value>>] = &[
     (&destination("weir_tee_sent", BYTES, "Payload bytes handed to the kernel."), |count| {
         Some(count.sent.bytes.into())
     }),
+    (
+        &destination(
+            "weir_tee_sent_unresolved",
+            DATAGRAMS,
+            "Datagrams of those sent that the kernel took while the next hop was not known to answer.",
+        ),
+        |count| Some(count.sent_unresolved.into()),
+    ),
     (&of_destination("weir_tee_queued", Some(DATAGRAMS), Kind::Gauge, "Datagrams that wait in weir."), |count| {
         Some(count.queued.into())
     }),

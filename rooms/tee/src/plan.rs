@@ -110,7 +110,7 @@ impl Plan {
             outlets_of.push((first..outlets.len()).collect::<Vec<usize>>());
         }
         let headed = shared.iter().any(|destination| destination.source.is_headed());
-        let answered = shared.iter().any(|destination| destination.replies.is_some());
+        let answered = shared.iter().any(|destination| destination.replies);
         let guarded = shared.iter().any(|destination| destination.hop_guard);
         let listener = |listener: &settings::Listener| Listener {
             wants_hops: guarded,
@@ -154,7 +154,7 @@ impl Plan {
     /// Has groups send a copy of their next datagram to a member whose next hops all do not answer: the kernel asks them
     /// again for that alone.
     pub(crate) fn ask_silent(&self) {
-        let is_silent = |&at: &usize| self.outlets[at].health.hop().gate != Gate::Open;
+        let is_silent = |&at: &usize| self.outlets[at].health.hop.gate() != Gate::Open;
         for group in &self.groups {
             group.want(|member| {
                 member.outlets.iter().all(is_silent) && !member.outlets.iter().any(|&at| self.outlets[at].up())
@@ -264,7 +264,7 @@ fn used(
     if all.is_empty() {
         return vec![None];
     }
-    if destination.all_addresses {
+    if destination.addresses != settings::Addresses::First {
         return all;
     }
     // Name servers turn the order of addresses round with every answer: stay with the one in use while it is there.

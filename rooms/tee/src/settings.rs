@@ -2,14 +2,17 @@
 //!
 //! Names are unique within their kind, references are indices, and every value is within its bounds.
 
+use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_dgram::Steering;
-use weir_units::{BitRate, Frequency};
+use weir_program::config::Address;
+use weir_program::{keys, values};
+use weir_units::{BitRate, Frequency, Size, Span};
 
 pub use weir_service::Target;
 
@@ -65,48 +68,77 @@ pub struct Membership {
     pub interface: Option<String>,
 }
 
-/// Where datagrams go.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Destination {
-    /// Its name; without one in the file, its address as written.
-    pub name: String,
-    /// An address, or a host name to resolve.
-    pub to: Target,
-    /// Addresses of a name to use: the first, or each of them (every address gets a copy).
-    pub all_addresses: bool,
-    /// Most addresses of a name that are used.
-    pub most_addresses: usize,
-    /// What the destination sees as the source.
-    pub source: Source,
-    /// The local address and port to send from; port 0: the kernel's choice.
-    pub from: Option<SocketAddr>,
-    /// The interface to send through (SO_BINDTODEVICE; for multicast, IP_MULTICAST_IF too).
-    pub interface: Option<String>,
-    /// TTL or hop limit; for multicast the multicast TTL. `None`: the kernel's default.
-    pub ttl: Option<u8>,
-    /// Whether each datagram leaves with one hop less than it came with, and not at all where none is left; `ttl` is then
-    /// the most.
-    pub hop_guard: bool,
-    /// Differentiated services code point, 0 to 63.
-    pub dscp: Option<u8>,
-    /// Multicast: whether listeners on this machine hear it.
-    pub loopback: Option<bool>,
-    /// Send buffer to ask for, bytes; `None`: the kernel's default.
-    pub send_buffer: Option<usize>,
-    /// Bytes that may wait for this destination in each worker while its socket takes none.
-    pub queue: usize,
-    /// Most datagrams a second.
-    pub rate: Option<Frequency>,
-    /// Most payload bits a second.
-    pub bandwidth: Option<BitRate>,
-    /// Sends one of so many, chosen at random; 1: each.
-    pub sample: NonZeroU32,
-    /// Sends the first of each so many, in the order in which workers take them; 1: each.
-    pub every: NonZeroU32,
-    /// How to find out whether it lives, besides ICMP and send errors.
-    pub probe: Option<Probe>,
-    /// Whether its answers go back to whom they are for; `None`: nobody hears them.
-    pub replies: Option<Replies>,
+keys! {
+    /// Where datagrams go.
+    pub struct Destination {
+        /// What rules, groups and metrics call it. Without it: `to`.
+        name: String = "";
+        /// Address or host name, and port.
+        to: Target;
+        /// Of a host name: `first`, or `all`, each of which gets a copy (a Kubernetes headless service: every pod), 32 at most; a
+        /// number: all, but no more than that.
+        addresses: Addresses = "first";
+        /// What it sees as the source: `own`, `kept` or `proxy`.
+        source: Source = "own";
+        /// Local address and port to send from; port 0: the kernel's choice.
+        from: Option<Address>;
+        /// Send through this interface. Without it: as routed.
+        interface: Option<String>;
+        /// TTL or hop limit, for multicast too. Without it: the kernel's.
+        ttl: Option<u8>, 1 to 255;
+        /// Each datagram leaves with one hop less than it came with, `ttl` at most, and not at all when it came with the last one.
+        hop_guard: bool;
+        /// Differentiated services code point.
+        dscp: Option<u8>, 0 to 63;
+        /// With `source = "kept"`: bytes of the longest packet; longer ones are cut into fragments. Without it: the route's MTU, over
+        /// IPv6 1280.
+        mtu: Option<u16>, 1280 to 65535;
+        /// Multicast: whether this machine receives it, too. Without it: the kernel's, yes.
+        loopback: Option<bool>;
+        /// Send buffer to ask for; 0: the kernel's.
+        send_buffer: Size = "0";
+        /// Bytes that may wait, in each worker, while the socket takes nothing.
+        queue: Size = "4MiB", "64KiB" to;
+        /// Most datagrams per second, e.g. `10k/s`, over all workers; of what was not used, that of 100 ms is left for a burst.
+        rate: Option<Frequency>;
+        /// Most payload bits per second, e.g. `100mbit`, likewise.
+        bandwidth: Option<BitRate>;
+        /// Send one of so many, chosen at random.
+        sample: u32 = 1, 1 to;
+        /// Send the first of each so many, exactly, whichever worker takes them; not together with `sample`.
+        every: u32 = 1, 1 to;
+        /// Its answers go back to the clients that they are for.
+        replies: bool;
+        /// With `replies`: clients at a time, shared out among the workers, each of which has one at least. Each takes a socket.
+        sessions: u32 = 1024, 1 to 60000;
+        /// With `replies`: how long client and destination may both be silent.
+        session_timeout: Span = "60s", "100ms" to "24h";
+        /// How to find out whether it lives, besides ICMP and send errors.
+        probe: Option<Probe>;
+    }
+}
+
+impl Destination {
+    /// The local address and port to send from.
+    pub fn local(&self) -> Option<SocketAddr> {
+        self.from.map(|Address(from)| from)
+    }
+
+    /// How its answers find their way back; `None`: nobody hears them.
+    pub fn answers(&self) -> Option<Replies> {
+        let replies = || Replies { sessions: self.sessions as usize, timeout: self.session_timeout.duration() };
+        self.replies.then(replies)
+    }
+
+    /// Bytes that may wait in each worker.
+    pub fn queue_bytes(&self) -> usize {
+        usize::try_from(self.queue.bytes).unwrap_or(usize::MAX)
+    }
+}
+
+/// Bytes of a buffer; `None`: the kernel's default.
+pub(crate) fn buffer(size: Size) -> Option<usize> {
+    (size.bytes > 0).then(|| usize::try_from(size.bytes).unwrap_or(usize::MAX))
 }
 
 /// How a destination's answers find their way back.
@@ -118,8 +150,72 @@ pub struct Replies {
     pub timeout: Duration,
 }
 
-/// Addresses of a name that `addresses = "all"` means. An answer of thousands is somebody's mistake, or malice.
-pub const MOST_ADDRESSES: usize = 32;
+/// Which addresses of a host name get a copy: `"first"`, `"all"` or a number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Addresses {
+    /// The first that the resolver gives.
+    First,
+    /// Each, as far as that is hardly a mistake.
+    All,
+    /// Each, but no more than so many.
+    Most(u32),
+}
+
+impl Addresses {
+    /// How many are used.
+    pub fn most(self) -> usize {
+        match self {
+            Self::First => 1,
+            // An answer of thousands is somebody's mistake, or malice.
+            Self::All => 32,
+            Self::Most(most) => most as usize,
+        }
+    }
+}
+
+impl Serialize for Addresses {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::First => serializer.serialize_str("first"),
+            Self::All => serializer.serialize_str("all"),
+            Self::Most(most) => serializer.serialize_u32(*most),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Addresses {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct WordOrNumber;
+
+        impl Visitor<'_> for WordOrNumber {
+            type Value = Addresses;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"first\", \"all\" or the most addresses to send to, 1 to 4096")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Addresses, E> {
+                match text {
+                    "first" => Ok(Addresses::First),
+                    "all" => Ok(Addresses::All),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Addresses, E> {
+                let most = u32::try_from(number).ok().filter(|most| (1..=4096).contains(most));
+                most.map(Addresses::Most).ok_or_else(|| E::invalid_value(Unexpected::Signed(number), &self))
+            }
+        }
+
+        deserializer.deserialize_any(WordOrNumber)
+    }
+}
+
+values! {
+    Addresses = "`first`, `all` or number", Source = "source", Policy = "policy", Matching = "`first` or `all`",
+    OnLoop = "`off`, `warn` or `stop`",
+}
 
 /// What a destination sees as the source of a datagram: the kinds of destinations. What they are to everybody else is
 /// decided here; what precedes a payload, in `worker/headers.rs`.
@@ -166,24 +262,26 @@ impl Source {
     }
 }
 
-/// How a destination's life is probed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Probe {
-    /// What is tried.
-    pub kind: ProbeKind,
-    /// From one try to the next.
-    pub interval: Duration,
-    /// When a try has failed.
-    pub timeout: Duration,
+keys! {
+    /// How a destination's life is probed. Two tries in a row that fail make it dead.
+    pub struct Probe {
+        /// Connect to this TCP port.
+        tcp: Option<u16>, 1 to 65535;
+        /// ICMP echo.
+        ping: bool;
+        /// From one try to the next.
+        interval: Span = "2s", "10ms" to;
+        /// When a try has failed. Without it: 1s, or half the interval.
+        timeout: Option<Span>;
+    }
 }
 
-/// What a probe tries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbeKind {
-    /// A TCP connection to this port of the destination.
-    Tcp(u16),
-    /// An ICMP echo.
-    Ping,
+impl Probe {
+    /// When a try has failed.
+    pub fn timeout(&self) -> Span {
+        // Half of a short interval is enough to tell one try from the next.
+        self.timeout.unwrap_or_else(|| Span::from_secs(1).min(Span::from_nanos(self.interval.nanos / 2)))
+    }
 }
 
 /// Destinations under one name.

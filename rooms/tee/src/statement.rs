@@ -61,6 +61,9 @@ impl fmt::Display for DestinationCount {
             let batching = format::short(self.sent.datagrams as f64 / self.calls as f64);
             write!(f, "; {batching} a call, {} in joined sends", number(self.joined))?;
         }
+        if self.sent_unresolved > 0 {
+            write!(f, "; {} sent to a next hop that was not known to answer", number(self.sent_unresolved))?;
+        }
         if self.icmp_errors > 0 {
             write!(f, "; ICMP errors {}", number(self.icmp_errors))?;
         }
@@ -160,6 +163,7 @@ mod tests {
                     healthy: Some(false),
                     copies: count(5_000),
                     sent: count(4_000),
+                    sent_unresolved: 3,
                     queued: 1,
                     drops: Drops::count(|reason| match reason {
                         Reason::QueueFull => 990,

@@ -38,6 +38,7 @@ fn configuration_page_is_up_to_date() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/configuration.md");
     let mut page = fs::read_to_string(&path).unwrap().split_inclusive("\n## ").next().unwrap().to_owned();
     for (at, (command, keys)) in [
+        ("weir tee", weir_tee::config::document::Document::KEYS),
         ("weir sflow agent", weir_agent::config::Config::KEYS),
         ("weir sflow serve", weir_sflow::config::Config::KEYS),
         ("weir monitor station", weir_monitor::station::config::Config::KEYS),

@@ -132,18 +132,44 @@ pub fn parse_error(bytes: &[u8]) -> Option<Reported> {
     Some(Reported { errno, origin, kind, code, info, offender, destination: None, quoted: Vec::new() })
 }
 
-/// Room for a segment size.
-pub const SEGMENT_SPACE: usize = (HEADER + 2).next_multiple_of(WORD);
+/// The TTL or hop limit of a datagram.
+#[derive(Clone, Copy, Debug)]
+pub enum Hops {
+    /// To an IPv4 address.
+    V4(u8),
+    /// To one of IPv6.
+    V6(u8),
+}
 
-/// The message that asks the kernel to cut a payload into datagrams of `size` bytes (UDP_SEGMENT, udp(7)).
+/// Room for a segment size and hops.
+pub const BESIDE_SPACE: usize = NUMBER_SPACE * 2;
+
+/// Bytes of a message of a number.
+const NUMBER_SPACE: usize = (HEADER + 4).next_multiple_of(WORD);
+
+/// The messages that ask the kernel to cut a payload into datagrams of so many bytes (UDP_SEGMENT, udp(7)) and to send with
+/// these hops (IP_TTL, IPV6_HOPLIMIT), and their length.
 #[inline]
-pub fn segment_size(size: u16) -> [u8; SEGMENT_SPACE] {
-    let mut bytes = [0; SEGMENT_SPACE];
-    bytes[..WORD].copy_from_slice(&(HEADER + 2).to_ne_bytes());
-    bytes[WORD..WORD + 4].copy_from_slice(&SOL_UDP.to_ne_bytes());
-    bytes[WORD + 4..HEADER].copy_from_slice(&UDP_SEGMENT.to_ne_bytes());
-    bytes[HEADER..HEADER + 2].copy_from_slice(&size.to_ne_bytes());
-    bytes
+pub fn beside(segment: Option<u16>, hops: Option<Hops>) -> ([u8; BESIDE_SPACE], usize) {
+    let mut bytes = [0; BESIDE_SPACE];
+    let mut at = 0;
+    let mut add = |level: i32, kind: i32, data: &[u8]| {
+        let message = &mut bytes[at..at + NUMBER_SPACE];
+        message[..WORD].copy_from_slice(&(HEADER + data.len()).to_ne_bytes());
+        message[WORD..WORD + 4].copy_from_slice(&level.to_ne_bytes());
+        message[WORD + 4..HEADER].copy_from_slice(&kind.to_ne_bytes());
+        message[HEADER..HEADER + data.len()].copy_from_slice(data);
+        at += NUMBER_SPACE;
+    };
+    if let Some(segment) = segment {
+        add(SOL_UDP, UDP_SEGMENT, &segment.to_ne_bytes());
+    }
+    match hops {
+        Some(Hops::V4(hops)) => add(libc::IPPROTO_IP, libc::IP_TTL, &i32::from(hops).to_ne_bytes()),
+        Some(Hops::V6(hops)) => add(libc::IPPROTO_IPV6, libc::IPV6_HOPLIMIT, &i32::from(hops).to_ne_bytes()),
+        None => {}
+    }
+    (bytes, at)
 }
 
 /// The message that has a datagram leave from one of this machine's addresses (IP_PKTINFO, IPV6_PKTINFO), and its length.

@@ -9,7 +9,7 @@ use libc::{c_int, iovec, mmsghdr};
 
 use super::check;
 use crate::address::Address;
-use crate::control::{SEGMENT_SPACE, segment_size};
+use crate::control::{BESIDE_SPACE, Hops, beside};
 
 /// Most messages in one call: as many as `cut` has bits.
 pub(crate) const MAX_BATCH: usize = u64::BITS as usize;
@@ -23,7 +23,7 @@ pub(crate) struct Batch<'a> {
     /// have moved before.
     headers: [MaybeUninit<mmsghdr>; MAX_BATCH],
     /// Initialised where the header of the same index has a control length.
-    controls: [MaybeUninit<[u8; SEGMENT_SPACE]>; MAX_BATCH],
+    controls: [MaybeUninit<[u8; BESIDE_SPACE]>; MAX_BATCH],
     /// The first `vectors_used` are initialised: those of the cut messages, in their order.
     vectors: [MaybeUninit<iovec>; MAX_VECTORS],
     used: usize,
@@ -57,26 +57,43 @@ impl<'a> Batch<'a> {
         self.used
     }
 
-    /// Adds a message as it is; with `segment` the kernel cuts it.
+    /// Adds a message as it is, with these hops; with `segment` the kernel cuts it.
     ///
     /// # Panics
     /// If the batch is full.
     #[inline]
-    pub(crate) fn push(&mut self, to: Option<&'a Address>, pieces: &'a [IoSlice<'a>], segment: Option<u16>) {
+    pub(crate) fn push(
+        &mut self,
+        to: Option<&'a Address>,
+        pieces: &'a [IoSlice<'a>],
+        segment: Option<u16>,
+        hops: Option<Hops>,
+    ) {
         let mut header = header(to);
         // IoSlice is guaranteed to have the layout of iovec; the kernel only reads through these pointers.
         header.msg_hdr.msg_iov = pieces.as_ptr().cast_mut().cast();
         header.msg_hdr.msg_iovlen = pieces.len() as _;
-        if let Some(segment) = segment {
-            self.controls[self.used].write(segment_size(segment));
-            header.msg_hdr.msg_controllen = SEGMENT_SPACE as _;
+        self.add(header, segment, hops);
+    }
+
+    #[inline]
+    fn add(&mut self, mut header: mmsghdr, segment: Option<u16>, hops: Option<Hops>) {
+        if segment.is_some() || hops.is_some() {
+            let (control, length) = beside(segment, hops);
+            self.controls[self.used].write(control);
+            header.msg_hdr.msg_controllen = length as _;
         }
         self.headers[self.used].write(header);
         self.used += 1;
     }
 
     /// Adds a datagram made of parts of pieces; `false`: there is no room for it.
-    pub(crate) fn push_cut(&mut self, to: Option<&'a Address>, parts: impl Iterator<Item = &'a [u8]>) -> bool {
+    pub(crate) fn push_cut(
+        &mut self,
+        to: Option<&'a Address>,
+        parts: impl Iterator<Item = &'a [u8]>,
+        hops: Option<Hops>,
+    ) -> bool {
         let before = self.vectors_used;
         if self.used == MAX_BATCH {
             return false;
@@ -92,9 +109,8 @@ impl<'a> Batch<'a> {
         }
         let mut header = header(to);
         header.msg_hdr.msg_iovlen = (self.vectors_used - before) as _;
-        self.headers[self.used].write(header);
         self.cut |= 1 << self.used;
-        self.used += 1;
+        self.add(header, None, hops);
         true
     }
 
@@ -206,9 +222,9 @@ mod tests {
         source.connect(sink.local_addr().unwrap()).unwrap();
         let whole = [IoSlice::new(b"whole")];
         let mut batch = Batch::new();
-        assert!(batch.push_cut(None, [&b"in "[..], b"parts"].into_iter()));
-        batch.push(None, &whole, None);
-        assert!(batch.push_cut(None, [&b"cut"[..]].into_iter()));
+        assert!(batch.push_cut(None, [&b"in "[..], b"parts"].into_iter(), None));
+        batch.push(None, &whole, None, None);
+        assert!(batch.push_cut(None, [&b"cut"[..]].into_iter(), None));
         assert_eq!(batch.send(source.as_fd()).unwrap(), 3);
         let mut moved = Box::new(batch);
         // Where it was there is something else now.

@@ -13,8 +13,8 @@ use std::ops::Deref;
 use std::str::FromStr;
 
 use anyhow::{Result, anyhow};
-use serde::de::value::SeqAccessDeserializer;
-use serde::de::{self, DeserializeOwned, IntoDeserializer, SeqAccess, Visitor};
+use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
+use serde::de::{self, DeserializeOwned, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use toml::Spanned;
 use toml::de::{DeString, DeTable, DeValue, Error};
@@ -89,6 +89,10 @@ impl<'de, T: DeserializeOwned> Deserialize<'de> for Many<T> {
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Many<T>, E> {
                 T::deserialize(text.into_deserializer()).map(|one| Many(vec![one]))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, table: A) -> Result<Many<T>, A::Error> {
+                T::deserialize(MapAccessDeserializer::new(table)).map(|one| Many(vec![one]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Many<T>, A::Error> {

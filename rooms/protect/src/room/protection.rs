@@ -30,7 +30,7 @@ pub struct Protection {
 pub struct Summary {
     /// What was counted since the start.
     #[serde(flatten)]
-    counts: Counts,
+    pub counts: Counts,
     /// Routes that are wanted.
     routes: usize,
 }

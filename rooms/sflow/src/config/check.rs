@@ -29,7 +29,7 @@ pub(super) fn settings(mut config: Config, document: &Document<'_>, serves: bool
         weir_tee::config::forwarding(Some(document), config.workers, &listeners(config.listener), &config.destination)?;
     config.workers = Some(carried.workers);
     config.listener = carried.listeners.iter().map(Into::into).collect();
-    config.destination = carried.destinations.iter().map(Into::into).collect();
+    config.destination.clone_from(&carried.destinations);
     check.geoip(&config.geoip)?;
     let groups = check.groups(&config)?;
     let known = Known { groups: &groups, country: config.geoip.country.is_some(), asn: config.geoip.asn.is_some() };

@@ -1,68 +1,91 @@
-//! The file as it is written: every key with its type, nothing checked against anything else.
+//! The file as it is written: every key with its type, default and bounds, nothing checked against anything else.
 
 use std::fmt;
 use std::net::IpAddr;
 
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, MapAccess, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
-use weir_units::{BitRate, Frequency, Size, Span};
+use serde::de::{self, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
+use weir_program::config::{Address, Checked, Many, UserName};
+use weir_program::{config, keys, values};
+use weir_units::{Size, Span};
 
-use super::values::{Address, List, Network};
-use crate::settings::{Matching, OnLoop, Policy, Source, Target};
+use super::values::Network;
+use crate::settings::{self, Matching, OnLoop, Policy};
 
-/// A configuration of `weir tee`. `None`: the default.
-#[derive(Clone, Debug, Default, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Document {
-    /// Threads that move datagrams.
-    pub workers: Option<usize>,
-    /// Which of several matching rules count.
-    #[serde(rename = "match")]
-    pub matching: Option<Matching>,
-    /// What is done about what is sent and comes back.
-    #[serde(rename = "loop")]
-    pub on_loop: Option<OnLoop>,
-    /// How long a joined send may wait for more.
-    pub gather: Option<Span>,
-    /// How long a stop may take.
-    pub drain: Option<Span>,
-    /// Where `/metrics` and `/healthz` are served.
-    pub admin: Option<Address>,
-    /// The user to become once every socket is open.
-    pub user: Option<String>,
-    /// Where datagrams come in.
-    #[serde(rename = "listener", default, skip_serializing_if = "Vec::is_empty")]
-    pub listeners: Vec<Listener>,
-    /// Where they go.
-    #[serde(rename = "destination", default, skip_serializing_if = "Vec::is_empty")]
-    pub destinations: Vec<Destination>,
-    /// Destinations under one name.
-    #[serde(rename = "group", default, skip_serializing_if = "Vec::is_empty")]
-    pub groups: Vec<Group>,
-    /// Which go where.
-    #[serde(rename = "rule", default, skip_serializing_if = "Vec::is_empty")]
-    pub rules: Vec<Rule>,
+pub use crate::settings::Destination;
+
+keys! {
+    /// A configuration of `weir tee`.
+    pub struct Document {
+        /// Threads that move datagrams. Without it: one per CPU, 4 at most.
+        workers (fixed): Option<u16>, 1 to 256;
+        /// Which rules count: the `first` that matches, or `all`; a destination still gets each datagram once.
+        r#match: Matching = "first";
+        /// What is done about sources that are also destinations: `off`, `warn` or `stop`.
+        r#loop: OnLoop = "warn";
+        /// How long a worker waits before it receives again when less than 64 messages came, so that more leave together.
+        gather: Span = "0", "0" to "100ms";
+        /// How long a stop may take to send what was received.
+        drain: Span = "5s";
+        /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served.
+        admin (fixed): Option<Address>;
+        /// The user to become once everything is open.
+        user (fixed): Option<UserName>;
+        /// Where datagrams come in.
+        listener: Vec<Listener>;
+        /// Where they go.
+        destination: Vec<Destination>;
+        /// Destinations under one name.
+        group: Vec<Group>;
+        /// Which go where. Without any: everything to every group, and to every destination that is in none.
+        rule: Vec<Rule>;
+    }
 }
 
-weir_program::values! { Listener = "table", Destination = "table" }
+/// What its values have to be to one another is for [`Config`](super::Config) to say.
+impl Checked for Document {
+    fn check(&self, _: &config::Document<'_>) -> anyhow::Result<()> {
+        Ok(())
+    }
+}
 
-/// `[[listener]]`
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Listener {
-    /// Absent: its address.
-    pub name: Option<String>,
-    /// Address and port to bind.
-    pub address: Address,
-    /// The last of the ports to bind; absent: that of `address` alone.
-    pub last_port: Option<u16>,
-    /// Interface to listen on alone.
-    pub interface: Option<String>,
-    /// Multicast groups.
-    pub join: Option<List<Join>>,
-    /// Receive buffer; 0: the kernel's default.
-    pub receive_buffer: Option<Size>,
+keys! {
+    /// Where datagrams come in.
+    pub struct Listener {
+        /// What rules and metrics call it. Without it: its address.
+        name: Option<String>;
+        /// Address and port to bind; a multicast group is joined.
+        address: Address;
+        /// The last of a range of ports, of which `address` has the first. Each is a listener called `name:PORT`; in rules
+        /// `name` is all of them.
+        last_port: Option<u16>;
+        /// Listen on this interface alone.
+        interface: Option<String>;
+        /// Multicast groups: `"239.1.1.1"`, or `{ group = "232.1.1.1", source = "10.0.0.9", interface = "eth1" }`.
+        join: Option<Many<Join>>;
+        /// Receive buffer to ask for; 0: the kernel's default. Without it: 8MiB.
+        receive_buffer: Option<Size>;
+    }
+}
+
+impl From<&settings::Listener> for Listener {
+    fn from(listener: &settings::Listener) -> Self {
+        let join = |joined: &settings::Membership| Join {
+            group: joined.group,
+            source: joined.source,
+            interface: joined.interface.clone(),
+        };
+        let bytes = listener.receive_buffer.unwrap_or_default() as u64;
+        Self {
+            name: Some(listener.name.clone()),
+            address: Address(listener.address),
+            last_port: None,
+            interface: listener.interface.clone(),
+            join: (!listener.groups.is_empty()).then(|| Many(listener.groups.iter().map(join).collect())),
+            receive_buffer: Some(Size { bytes }),
+        }
+    }
 }
 
 /// `"239.1.1.1"` or `{ group, source, interface }`.
@@ -76,170 +99,33 @@ pub struct Join {
     pub interface: Option<String>,
 }
 
-/// `[[destination]]`
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Destination {
-    /// Absent: its address as written.
-    pub name: Option<String>,
-    /// Address or host name, and port.
-    pub to: Target,
-    /// Which addresses of a host name.
-    pub addresses: Option<Addresses>,
-    /// What the destination sees as the source.
-    pub source: Option<Source>,
-    /// Local address and port to send from.
-    pub from: Option<Address>,
-    /// Interface to send through.
-    pub interface: Option<String>,
-    /// TTL or hop limit.
-    pub ttl: Option<i64>,
-    /// Whether each datagram leaves with one hop less than it came with.
-    pub hop_guard: Option<bool>,
-    /// Differentiated services code point.
-    pub dscp: Option<i64>,
-    /// Whether this machine hears multicast that it sends.
-    pub loopback: Option<bool>,
-    /// Send buffer; 0: the kernel's default.
-    pub send_buffer: Option<Size>,
-    /// What may wait.
-    pub queue: Option<Size>,
-    /// Most datagrams a second.
-    pub rate: Option<Frequency>,
-    /// Most payload bits a second.
-    pub bandwidth: Option<BitRate>,
-    /// One of so many.
-    pub sample: Option<u32>,
-    /// The first of each so many.
-    pub every: Option<u32>,
-    /// Whether its answers go back.
-    pub replies: Option<bool>,
-    /// Clients that it may have at a time.
-    pub sessions: Option<u32>,
-    /// How long a session may be silent.
-    pub session_timeout: Option<Span>,
-    /// How to find out whether it lives.
-    pub probe: Option<Probe>,
-}
-
-impl Destination {
-    /// One with every default.
-    pub fn to(to: Target) -> Self {
-        Self {
-            name: None,
-            to,
-            addresses: None,
-            source: None,
-            from: None,
-            interface: None,
-            ttl: None,
-            hop_guard: None,
-            dscp: None,
-            loopback: None,
-            send_buffer: None,
-            queue: None,
-            rate: None,
-            bandwidth: None,
-            sample: None,
-            every: None,
-            probe: None,
-            replies: None,
-            sessions: None,
-            session_timeout: None,
-        }
+keys! {
+    /// Destinations under one name.
+    pub struct Group {
+        /// What rules call it.
+        name: String;
+        /// How datagrams are shared out: `replicate`, `hash`, `round-robin` or `failover`.
+        policy: Policy = "replicate";
+        /// Names of destinations.
+        members: Vec<String>;
     }
 }
 
-/// Which addresses of a host name get a copy: `"first"`, `"all"` or a number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Addresses {
-    /// The first that the resolver gives.
-    First,
-    /// Each, as far as that is hardly a mistake.
-    All,
-    /// Each, but no more than so many.
-    Most(u32),
-}
-
-impl Serialize for Addresses {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::First => serializer.serialize_str("first"),
-            Self::All => serializer.serialize_str("all"),
-            Self::Most(most) => serializer.serialize_u32(*most),
-        }
+keys! {
+    /// Which datagrams go where.
+    pub struct Rule {
+        /// What the ledger counts its datagrams under. Without it: `rule 1` and so on.
+        name: Option<String>;
+        /// Source networks or addresses. Without it: any.
+        from: Option<Many<Network>>;
+        /// Names of listeners. Without it: any.
+        listener: Option<Many<String>>;
+        /// Names of destinations and groups; `[]`: nowhere, and counted as discarded. It is required.
+        to: Option<Many<String>>;
     }
 }
 
-impl<'de> Deserialize<'de> for Addresses {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct WordOrNumber;
-
-        impl Visitor<'_> for WordOrNumber {
-            type Value = Addresses;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("\"first\", \"all\" or the most addresses to send to, e.g. 100")
-            }
-
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Addresses, E> {
-                match text {
-                    "first" => Ok(Addresses::First),
-                    "all" => Ok(Addresses::All),
-                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
-                }
-            }
-
-            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Addresses, E> {
-                u32::try_from(number)
-                    .map(Addresses::Most)
-                    .map_err(|_| E::invalid_value(Unexpected::Signed(number), &self))
-            }
-        }
-
-        deserializer.deserialize_any(WordOrNumber)
-    }
-}
-
-/// `{ tcp = 6514 }` or `{ ping = true }`.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Probe {
-    /// Connect to this TCP port.
-    pub tcp: Option<u16>,
-    /// ICMP echo.
-    pub ping: Option<bool>,
-    /// From one try to the next.
-    pub interval: Option<Span>,
-    /// When a try has failed.
-    pub timeout: Option<Span>,
-}
-
-/// `[[group]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Group {
-    /// What rules call it.
-    pub name: String,
-    /// How datagrams are shared out.
-    pub policy: Option<Policy>,
-    /// Names of destinations.
-    pub members: List<String>,
-}
-
-/// `[[rule]]`
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rule {
-    /// Absent: `rule 1` and so on.
-    pub name: Option<String>,
-    /// Sources; absent: any.
-    pub from: Option<List<Network>>,
-    /// Names of listeners; absent: any.
-    pub listener: Option<List<String>>,
-    /// Names of destinations and groups.
-    pub to: List<String>,
-}
+values! { Join = "group", Network = "network" }
 
 impl<'de> Deserialize<'de> for Join {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

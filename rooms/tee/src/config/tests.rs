@@ -6,10 +6,10 @@ use std::time::Duration;
 use ipnet::Ipv4Net;
 use proptest::prelude::*;
 use weir_service::Fixed;
-use weir_units::{BitRate, Frequency};
+use weir_units::{BitRate, Frequency, Span};
 
 use super::{Config, Local};
-use crate::settings::{Listener, Matching, Membership, OnLoop, Policy, Probe, ProbeKind, Recipient, Source, Target};
+use crate::settings::{Addresses, Listener, Matching, Membership, OnLoop, Policy, Probe, Recipient, Source, Target};
 
 const FULL: &str = r#"
 workers = 2
@@ -94,7 +94,7 @@ fn mistake(from: &str, to: &str) -> String {
 
 #[test]
 fn a_file_with_every_key_means_what_it_says() {
-    let Config { settings, fixed, warnings } = read(FULL).unwrap();
+    let Config { settings, fixed, warnings, .. } = read(FULL).unwrap();
     assert_eq!(fixed, Fixed { admin: Some("127.0.0.1:9514".parse().unwrap()), user: Some("nobody".into()) });
     assert_eq!(warnings, Vec::<String>::new());
     assert_eq!((settings.workers, settings.matching, settings.on_loop), (2, Matching::All, OnLoop::Stop));
@@ -116,17 +116,18 @@ fn a_file_with_every_key_means_what_it_says() {
     assert_eq!(multicast.groups, [joined("ff15::1", None, Some("eth2"))]);
 
     let [siem, kept, feed] = &settings.destinations[..] else { panic!("{settings:?}") };
-    assert_eq!((siem.hop_guard, kept.hop_guard, siem.replies), (true, false, None));
-    assert_eq!((&siem.to, siem.all_addresses), (&Target::Name("siem.example".into(), 514), true));
-    assert_eq!((siem.source, siem.from), (Source::Own, Some("10.0.0.1:0".parse().unwrap())));
+    assert_eq!((siem.hop_guard, kept.hop_guard, siem.answers()), (true, false, None));
+    assert_eq!((&siem.to, siem.addresses), (&Target::Name("siem.example".into(), 514), Addresses::All));
+    assert_eq!((siem.source, siem.local()), (Source::Own, Some("10.0.0.1:0".parse().unwrap())));
     assert_eq!((siem.interface.as_deref(), siem.ttl, siem.dscp), (Some("eth1"), Some(8), Some(46)));
-    assert_eq!((siem.send_buffer, siem.queue, siem.sample.get()), (Some(1 << 20), 1 << 20, 10));
+    assert_eq!((siem.send_buffer.bytes, siem.queue_bytes(), siem.sample), (1 << 20, 1 << 20, 10));
     assert_eq!(siem.rate, Some(Frequency { micro_hertz: 10_000_000_000 }));
     assert_eq!(siem.bandwidth, Some(BitRate { bits_per_second: 100_000_000 }));
-    let probe = Probe { kind: ProbeKind::Tcp(6514), interval: Duration::from_secs(4), timeout: Duration::from_secs(1) };
+    let (interval, timeout) = (Span::from_secs(4), Some(Span::from_secs(1)));
+    let probe = Probe { tcp: Some(6514), ping: false, interval, timeout };
     assert_eq!(siem.probe, Some(probe));
-    assert_eq!((&*kept.name, kept.source, kept.sample.get()), ("[2001:db8::5]:514", Source::Preserved, 1));
-    assert_eq!((feed.loopback, feed.all_addresses, feed.send_buffer), (Some(false), false, None));
+    assert_eq!((&*kept.name, kept.source, kept.sample), ("[2001:db8::5]:514", Source::Preserved, 1));
+    assert_eq!((feed.loopback, feed.addresses, feed.send_buffer.bytes), (Some(false), Addresses::First, 0));
 
     assert_eq!((settings.groups[0].policy, &settings.groups[0].members[..]), (Policy::RoundRobin, &[0, 1][..]));
     let [some, rest] = &settings.rules[..] else { panic!("{settings:?}") };
@@ -329,34 +330,41 @@ fn a_listener_that_would_hear_nothing_is_a_warning() {
         let destination = "[[destination]]\nname = \"a\"\nto = \"10.0.0.5:1\"\n";
         read(&format!("[[listener]]\n{listener}\n{destination}")).unwrap().warnings
     };
-    for (listener, words) in [
-        (
-            "address = \"0.0.0.0:514\"\ninterface = \"eth9\"",
-            "interface: this machine has no `eth9` (it has eth1, eth2, lo)",
-        ),
-        (
-            "address = \"0.0.0.0:514\"\njoin = { group = \"239.1.1.1\", interface = \"eth9\" }",
-            "join: this machine has no `eth9`",
-        ),
-        (
-            "address = \"127.0.0.1:514\"\njoin = \"239.1.1.1\"",
-            "join: bound to 127.0.0.1, it hears nothing that is sent to a group (bind 0.0.0.0)",
-        ),
-    ] {
-        let warnings = warnings(listener);
-        assert!(warnings.len() == 1 && warnings[0].contains(words), "{warnings:?}");
-    }
+    let deaf = "join: bound to 127.0.0.1, it hears nothing that is sent to a group (bind 0.0.0.0)";
+    let [warning] = &warnings("address = \"127.0.0.1:514\"\njoin = \"239.1.1.1\"")[..] else { panic!() };
+    assert!(warning.contains(deaf), "{warning}");
     assert_eq!(warnings("address = \"0.0.0.0:514\"\ninterface = \"eth1\"\njoin = \"239.1.1.1\""), [""; 0]);
 }
 
 #[test]
-fn what_this_machine_lacks_is_a_warning() {
-    let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\ninterface = \"eth9\"\nfrom = \"10.9.9.9:0\"\n";
+fn a_start_needs_the_interfaces_and_a_reload_does_not() {
+    let there = "this machine has no `eth9` (it has eth1, eth2, lo)";
+    for (listener, destination, place) in [
+        ("", "", None),
+        (
+            "interface = \"eth9\"\njoin = { group = \"239.1.1.1\", interface = \"eth9\" }",
+            "",
+            Some("3: listener: interface"),
+        ),
+        ("join = { group = \"239.1.1.1\", interface = \"eth9\" }", "", Some("3: listener: join")),
+        ("", "interface = \"eth9\"", Some("6: destination: interface")),
+    ] {
+        let text = format!(
+            "[[listener]]\naddress = \"0.0.0.0:514\"\n{listener}\n[[destination]]\nto = \"10.0.0.5:1\"\n{destination}\n"
+        );
+        let (config, expected) = (read(&text).unwrap(), place.map(|place| format!("tee.toml:{place}: {there}")));
+        assert_eq!((&config.absent, &config.warnings[..]), (&expected, &[][..]));
+        assert_eq!(config.startable().err().map(|error| error.to_string()), expected);
+    }
+}
+
+#[test]
+fn a_source_that_this_machine_lacks_is_a_warning() {
+    let text = "[[listener]]\naddress = \"0.0.0.0:0\"\n[[destination]]\nto = \"10.0.0.5:1\"\nfrom = \"10.9.9.9:0\"\n";
     assert_eq!(
         read(text).unwrap().warnings,
         [
-            "tee.toml:5: destination `10.0.0.5:1`: interface: this machine has no `eth9` (it has eth1, eth2, lo)",
-            "tee.toml:6: destination `10.0.0.5:1`: from: 10.9.9.9 is no address of this machine (see `ip address`)",
+            "tee.toml:5: destination `10.0.0.5:1`: from: 10.9.9.9 is no address of this machine (see `ip address`)",
             "tee.toml:2: listener `0.0.0.0:0`: port 0 is another port at each start (the log says which)",
         ]
     );

@@ -133,8 +133,13 @@ impl Carrier {
         self.workers.plan().books.take_returns().iter().for_each(|line| tracing::warn!("{line}"));
         self.liveness.look(&self.workers);
         self.verdicts.look(&self.workers.plan());
-        self.neighbours.ask_silent(&self.workers);
-        if self.names.changed() || self.would_open() {
+        self.neighbours.ask_again(&self.workers);
+        let stale = self.workers.with_sockets(|plan, sockets| {
+            let names = sockets.stale(plan);
+            names.iter().for_each(|name| tracing::info!("destination {name}: sent to from another port from now on"));
+            !names.is_empty()
+        });
+        if stale || self.names.changed() || self.would_open() {
             let settings = self.settings.clone();
             match self.replace(&settings) {
                 Ok(()) => links::look(false),
@@ -230,7 +235,7 @@ impl fmt::Debug for Carrier {
 /// How many may be open at once: sockets of both generations during a reload, and what else there is.
 fn descriptors(settings: &Settings) -> u64 {
     let sockets = settings.workers * (settings.listeners.len() + settings.destinations.len());
-    let replies = settings.destinations.iter().filter_map(|destination| destination.replies);
+    let replies = settings.destinations.iter().filter_map(settings::Destination::answers);
     // A worker has at least one, and a descriptor by which it learns of answers.
     let sessions: usize = replies.map(|replies| replies.sessions + 2 * settings.workers).sum();
     2 * sockets as u64 + sessions as u64 + 64

@@ -44,9 +44,9 @@ pub struct Options {
 /// # Errors
 /// One line: a privilege is missing, the kernel refuses a socket, a thread cannot be started. Nothing runs then.
 pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> {
-    let Config { settings, fixed, warnings } = config;
+    let Config { settings, fixed, warnings, .. } = config;
     let threads = settings.workers;
-    let mut setup = Setup::new(Launch { fixed, file: origin.base.file().cloned(), verbosity: options.verbosity })?;
+    let mut setup = Setup::new(Launch { fixed, file: origin.file().map(Into::into), verbosity: options.verbosity })?;
     let prepared = Prepared::open(settings, &mut setup).map_err(|error| {
         // What fails was warned of, with the file's line.
         let name = error.downcast_ref::<OpenError>().and_then(OpenError::destination);
@@ -70,11 +70,4 @@ pub fn run(origin: &Origin, config: Config, options: Options) -> Result<Ledger> 
     let mut tee = Tee::new(origin, carrier, state);
     service.run(&mut tee)?;
     Ok(tee.ledger())
-}
-
-/// What a file of this text means, where a plan was in force perhaps.
-#[cfg(test)]
-fn plan(text: &str, previous: Option<&crate::plan::Plan>) -> crate::plan::Plan {
-    let config = Config::read("tee.toml", text, &crate::config::Local::now()).unwrap();
-    crate::plan::Plan::build(Arc::new(config.settings), &crate::plan::Addresses::new(), previous)
 }

@@ -7,7 +7,7 @@ use weir_service::names::HostNames;
 
 use crate::config::{Local, is_own_listener};
 use crate::plan::Addresses;
-use crate::settings::{Destination, Settings, Target};
+use crate::settings::{self, Destination, Settings, Target};
 
 /// Follows every host name of the settings in force.
 pub(super) struct Names {
@@ -41,17 +41,17 @@ impl Names {
             if destination.to.host().is_none() {
                 continue;
             }
-            let Destination { name, most_addresses: most, .. } = destination;
+            let (name, most) = (&destination.name, destination.addresses.most());
             let mut usable = self.hosts.addresses(&destination.to);
             usable.retain(|address| {
                 is_reachable(destination, *address) && !self.is_loop(destination, *address, settings, &local)
             });
             // Of one address it is that in use, wherever it stands.
-            if destination.all_addresses && usable.len() > *most {
+            if destination.addresses != settings::Addresses::First && usable.len() > most {
                 self.tell(format!(
                     "destination {name}: only {most} of its addresses are used (for more: addresses = N)"
                 ));
-                usable.truncate(*most);
+                usable.truncate(most);
             }
             all.insert(index, usable);
         }
@@ -81,5 +81,5 @@ fn targets(settings: &Settings) -> impl Iterator<Item = &Target> {
 }
 
 fn is_reachable(destination: &Destination, address: SocketAddr) -> bool {
-    destination.from.is_none_or(|from| from.is_ipv4() == address.is_ipv4())
+    destination.local().is_none_or(|from| from.is_ipv4() == address.is_ipv4())
 }

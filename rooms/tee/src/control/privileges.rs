@@ -4,7 +4,7 @@ use anyhow::{Result, bail};
 use weir_kernel::capabilities::{Capability, has};
 use weir_service::privileges::to_bind;
 
-use crate::settings::{ProbeKind, Settings, Source};
+use crate::settings::Settings;
 
 /// Refuses what would fail for every single datagram.
 pub(super) fn check(settings: &Settings) -> Result<()> {
@@ -24,9 +24,7 @@ pub(super) fn check(settings: &Settings) -> Result<()> {
 /// What datagrams, and a reload that binds its ports once more, need.
 pub(super) fn needed(settings: &Settings) -> Vec<Capability> {
     let ports = settings.listeners.iter().map(|listener| listener.address.port());
-    let raw = |source: Source, probe| source.is_preserved() || probe == Some(ProbeKind::Ping);
-    let mut destinations = settings.destinations.iter();
-    let is_raw = destinations.any(|to| raw(to.source, to.probe.as_ref().map(|probe| probe.kind)));
-    let raw = is_raw.then_some(Capability::CAP_NET_RAW);
+    let kept = settings.destinations.iter().any(|destination| destination.source.is_preserved());
+    let raw = kept.then_some(Capability::CAP_NET_RAW);
     to_bind(ports).into_iter().chain(raw).collect()
 }

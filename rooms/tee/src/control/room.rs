@@ -49,10 +49,10 @@ impl Room for Tee<'_> {
     }
 
     fn reload(&mut self) -> Result<Fixed> {
-        let Config { mut settings, fixed, warnings } = self.origin.load()?;
+        let Config { mut settings, fixed, warnings, absent, .. } = Config::load(self.origin)?;
         let workers = std::mem::replace(&mut settings.workers, self.carrier.settings().workers);
         self.carrier.reload(settings)?;
-        for warning in warnings {
+        for warning in warnings.into_iter().chain(absent) {
             tracing::warn!("{warning}");
         }
         stays("workers", &self.carrier.settings().workers, &workers);

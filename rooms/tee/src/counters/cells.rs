@@ -53,6 +53,8 @@ pub struct OutletCell {
     pub sent: Counter,
     /// Their payload bytes.
     pub sent_bytes: Counter,
+    /// Datagrams that the kernel took while the next hop was not known to answer.
+    pub sent_unresolved: Counter,
     /// Datagrams that wait.
     pub queued: Counter,
     /// Bytes of memory that they take.
@@ -151,6 +153,7 @@ impl OutletCell {
         DestinationCount {
             copies: Count { datagrams: self.copies.get(), bytes: self.copies_bytes.get() },
             sent: Count { datagrams: self.sent.get(), bytes: self.sent_bytes.get() },
+            sent_unresolved: self.sent_unresolved.get(),
             queued: self.queued.get(),
             queued_bytes: self.queued_bytes.get(),
             drops: self.drops.copy(),

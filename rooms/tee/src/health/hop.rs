@@ -1,24 +1,28 @@
-//! What is known of the neighbour that an address is reached through, in one word: whoever listens to the kernel writes
-//! it (`control/neighbours`), workers read it for each batch.
+//! What is known of the neighbour through which an address is reached. The thread `neighbours` writes it, workers read it for
+//! each batch.
 //!
-//! While a neighbour is not known to answer, the kernel takes what is sent to it, and loses it without a word. So workers
-//! hand it one datagram, which makes it ask, and keep the rest until it is known what became of that one.
+//! While a neighbour is not known to answer, the kernel takes what is sent to it and loses it without a word. So workers
+//! hand it one datagram per second, which makes the kernel ask, and keep or drop the rest.
 
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use nix::sys::eventfd::EventFd;
 use weir_kernel::next_hops::Neighbour;
 
-/// What is known of a next hop. Pure, on the caller's clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What is known of a next hop, on the caller's clock (ms, never 0).
+#[derive(Debug, Default)]
 pub(crate) struct Hop {
-    /// What may be sent.
-    pub(crate) gate: Gate,
-    /// Times that what the kernel had for it was lost, modulo [`FAILURES`]: whatever it was given before is gone.
-    pub(crate) failures: u16,
+    gate: AtomicU8,
     /// Whether there is no socket: no route led there when it was to be opened.
-    pub(crate) closed: bool,
-    /// Since when an answer is waited for, ms; 0: it is not.
-    since: u64,
+    closed: AtomicBool,
+    /// Whether one datagram may be sent though the gate is not open.
+    may_ask: AtomicBool,
+    /// When the first datagram since the gate closed was sent; 0: none was.
+    asked: AtomicU64,
+    /// Wakes the thread `neighbours`: the kernel does not report that it begins to ask. Unset: nobody listens.
+    listener: OnceLock<Arc<EventFd>>,
 }
 
 /// What may be sent to a next hop.
@@ -29,156 +33,155 @@ pub(crate) enum Gate {
     Open,
     /// One datagram, so that the kernel asks for it; the rest waits.
     Asking,
-    /// Nothing for the moment: the kernel has asked it in vain so often that it is about to give up.
-    Doubted,
     /// One datagram, so that the kernel asks again; the rest is dropped.
-    Failed,
+    Silent,
+}
+
+impl Gate {
+    /// After what the kernel reports; `None`: it has no entry. Entries that failed are asked again and cleared away before long,
+    /// which is no answer.
+    pub(super) fn after(self, neighbour: Option<Neighbour>) -> Self {
+        match neighbour {
+            Some(Neighbour::Known) => Self::Open,
+            Some(Neighbour::Failed) => Self::Silent,
+            Some(Neighbour::Asked) | None if self == Self::Silent => Self::Silent,
+            Some(Neighbour::Asked) | None => Self::Asking,
+        }
+    }
 }
 
 impl Hop {
-    /// After what the kernel said of it just now; `None`: it has no entry any more.
-    pub(super) fn hear(mut self, neighbour: Option<Neighbour>, now: u64) -> Self {
-        match neighbour {
-            Some(Neighbour::Known) => (self.gate, self.since) = (Gate::Open, 0),
-            // Time decides: see `doubt`.
-            Some(Neighbour::Doubted) if self.gate == Gate::Doubted => {}
-            Some(Neighbour::Doubted) => (self.gate, self.since) = (Gate::Open, 0),
-            // It is asked again, and has not answered yet.
-            Some(Neighbour::Asked) if self.gate == Gate::Failed => {}
-            Some(Neighbour::Asked) => {
-                self.gate = Gate::Asking;
-                self.since = if self.since == 0 { now } else { self.since };
-            }
-            Some(Neighbour::Failed) => (self.gate, self.since) = (Gate::Failed, 0),
-            // Entries that failed are cleared away before long, which is no answer.
-            None if self.gate == Gate::Failed => {}
-            None => (self.gate, self.since) = (Gate::Asking, 0),
-        }
-        if matches!(neighbour, Some(Neighbour::Failed) | None) {
-            self.failures = (self.failures + 1) % FAILURES;
-        }
-        self
-    }
-
-    /// After a look at the kernel's table, where what it says may be old.
-    pub(super) fn see(self, neighbour: Option<Neighbour>, now: u64) -> Self {
-        match (neighbour, self.gate) {
-            (Some(Neighbour::Failed), Gate::Failed) | (None, Gate::Asking | Gate::Failed) => self,
-            _ => self.hear(neighbour, now),
+    pub(crate) fn gate(&self) -> Gate {
+        match self.gate.load(Relaxed) {
+            0 => Gate::Open,
+            1 => Gate::Asking,
+            _ => Gate::Silent,
         }
     }
 
-    /// The kernel has asked for long.
-    pub(super) fn doubt(self) -> Self {
-        if self.gate == Gate::Open { Self { gate: Gate::Doubted, ..self } } else { self }
+    /// Returns whether that is new. Only one thread at a time may call this.
+    pub(crate) fn set_gate(&self, gate: Gate) -> bool {
+        let changed = self.gate() != gate;
+        if changed {
+            self.asked.store(0, Relaxed);
+            self.may_ask.store(true, Relaxed);
+            self.gate.store(gate as u8, Relaxed);
+        }
+        changed
     }
 
-    /// A datagram was given to the kernel, so that it asks.
-    pub(super) fn ask(self, now: u64) -> Self {
-        if self.gate == Gate::Asking && self.since == 0 { Self { since: now, ..self } } else { self }
+    /// After what the kernel reports; returns whether that changes anything.
+    pub(crate) fn hear(&self, neighbour: Option<Neighbour>) -> bool {
+        self.set_gate(self.gate().after(neighbour))
     }
 
-    /// Nobody is asked, or another than was thought.
-    pub(super) fn free(self) -> Self {
-        Self { gate: Gate::Open, since: 0, ..self }
+    pub(crate) fn set_closed(&self, closed: bool) {
+        self.closed.store(closed, Relaxed);
     }
 
-    /// There is a socket now, or none.
-    pub(super) fn set_closed(self, closed: bool) -> Self {
-        Self { closed, ..self }
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Relaxed)
+    }
+
+    pub(crate) fn wake_when_asked(&self, listener: &Arc<EventFd>) {
+        self.listener.get_or_init(|| Arc::clone(listener));
+    }
+
+    /// Allows one more datagram.
+    pub(crate) fn let_ask(&self) {
+        self.may_ask.store(true, Relaxed);
+    }
+
+    /// Takes the one datagram that is allowed. One that the kernel refuses is given back by [`Self::let_ask`].
+    pub(crate) fn take_ask(&self) -> bool {
+        self.may_ask.swap(false, Relaxed)
+    }
+
+    /// The kernel has taken the datagram.
+    pub(super) fn asked(&self, now: u64) {
+        if self.asked.compare_exchange(0, now, Relaxed, Relaxed).is_ok()
+            && let Some(listener) = self.listener.get()
+        {
+            // The counter of an eventfd is full only when there are 2^64 - 2 wake-ups to see.
+            let _ = listener.write(1);
+        }
+    }
+
+    /// Whether it was asked, and its answer is awaited.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.gate() == Gate::Asking && self.asked.load(Relaxed) > 0
+    }
+
+    /// Whether what is sent goes elsewhere (a translated address, IPsec), where the kernel has no entry.
+    pub(super) fn is_elsewhere(&self, now: u64) -> bool {
+        self.is_awaited() && now >= self.asked.load(Relaxed) + ENTRY_MADE.as_millis() as u64
     }
 
     /// Whether it answers as far as is known.
-    pub(super) fn answers(self, now: u64) -> bool {
-        match self.gate {
-            Gate::Open => true,
-            Gate::Asking => self.since == 0 || now < self.since + PATIENCE.as_millis() as u64,
-            Gate::Doubted | Gate::Failed => false,
-        }
-    }
-
-    /// Whether it was asked, and its answer is waited for.
-    pub(crate) fn is_awaited(self) -> bool {
-        match self.gate {
-            Gate::Asking => self.since > 0,
-            Gate::Doubted => true,
-            Gate::Open | Gate::Failed => false,
-        }
-    }
-
-    pub(super) fn word(self) -> u64 {
-        self.since << 16 | u64::from(self.failures) << 3 | u64::from(self.closed) << 2 | self.gate as u64
-    }
-
-    pub(super) fn from_word(word: u64) -> Self {
-        Self {
-            gate: match word & 3 {
-                0 => Gate::Open,
-                1 => Gate::Asking,
-                2 => Gate::Doubted,
-                _ => Gate::Failed,
-            },
-            closed: word >> 2 & 1 == 1,
-            failures: (word >> 3) as u16 % FAILURES,
-            since: word >> 16,
+    pub(super) fn answers(&self, now: u64) -> bool {
+        match (self.gate(), self.asked.load(Relaxed)) {
+            (Gate::Open, _) | (Gate::Asking, 0) => true,
+            (Gate::Asking, asked) => now < asked + PATIENCE.as_millis() as u64,
+            (Gate::Silent, _) => false,
         }
     }
 }
 
-/// How long a next hop may take to answer before its destination is thought dead. On a network at one place, an answer
-/// takes a millisecond.
+/// How long a next hop may take to answer before its destination counts as down. On a local network, an answer takes a
+/// millisecond.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What a word has room for.
-const FAILURES: u16 = 1 << 13;
+/// The kernel makes an entry within the call that sends (`ip_finish_output2`), so any time is enough; this one leaves the worker
+/// time to return from the call.
+pub(crate) const ENTRY_MADE: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use super::*;
 
-    fn after(heard: &[Option<Neighbour>]) -> Hop {
-        heard.iter().fold(Hop::default(), |hop, &neighbour| hop.hear(neighbour, 1))
+    #[test]
+    fn gates_follow_the_kernel() {
+        use Gate::{Asking, Open, Silent};
+        use Neighbour::{Asked, Failed, Known};
+        for (before, heard, after) in [
+            (Open, Some(Known), Open),
+            (Open, Some(Asked), Asking),
+            (Open, Some(Failed), Silent),
+            (Open, None, Asking),
+            (Asking, Some(Known), Open),
+            (Asking, Some(Asked), Asking),
+            (Asking, Some(Failed), Silent),
+            (Asking, None, Asking),
+            (Silent, Some(Known), Open),
+            (Silent, Some(Asked), Silent),
+            (Silent, Some(Failed), Silent),
+            (Silent, None, Silent),
+        ] {
+            assert_eq!(before.after(heard), after, "{before:?} {heard:?}");
+        }
     }
 
     #[test]
-    fn who_is_not_known_is_asked_and_has_half_a_second() {
-        let hop = after(&[None]);
-        assert_eq!(hop.gate, Gate::Asking);
-        assert!(hop.answers(1_000_000), "nobody has asked");
-        let hop = hop.ask(1000).ask(1400);
+    fn a_next_hop_that_was_asked_has_half_a_second_to_answer() {
+        let hop = Hop::default();
+        assert!(hop.hear(None) && !hop.hear(None));
+        assert!(hop.answers(1_000_000) && !hop.is_awaited(), "nobody has asked");
+        assert!(hop.take_ask() && !hop.take_ask());
+        hop.asked(1000);
+        hop.asked(1400);
         assert!(hop.answers(1499) && !hop.answers(1500));
-        assert!(hop.hear(Some(Neighbour::Known), 1600).answers(1600));
+        assert!(!hop.is_elsewhere(1049) && hop.is_elsewhere(1050));
+        assert!(hop.hear(Some(Neighbour::Known)) && hop.answers(1600) && !hop.is_elsewhere(1600));
     }
 
     #[test]
-    fn who_failed_stays_failed_until_it_answers() {
-        let failed = after(&[Some(Neighbour::Known), Some(Neighbour::Failed)]);
-        for heard in [Some(Neighbour::Asked), None, Some(Neighbour::Failed)] {
-            assert_eq!(failed.hear(heard, 2).gate, Gate::Failed, "{heard:?}");
-        }
-        assert_eq!(failed.hear(Some(Neighbour::Known), 2).gate, Gate::Open);
-        assert_eq!(failed.hear(Some(Neighbour::Failed), 2).failures, failed.failures + 1, "what asked again is lost");
-        assert_eq!(failed.see(Some(Neighbour::Failed), 2), failed, "that was known");
-    }
-
-    #[test]
-    fn a_doubt_is_left_to_time() {
-        let doubted = after(&[Some(Neighbour::Known), Some(Neighbour::Doubted)]);
-        assert_eq!(doubted.gate, Gate::Open, "what is sent still leaves");
-        let doubted = doubted.doubt();
-        assert!(!doubted.answers(1));
-        assert_eq!(doubted.hear(Some(Neighbour::Doubted), 1).gate, Gate::Doubted);
-        assert_eq!(doubted.hear(Some(Neighbour::Known), 1).gate, Gate::Open);
-        assert_eq!(doubted.hear(Some(Neighbour::Failed), 1).gate, Gate::Failed);
-    }
-
-    proptest! {
-        #[test]
-        fn a_hop_is_a_word(gate in 0u64..4, failures in 0..FAILURES, closed: bool, since in 0u64..1 << 48) {
-            let hop = Hop { gate: Hop::from_word(gate).gate, failures, closed, since };
-            prop_assert_eq!(Hop::from_word(hop.word()), hop);
-        }
+    fn a_silent_next_hop_is_asked_one_datagram_at_a_time() {
+        let hop = Hop::default();
+        assert!(hop.hear(Some(Neighbour::Failed)));
+        assert!(hop.take_ask() && !hop.take_ask());
+        hop.asked(1);
+        assert!(!hop.is_elsewhere(1000), "it was asked before, so it is the way");
+        hop.let_ask();
+        assert!(hop.take_ask() && !hop.answers(2));
     }
 }

@@ -2,20 +2,15 @@
 //!
 //! ```text
 //! workers: ICMP, send errors --\
-//!                               note -> state (one atomic word) -> up?      workers, for every datagram of a group
-//! probes: TCP, ping ----------/    (health/state)               -> verdict  control thread: log, ledger
-//! kernel: neighbours ---------> hop (another)                   -> gate     workers, for every batch
+//!                               note -> state (a circuit breaker) -> up?      workers, for every datagram of a group
+//! probes: TCP, ping ----------/                                   -> verdict  control thread: log, ledger
+//! kernel: neighbours ---------> hop                               -> gate     workers, for every batch
 //! ```
 //!
-//! Reports that prove nothing have what is sent remembered by every worker ([`Health::doubts_reports`]); see
-//! `worker/reports` for which are believed.
-//!
-//! Workers ask [`Health::up`] and note what they see; probes note what they find. All of it is atomic, so that nobody
-//! waits for anybody. The control thread looks at every verdict from time to time and tells what has changed
-//! ([`Observer`]).
+//! See `worker/reports` for which ICMP is believed. The control thread looks at every verdict from time to time and logs
+//! what has changed ([`Observer`]).
 
 mod hop;
-mod news;
 pub(crate) mod ping;
 pub(crate) mod probe;
 mod state;
@@ -23,15 +18,14 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use state::State;
 use weir_kernel::next_hops::Neighbour;
 
-pub(crate) use hop::{Gate, Hop};
-pub(crate) use news::News;
+pub(crate) use hop::{ENTRY_MADE, Gate, Hop};
 
 /// What somebody saw of a destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,16 +49,12 @@ pub enum Evidence {
 /// The verdict on one address. Shared by all workers.
 #[derive(Debug, Default)]
 pub struct Health {
-    /// A [`State`] in one word.
-    state: AtomicU64,
-    /// Times it was found dead. It follows the state a moment later, whose low digits of it are exact.
-    downs: AtomicU64,
-    /// A [`Hop`] in one word.
-    hop: AtomicU64,
-    /// By what the kernel tells of it; unset: nobody listens.
-    news: OnceLock<Arc<News>>,
-    /// Until when what is sent there is remembered, ms; 0: it is not.
-    doubted: AtomicU64,
+    state: Mutex<State>,
+    /// As [`State::shunned_until`], for who may not wait.
+    shunned_until: AtomicU64,
+    /// As [`State::is_troubled`], likewise.
+    is_troubled: AtomicBool,
+    pub(crate) hop: Hop,
 }
 
 /// What is thought of an address.
@@ -76,15 +66,15 @@ pub struct Verdict {
     pub downs: u64,
 }
 
-/// Why an address is thought to be dead.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why an address is thought to be dead, the graver the later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// ICMP said that its port is unreachable; it has not been tried since.
-    PortUnreachable,
-    /// A router said that its host or network cannot be reached, or may not; it has not been tried since.
-    HostUnreachable,
     /// The kernel refused to send to it several times in a row; it has not been tried since.
     SendErrors,
+    /// A router said that its host or network cannot be reached, or may not; it has not been tried since.
+    HostUnreachable,
+    /// ICMP said that its port is unreachable; it has not been tried since.
+    PortUnreachable,
     /// Probes fail.
     Probe,
     /// The neighbour on the way to it does not answer (ARP, ND).
@@ -116,127 +106,62 @@ impl Health {
     /// Whether groups may choose it: it is thought to live, or is to be tried. Without probes that is after [`HOLD_DOWN`];
     /// with them, when one is answered.
     pub fn up(&self) -> bool {
+        if self.hop.is_closed() {
+            return false;
+        }
         // The clock is looked at only for those that have been dead.
-        match (self.state(), self.hop()) {
-            (state, hop) if state.never_down() && hop.gate == Gate::Open && !hop.closed => true,
-            (state, hop) => {
+        match (self.shunned_until.load(Ordering::Relaxed), self.hop.gate()) {
+            (0, Gate::Open) => true,
+            (until, _) => {
                 let now = now();
-                !hop.closed && hop.answers(now) && state.shunned(now).is_none()
+                now >= until && self.hop.answers(now)
             }
         }
     }
 
-    /// What is known of its next hop.
-    pub(crate) fn hop(&self) -> Hop {
-        Hop::from_word(self.hop.load(Ordering::Relaxed))
-    }
-
-    /// What the kernel says of its next hop comes by these news, each time the same.
-    pub(crate) fn follow(&self, news: &Arc<News>) {
-        self.news.get_or_init(|| Arc::clone(news));
-    }
-
-    /// Whether all that the kernel has said of its next hop until now has been heard.
-    pub(crate) fn has_heard_all(&self) -> bool {
-        self.news.get().is_none_or(|news| news.are_known())
-    }
-
-    /// The kernel has said something of its next hop; returns whether that changes anything.
-    pub(crate) fn hear(&self, neighbour: Option<Neighbour>) -> bool {
-        self.change_hop(|hop| hop.hear(neighbour, now()))
-    }
-
-    /// So its next hop stands in the kernel's table; likewise.
-    pub(crate) fn see(&self, neighbour: Option<Neighbour>) -> bool {
-        self.change_hop(|hop| hop.see(neighbour, now()))
-    }
-
-    /// The kernel is about to give its next hop up; likewise.
-    pub(crate) fn doubt(&self) -> bool {
-        self.change_hop(Hop::doubt)
-    }
-
-    /// No next hop is asked, or another than was thought; likewise.
-    pub(crate) fn free(&self) -> bool {
-        self.change_hop(Hop::free)
-    }
-
-    /// A datagram was sent, so that the kernel asks.
+    /// A datagram was sent, so that the kernel asks the next hop.
     pub(crate) fn ask(&self) {
-        self.change_hop(|hop| hop.ask(now()));
+        self.hop.asked(now());
     }
 
-    /// Says whether there is no socket, since no route leads there.
-    pub(crate) fn set_closed(&self, closed: bool) {
-        self.change_hop(|hop| hop.set_closed(closed));
-    }
-
-    /// Something was reported of it: whoever sends there is to remember what, for as long, so that the next report can be held
-    /// against it.
-    pub(crate) fn doubt_reports(&self, lasts: Duration) {
-        self.doubted.fetch_max(now() + lasts.as_millis() as u64, Ordering::Relaxed);
-    }
-
-    /// Whether what is sent there is to be remembered.
-    pub(crate) fn doubts_reports(&self) -> bool {
-        // The first report of a trial must be believed.
-        if self.state().is_untried() {
-            return true;
+    /// What the kernel's table has of the next hop. Returns whether that changes anything, and whether what is sent goes elsewhere,
+    /// so that the next hop does not matter.
+    pub(crate) fn see(&self, neighbour: Option<Neighbour>) -> (bool, bool) {
+        if neighbour.is_none() && self.hop.is_elsewhere(now()) {
+            return (self.hop.set_gate(Gate::Open), true);
         }
-        // The clock is looked at only where there is a doubt.
-        match self.doubted.load(Ordering::Relaxed) {
-            0 => false,
-            until if until > now() => true,
-            until => {
-                let _ = self.doubted.compare_exchange(until, 0, Ordering::Relaxed, Ordering::Relaxed);
-                false
-            }
-        }
+        (self.hop.hear(neighbour), false)
     }
 
     /// Takes note.
     pub fn note(&self, evidence: Evidence) {
-        // Called for every batch: the line must not change hands while all is well.
-        let state = self.state();
-        if evidence == Evidence::Sent && state.without_errors() && !state.is_untried() {
+        // Called for every batch: nothing is written while all is well.
+        if evidence == Evidence::Sent && !self.is_troubled.load(Ordering::Relaxed) {
             return;
         }
-        self.note_at(evidence, now());
+        let mut state = self.state();
+        state.note(evidence, now());
+        self.shunned_until.store(state.shunned_until(), Ordering::Relaxed);
+        self.is_troubled.store(state.is_troubled(), Ordering::Relaxed);
     }
 
     /// The verdict now, and how often it was that it is dead.
     pub fn verdict(&self) -> Verdict {
-        self.verdict_at(now())
+        let (state, now) = (self.state(), now());
+        let unanswered = (!self.hop.answers(now)).then_some(Cause::NextHop);
+        let closed = self.hop.is_closed().then_some(Cause::NoRoute);
+        Verdict { down: closed.or(unanswered).or_else(|| state.down(now)), downs: state.downs }
     }
 
-    fn note_at(&self, evidence: Evidence, now: u64) {
-        let next = |word| Some(State::from_word(word).note(evidence, now).word());
-        // Never fails: there is always a next state.
-        let Ok(before) = self.state.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next) else { return };
-        let before = State::from_word(before);
-        let after = before.note(evidence, now);
-        if before.is_untried() && !after.is_untried() {
-            self.doubt_reports(TRIAL);
-        }
-        if before.downs() != after.downs() {
-            self.downs.fetch_add(1, Ordering::Relaxed);
-        }
+    /// Times that reports, send errors or probes have changed whether it counts as dead.
+    pub(crate) fn turns(&self) -> u64 {
+        let state = self.state();
+        2 * state.downs - u64::from(state.down(now()).is_some())
     }
 
-    fn verdict_at(&self, now: u64) -> Verdict {
-        let (state, hop) = (self.state(), self.hop());
-        let unanswered = (!hop.answers(now)).then_some(Cause::NextHop);
-        let down = hop.closed.then_some(Cause::NoRoute).or(unanswered).or_else(|| state.down(now));
-        Verdict { down, downs: state.all_downs(self.downs.load(Ordering::Relaxed)) }
-    }
-
-    fn change_hop(&self, change: impl Fn(Hop) -> Hop) -> bool {
-        let changed = |word| Some(change(Hop::from_word(word)).word()).filter(|next| *next != word);
-        self.hop.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed).is_ok()
-    }
-
-    fn state(&self) -> State {
-        State::from_word(self.state.load(Ordering::Relaxed))
+    /// Nobody panics while holding it.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -8,7 +8,6 @@ use std::future::pending;
 use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::net::TcpSocket;
 use tokio::runtime::Handle;
@@ -17,7 +16,7 @@ use tokio::time::{Interval, MissedTickBehavior, interval, timeout};
 
 use super::ping::Ping;
 use super::{Evidence, Health};
-use crate::settings::{Destination, Probe, ProbeKind};
+use crate::settings::{Destination, Probe};
 
 /// Probes whatever it is told to. Dropped, it probes nothing.
 pub(crate) struct Prober {
@@ -42,21 +41,6 @@ pub(crate) struct Target {
     pub health: Arc<Health>,
 }
 
-/// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Unprobed {
-    /// There is no socket for it.
-    #[error("destination {name}: ping {}: {error}{}", address.ip(), remedy(error))]
-    Ping {
-        /// The destination's name.
-        name: String,
-        /// Its address.
-        address: SocketAddr,
-        /// What the kernel said.
-        error: io::Error,
-    },
-}
-
 impl Prober {
     /// Probes nothing yet. Probes will run on `runtime`, which must drive I/O and time.
     pub(crate) fn new(runtime: Handle) -> Self {
@@ -64,12 +48,8 @@ impl Prober {
     }
 
     /// Probes these targets and no others; first at once, then in their intervals. Those that it probed already go on
-    /// undisturbed. Returns those that cannot be probed, with the reason: each time that it is tried, which is whenever
-    /// they are new here.
-    ///
-    /// Sockets for ping are opened here, by the caller's thread: where only its privileges allow them, call this before
-    /// giving them up.
-    pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<Unprobed> {
+    /// undisturbed. Returns a line for each that is new here and cannot be probed.
+    pub(crate) fn follow(&mut self, targets: impl IntoIterator<Item = Target>) -> Vec<String> {
         let mut before: HashMap<_, _> =
             self.tasks.drain(..).map(|probed| (Arc::as_ptr(&probed.0.health), probed)).collect();
         let mut unprobed = Vec::new();
@@ -82,12 +62,12 @@ impl Prober {
                 Some((_, task)) => task.abort(),
                 None => {}
             }
-            let task = match target.probe.kind {
-                ProbeKind::Tcp(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
-                ProbeKind::Ping => match Ping::open(&target) {
+            let task = match target.probe.tcp {
+                Some(port) => self.runtime.spawn(probe_tcp(target.clone(), port)),
+                None => match Ping::open(&target) {
                     Ok(ping) => self.runtime.spawn(probe_ping(target.clone(), ping)),
                     Err(error) => {
-                        unprobed.push(Unprobed::Ping { name: target.name.clone(), address: target.address, error });
+                        unprobed.push(unprobed_line(&target, &error));
                         // Held like the others, so that it is told once.
                         self.runtime.spawn(pending())
                     }
@@ -115,7 +95,7 @@ impl Target {
             name: destination.name.clone(),
             address,
             probe,
-            from: destination.from,
+            from: destination.local(),
             interface: destination.interface.clone(),
             health: Arc::clone(health),
         })
@@ -134,7 +114,7 @@ async fn probe_tcp(target: Target, port: u16) {
     let mut turns = turns(&target.probe);
     loop {
         turns.tick().await;
-        let answered = matches!(timeout(target.probe.timeout, connect(&target, port)).await, Ok(Ok(())));
+        let answered = matches!(timeout(target.probe.timeout().duration(), connect(&target, port)).await, Ok(Ok(())));
         target.health.note(if answered { Evidence::ProbeAnswered } else { Evidence::ProbeFailed });
     }
 }
@@ -143,14 +123,14 @@ async fn probe_ping(target: Target, mut ping: Ping) {
     let mut turns = turns(&target.probe);
     loop {
         turns.tick().await;
-        let answered = matches!(timeout(target.probe.timeout, ping.echo()).await, Ok(Ok(())));
+        let answered = matches!(timeout(target.probe.timeout().duration(), ping.echo()).await, Ok(Ok(())));
         target.health.note(if answered { Evidence::HostAnswered } else { Evidence::ProbeFailed });
     }
 }
 
 /// When it is time: at once, and then in the interval. A probe that takes longer than that delays the next.
 fn turns(probe: &Probe) -> Interval {
-    let mut turns = interval(probe.interval.max(SHORTEST));
+    let mut turns = interval(probe.interval.duration());
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     turns
 }
@@ -168,12 +148,11 @@ async fn connect(target: &Target, port: u16) -> io::Result<()> {
     socket.connect(to).await.map(drop)
 }
 
-fn remedy(error: &io::Error) -> &'static str {
-    match error.kind() {
-        ErrorKind::PermissionDenied => " (set net.ipv4.ping_group_range to include this group, or give CAP_NET_RAW)",
+/// Why an address cannot be probed at all. It goes on without: ICMP and send errors still tell.
+pub(super) fn unprobed_line(target: &Target, error: &io::Error) -> String {
+    let remedy = match error.kind() {
+        ErrorKind::PermissionDenied => " (set net.ipv4.ping_group_range to include this process's group)",
         _ => "",
-    }
+    };
+    format!("destination {}: ping {}: {error}{remedy}", target.name, target.address.ip())
 }
-
-/// Least time between two probes, whatever was asked for.
-const SHORTEST: Duration = Duration::from_millis(10);

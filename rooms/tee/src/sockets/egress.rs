@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use nix::libc;
 use weir_dgram::{Error, Offload, Options, RawSender, Socket};
+use weir_units::Size;
 
 use crate::plan::Outlet;
 use crate::settings;
@@ -15,6 +16,8 @@ use crate::settings;
 pub(crate) struct EgressSockets {
     address: Option<SocketAddr>,
     settings: Arc<settings::Destination>,
+    /// As [`Health::turns`](crate::health::Health::turns) was when they were opened.
+    turns: u64,
     /// By worker.
     sockets: Vec<EgressSocket>,
 }
@@ -100,15 +103,24 @@ impl EgressSockets {
             let settings::Destination { source, from, interface, replies, .. } = settings;
             // Of a raw socket nobody sees that it is another.
             let raw = source.is_preserved().then(|| settable(settings));
-            (raw, *from, interface.clone(), replies.is_some())
+            (raw, *from, interface.clone(), *replies)
         };
         outlet.key() == self.key()
             && fixed(&self.settings) == fixed(&outlet.settings)
             && !self.sockets.iter().any(|socket| matches!(socket, EgressSocket::Closed(_)))
+            && !self.are_stale(outlet)
+    }
+
+    /// Whether the destination has died or come back since they were opened, and they can have another port: address translation
+    /// (a Kubernetes service) keeps a flow with the pod that it has chosen first, dead or not.
+    pub(super) fn are_stale(&self, outlet: &Outlet) -> bool {
+        self.turns != outlet.health.turns()
+            && self.settings.local().is_none_or(|from| from.port() == 0)
+            && matches!(self.sockets[..], [EgressSocket::Connected(_), ..])
     }
 
     pub(super) fn open(outlet: &Outlet, workers: usize) -> Result<Self, Error> {
-        let mut sockets = Vec::new();
+        let (mut sockets, turns) = (Vec::new(), outlet.health.turns());
         for _ in 0..workers {
             let socket = match outlet.address {
                 None => Ok(EgressSocket::Unresolved),
@@ -116,14 +128,14 @@ impl EgressSockets {
             };
             match socket {
                 Ok(socket) => sockets.push(socket),
-                Err(error) if is_passing(&error, outlet.settings.from) => {
+                Err(error) if is_passing(&error, outlet.settings.local()) => {
                     sockets = vec![EgressSocket::Closed(error.to_string().into()); workers];
                     break;
                 }
                 Err(error) => return Err(error),
             }
         }
-        Ok(Self { address: outlet.address, settings: Arc::clone(&outlet.settings), sockets })
+        Ok(Self { address: outlet.address, settings: Arc::clone(&outlet.settings), turns, sockets })
     }
 }
 
@@ -134,8 +146,8 @@ impl EgressSocket {
         if settings.source.is_preserved() {
             return Ok(Self::Raw(Arc::new(RawSender::open(to, &options)?)));
         }
-        let socket = Socket::connect(settings.from, to, &options)?;
-        if settings.replies.is_some() {
+        let socket = Socket::connect(settings.local(), to, &options)?;
+        if settings.replies {
             // It was a try.
             return Ok(Self::Sessions(options));
         }
@@ -148,11 +160,12 @@ impl EgressSocket {
 /// What the sockets of a destination are asked for.
 fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> Options {
     let multicast = to.ip().is_multicast();
+    let has_own_port = settings.local().is_some_and(|from| from.port() != 0);
     Options {
         interface: settings.interface.clone(),
-        reuse_port: workers > 1 && settings.from.is_some_and(|from| from.port() != 0),
-        reuse_address: settings.from.is_some_and(|from| from.port() != 0),
-        send_buffer: settings.send_buffer,
+        reuse_port: workers > 1 && has_own_port,
+        reuse_address: has_own_port,
+        send_buffer: settings::buffer(settings.send_buffer),
         gso: true,
         errors: true,
         ttl: settings.ttl,
@@ -167,10 +180,9 @@ fn options(settings: &settings::Destination, to: SocketAddr, workers: usize) -> 
 }
 
 /// What a socket in use can be given anew ([`Socket::set_outgoing`]).
-fn settable(settings: &settings::Destination) -> (Option<u8>, bool, Option<u8>, Option<bool>, Option<usize>) {
-    let settings::Destination { ttl, hop_guard, dscp, loopback, send_buffer, .. } = settings;
-    // Without its guard a socket goes back to its TTL.
-    (*ttl, *hop_guard, *dscp, *loopback, *send_buffer)
+fn settable(settings: &settings::Destination) -> (Option<u8>, Option<u8>, Option<bool>, Size) {
+    let settings::Destination { ttl, dscp, loopback, send_buffer, .. } = settings;
+    (*ttl, *dscp, *loopback, *send_buffer)
 }
 
 /// Whether opening may succeed later, when the network is another. One destination that cannot be reached, or not in this

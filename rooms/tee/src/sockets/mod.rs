@@ -118,8 +118,15 @@ impl Sockets {
     /// Has groups pass over outlets that have no socket.
     pub(super) fn tell_closed(&self, plan: &Plan) {
         for (outlet, sockets) in plan.outlets.iter().zip(&self.outlets) {
-            outlet.health.set_closed(sockets.closed().is_some());
+            outlet.health.hop.set_closed(sockets.closed().is_some());
         }
+    }
+
+    /// The destinations that are to be sent to from another port: see [`EgressSockets::are_stale`].
+    pub(crate) fn stale<'a>(&self, plan: &'a Plan) -> Vec<&'a str> {
+        let outlets = self.outlets.iter().zip(&plan.outlets);
+        let stale = outlets.filter(|(sockets, outlet)| sockets.are_stale(outlet));
+        stale.map(|(_, outlet)| &*outlet.settings.name).collect()
     }
 
     /// Whether another try with the same plan would open any of [`closed`](Self::closed), or listeners whose interface was

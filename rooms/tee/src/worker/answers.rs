@@ -57,7 +57,7 @@ impl Lane {
                 Err(_) => dropped += 1,
             }
         };
-        sessions.answers(answered, |socket| heard.add(reports.hear(socket, Instant::now())));
+        sessions.answers(answered, |socket| heard.add(reports.hear(socket)));
         self.believe(heard);
         let replies = &self.count().replies;
         replies.received.add(received.datagrams);

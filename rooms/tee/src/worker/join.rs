@@ -32,6 +32,8 @@ pub(super) struct Joined {
     pub(super) segment: Option<NonZeroU16>,
     /// How many datagrams.
     pub(super) datagrams: usize,
+    /// As [`Run::hops`] of each.
+    pub(super) hops: u8,
 }
 
 /// Joins what can be joined. Adds pieces and messages.
@@ -42,11 +44,12 @@ pub(super) fn join<'a>(runs: impl Iterator<Item = Run<'a>>, pieces: &mut Vec<IoS
         let mut rest = run.body;
         loop {
             let size = run.head.len() + each.min(rest.len());
-            let mut fit = open.room(size);
+            let mut fit = open.room(size, run.hops);
             if fit == 0 {
                 open.close(pieces, messages);
-                fit = open.room(size).max(1);
+                fit = open.room(size, run.hops).max(1);
             }
+            open.hops = run.hops;
             // As many whole datagrams as fit, in one piece if nothing comes between them.
             let bytes = if each == 0 { 0 } else { fit.saturating_mul(each).min(rest.len()) };
             let (body, others) = rest.split_at(bytes);
@@ -88,18 +91,19 @@ struct Open {
     bytes: usize,
     /// Of the first datagram.
     size: usize,
+    hops: u8,
     /// Nothing may follow.
     complete: bool,
 }
 
 impl Open {
-    /// How many datagrams of this size, or of this size and a shorter last one, may be added.
-    fn room(&self, size: usize) -> usize {
+    /// How many datagrams of this size, or of this size and a shorter last one, may be added with these hops.
+    fn room(&self, size: usize, hops: u8) -> usize {
         if self.datagrams == 0 {
             // The first is taken whatever it is; what the protocol does not allow, the kernel refuses.
             return MAX_RUN_BYTES.checked_div(size).map_or(1, |most| most.clamp(1, MAX_SEGMENTS));
         }
-        if self.complete || size == 0 || size > self.size {
+        if self.complete || size == 0 || size > self.size || hops != self.hops {
             return 0;
         }
         let left = MAX_SEGMENTS - self.datagrams;
@@ -137,6 +141,7 @@ impl Open {
                 pieces: self.first_piece..pieces.len(),
                 segment: size.and_then(NonZeroU16::new),
                 datagrams: self.datagrams,
+                hops: self.hops,
             });
         }
         *self = Self::default();

@@ -5,7 +5,7 @@
 //! copy at most, and no system call.
 //!
 //! While its next hop is not known to answer, the kernel would take what is sent and lose it without a word: it gets one
-//! datagram (`trial`), which makes it ask, and what became of that one is known when the neighbour answers or fails.
+//! datagram per second, which makes it ask; that one counts as `sent_unresolved`, too.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU16;
@@ -17,14 +17,13 @@ use super::batch::{Batch, Origin, Part, Pending};
 use super::events::{Events, Token};
 use super::join::Run;
 use super::random::Random;
-use super::reports::{Heard, LASTS, Reports};
+use super::reports::{Heard, Reports};
 use super::send::{Outcome, SendStatistics, send_alone};
 use super::sender::{Sender, share};
-use super::trial::{Fate, Trial};
 use super::turn::{Scratch, Turn};
 use crate::counters::{OutletBook, OutletCell};
 use crate::drops::Reason;
-use crate::health::{Evidence, Gate, Health, Hop};
+use crate::health::{Evidence, Gate, Health};
 use crate::limit::{Limiter, Nth};
 use crate::plan::Outlet;
 use crate::settings::Source;
@@ -43,8 +42,6 @@ pub(super) struct Lane {
     /// What of the batch goes here.
     pending: Pending,
     backlog: Backlog,
-    /// The datagram that the kernel asks its next hop for.
-    trial: Option<Trial>,
     pub(super) reports: Reports,
     /// Whether epoll tells when the kernel takes more.
     watched: bool,
@@ -108,7 +105,7 @@ impl Access {
 impl Filter {
     fn new(outlet: &Outlet, socket: &EgressSocket) -> Self {
         let access = Access::new(outlet, socket);
-        let (limiter, nth, sample) = (outlet.limiter.clone(), outlet.nth.clone(), outlet.settings.sample.get());
+        let (limiter, nth, sample) = (outlet.limiter.clone(), outlet.nth.clone(), outlet.settings.sample);
         let guarded = outlet.settings.hop_guard;
         let chooses = limiter.is_some() || nth.is_some() || sample > 1;
         let takes_all = matches!(access, Access::Any) && !chooses && !guarded;
@@ -148,11 +145,10 @@ impl Lane {
             health: Arc::clone(&outlet.health),
             filter: Filter::new(outlet, &socket),
             source: outlet.settings.source,
-            limit: outlet.settings.queue,
+            limit: outlet.settings.queue_bytes(),
             sender: Sender::new(outlet, socket, workers),
             pending: Pending::default(),
             backlog: Backlog::default(),
-            trial: None,
             reports: Reports::default(),
             watched: false,
             renewed: None,
@@ -165,7 +161,7 @@ impl Lane {
         self.health = Arc::clone(&outlet.health);
         self.filter = Filter::new(outlet, &socket);
         self.source = outlet.settings.source;
-        self.limit = outlet.settings.queue;
+        self.limit = outlet.settings.queue_bytes();
         self.leaving = None;
         match (&mut self.sender, socket, share(outlet, workers)) {
             (Sender::Sessions(sessions), EgressSocket::Sessions(options), Some(replies)) => {
@@ -192,9 +188,9 @@ impl Lane {
         self.book.cell(self.worker)
     }
 
-    /// Whether something waits, here or for an answer of the next hop.
+    /// Whether something waits.
     pub(super) fn has_backlog(&self) -> bool {
-        !self.backlog.is_empty() || self.trial.is_some()
+        !self.backlog.is_empty()
     }
 
     /// Whether something of the batch is still to go here.
@@ -206,7 +202,7 @@ impl Lane {
     /// shall not tell: every packet that leaves an interface would wake us. Returns whether something waits for the next hop
     /// instead.
     pub(super) fn watch(&mut self, events: &Events, token: Token) -> bool {
-        let waits_for_hop = self.has_backlog() && self.health.hop().gate != Gate::Open;
+        let waits_for_hop = self.has_backlog() && self.health.hop.gate() != Gate::Open;
         if self.backlog.is_empty() || waits_for_hop {
             self.unwatch(events);
         } else if !self.watched
@@ -256,8 +252,8 @@ impl Lane {
         if !self.filter.takes_all
             || !self.backlog.is_empty()
             || self.source.is_headed()
-            || self.health.doubts_reports()
-            || self.health.hop().gate != Gate::Open
+            || self.reports.has_memory()
+            || self.health.hop.gate() != Gate::Open
         {
             return None;
         }
@@ -265,7 +261,7 @@ impl Lane {
         let count = self.count();
         count.copies.add(1);
         count.copies_bytes.add(payload.len() as u64);
-        self.account(turn.scratch, statistics, |_, _| payload.len() as u64);
+        self.account(Gate::Open, turn.scratch, statistics, |_, _| payload.len() as u64);
         if statistics.blocked {
             let kept = self.backlog.push(Run { body: payload, ..Run::default() }, origin, self.limit);
             self.count_kept(kept.into(), (!kept).into());
@@ -275,30 +271,25 @@ impl Lane {
 
     /// Sends what of the batch goes here. Behind what waits already, it waits as well.
     pub(super) fn flush(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
-        let (hop, source) = (self.health.hop(), self.source);
+        let (gate, source) = (self.health.hop.gate(), self.source);
         if self.backlog.is_empty() {
-            if self.remembers() {
-                self.reports.remember(self.pending.rest().iter().map(|part| part.run(batch, source).0));
+            let first = self.pending.rest().iter().flat_map(|part| part.singles()).next();
+            let parts = match gate {
+                Gate::Open => self.pending.rest(),
+                _ if self.health.hop.take_ask() => first.as_slice(),
+                _ => &[],
+            };
+            let runs = || parts.iter().map(|part| part.run(batch, source));
+            if self.reports.has_memory() {
+                self.reports.remember(runs().map(|(run, _)| run));
             }
-            if hop.gate == Gate::Open {
-                let runs = self.pending.rest().iter().map(|part| part.run(batch, source));
-                if let Some(statistics) = self.sender.send(runs, turn.scratch) {
-                    self.account(turn.scratch, statistics, Self::take_pending);
-                }
-            }
-            // One that was refused asks nobody.
-            while hop.gate != Gate::Open && !self.pending.rest().is_empty() && self.may_ask(hop.gate) {
-                let first = self.pending.rest().iter().flat_map(|part| part.singles()).take(1);
-                let runs = first.map(|part| part.run(batch, source));
-                let Some(statistics) = self.sender.send(runs, turn.scratch) else { break };
-                match self.account_trial(hop, (&*turn.scratch, statistics), Self::take_pending) {
-                    Some(Reason::Unreachable) => return self.refuse(),
-                    Some(_) => {}
-                    None => break,
-                }
+            if !parts.is_empty()
+                && let Some(statistics) = self.sender.send(runs(), turn.scratch)
+            {
+                self.account(gate, turn.scratch, statistics, Self::take_pending);
             }
         }
-        if hop.gate == Gate::Failed {
+        if gate == Gate::Silent {
             self.refuse();
         } else {
             self.keep(batch);
@@ -339,60 +330,35 @@ impl Lane {
         self.drain(turn);
     }
 
-    /// Looks what became of the datagram that the next hop was asked for, and goes on.
-    pub(super) fn look(&mut self, turn: &mut Turn<'_>) {
-        self.settle();
-        if !self.backlog.is_empty() {
-            self.drain(turn);
-        }
-    }
-
     /// Sends some of what waits, the oldest first.
-    fn drain(&mut self, turn: &mut Turn<'_>) {
-        let hop = self.health.hop();
-        if hop.gate != Gate::Open {
-            return self.drain_closed(hop, turn);
+    pub(super) fn drain(&mut self, turn: &mut Turn<'_>) {
+        if self.backlog.is_empty() {
+            return;
         }
-        if self.remembers() {
-            self.reports.remember(self.backlog.runs().take(DRAINED).map(|(run, _)| run));
-        }
-        // Nobody tells when sessions take more.
-        let most = if matches!(self.sender, Sender::Sessions(_)) { usize::MAX } else { DRAINED };
-        let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
-            return self.abandon(turn);
+        let gate = self.health.hop.gate();
+        let most = match (gate, &self.sender) {
+            // Nobody tells when sessions take more.
+            (Gate::Open, Sender::Sessions(_)) => usize::MAX,
+            (Gate::Open, _) => DRAINED,
+            _ => usize::from(self.health.hop.take_ask()),
         };
-        self.account(turn.scratch, statistics, Self::take_waiting);
-    }
-
-    /// The same where the next hop is not known to answer.
-    fn drain_closed(&mut self, hop: Hop, turn: &mut Turn<'_>) {
-        if hop.gate == Gate::Failed {
-            return self.discard(Reason::Unreachable);
-        }
-        while !self.backlog.is_empty() && self.may_ask(hop.gate) {
-            let Some(statistics) = self.sender.send(self.backlog.runs().take(1), turn.scratch) else {
+        if most > 0 {
+            if self.reports.has_memory() {
+                self.reports.remember(self.backlog.runs().take(most).map(|(run, _)| run));
+            }
+            let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
                 return self.abandon(turn);
             };
-            match self.account_trial(hop, (&*turn.scratch, statistics), Self::take_waiting) {
-                Some(Reason::Unreachable) => return self.discard(Reason::Unreachable),
-                Some(_) => {}
-                None => return,
-            }
+            self.account(gate, turn.scratch, statistics, Self::take_waiting);
+        }
+        if gate == Gate::Silent {
+            self.discard(Reason::Unreachable);
         }
     }
 
     /// Gives up what waits.
     pub(super) fn abandon(&mut self, _: &Turn<'_>) {
-        self.end_trial(Some(Reason::Abandoned));
         self.discard(Reason::Abandoned);
-    }
-
-    /// Gives up the datagram that the next hop was asked for, where nothing waits behind it.
-    pub(super) fn abandon_trial(&mut self, _: &Turn<'_>) {
-        self.settle();
-        if self.backlog.is_empty() {
-            self.end_trial(Some(Reason::Abandoned));
-        }
     }
 
     /// Drops what waits here.
@@ -400,68 +366,6 @@ impl Lane {
         let waiting = self.backlog.len();
         self.take_waiting(waiting);
         self.count().drops.add(reason, waiting as u64);
-    }
-
-    /// Whether the next hop is to be asked for one more datagram.
-    fn may_ask(&mut self, gate: Gate) -> bool {
-        self.settle();
-        self.trial.is_none() && matches!(gate, Gate::Asking | Gate::Failed)
-    }
-
-    /// Counts a datagram that was sent, so that the kernel asks the next hop, which was as it is here before. It is queued
-    /// until it is known what became of it; `pop` takes it out of where it waits and tells its bytes. Returns why it was
-    /// dropped if it was.
-    fn account_trial(
-        &mut self,
-        hop: Hop,
-        (scratch, statistics): (&Scratch, SendStatistics),
-        pop: fn(&mut Self, usize) -> u64,
-    ) -> Option<Reason> {
-        if !scratch.send.outcomes.iter().any(|outcome| matches!(outcome, Outcome::Sent(1..))) {
-            self.account(scratch, statistics, pop);
-            return scratch.send.outcomes.iter().find_map(|outcome| match *outcome {
-                Outcome::Dropped(_, reason) => Some(reason),
-                Outcome::Sent(_) => None,
-            });
-        }
-        self.count().calls.add(statistics.calls);
-        self.count().queued.add(1);
-        self.trial = Some(Trial::new(pop(self, 1), hop));
-        self.health.ask();
-        self.count_sessions();
-        if statistics.icmp > 0 {
-            self.hear(statistics.icmp);
-        }
-        None
-    }
-
-    /// Looks whether it is known by now what became of the datagram that the next hop was asked for.
-    fn settle(&mut self) {
-        let Some(trial) = &mut self.trial else { return };
-        let sender = &self.sender;
-        let fate = trial.fate(&self.health, Instant::now(), || sender.send_queue());
-        if fate == Some(Fate::Elsewhere) {
-            self.health.free();
-        }
-        match fate {
-            None => {}
-            Some(Fate::Sent | Fate::Elsewhere) => self.end_trial(None),
-            Some(Fate::Lost) => self.end_trial(Some(Reason::Unreachable)),
-        }
-    }
-
-    /// Counts the datagram that the next hop was asked for as sent, or as dropped.
-    fn end_trial(&mut self, dropped: Option<Reason>) {
-        let Some(trial) = self.trial.take() else { return };
-        let count = self.count();
-        count.queued.sub(1);
-        match dropped {
-            None => {
-                count.sent.add(1);
-                count.sent_bytes.add(trial.bytes);
-            }
-            Some(reason) => count.drops.add(reason, 1),
-        }
     }
 
     /// Counts what was put into the backlog, and what it had no room for.
@@ -472,9 +376,16 @@ impl Lane {
         count.drops.add(Reason::QueueFull, refused);
     }
 
-    /// Counts what became of datagrams; `pop` takes so many out of where they are, and tells their bytes.
-    fn account(&mut self, scratch: &Scratch, statistics: SendStatistics, mut pop: impl FnMut(&mut Self, usize) -> u64) {
-        let mut unreachable = false;
+    /// Counts what became of datagrams that were sent at this gate; `pop` takes so many out of where they are, and tells their
+    /// bytes.
+    fn account(
+        &mut self,
+        gate: Gate,
+        scratch: &Scratch,
+        statistics: SendStatistics,
+        mut pop: impl FnMut(&mut Self, usize) -> u64,
+    ) {
+        let (mut all_sent, mut unreachable) = (0, false);
         for outcome in &scratch.send.outcomes {
             match *outcome {
                 Outcome::Sent(0) => {}
@@ -483,6 +394,7 @@ impl Lane {
                     self.count().sent.add(sent as u64);
                     self.count().sent_bytes.add(bytes);
                     self.health.note(Evidence::Sent);
+                    all_sent += sent as u64;
                 }
                 Outcome::Dropped(dropped, reason) => {
                     pop(self, dropped);
@@ -492,6 +404,15 @@ impl Lane {
                     }
                     unreachable |= matches!(reason, Reason::Unreachable | Reason::OtherError);
                 }
+            }
+        }
+        match (gate, all_sent) {
+            (Gate::Open, _) => {}
+            // One that was refused asks nobody.
+            (_, 0) => self.health.hop.let_ask(),
+            (_, sent) => {
+                self.count().sent_unresolved.add(sent);
+                self.health.ask();
             }
         }
         self.count().calls.add(statistics.calls);
@@ -520,7 +441,7 @@ impl Lane {
 
     /// Has the socket find out, now and then, whether this machine's address is another since it was connected.
     fn renew(&mut self) {
-        let (Sender::Connected(socket) | Sender::Guarded(socket, _)) = &self.sender else { return };
+        let Sender::Connected { socket, .. } = &self.sender else { return };
         let now = Instant::now();
         if self.renewed.is_none_or(|last| now - last >= RENEWAL) {
             self.renewed = Some(now);
@@ -529,19 +450,10 @@ impl Lane {
         }
     }
 
-    /// Whether what is sent is to be remembered, since something was reported, to whichever worker; if not, nothing is any more.
-    fn remembers(&mut self) -> bool {
-        let remembers = self.health.doubts_reports();
-        if !remembers && self.reports.has_memory() {
-            self.reports.forget();
-        }
-        remembers
-    }
-
     /// Reads what the network reported about earlier datagrams; at least `known` reports have come.
     fn hear(&mut self, known: u64) {
         let mut heard = match &self.sender {
-            Sender::Connected(socket) | Sender::Guarded(socket, _) => self.reports.hear(socket, Instant::now()),
+            Sender::Connected { socket, .. } => self.reports.hear(socket),
             // Epoll tells which of them it is about, which may send no more: see `answer`.
             Sender::Sessions(_) | Sender::Raw(..) | Sender::None => return,
         };
@@ -553,10 +465,6 @@ impl Lane {
     pub(super) fn believe(&mut self, heard: Heard) {
         if heard == Heard::default() {
             return;
-        }
-        if heard.doubts > 0 {
-            self.health.doubt_reports(LASTS);
-            self.reports.begin(Instant::now());
         }
         if let Some(evidence) = heard.evidence {
             self.health.note(evidence);

@@ -122,7 +122,7 @@ impl Lanes {
     pub(super) fn look(&mut self, events: &Events, turn: &mut Turn<'_>) {
         self.awaits_hop = false;
         for at in 0..self.lanes.len() {
-            self.lanes[at].look(turn);
+            self.lanes[at].drain(turn);
             self.awaits_hop |= watch(&mut self.lanes, at, events);
         }
     }
@@ -130,11 +130,6 @@ impl Lanes {
     /// Whether something may wait for a next hop.
     pub(super) fn awaits_hop(&self) -> bool {
         self.awaits_hop
-    }
-
-    /// Gives up the datagrams that next hops were asked for, where nothing else waits for their answer.
-    pub(super) fn abandon_trials(&mut self, turn: &Turn<'_>) {
-        self.lanes.iter_mut().for_each(|lane| lane.abandon_trial(turn));
     }
 
     /// When the first of the leaving ones has had its time, or a session.

@@ -27,7 +27,6 @@ mod sessions;
 mod singly;
 mod tap;
 mod thread;
-mod trial;
 mod turn;
 
 #[cfg(test)]
@@ -230,7 +229,7 @@ impl Workers {
         for (count, (outlet, sockets)) in ledger.destinations.iter_mut().zip(outlets) {
             count.healthy = Some(outlet.healthy());
             count.not_joined = sockets.not_joined();
-            count.queue_limit = Some((outlet.settings.queue * plan.settings.workers) as u64);
+            count.queue_limit = Some((outlet.settings.queue_bytes() * plan.settings.workers) as u64);
         }
         ledger
     }

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use std::ops::Range;
 
 use weir_dgram::RawSender;
-use weir_wire::ip::{Header, UdpPacket, Unsendable, cut};
+use weir_wire::ip::{Header, MIN_MTU_V6, UdpPacket, Unsendable, cut};
 
 use super::recycle::recycle;
 use super::send::{Outcome, SendStatistics, reason};
+use super::sender::most_hops;
 use crate::drops::Reason;
+use crate::settings::Destination;
 
 /// A datagram that leaves with the address of its sender.
 #[derive(Clone, Copy, Debug)]
@@ -22,21 +24,16 @@ pub(super) struct Preserved<'a> {
     pub(super) parts: [&'a [u8]; 2],
 }
 
-/// Whether the hops that a datagram has left count.
-#[derive(Clone, Copy, Debug)]
-enum Guard {
-    None,
-    /// It leaves with those, and with no more than these.
-    Most(u8),
-}
-
 /// Makes raw packets for one destination.
 #[derive(Debug)]
 pub(super) struct Packetizer {
     /// Where to.
     to: SocketAddr,
     ttl: u8,
-    guard: Guard,
+    /// As in `send`.
+    most_hops: Option<u8>,
+    /// Bytes of a packet.
+    most_bytes: usize,
     tos: u8,
     /// Counts datagrams, so that their fragments are told apart.
     identification: u32,
@@ -57,13 +54,24 @@ pub(super) struct Packing {
 
 impl Packetizer {
     /// To this address, with the options of the destination.
-    pub(super) fn new(to: SocketAddr, ttl: Option<u8>, dscp: Option<u8>, hop_guard: bool) -> Self {
+    pub(super) fn new(to: SocketAddr, destination: &Destination) -> Self {
+        let Destination { ttl, dscp, mtu, .. } = *destination;
         // A raw packet gets no default from the kernel. 64: RFC 1700, and what Linux uses; 1 for multicast: RFC 1112.
         let usual = if to.ip().is_multicast() { 1 } else { 64 };
         // Where a process starts to count must not repeat what the one before it sent within a reassembly's time.
         let start = std::time::UNIX_EPOCH.elapsed().map_or(0, |now| now.subsec_nanos() ^ now.as_secs() as u32);
-        let guard = if hop_guard { Guard::Most(ttl.unwrap_or(u8::MAX)) } else { Guard::None };
-        Self { to, ttl: ttl.unwrap_or(usual), guard, tos: dscp.map_or(0, |dscp| dscp << 2), identification: start }
+        // That a packet is too long for the way (ICMPv6) is reported to the sender whose address it has, so that nobody
+        // here learns of it.
+        let narrowest = if to.ip().to_canonical().is_ipv4() { usize::MAX } else { MIN_MTU_V6 };
+        let most_hops = most_hops(destination);
+        Self {
+            to,
+            ttl: ttl.unwrap_or(usual),
+            most_hops,
+            most_bytes: mtu.map_or(narrowest, usize::from),
+            tos: dscp.map_or(0, |dscp| dscp << 2),
+            identification: start,
+        }
     }
 
     /// Sends datagrams in order. Afterwards `outcomes` tells of all that are done with. A datagram of which only some
@@ -82,7 +90,7 @@ impl Packetizer {
         let mut recut = None;
         while done < datagrams.len() && !statistics.blocked {
             let mtu = sender.mtu();
-            if let Err(problem) = self.pack(&datagrams[done..], mtu, packing) {
+            if let Err(problem) = self.pack(&datagrams[done..], mtu.min(self.most_bytes), packing) {
                 outcomes.push(Outcome::Dropped(1, problem));
                 done += 1;
                 continue;
@@ -137,9 +145,9 @@ impl Packetizer {
             let packet = UdpPacket {
                 source: datagram.source,
                 destination: self.to,
-                ttl: match self.guard {
-                    Guard::Most(most) if datagram.hops > 0 => datagram.hops.min(most),
-                    Guard::None | Guard::Most(_) => self.ttl,
+                ttl: match self.most_hops {
+                    Some(most) if datagram.hops > 0 => datagram.hops.min(most),
+                    _ => self.ttl,
                 },
                 tos: self.tos,
                 identification: self.identification,
@@ -195,7 +203,24 @@ mod tests {
     use weir_kernel::links::Netlink;
     use weir_kernel::namespaces::NetNs;
 
+    use super::super::tests::destination;
     use super::*;
+
+    /// A router whose link is narrower reports that to the sender whose address the packet has.
+    #[test]
+    fn over_ipv6_packets_fit_every_link_unless_a_mtu_is_set() {
+        let (to, source) = ("[2001:db8::5]:514".parse().unwrap(), "[2001:db8::9]:9".parse().unwrap());
+        for (mtu, lengths) in [(None, &[1280, 224][..]), (Some(1400), &[1400, 104]), (Some(9000), &[1448])] {
+            let mut packetizer = Packetizer::new(to, &Destination { mtu, ..destination(to) });
+            let mut packing = Packing::default();
+            let preserved = Preserved { source, hops: 0, parts: [&[7; 1400], &[]] };
+            let most = packetizer.most_bytes.min(1500);
+            packetizer.pack(&[preserved], most, &mut packing).unwrap();
+            let packets = packing.headers.iter().zip(&packing.carried);
+            let found: Vec<_> = packets.map(|(header, (_, carried))| header.len() + carried.len()).collect();
+            assert_eq!(found, lengths, "{mtu:?}");
+        }
+    }
 
     #[test]
     fn what_a_firewall_forbids_is_packed_once() {
@@ -210,7 +235,7 @@ mod tests {
             let sender = RawSender::open(to, &Options::default()).unwrap();
             // Of the second, all but a few.
             for (count, is_forbidden) in [(300, (|_| true) as fn(u8) -> bool), (150, |number| number % 32 != 5)] {
-                let mut packetizer = Packetizer::new(to, None, None, false);
+                let mut packetizer = Packetizer::new(to, &destination(to));
                 let (before, mut outcomes) = (packetizer.identification, Vec::new());
                 let payloads: Vec<_> = (0..count).map(|number| [number as u8]).collect();
                 let preserved = payloads.iter().map(|payload| {

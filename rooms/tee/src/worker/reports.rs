@@ -1,9 +1,8 @@
 //! Reports of the network about what was sent (ICMP), and which of them are believed.
 //!
-//! Anybody may send an ICMP message that names this socket's ports: they can be guessed. What was sent cannot, mostly, so a
-//! report is believed where it quotes that. The first one is no proof, for nothing was remembered; it has what is sent
-//! from then on remembered for a while, by every worker (`Health::doubt`): where the port is closed indeed, the next report
-//! quotes it.
+//! Anybody may send an ICMP message that names this socket's ports: they can be guessed. What was sent cannot, mostly. So a
+//! report counts if it quotes the first bytes of a datagram that this worker has sent there since the first report of the last
+//! minute. The first one is never a proof; where the port is closed indeed, the next one is.
 
 use std::hash::{BuildHasher, RandomState};
 use std::iter;
@@ -16,15 +15,15 @@ use weir_dgram::{Origin, QUOTED, Reported, Socket};
 use super::join::Run;
 use crate::health::Evidence;
 
-/// What is known of the reports about what an egress sends.
+/// What is known of the reports about what a lane sends.
 #[derive(Default)]
 pub(super) struct Reports {
     memory: Option<Box<Memory>>,
 }
 
-/// What was sent since a report came that proved nothing.
+/// What was sent since a report came.
 struct Memory {
-    began: Instant,
+    last_report: Instant,
     hasher: RandomState,
     /// Hashes of what a report would quote of each datagram, at the place that a part of the hash says; 0: none.
     sent: Vec<u64>,
@@ -35,8 +34,6 @@ struct Memory {
 pub(super) struct Heard {
     /// Messages of the network.
     pub(super) reports: u64,
-    /// Of them, those that say that something cannot be reached: what is sent is to be remembered from now on.
-    pub(super) doubts: u64,
     /// Of them, those that quote nothing that was sent, though it was remembered.
     pub(super) unproven: u64,
     /// What is to be thought of the destination now.
@@ -44,24 +41,17 @@ pub(super) struct Heard {
 }
 
 impl Reports {
-    /// Remembers what is sent from now on.
-    pub(super) fn begin(&mut self, now: Instant) {
-        self.memory.get_or_insert_with(|| Box::new(Memory::new(now)));
-    }
-
-    /// Whether something is remembered.
-    pub(super) fn has_memory(&self) -> bool {
+    /// Whether what is sent is remembered: for a minute after a report.
+    pub(super) fn has_memory(&mut self) -> bool {
+        if self.memory.as_ref().is_some_and(|memory| memory.last_report.elapsed() > LASTS) {
+            self.memory = None;
+        }
         self.memory.is_some()
     }
 
-    /// Remembers nothing any more.
-    pub(super) fn forget(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Remembers what is about to be sent.
+    /// Remembers what is about to be sent, where it is worth it.
     pub(super) fn remember<'a>(&mut self, runs: impl Iterator<Item = Run<'a>>) {
-        let memory = self.memory.get_or_insert_with(|| Box::new(Memory::new(Instant::now())));
+        let Some(memory) = &mut self.memory else { return };
         for Run { head, body, .. } in runs.flat_map(|run| run.singles()) {
             let (mut quoted, mut length) = ([0; QUOTED], 0);
             for (to, from) in quoted.iter_mut().zip(head.iter().chain(body)) {
@@ -73,19 +63,19 @@ impl Reports {
     }
 
     /// Reads what has come about a socket.
-    pub(super) fn hear(&self, socket: &Socket, now: Instant) -> Heard {
+    pub(super) fn hear(&mut self, socket: &Socket) -> Heard {
         let mut heard = Heard::default();
         // Bounded, for whoever sends them may do so faster than we read.
         let reports = iter::from_fn(|| socket.next_error().ok().flatten()).take(AT_ONCE);
         let own = socket.local_addr().ip();
         for report in reports.filter(|report| report.origin != Origin::Local) {
             heard.reports += 1;
-            self.take(&report, own, now, &mut heard);
+            self.take(&report, own, &mut heard);
         }
         heard
     }
 
-    fn take(&self, report: &Reported, own: IpAddr, now: Instant, heard: &mut Heard) {
+    fn take(&mut self, report: &Reported, own: IpAddr, heard: &mut Heard) {
         let to = report.destination.map(|to| to.ip());
         let evidence = match report.errno {
             // The host itself says so: a router has no ports there.
@@ -97,11 +87,14 @@ impl Reports {
             // Too long, a hop limit: nothing about life.
             _ => return,
         };
-        heard.doubts += 1;
-        let Some(memory) = &self.memory else { return };
+        let Some(memory) = &mut self.memory else {
+            self.memory = Some(Box::new(Memory::new()));
+            return;
+        };
+        memory.last_report = Instant::now();
         if memory.has(&report.quoted) && evidence.is_some() {
             heard.evidence = evidence;
-        } else if now >= memory.began + UNDER_WAY {
+        } else {
             heard.unproven += 1;
         }
     }
@@ -111,15 +104,14 @@ impl Heard {
     /// What two sockets have heard.
     pub(super) fn add(&mut self, other: Self) {
         self.reports += other.reports;
-        self.doubts += other.doubts;
         self.unproven += other.unproven;
         self.evidence = other.evidence.or(self.evidence);
     }
 }
 
 impl Memory {
-    fn new(now: Instant) -> Self {
-        Self { began: now, hasher: RandomState::new(), sent: vec![0; REMEMBERED] }
+    fn new() -> Self {
+        Self { last_report: Instant::now(), hasher: RandomState::new(), sent: vec![0; REMEMBERED] }
     }
 
     fn add(&mut self, quoted: &[u8]) {
@@ -152,10 +144,7 @@ const REMEMBERED: usize = 4096;
 
 /// For how long what is sent is remembered after a report: hosts send few (Linux one a second to each), and may have little
 /// to report about.
-pub(super) const LASTS: Duration = Duration::from_secs(60);
-
-/// How long after it began to be remembered what is sent a report may be about what was sent before.
-pub(super) const UNDER_WAY: Duration = Duration::from_millis(500);
+const LASTS: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
 mod tests {
@@ -180,26 +169,30 @@ mod tests {
         Run { body, ..Run::default() }
     }
 
-    /// What one report tells when everything that was under way has come.
-    fn heard(reports: &Reports, report: &Reported) -> Heard {
+    fn heard(reports: &mut Reports, report: &Reported) -> Heard {
         let mut heard = Heard::default();
-        reports.take(report, OWN, Instant::now() + UNDER_WAY, &mut heard);
+        reports.take(report, OWN, &mut heard);
         heard
+    }
+
+    /// After a report that nothing was remembered for.
+    fn doubting() -> Reports {
+        let mut reports = Reports::default();
+        assert!(!reports.has_memory());
+        let first = report(libc::ECONNREFUSED, "10.0.0.2", b"sent before");
+        assert_eq!(heard(&mut reports, &first), Heard::default(), "neither a proof nor forged");
+        assert!(reports.has_memory());
+        reports
     }
 
     #[test]
     fn only_a_report_that_quotes_what_was_sent_is_believed() {
-        let mut reports = Reports::default();
+        let mut reports = doubting();
         let long = [7; 1400];
         let proof = report(libc::ECONNREFUSED, "10.0.0.2", &long[..QUOTED]);
-        assert_eq!(
-            heard(&reports, &proof),
-            Heard { doubts: 1, ..Heard::default() },
-            "nothing was remembered: neither a proof nor forged"
-        );
+        assert_eq!(heard(&mut reports, &proof).evidence, None);
         reports.remember([run(&long), run(b"short")].into_iter());
-        assert!(reports.has_memory());
-        assert_eq!(heard(&reports, &proof).evidence, Some(Evidence::PortUnreachable));
+        assert_eq!(heard(&mut reports, &proof).evidence, Some(Evidence::PortUnreachable));
         let forged = [
             report(libc::ECONNREFUSED, "10.0.0.2", b"guessed"),
             report(libc::ECONNREFUSED, "10.0.0.2", b""),
@@ -207,51 +200,39 @@ mod tests {
             report(libc::ECONNREFUSED, "10.0.0.66", &long[..QUOTED]),
         ];
         for forged in forged {
-            let heard = heard(&reports, &forged);
+            let heard = heard(&mut reports, &forged);
             assert_eq!((heard.evidence, heard.unproven), (None, 1), "{forged:?}");
         }
         let routed = report(libc::EHOSTUNREACH, "10.0.0.66", b"short");
-        assert_eq!(heard(&reports, &routed).evidence, Some(Evidence::HostUnreachable));
+        assert_eq!(heard(&mut reports, &routed).evidence, Some(Evidence::HostUnreachable));
         let own = report(libc::EHOSTUNREACH, "10.0.0.1", b"short");
-        assert_eq!(heard(&reports, &own), Heard::default());
-        reports.forget();
-        assert_eq!(heard(&reports, &proof).evidence, None);
-    }
-
-    #[test]
-    fn what_was_under_way_when_the_memory_began_is_not_told_as_forged() {
-        let mut reports = Reports::default();
-        let began = Instant::now();
-        reports.begin(began);
-        let before = report(libc::ECONNREFUSED, "10.0.0.2", b"sent before");
-        for (after, unproven) in [(Duration::ZERO, 0), (UNDER_WAY - Duration::from_millis(1), 0), (UNDER_WAY, 1)] {
-            let mut heard = Heard::default();
-            reports.take(&before, OWN, began + after, &mut heard);
-            assert_eq!((heard.unproven, heard.evidence), (unproven, None), "{after:?}");
-        }
+        assert_eq!(heard(&mut reports, &own), Heard::default());
+        reports.memory.as_mut().unwrap().last_report -= LASTS + Duration::from_secs(1);
+        assert!(!reports.has_memory());
+        assert_eq!(heard(&mut reports, &proof).evidence, None);
     }
 
     #[test]
     fn runs_are_remembered_as_their_datagrams_with_what_precedes_them() {
-        let mut reports = Reports::default();
+        let mut reports = doubting();
         let body = [[1; 100], [2; 100]].concat();
         reports.remember(iter::once(Run { body: &body, segment: std::num::NonZeroU16::new(100), ..Run::default() }));
         reports.remember(iter::once(Run { head: b"head", body: b"body", ..Run::default() }));
         for quoted in [&[1; QUOTED][..], &[2; QUOTED], b"headbody"] {
             let proof = report(libc::ECONNREFUSED, "10.0.0.2", quoted);
-            assert_eq!(heard(&reports, &proof).evidence, Some(Evidence::PortUnreachable));
+            assert_eq!(heard(&mut reports, &proof).evidence, Some(Evidence::PortUnreachable));
         }
     }
 
     /// A joined send that nobody cut apart is refused as one (a virtual link, where every report was taken for forged).
     #[test]
     fn a_report_may_quote_datagrams_of_a_joined_send_together() {
-        let mut reports = Reports::default();
+        let mut reports = doubting();
         let joined: Vec<u8> = (0..90).collect();
         reports.remember(iter::once(Run { body: &joined, segment: std::num::NonZeroU16::new(30), ..Run::default() }));
         for (from, proven) in [(0, true), (30, true), (60, true), (1, false), (45, false)] {
             let quoted = &joined[from..(from + QUOTED).min(joined.len())];
-            let heard = heard(&reports, &report(libc::ECONNREFUSED, "10.0.0.2", quoted));
+            let heard = heard(&mut reports, &report(libc::ECONNREFUSED, "10.0.0.2", quoted));
             assert_eq!(heard.evidence.is_some(), proven, "from byte {from}");
         }
     }

@@ -41,16 +41,6 @@ pub(super) struct SendScratch {
     pub(super) outcomes: Vec<Outcome>,
 }
 
-/// Sends runs in order. Afterwards [`SendScratch::outcomes`] tells of all that are done with.
-pub(super) fn send<'a>(
-    socket: &Socket,
-    runs: impl Iterator<Item = Run<'a>>,
-    scratch: &mut SendScratch,
-) -> SendStatistics {
-    scratch.outcomes.clear();
-    send_more(socket, runs, scratch)
-}
-
 /// Sends one datagram as it is, without the lists that several need.
 pub(super) fn send_alone(socket: &Socket, payload: &[u8], scratch: &mut SendScratch) -> SendStatistics {
     let pieces = [IoSlice::new(payload)];
@@ -66,39 +56,6 @@ pub(super) fn send_alone(socket: &Socket, payload: &[u8], scratch: &mut SendScra
     SendStatistics { blocked: refused == Some(None), calls, joined: 0, icmp }
 }
 
-/// Sends runs in order, each with the hops that it may leave with, and no more than `most`, and adds what becomes of them to the
-/// outcomes.
-pub(super) fn send_guarded<'a>(
-    socket: &Socket,
-    most: Option<u8>,
-    runs: impl Iterator<Item = Run<'a>>,
-    scratch: &mut SendScratch,
-) -> SendStatistics {
-    let mut runs = runs.peekable();
-    let mut all = SendStatistics::default();
-    while let Some(hops) = runs.peek().map(|run| run.hops)
-        && !all.blocked
-    {
-        let these = std::iter::from_fn(|| runs.next_if(|run| run.hops == hops));
-        let allowed = most.map_or(hops, |most| most.min(hops));
-        // What nobody knows stays as it is; it was checked that there is one.
-        if allowed > 0
-            && let Err(error) = socket.set_hops(allowed)
-        {
-            // To send it with more than it may have would be to let it go round.
-            let count = these.map(|run| run.datagrams()).sum();
-            scratch.outcomes.push(Outcome::Dropped(count, reason(&error).unwrap_or(Reason::OtherError)));
-            continue;
-        }
-        let SendStatistics { blocked, calls, joined, icmp } = send_more(socket, these, scratch);
-        all.blocked = blocked;
-        all.calls += calls;
-        all.joined += joined;
-        all.icmp += icmp;
-    }
-    all
-}
-
 impl Outcome {
     /// How many datagrams.
     pub(super) fn datagrams(&self) -> usize {
@@ -108,9 +65,11 @@ impl Outcome {
     }
 }
 
-/// Sends runs in order, and adds what becomes of them to the outcomes.
-pub(super) fn send_more<'a>(
+/// Sends runs in order, and adds what becomes of them to the outcomes. `most_hops`: each leaves with the hops that it may leave
+/// with, and no more than these; `None`: with what the socket has.
+pub(super) fn send<'a>(
     socket: &Socket,
+    most_hops: Option<u8>,
     runs: impl Iterator<Item = Run<'a>>,
     scratch: &mut SendScratch,
 ) -> SendStatistics {
@@ -127,7 +86,12 @@ pub(super) fn send_more<'a>(
         }));
         let mut done = 0;
         while done < outgoing.len() {
-            let progress = socket.send(&outgoing[done..]);
+            let hops = |at: usize| {
+                // What nobody knows stays as it is.
+                let hops = scratch.messages[done + at].hops;
+                most_hops.filter(|_| hops > 0).map(|most| most.min(hops))
+            };
+            let progress = socket.send_with_hops(&outgoing[done..], hops);
             statistics.calls += u64::from(progress.calls);
             statistics.joined += progress.joined;
             statistics.icmp += u64::from(progress.icmp);

@@ -3,27 +3,29 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
-use weir_dgram::{Memory, RawSender, Socket};
+use weir_dgram::{RawSender, Socket};
 
 use super::batch::Origin;
 use super::join::Run;
 use super::packetize::{Packetizer, Preserved};
-use super::send::{SendStatistics, send, send_guarded};
+use super::send::{SendStatistics, send};
 use super::sessions::Sessions;
 use super::turn::Scratch;
 use crate::plan::Outlet;
-use crate::settings::{self, Replies};
+use crate::settings::{Destination, Replies};
 use crate::sockets::EgressSocket;
 
 /// How datagrams leave.
 pub(super) enum Sender {
     /// Not at all: there is no socket.
     None,
-    Connected(Arc<Socket>),
+    /// `most_hops`: as in [`send`].
+    Connected {
+        socket: Arc<Socket>,
+        most_hops: Option<u8>,
+    },
     /// By the session of each client.
     Sessions(Box<Sessions>),
-    /// Each datagram with the hops that it may leave with, and with no more than these.
-    Guarded(Arc<Socket>, Option<u8>),
     Raw(Arc<RawSender>, Packetizer),
 }
 
@@ -31,14 +33,8 @@ impl Sender {
     /// As the outlet wants it, by these sockets; of sessions, this is one of so many workers that share them.
     pub(super) fn new(outlet: &Outlet, socket: EgressSocket, workers: usize) -> Self {
         match (socket, outlet.address) {
-            (EgressSocket::Connected(socket), _) if outlet.settings.hop_guard => {
-                Self::Guarded(socket, outlet.settings.ttl)
-            }
-            (EgressSocket::Connected(socket), _) => Self::Connected(socket),
-            (EgressSocket::Raw(sender), Some(to)) => {
-                let settings::Destination { ttl, dscp, hop_guard, .. } = *outlet.settings;
-                Self::Raw(sender, Packetizer::new(to, ttl, dscp, hop_guard))
-            }
+            (EgressSocket::Connected(socket), _) => Self::Connected { socket, most_hops: most_hops(&outlet.settings) },
+            (EgressSocket::Raw(sender), Some(to)) => Self::Raw(sender, Packetizer::new(to, &outlet.settings)),
             (EgressSocket::Sessions(options), Some(to)) => {
                 let Some(replies) = share(outlet, workers) else { return Self::None };
                 Self::Sessions(Box::new(Sessions::new(to, &outlet.settings, options, replies)))
@@ -48,15 +44,10 @@ impl Sender {
         }
     }
 
-    /// Bytes that were sent and have not left; `None`: the kernel does not tell.
-    pub(super) fn send_queue(&self) -> Option<u32> {
-        Memory::of(self.descriptor()?).ok().map(|memory| memory.send_queue)
-    }
-
     /// What epoll watches while the lane is blocked.
     pub(super) fn descriptor(&self) -> Option<BorrowedFd<'_>> {
         match self {
-            Self::Connected(socket) | Self::Guarded(socket, _) => Some(socket.as_fd()),
+            Self::Connected { socket, .. } => Some(socket.as_fd()),
             Self::Raw(sender, _) => Some(sender.as_fd()),
             // They tell of answers; what they do not take at once is dropped.
             Self::Sessions(_) | Self::None => None,
@@ -66,8 +57,8 @@ impl Sender {
     /// The socket, where what comes leaves as it is.
     pub(super) fn plain(&self) -> Option<&Socket> {
         match self {
-            Self::Connected(socket) => Some(socket),
-            Self::None | Self::Sessions(_) | Self::Guarded(..) | Self::Raw(..) => None,
+            Self::Connected { socket, most_hops: None } => Some(socket),
+            Self::None | Self::Sessions(_) | Self::Connected { .. } | Self::Raw(..) => None,
         }
     }
 
@@ -77,13 +68,12 @@ impl Sender {
         runs: impl Iterator<Item = (Run<'a>, Origin)>,
         scratch: &mut Scratch,
     ) -> Option<SendStatistics> {
+        scratch.send.outcomes.clear();
         match self {
             Self::None => None,
             Self::Sessions(sessions) => Some(sessions.send(runs, &mut scratch.send)),
-            Self::Connected(socket) => Some(send(socket, runs.map(|(run, _)| run), &mut scratch.send)),
-            Self::Guarded(socket, most) => {
-                scratch.send.outcomes.clear();
-                Some(send_guarded(socket, *most, runs.map(|(run, _)| run), &mut scratch.send))
+            Self::Connected { socket, most_hops } => {
+                Some(send(socket, *most_hops, runs.map(|(run, _)| run), &mut scratch.send))
             }
             Self::Raw(sender, packetizer) => {
                 let preserved = runs.flat_map(|(run, Origin { source, .. })| {
@@ -101,8 +91,13 @@ impl Sender {
     }
 }
 
+/// How many hops a datagram may leave with, if those that it has left count.
+pub(super) fn most_hops(destination: &Destination) -> Option<u8> {
+    destination.hop_guard.then(|| destination.ttl.unwrap_or(u8::MAX))
+}
+
 /// A worker's share of a destination's sessions; `None`: nobody hears its answers.
 pub(super) fn share(outlet: &Outlet, workers: usize) -> Option<Replies> {
-    let Replies { sessions, timeout } = outlet.settings.replies?;
+    let Replies { sessions, timeout } = outlet.settings.answers()?;
     Some(Replies { sessions: (sessions / workers.max(1)).max(1), timeout })
 }

@@ -8,12 +8,14 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
+use lru::LruCache;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use weir_dgram::{Inbox, Options, Socket};
 
 use super::batch::Origin;
 use super::join::Run;
-use super::send::{Outcome, SendScratch, SendStatistics, send_guarded, send_more};
+use super::send::{Outcome, SendScratch, SendStatistics, send};
+use super::sender::most_hops;
 use crate::drops::Reason;
 use crate::settings::{Destination, Replies};
 
@@ -23,28 +25,19 @@ pub(super) struct Sessions {
     from: Option<SocketAddr>,
     options: Options,
     replies: Replies,
-    /// How many hops a datagram may leave with, if those that it has left count.
-    guard: Option<Option<u8>>,
+    /// As in [`send`].
+    most_hops: Option<u8>,
     /// Tells which sockets have answers; `None`: it could not be made.
     epoll: Option<Epoll>,
-    by_client: HashMap<Origin, usize>,
+    by_client: HashMap<Origin, u64>,
     /// The addresses of their own sockets.
     own: HashSet<SocketAddr>,
-    slots: Vec<Slot>,
-    /// Slots without a session.
-    free: Vec<usize>,
-    /// The session that has been silent for longest, and the one that was used last.
-    oldest: usize,
-    newest: usize,
+    /// By number.
+    sessions: LruCache<u64, Session>,
+    /// Of the next session.
+    number: u64,
     inbox: Option<Inbox>,
     tally: Tally,
-}
-
-/// A place for a session, in a list by age.
-struct Slot {
-    session: Option<Session>,
-    older: usize,
-    newer: usize,
 }
 
 struct Session {
@@ -72,17 +65,15 @@ impl Sessions {
     pub(super) fn new(to: SocketAddr, settings: &Destination, options: Options, replies: Replies) -> Self {
         Self {
             to,
-            from: settings.from,
+            from: settings.local(),
             options,
             replies,
-            guard: settings.hop_guard.then_some(settings.ttl),
+            most_hops: most_hops(settings),
             epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC).ok(),
             by_client: HashMap::new(),
             own: HashSet::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            oldest: NONE,
-            newest: NONE,
+            sessions: LruCache::unbounded(),
+            number: 0,
             inbox: None,
             tally: Tally::default(),
         }
@@ -91,12 +82,12 @@ impl Sessions {
     /// Goes on with other options; sessions stay.
     pub(super) fn adapt(&mut self, settings: &Destination, options: Options, replies: Replies) {
         if self.options != options {
-            for session in self.slots.iter().filter_map(|slot| slot.session.as_ref()) {
+            for (_, session) in &self.sessions {
                 // It takes values that were checked, and was made with such.
                 let _ = session.socket.set_outgoing(&options);
             }
         }
-        self.guard = settings.hop_guard.then_some(settings.ttl);
+        self.most_hops = most_hops(settings);
         (self.options, self.replies) = (options, replies);
         while self.open() > self.replies.sessions {
             self.close_oldest();
@@ -111,7 +102,7 @@ impl Sessions {
 
     /// How many there are.
     pub(super) fn open(&self) -> usize {
-        self.by_client.len()
+        self.sessions.len()
     }
 
     /// What has happened since the last call.
@@ -121,7 +112,7 @@ impl Sessions {
 
     /// When the next one has been silent for too long.
     pub(super) fn deadline(&self) -> Option<Instant> {
-        let session = self.slots.get(self.oldest)?.session.as_ref()?;
+        let (_, session) = self.sessions.peek_lru()?;
         Some(session.last + self.replies.timeout)
     }
 
@@ -181,16 +172,13 @@ impl Sessions {
         all: &mut SendStatistics,
         scratch: &mut SendScratch,
     ) -> Reason {
-        let guard = self.guard;
+        let most_hops = self.most_hops;
         let Ok(socket) = self.session(client, now) else {
             runs.for_each(drop);
             self.tally.failed += 1;
             return Reason::NoBuffers;
         };
-        let sent = match guard {
-            Some(most) => send_guarded(socket, most, runs, scratch),
-            None => send_more(socket, runs, scratch),
-        };
+        let sent = send(socket, most_hops, runs, scratch);
         all.calls += sent.calls;
         all.joined += sent.joined;
         all.icmp += sent.icmp;
@@ -212,9 +200,8 @@ impl Sessions {
         let count = epoll.wait(&mut events, EpollTimeout::ZERO).unwrap_or_default();
         let now = Instant::now();
         for event in &events[..count] {
-            let at = event.data() as usize;
             let inbox = self.inbox.get_or_insert_with(|| Inbox::new(ANSWERS, LONGEST));
-            let Some(session) = self.slots.get_mut(at).and_then(|slot| slot.session.as_mut()) else { continue };
+            let Some(session) = self.sessions.peek_mut(&event.data()) else { continue };
             // It is told as long as there is a report, and whether or not the session sends any more.
             if event.events().contains(EpollFlags::EPOLLERR) {
                 reported(&session.socket);
@@ -225,15 +212,15 @@ impl Sessions {
             session.last = now;
             let client = session.client;
             inbox.messages().filter(|message| !message.truncated).for_each(|message| show(client, message.bytes));
-            self.touch(at);
+            self.sessions.promote(&event.data());
         }
     }
 
     /// The socket of a client's session: the one there is, or a new one, for which the one that has been silent for longest
     /// makes room.
     fn session(&mut self, client: Origin, now: Instant) -> io::Result<&Socket> {
-        let at = match self.by_client.get(&client) {
-            Some(&at) => at,
+        let number = match self.by_client.get(&client) {
+            Some(&number) => number,
             None => {
                 if self.open() >= self.replies.sessions {
                     self.close_oldest();
@@ -242,83 +229,35 @@ impl Sessions {
                 self.begin(client, now)?
             }
         };
-        self.touch(at);
-        let session = self.slots[at].session.as_mut().ok_or(io::ErrorKind::NotFound)?;
+        let session = self.sessions.get_mut(&number).ok_or(io::ErrorKind::NotFound)?;
         session.last = now;
         Ok(&session.socket)
     }
 
-    fn begin(&mut self, client: Origin, now: Instant) -> io::Result<usize> {
+    fn begin(&mut self, client: Origin, now: Instant) -> io::Result<u64> {
         let epoll = self.epoll.as_ref().ok_or(io::ErrorKind::OutOfMemory)?;
         let socket = Socket::connect(self.from, self.to, &self.options).map_err(io::Error::other)?;
-        let at = self.free.pop().unwrap_or(self.slots.len());
-        if let Err(errno) = epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, at as u64)) {
-            if at < self.slots.len() {
-                self.free.push(at);
-            }
-            return Err(errno.into());
-        }
-        if at == self.slots.len() {
-            self.slots.push(Slot { session: None, older: NONE, newer: NONE });
-        }
+        self.number += 1;
+        epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, self.number))?;
         self.own.insert(canonical(socket.local_addr()));
-        self.slots[at].session = Some(Session { client, socket, last: now });
-        self.append(at);
-        self.by_client.insert(client, at);
+        self.sessions.put(self.number, Session { client, socket, last: now });
+        self.by_client.insert(client, self.number);
         self.tally.opened += 1;
-        Ok(at)
+        Ok(self.number)
     }
 
     fn close_oldest(&mut self) {
-        let at = self.oldest;
-        if at == NONE {
-            return;
-        }
-        self.unlink(at);
         // Epoll forgets a socket that is closed.
-        if let Some(session) = self.slots[at].session.take() {
+        if let Some((_, session)) = self.sessions.pop_lru() {
             self.by_client.remove(&session.client);
             self.own.remove(&canonical(session.socket.local_addr()));
         }
-        self.free.push(at);
-    }
-
-    /// Makes a session the one that was used last.
-    fn touch(&mut self, at: usize) {
-        if self.newest != at {
-            self.unlink(at);
-            self.append(at);
-        }
-    }
-
-    fn unlink(&mut self, at: usize) {
-        let Slot { older, newer, .. } = self.slots[at];
-        match self.slots.get_mut(older) {
-            Some(slot) => slot.newer = newer,
-            None => self.oldest = newer,
-        }
-        match self.slots.get_mut(newer) {
-            Some(slot) => slot.older = older,
-            None => self.newest = older,
-        }
-    }
-
-    fn append(&mut self, at: usize) {
-        (self.slots[at].older, self.slots[at].newer) = (self.newest, NONE);
-        match self.slots.get_mut(self.newest) {
-            Some(slot) => slot.newer = at,
-            None => self.oldest = at,
-        }
-        self.newest = at;
     }
 }
 
 fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }
-
-/// No slot.
-const NONE: usize = usize::MAX;
 
 /// Sockets that are looked at before others have their turn, and answers of each.
 const SOCKETS: usize = 64;
@@ -364,7 +303,7 @@ mod tests {
         assert_eq!((sessions.open(), sessions.deadline()), (0, None));
         assert_eq!(sessions.take_tally(), Tally { aged: 3, ..Tally::default() });
         sessions.session(client(9), at(201)).unwrap();
-        assert_eq!((sessions.open(), sessions.slots.len()), (1, 3), "places are used again");
+        assert_eq!(sessions.open(), 1);
         sessions.close();
         assert_eq!(sessions.take_tally(), Tally { opened: 1, closed: 1, ..Tally::default() });
         assert_eq!((sessions.open(), sessions.deadline()), (0, None));
@@ -456,11 +395,8 @@ mod tests {
                 model.retain(|known| *known != number);
                 model.push(number);
                 model.drain(..model.len().saturating_sub(5));
-                let (mut at, mut found) = (sessions.oldest, Vec::new());
-                while let Some(slot) = sessions.slots.get(at) {
-                    found.push(slot.session.as_ref().unwrap().client.source.port() - 1_000);
-                    at = slot.newer;
-                }
+                let clients = sessions.sessions.iter().rev().map(|(_, session)| session.client.source.port() - 1_000);
+                let found: Vec<u16> = clients.collect();
                 prop_assert_eq!(&found, &model);
             }
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use nix::sys::stat::fstat;
 use weir_dgram::Socket;
 
-use super::batch::{Batch, MESSAGES, Origin};
+use super::batch::{Batch, Origin};
 use super::command::{Assignment, Command, ListenerSocket};
 use super::events::{Event, Events, Token};
 use super::lanes::Lanes;
@@ -77,22 +77,24 @@ impl Worker {
             if let Some(drain) = self.obey() {
                 return self.finish(drain);
             }
-            let mut most = 0;
+            let (mut some, mut full) = (false, false);
             if self.waits_for_one() {
                 match self.receive(0, true) {
-                    Ok(messages) => most = messages,
+                    Ok(_) => some = true,
                     // It has slept enough, or is not fit for it.
                     Err(_) => self.alone = 0,
                 }
-                self.listeners[0].ready = most == MESSAGES;
+                full = self.batch.is_full();
+                self.listeners[0].ready = full;
             } else {
                 for at in 0..self.listeners.len() {
                     if self.listeners[at].ready {
                         // An edge comes once: after an error of the moment the queue is looked into again.
                         self.listeners[at].ready = match self.receive(at, false) {
-                            Ok(messages) => {
-                                most = most.max(messages);
-                                messages == MESSAGES
+                            Ok(_) => {
+                                some = true;
+                                full |= self.batch.is_full();
+                                self.batch.is_full()
                             }
                             Err(error) => error.kind() != io::ErrorKind::WouldBlock,
                         };
@@ -100,7 +102,7 @@ impl Worker {
                 }
             }
             // The next ones come together.
-            if (1..MESSAGES).contains(&most) {
+            if some && !full {
                 std::thread::sleep(self.plan.settings.gather);
             }
             if self.waits_for_one() {
@@ -235,7 +237,6 @@ impl Worker {
         }
         self.lanes.shorten(until);
         self.look();
-        self.lanes.abandon_trials(&Turn::begin(&self.turns, &mut self.scratch));
         while self.lanes.has_backlog() && Instant::now() < until {
             if self.wait(Some(until)).is_err() {
                 break;

@@ -63,6 +63,21 @@ fn sinks_see_the_original_source() {
     assert!(reassembled(&a, &before[0], "Ip") > 50 && reassembled(&b, &before[1], "Ip6") > 50);
 }
 
+/// Whatever says that a packet is too long says it to the client.
+#[test]
+fn what_is_kept_over_ipv6_passes_a_narrower_link() {
+    let Some(ip) = program("ip") else { return };
+    let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
+    let narrow = || std::process::Command::new(&ip).args(["link", "set", "a", "mtu", "1300"]).status().unwrap();
+    assert!(host.switch().run(narrow).unwrap().success());
+    let sink = Sink::bind(&a, a.at6(5000));
+    let tee = Tee::configured(&host, &one_way("[fd00::3]:5000", "kept"));
+    let payloads = vec![vec![b'x'; 1400]; 100];
+    send_all(&source(&client, client.at6(6006)), host.at6(5000), &payloads, &[&sink]);
+    assert_same(&sink.payloads(payloads.len()), &payloads);
+    tee.end().is_lossless(payloads.len());
+}
+
 #[test]
 fn every_zero_checksum_is_sent_as_ones() {
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };

@@ -18,6 +18,7 @@ mod replies;
 mod sources;
 mod statsd;
 mod syslog;
+mod translated;
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -2,144 +2,40 @@
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroU32;
-use std::ops::RangeInclusive;
 
 use anyhow::Result;
-use weir_program::config::Step;
-use weir_units::{BitRate, Frequency, Size, Span};
+use weir_program::config::{Address, Step};
+use weir_units::{BitRate, Frequency, Span};
 
 use super::Checker;
-use super::listeners::bytes;
-use crate::config::document::{self, Addresses};
 use crate::config::is_own_listener;
-use crate::settings::{Destination, Listener, MOST_ADDRESSES, Probe, ProbeKind, Source, Target};
+use crate::settings::{Addresses, Destination, Listener, Target};
 
 impl Checker<'_> {
-    pub(super) fn destinations(
-        &self,
-        written: &[document::Destination],
-        listeners: &[Listener],
-    ) -> Result<Vec<Destination>> {
+    pub(super) fn destinations(&self, written: &[Destination], listeners: &[Listener]) -> Result<Vec<Destination>> {
         if written.is_empty() {
             return Err(self.error(&[], "no destination: nothing would go out (add a [[destination]] with `to`)"));
         }
         let mut destinations: Vec<Destination> = Vec::new();
         let mut taken = HashSet::new();
         for (index, written) in written.iter().enumerate() {
-            let name = written.name.clone().unwrap_or_else(|| written.to.to_string());
-            let name = self.name("destination", index, name, &mut taken)?;
-            let destination = self.destination(index, name, written)?;
+            let mut destination = written.clone();
+            if destination.name.is_empty() {
+                destination.name = destination.to.to_string();
+            }
+            let name = self.name("destination", index, destination.name.clone(), &mut taken)?;
+            if let Some((key, what)) = mistake(&destination) {
+                let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
+                return Err(self.error(&path, &format!("destination `{name}`: {key}: {what}")));
+            }
+            if let Some(probe) = &mut destination.probe {
+                probe.timeout = Some(probe.timeout());
+            }
             self.refuse_loop(index, &destination, listeners)?;
             self.refuse_other_family(index, &destination, listeners)?;
             destinations.push(destination);
         }
         Ok(destinations)
-    }
-
-    fn destination(&self, index: usize, name: String, written: &document::Destination) -> Result<Destination> {
-        let fail = |key: &str, what: &str| -> Result<Destination> {
-            let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
-            Err(self.error(&path, &format!("destination `{name}`: {key}: {what}")))
-        };
-        let to = &written.to;
-        let (address, port) = match *to {
-            Target::Address(address) => (Some(address), address.port()),
-            Target::Name(_, port) => (None, port),
-        };
-        if port == 0 {
-            return fail("to", "port 0 is nobody's (write the port that the receiver listens on)");
-        }
-        if written.sample == Some(0) {
-            return fail("sample", "one of 0 is none (write 10 for one of ten)");
-        }
-        if written.every == Some(0) {
-            return fail("every", "one of 0 is none (write 10 for the first of each ten)");
-        }
-        if written.every.is_some_and(|every| every > 1) && written.sample.is_some_and(|sample| sample > 1) {
-            return fail("every", "with `sample` it would be one of their product, by chance (remove one of them)");
-        }
-        let within = |number: Option<i64>, range: RangeInclusive<u8>| match number.map(u8::try_from) {
-            None => Some(None),
-            Some(Ok(number)) if range.contains(&number) => Some(Some(number)),
-            Some(_) => None,
-        };
-        let Some(ttl) = within(written.ttl, 1..=255) else {
-            return fail("ttl", "write 1 to 255 (a datagram with 0 would not leave this machine)");
-        };
-        let Some(dscp) = within(written.dscp, 0..=63) else {
-            return fail("dscp", "a code point has 6 bits (write 0 to 63, e.g. 46 for expedited forwarding)");
-        };
-        if let Some(SocketAddr::V6(to)) = address
-            && to.ip().is_unicast_link_local()
-            && to.scope_id() == 0
-            && written.interface.is_none()
-        {
-            return fail("to", &format!("{} is there on every link (say which: interface = \"eth0\")", to.ip()));
-        }
-        if let Some(Addresses::Most(most)) = written.addresses
-            && !(1..=4096).contains(&most)
-        {
-            return fail("addresses", &format!("{most} addresses (write \"first\", \"all\" or 1 to 4096)"));
-        }
-        if written.rate == Some(Frequency::default()) {
-            return fail("rate", "nothing would be sent (remove the destination, or write e.g. 10k/s)");
-        }
-        if written.bandwidth == Some(BitRate::default()) {
-            return fail("bandwidth", "nothing would be sent (remove the destination, or write e.g. 100mbit)");
-        }
-        let queue = written.queue.unwrap_or(QUEUE);
-        if queue < SMALLEST_QUEUE {
-            return fail("queue", &format!("{queue} is less than one datagram can have (at least {SMALLEST_QUEUE})"));
-        }
-        if let (Some(to), Some(from)) = (address, written.from.map(|from| from.0))
-            && to.is_ipv4() != from.is_ipv4()
-        {
-            return fail("from", &format!("{from} cannot send to {to}: they are of different families"));
-        }
-        if written.source.is_some_and(Source::is_preserved) && written.from.is_some() {
-            return fail("from", "a kept source is the sender's own address (remove `from`, or source = \"kept\")");
-        }
-        if let Some(to) = address
-            && written.loopback.is_some()
-            && !to.ip().is_multicast()
-        {
-            return fail("loopback", &format!("{to} is no multicast group, only those are heard by this machine"));
-        }
-        if let (Some(to), Some(_)) = (address, &written.probe)
-            && is_many(to)
-        {
-            return fail("probe", &format!("{to} is more than one receiver, of which none answers for all"));
-        }
-        let probe = match written.probe.as_ref().map(probe).transpose() {
-            Ok(probe) => probe,
-            Err(what) => return fail("probe", &what),
-        };
-        let replies = self.replies(index, &name, written)?;
-        Ok(Destination {
-            to: to.clone(),
-            all_addresses: !matches!(written.addresses, None | Some(Addresses::First)),
-            most_addresses: match written.addresses {
-                Some(Addresses::Most(most)) => most as usize,
-                _ => MOST_ADDRESSES,
-            },
-            source: written.source.unwrap_or_default(),
-            from: written.from.map(|from| from.0),
-            interface: written.interface.clone(),
-            ttl,
-            hop_guard: written.hop_guard.unwrap_or_default(),
-            dscp,
-            loopback: written.loopback,
-            send_buffer: written.send_buffer.and_then(bytes),
-            queue: usize::try_from(queue.bytes).unwrap_or(usize::MAX),
-            rate: written.rate,
-            bandwidth: written.bandwidth,
-            sample: written.sample.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN),
-            every: written.every.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN),
-            probe,
-            replies,
-            name,
-        })
     }
 
     fn refuse_loop(&self, index: usize, destination: &Destination, listeners: &[Listener]) -> Result<()> {
@@ -176,60 +72,108 @@ impl Checker<'_> {
         Err(self.error(&[Step::Key("destination"), Step::Index(index), Step::Key("source")], &message))
     }
 
-    /// What a start on this machine would fail of.
-    pub(super) fn missing_here(&self, destinations: &[Destination]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (index, destination) in destinations.iter().enumerate() {
-            let mut warn = |key, what: String| {
-                let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
-                warnings.push(self.place(&path, &format!("destination `{}`: {key}: {what}", destination.name)));
-            };
-            if let Some(interface) = &destination.interface
-                && !self.local.interfaces.contains(interface)
-            {
-                let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
-                warn("interface", format!("this machine has no `{interface}` (it has {})", there.join(", ")));
-            }
-            if let Some(from) = destination.from.map(|from| from.ip().to_canonical())
-                && !from.is_unspecified()
-                && !self.local.is_own(from)
-            {
-                warn("from", format!("{from} is no address of this machine (see `ip address`)"));
-            }
-        }
-        warnings
+    /// Local addresses that a start would fail of, unless `ip_nonlocal_bind` is set.
+    pub(super) fn foreign_sources(&self, destinations: &[Destination]) -> Vec<String> {
+        let foreign = |(index, destination): (usize, &Destination)| {
+            let from = destination.local().map(|from| from.ip().to_canonical())?;
+            let is_own = from.is_unspecified() || self.local.is_own(from);
+            let message = format!(
+                "destination `{}`: from: {from} is no address of this machine (see `ip address`)",
+                destination.name
+            );
+            let path = [Step::Key("destination"), Step::Index(index), Step::Key("from")];
+            (!is_own).then(|| self.place(&path, &message))
+        };
+        destinations.iter().enumerate().filter_map(foreign).collect()
     }
 }
 
-fn probe(written: &document::Probe) -> Result<Probe, String> {
-    let kind = match (written.tcp, written.ping) {
-        (Some(0), _) => return Err("tcp: port 0 is nobody's (write the port to connect to)".into()),
-        (Some(port), None | Some(false)) => ProbeKind::Tcp(port),
-        (None, Some(true)) => ProbeKind::Ping,
-        _ => return Err("give exactly one of `tcp = PORT` and `ping = true`".into()),
+/// The first key whose value does not go with the others, and what to do.
+fn mistake(destination: &Destination) -> Option<(&'static str, &'static str)> {
+    let Destination { to, from, source, interface, loopback, probe, replies, rate, bandwidth, .. } = destination;
+    let (address, port) = match *to {
+        Target::Address(address) => (Some(address), address.port()),
+        Target::Name(_, port) => (None, port),
     };
-    let interval = written.interval.unwrap_or(INTERVAL);
-    // Half of a short interval is enough to tell one try from the next.
-    let timeout = written.timeout.unwrap_or(TIMEOUT.min(Span::from_nanos(interval.nanos / 2)));
-    if interval < SHORTEST_INTERVAL {
-        return Err(format!("an interval of {interval} is a load of its own (at least {SHORTEST_INTERVAL})"));
-    }
-    if timeout == Span::default() || timeout > interval {
-        return Err(format!("a timeout of {timeout} (it must be above 0 and at most the interval, {interval})"));
-    }
-    Ok(Probe { kind, interval: interval.duration(), timeout: timeout.duration() })
+    let is_on_every_link = |to: SocketAddr| match to {
+        SocketAddr::V6(to) => to.ip().is_unicast_link_local() && to.scope_id() == 0,
+        SocketAddr::V4(_) => false,
+    };
+    let (is_kept, to_many) = (source.is_preserved(), address.is_some_and(is_many));
+    let is_other_family = |Address(from): Address| address.is_some_and(|to| to.is_ipv4() != from.is_ipv4());
+    let rows = [
+        (port == 0, "to", "port 0 is nobody's (write the port that the receiver listens on)"),
+        (
+            interface.is_none() && address.is_some_and(is_on_every_link),
+            "to",
+            "it is there on every link (say which: interface = \"eth0\")",
+        ),
+        (
+            destination.every > 1 && destination.sample > 1,
+            "every",
+            "with `sample` it would be one of their product, by chance (remove one of them)",
+        ),
+        (
+            destination.mtu.is_some() && !is_kept,
+            "mtu",
+            "it is for source = \"kept\"; for others the kernel knows it (remove it)",
+        ),
+        (
+            *rate == Some(Frequency::default()),
+            "rate",
+            "nothing would be sent (remove the destination, or write e.g. 10k/s)",
+        ),
+        (
+            *bandwidth == Some(BitRate::default()),
+            "bandwidth",
+            "nothing would be sent (remove the destination, or write e.g. 100mbit)",
+        ),
+        (from.is_some_and(is_other_family), "from", "it cannot send to an address of the other family"),
+        (
+            is_kept && from.is_some(),
+            "from",
+            "a kept source is the sender's own address (remove `from`, or source = \"kept\")",
+        ),
+        (
+            loopback.is_some() && address.is_some_and(|to| !to.ip().is_multicast()),
+            "loopback",
+            "`to` is not a multicast group (remove it: this machine hears nothing else that it sends)",
+        ),
+        (
+            probe.is_some() && to_many,
+            "probe",
+            "`to` is more than one receiver, of which none answers for all (remove it)",
+        ),
+        (
+            probe.as_ref().is_some_and(|probe| probe.tcp.is_some() == probe.ping),
+            "probe",
+            "give exactly one of `tcp = PORT` and `ping = true`",
+        ),
+        (
+            probe.as_ref().is_some_and(|probe| probe.timeout() == Span::default() || probe.timeout() > probe.interval),
+            "probe",
+            "its timeout must be above 0 and at most the interval",
+        ),
+        (
+            *replies && is_kept,
+            "replies",
+            "with a kept source it answers the sender itself (remove `replies`, or `source`)",
+        ),
+        (
+            *replies && from.is_some_and(|Address(from)| from.port() != 0),
+            "from",
+            "with `replies` each client has a port of its own (write port 0)",
+        ),
+        (
+            *replies && destination.addresses != Addresses::First,
+            "addresses",
+            "with `replies` one alone may answer (write \"first\")",
+        ),
+        (*replies && to_many, "replies", "`to` is more than one receiver, of which one alone may answer"),
+    ];
+    rows.into_iter().find_map(|(is_wrong, key, what)| is_wrong.then_some((key, what)))
 }
 
 pub(super) fn is_many(to: SocketAddr) -> bool {
     to.ip().is_multicast() || matches!(to.ip(), IpAddr::V4(address) if address.is_broadcast())
 }
-
-/// What may wait for a destination in each worker: 32 ms of a gigabit a second.
-const QUEUE: Size = Size { bytes: 4 << 20 };
-
-/// The longest datagram, 65,527 bytes of payload over IPv6.
-const SMALLEST_QUEUE: Size = Size { bytes: 64 << 10 };
-
-const INTERVAL: Span = Span::from_secs(2);
-const TIMEOUT: Span = Span::from_secs(1);
-const SHORTEST_INTERVAL: Span = Span::from_millis(10);

@@ -10,7 +10,7 @@ use weir_units::Size;
 
 use super::Checker;
 use crate::config::document;
-use crate::settings::{Listener, Membership};
+use crate::settings::{Listener, Membership, buffer};
 
 impl Checker<'_> {
     pub(super) fn listeners(&self, written: &[document::Listener]) -> Result<Vec<Listener>> {
@@ -44,7 +44,7 @@ impl Checker<'_> {
                 address,
                 interface: written.interface.clone(),
                 groups,
-                receive_buffer: bytes(written.receive_buffer.unwrap_or(RECEIVE_BUFFER)),
+                receive_buffer: buffer(written.receive_buffer.unwrap_or(RECEIVE_BUFFER)),
             });
         }
         Ok(listeners)
@@ -65,32 +65,20 @@ impl Checker<'_> {
         Ok(first..=last)
     }
 
-    /// Listeners that would hear nothing on this machine, or not what they join.
-    pub(super) fn deaf_here(&self, written: &[document::Listener]) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for (index, listener) in written.iter().enumerate() {
-            let (name, bound) = (listener.name.clone(), listener.address.0);
-            let name = name.unwrap_or_else(|| bound.to_string());
-            let mut warn = |key, what: String| {
-                let path = [Step::Key("listener"), Step::Index(index), Step::Key(key)];
-                warnings.push(self.place(&path, &format!("listener `{name}`: {key}: {what}")));
-            };
-            let join = listener.join.as_ref().map_or(&[][..], |join| &join.0);
-            let of_join = join.iter().map(|join| ("join", &join.interface));
-            for (key, interface) in [("interface", &listener.interface)].into_iter().chain(of_join) {
-                if let Some(interface) = interface
-                    && !self.local.interfaces.contains(interface)
-                {
-                    let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
-                    warn(key, format!("this machine has no `{interface}` (it has {})", there.join(", ")));
-                }
-            }
-            let ip = bound.ip();
-            if !join.is_empty() && !ip.is_unspecified() && !ip.is_multicast() {
-                warn("join", format!("bound to {ip}, it hears nothing that is sent to a group (bind {})", any(ip)));
-            }
-        }
-        warnings
+    /// Listeners that would not hear what they join.
+    pub(super) fn deaf(&self, written: &[document::Listener]) -> Vec<String> {
+        let joins = |bound: IpAddr| !bound.is_unspecified() && !bound.is_multicast();
+        let deaf = written.iter().enumerate().filter(|(_, listener)| {
+            listener.join.as_ref().is_some_and(|join| !join.0.is_empty()) && joins(listener.address.0.ip())
+        });
+        let line = |(index, listener): (usize, &document::Listener)| {
+            let ip = listener.address.0.ip();
+            let name = listener.name.clone().unwrap_or_else(|| listener.address.0.to_string());
+            let path = [Step::Key("listener"), Step::Index(index), Step::Key("join")];
+            let what = format!("bound to {ip}, it hears nothing that is sent to a group (bind {})", any(ip));
+            self.place(&path, &format!("listener `{name}`: join: {what}"))
+        };
+        deaf.map(line).collect()
     }
 
     fn memberships(&self, index: usize, name: &str, written: &document::Listener) -> Result<Vec<Membership>> {
@@ -139,14 +127,9 @@ pub(super) fn one_of(name: &str, port: u16) -> String {
 /// Ports of a listener: each takes a socket a worker.
 const MOST_PORTS: usize = 1_024;
 
-/// A buffer's size; 0: the kernel's default.
-pub(super) fn bytes(size: Size) -> Option<usize> {
-    (size.bytes > 0).then(|| usize::try_from(size.bytes).unwrap_or(usize::MAX))
-}
-
 fn any(address: IpAddr) -> &'static str {
     if address.is_ipv4() { "0.0.0.0" } else { "[::]" }
 }
 
 /// 60 ms of a gigabit a second; the kernel's default of 208 KiB is one and a half.
-const RECEIVE_BUFFER: Size = Size { bytes: 8 << 20 };
+pub(super) const RECEIVE_BUFFER: Size = Size { bytes: 8 << 20 };

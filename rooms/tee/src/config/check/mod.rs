@@ -13,12 +13,13 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use weir_program::config::{self, Step, did_you_mean};
 use weir_service::Fixed;
-use weir_units::Span;
 use weir_units::format::shown;
+
+use listeners::RECEIVE_BUFFER;
 
 use super::document::{self, Document};
 use super::{Config, Local};
-use crate::settings::{Matching, OnLoop, Recipient, Settings};
+use crate::settings::{Destination, Matching, OnLoop, Recipient, Settings};
 
 /// Checks one document.
 pub(super) struct Checker<'a> {
@@ -33,36 +34,59 @@ impl<'a> Checker<'a> {
     }
 
     /// The validated configuration, or the first mistake.
-    pub(super) fn config(&self, document: &Document) -> Result<Config> {
-        let listeners = self.listeners(&document.listeners)?;
-        let destinations = self.destinations(&document.destinations, &listeners)?;
-        let groups = self.groups(&document.groups, &destinations)?;
-        let rules = self.rules(
-            &document.rules,
-            &Self::inlets(&document.listeners, &listeners),
-            &listeners,
-            &destinations,
-            &groups,
-        )?;
-        let matching = document.matching.unwrap_or_default();
-        self.refuse_two_answers(&document.rules, &rules, &destinations, &groups, matching)?;
+    pub(super) fn config(&self, written: &Document) -> Result<Config> {
+        let listeners = self.listeners(&written.listener)?;
+        let destinations = self.destinations(&written.destination, &listeners)?;
+        let groups = self.groups(&written.group, &destinations)?;
+        let inlets = Self::inlets(&written.listener, &listeners);
+        let rules = self.rules(&written.rule, &inlets, &listeners, &destinations, &groups)?;
+        self.refuse_two_answers(&written.rule, &rules, &destinations, &groups, written.r#match)?;
         let settings = Settings {
-            workers: self.workers(document.workers)?,
-            gather: self.gather(document.gather)?,
-            drain: document.drain.map_or(DRAIN, Span::duration),
+            workers: workers(written.workers.map(usize::from)),
+            gather: written.gather.duration(),
+            drain: written.drain.duration(),
             steering: None,
             listeners,
             destinations,
             groups,
             rules,
-            matching,
-            on_loop: document.on_loop.unwrap_or_default(),
+            matching: written.r#match,
+            on_loop: written.r#loop,
         };
-        let fixed = Fixed::new(document.admin.map(|address| address.0), document.user.clone())
-            .map_err(|error| self.error(&[Step::Key("user")], &error))?;
-        let mut warnings = self.deaf_here(&document.listeners);
+        let mut warnings = self.deaf(&written.listener);
         warnings.extend(self.warnings(&settings));
-        Ok(Config { settings, fixed, warnings })
+        let fixed = Fixed::of(written.admin, written.user.as_ref());
+        let mut document = Document {
+            workers: u16::try_from(settings.workers).ok(),
+            destination: settings.destinations.clone(),
+            ..written.clone()
+        };
+        for listener in &mut document.listener {
+            listener.receive_buffer.get_or_insert(RECEIVE_BUFFER);
+            if listener.last_port.is_none() {
+                listener.name.get_or_insert_with(|| listener.address.0.to_string());
+            }
+        }
+        for (written, rule) in document.rule.iter_mut().zip(&settings.rules) {
+            written.name = Some(rule.name.clone());
+        }
+        Ok(Config { document, settings, fixed, warnings, absent: self.absent_interface(written) })
+    }
+
+    fn absent_interface(&self, document: &Document) -> Option<String> {
+        let of_listeners = document.listener.iter().enumerate().flat_map(|(index, listener)| {
+            let joined = listener.join.iter().flat_map(|join| &join.0).map(|join| ("join", &join.interface));
+            let all = std::iter::once(("interface", &listener.interface)).chain(joined);
+            all.map(move |(key, interface)| ("listener", index, key, interface))
+        });
+        let of_destinations = document.destination.iter().enumerate();
+        let of_destinations = of_destinations.map(|(index, to)| ("destination", index, "interface", &to.interface));
+        of_listeners.chain(of_destinations).find_map(|(table, index, key, interface)| {
+            let name = interface.as_ref().filter(|name| !self.local.interfaces.contains(*name))?;
+            let there: Vec<&str> = self.local.interfaces.iter().map(String::as_str).collect();
+            let message = format!("{table}: {key}: this machine has no `{name}` (it has {})", there.join(", "));
+            Some(self.place(&[Step::Key(table), Step::Index(index), Step::Key(key)], &message))
+        })
     }
 
     /// The settings of a room that forwards all that it receives, if it has destinations.
@@ -70,7 +94,7 @@ impl<'a> Checker<'a> {
         &self,
         workers: Option<usize>,
         listeners: &[document::Listener],
-        destinations: &[document::Destination],
+        destinations: &[Destination],
     ) -> Result<Settings> {
         let listeners = self.listeners(listeners)?;
         let destinations = match destinations {
@@ -80,7 +104,7 @@ impl<'a> Checker<'a> {
         let rules = if destinations.is_empty() { Vec::new() } else { vec![rules::everything(&destinations, &[])] };
         self.refuse_two_answers(&[], &rules, &destinations, &[], Matching::First)?;
         Ok(Settings {
-            workers: self.workers(workers)?,
+            workers: self::workers(workers),
             gather: Duration::ZERO,
             drain: DRAIN,
             steering: None,
@@ -93,26 +117,9 @@ impl<'a> Checker<'a> {
         })
     }
 
-    fn workers(&self, workers: Option<usize>) -> Result<usize> {
-        match workers {
-            None => Ok(available_parallelism().map_or(1, NonZeroUsize::get).min(WORKERS)),
-            Some(written) => self::workers(written)
-                .map_err(|message| self.error(&[Step::Key("workers")], &format!("workers: {message}"))),
-        }
-    }
-
-    fn gather(&self, gather: Option<Span>) -> Result<Duration> {
-        let gather = gather.unwrap_or_default();
-        if gather > LONGEST_GATHER {
-            let message = format!("gather: {gather} would hold datagrams back for too long (at most {LONGEST_GATHER})");
-            return Err(self.error(&[Step::Key("gather")], &message));
-        }
-        Ok(gather.duration())
-    }
-
     /// What is allowed and hardly meant.
     fn warnings(&self, settings: &Settings) -> Vec<String> {
-        let mut warnings = self.missing_here(&settings.destinations);
+        let mut warnings = self.foreign_sources(&settings.destinations);
         for (index, listener) in settings.listeners.iter().enumerate() {
             if listener.address.port() == 0 {
                 let message =
@@ -165,10 +172,9 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// A number of threads, or what is wrong with it.
-pub(super) fn workers(workers: usize) -> Result<usize, String> {
-    let is_valid = (1..=MOST_WORKERS).contains(&workers);
-    is_valid.then_some(workers).ok_or_else(|| format!("{workers} threads (it must be 1 to {MOST_WORKERS})"))
+/// Threads that move datagrams.
+fn workers(written: Option<usize>) -> usize {
+    written.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get).min(WORKERS))
 }
 
 /// The places of things by their names.
@@ -184,13 +190,8 @@ fn unknown<'a>(name: &str, kind: &str, valid: impl IntoIterator<Item = &'a str>)
 /// More threads than this by default gain little: sends to one destination meet in the same device queue.
 const WORKERS: usize = 4;
 
-const MOST_WORKERS: usize = 256;
-
 /// Orchestrators wait longer: systemd 90 s, Kubernetes 30 s.
 const DRAIN: Duration = Duration::from_secs(5);
-
-/// The receive buffer must hold what comes meanwhile.
-const LONGEST_GATHER: Span = Span::from_millis(100);
 
 /// Names are labels of metrics.
 const LONGEST_NAME: usize = 200;

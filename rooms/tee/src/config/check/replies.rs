@@ -4,52 +4,12 @@ use std::collections::BTreeSet;
 
 use anyhow::Result;
 use weir_program::config::Step;
-use weir_units::Span;
 
 use super::Checker;
-use super::destinations::is_many;
-use crate::config::document::{self, Addresses};
-use crate::settings::{Destination, Group, Matching, Policy, Recipient, Replies, Rule, Source, Target};
+use crate::config::document;
+use crate::settings::{Destination, Group, Matching, Policy, Recipient, Rule};
 
 impl Checker<'_> {
-    /// What a destination's keys say of its answers.
-    pub(super) fn replies(&self, index: usize, name: &str, written: &document::Destination) -> Result<Option<Replies>> {
-        let fail = |key: &str, what: &str| {
-            let path = [Step::Key("destination"), Step::Index(index), Step::Key(key)];
-            Err(self.error(&path, &format!("destination `{name}`: {key}: {what}")))
-        };
-        if written.replies != Some(true) {
-            return match (written.sessions, written.session_timeout) {
-                (Some(_), _) => fail("sessions", "there are sessions with `replies = true` alone (add that)"),
-                (_, Some(_)) => fail("session_timeout", "there are sessions with `replies = true` alone (add that)"),
-                _ => Ok(None),
-            };
-        }
-        if written.source.is_some_and(Source::is_preserved) {
-            return fail("replies", "with a kept source it answers the sender itself (remove `replies`, or `source`)");
-        }
-        if written.from.is_some_and(|from| from.0.port() != 0) {
-            return fail("from", "with `replies` each client has a port of its own (write port 0)");
-        }
-        if !matches!(written.addresses, None | Some(Addresses::First)) {
-            return fail("addresses", "with `replies` one alone may answer (write \"first\")");
-        }
-        if let Target::Address(to) = written.to
-            && is_many(to)
-        {
-            return fail("replies", &format!("{to} is more than one receiver, of which one alone may answer"));
-        }
-        let sessions = written.sessions.unwrap_or(SESSIONS);
-        if !(1..=MOST_SESSIONS).contains(&sessions) {
-            return fail("sessions", &format!("{sessions} sessions (write 1 to {MOST_SESSIONS})"));
-        }
-        let timeout = written.session_timeout.unwrap_or(TIMEOUT);
-        if !(SHORTEST..=LONGEST).contains(&timeout) {
-            return fail("session_timeout", &format!("{timeout} (write {SHORTEST} to {LONGEST})"));
-        }
-        Ok(Some(Replies { sessions: sessions as usize, timeout: timeout.duration() }))
-    }
-
     /// Refuses that a datagram may have more than one answer: whoever asks one server is not to hear two. A rule that is not
     /// written is that for everything.
     pub(super) fn refuse_two_answers(
@@ -89,7 +49,7 @@ impl Checker<'_> {
 
 /// Destinations that may all answer a datagram of a rule. Of a group that chooses one, the first that would.
 fn answering(rule: &Rule, destinations: &[Destination], groups: &[Group]) -> BTreeSet<usize> {
-    let answers = |&at: &usize| destinations[at].replies.is_some();
+    let answers = |&at: &usize| destinations[at].replies;
     let of = |recipient: &Recipient| -> Vec<usize> {
         match *recipient {
             Recipient::Destination(at) => [at].into_iter().filter(answers).collect(),
@@ -103,23 +63,13 @@ fn answering(rule: &Rule, destinations: &[Destination], groups: &[Group]) -> BTr
     rule.to.iter().flat_map(of).collect()
 }
 
-/// Clients at a time.
-const SESSIONS: u32 = 1_024;
-
-/// Each takes a descriptor and a port of this machine.
-const MOST_SESSIONS: u32 = 60_000;
-
-/// As long as Quilkin's and shorter than NGINX's ten minutes: what asks a question does not wait for long.
-const TIMEOUT: Span = Span::from_secs(60);
-const SHORTEST: Span = Span::from_millis(100);
-const LONGEST: Span = Span::from_secs(24 * 3_600);
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
     use super::*;
     use crate::config::{Config, Local};
+    use crate::settings::Replies;
 
     fn read(text: &str) -> Result<Config> {
         Config::read("tee.toml", text, &Local::default())
@@ -139,10 +89,10 @@ mod tests {
     fn one_destination_at_most_answers() {
         let group = |policy| format!("[[group]]\nname = \"g\"\nmembers = [\"a\", \"b\"]\npolicy = \"{policy}\"");
         let rules = "[[rule]]\nfrom = \"10.0.0.0/8\"\nto = \"a\"\n[[rule]]\nto = \"b\"";
-        let replies = answered(false, "", "").unwrap().settings.destinations[0].replies.unwrap();
+        let replies = answered(false, "", "").unwrap().settings.destinations[0].answers().unwrap();
         assert_eq!((replies.sessions, replies.timeout), (1_024, Duration::from_secs(60)));
         let replies =
-            answered(false, "sessions = 9\nsession_timeout = \"2s\"", "").unwrap().settings.destinations[0].replies;
+            answered(false, "sessions = 9\nsession_timeout = \"2s\"", "").unwrap().settings.destinations[0].answers();
         assert_eq!(replies, Some(Replies { sessions: 9, timeout: Duration::from_secs(2) }));
         for (rest, place) in
             [("", "12: rule `rule 1`"), (&group("replicate"), "12: rule `rule 1`"), (rules, "17: rule `rule 2`")]
@@ -168,22 +118,12 @@ mod tests {
                 "addresses = \"all\"",
                 "8: destination `a`: addresses: with `replies` one alone may answer (write \"first\")",
             ),
-            ("sessions = 0", "8: destination `a`: sessions: 0 sessions (write 1 to 60000)"),
-            ("sessions = 60001", "8: destination `a`: sessions: 60001 sessions (write 1 to 60000)"),
-            ("session_timeout = \"1ms\"", "8: destination `a`: session_timeout: 1ms (write 100ms to "),
+            ("sessions = 0", "8: destination.sessions: 0 (it must be 1 to 60000)"),
+            ("sessions = 60001", "8: destination.sessions: 60001 (it must be 1 to 60000)"),
+            ("session_timeout = \"1ms\"", "8: destination.session_timeout: 1ms (it must be 100ms to "),
         ] {
             let error = answered(false, more, "").unwrap_err().to_string();
             assert!(error.starts_with(&format!("tee.toml:{message}")), "{error}");
         }
-        let alone = |key: &str| {
-            let text = "[[listener]]\naddress = \"0.0.0.0:514\"\n[[destination]]\nto = \"10.0.0.5:1\"\n";
-            read(&format!("{text}{key}")).unwrap_err().to_string()
-        };
-        let what = "there are sessions with `replies = true` alone (add that)";
-        assert_eq!(alone("sessions = 9"), format!("tee.toml:5: destination `10.0.0.5:1`: sessions: {what}"));
-        assert_eq!(
-            alone("session_timeout = \"9s\""),
-            format!("tee.toml:5: destination `10.0.0.5:1`: session_timeout: {what}")
-        );
     }
 }

@@ -8,7 +8,7 @@ use weir_program::config::Step;
 use super::listeners::one_of;
 use super::{Checker, places, unknown};
 use crate::config::document;
-use crate::settings::{Destination, Group, Listener, Policy, Recipient, Rule};
+use crate::settings::{Destination, Group, Listener, Recipient, Rule};
 
 impl Checker<'_> {
     pub(super) fn groups(&self, written: &[document::Group], destinations: &[Destination]) -> Result<Vec<Group>> {
@@ -24,11 +24,11 @@ impl Checker<'_> {
                 path.extend(number.map(Step::Index));
                 Err(self.error(&path, &format!("group `{name}`: members: {what}")))
             };
-            if group.members.0.is_empty() {
+            if group.members.is_empty() {
                 return fail(None, "there is none (name at least one destination)");
             }
             let (mut members, mut known) = (Vec::new(), HashSet::new());
-            for (number, member) in group.members.0.iter().enumerate() {
+            for (number, member) in group.members.iter().enumerate() {
                 let Some(&found) = places.get(member.as_str()) else {
                     if written.iter().any(|other| other.name == *member) {
                         return fail(Some(number), &format!("`{member}` is a group (members are destinations)"));
@@ -40,7 +40,7 @@ impl Checker<'_> {
                 }
                 members.push(found);
             }
-            groups.push(Group { name, policy: group.policy.unwrap_or(Policy::Replicate), members });
+            groups.push(Group { name, policy: group.policy, members });
         }
         Ok(groups)
     }
@@ -114,7 +114,8 @@ impl Checker<'_> {
                 from.extend(found);
             }
             let mut to = Vec::new();
-            for (number, wanted) in rule.to.0.iter().enumerate() {
+            let Some(wanted) = &rule.to else { return fail("to", None, "it is missing (write [] for nowhere)") };
+            for (number, wanted) in wanted.iter().enumerate() {
                 let Some(&recipient) = recipients.get(wanted.as_str()) else {
                     return fail("to", Some(number), &unknown(wanted, "destination or group", names()));
                 };

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,27 +33,7 @@ pub(super) fn listener(address: &str) -> Listener {
 }
 
 pub(super) fn destination(to: SocketAddr) -> Destination {
-    Destination {
-        name: to.to_string(),
-        to: Target::Address(to),
-        all_addresses: false,
-        most_addresses: 1,
-        source: Source::Own,
-        from: None,
-        interface: None,
-        ttl: None,
-        hop_guard: false,
-        dscp: None,
-        loopback: None,
-        send_buffer: None,
-        queue: 1 << 20,
-        rate: None,
-        bandwidth: None,
-        sample: NonZeroU32::MIN,
-        every: NonZeroU32::MIN,
-        probe: None,
-        replies: None,
-    }
+    toml::from_str(&format!("name = \"{to}\"\nto = \"{to}\"\nqueue = \"1MiB\"")).unwrap()
 }
 
 pub(super) fn rule(to: Vec<Recipient>) -> Rule {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::IoSlice;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
-use std::num::{NonZeroU16, NonZeroU32};
+use std::num::NonZeroU16;
 use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -196,8 +196,8 @@ fn samples_and_limits_count_what_they_leave_out() {
     let sinks = [(); 4].map(|()| sink("127.0.0.1:0"));
     let to = sinks.each_ref().map(|sink| sink.local_addr().unwrap());
     let mut settings = settings(&to);
-    settings.destinations[3].every = NonZeroU32::new(7).unwrap();
-    settings.destinations[0].sample = NonZeroU32::new(10).unwrap();
+    settings.destinations[3].every = 7;
+    settings.destinations[0].sample = 10;
     // A burst of 10; no more within the minutes this test may take.
     settings.destinations[1].rate = Some("0.001/s".parse().unwrap());
     let workers = start(settings);

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_testbed::network::cable;
+use weir_units::Size;
 
 use super::fixture::*;
 use crate::counters::REMOVED;
@@ -26,7 +27,7 @@ fn other_options_leave_the_source_port_as_it_is() {
     for round in 0..20_u8 {
         let mut other = base.clone();
         let to = &mut other.destinations[0];
-        (to.dscp, to.ttl, to.send_buffer) = (Some(round), Some(round + 1), Some(usize::from(round + 1) << 14));
+        (to.dscp, to.ttl, to.send_buffer) = (Some(round), Some(round + 1), Size { bytes: u64::from(round + 1) << 14 });
         to.source = if round % 2 == 0 { Source::Own } else { Source::Proxy };
         reload(&workers, other);
         source.send(b"x").unwrap();

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_kernel::links::MacAddress;
 use weir_testbed::network::{Host, cable};
+use weir_units::Size;
 
 use super::fixture::*;
 use crate::counters::REMOVED;
@@ -15,15 +16,15 @@ use crate::plan::Plan;
 use crate::settings::{Group, Matching, Policy, Recipient, Target};
 
 /// 10,000 datagrams for two that live, and one that never answers ARP.
-fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> Option<DestinationCount> {
+fn beside_a_dead_neighbour(send_buffer: u64) -> Option<DestinationCount> {
     let [near, _far] = cable(1500)?;
     let run = || {
         let sinks = [sink("127.0.0.1:0"), sink("127.0.0.1:0")];
         let dead: SocketAddr = "10.0.0.99:9".parse().unwrap();
         let live = sinks.each_ref().map(|sink| sink.local_addr().unwrap());
         let mut settings = settings(&[dead, live[0], live[1]]);
-        settings.destinations[0].queue = 64 << 10;
-        settings.destinations[0].send_buffer = send_buffer;
+        settings.destinations[0].queue = Size { bytes: 64 << 10 };
+        settings.destinations[0].send_buffer = Size { bytes: send_buffer };
         let workers = start(settings);
         let source = source(address(&workers, 0));
         for round in 0..40 {
@@ -49,13 +50,13 @@ fn beside_a_dead_neighbour(send_buffer: Option<usize>) -> Option<DestinationCoun
 
 #[test]
 fn a_neighbour_that_never_answers_costs_the_others_nothing() {
-    let Some(dead) = beside_a_dead_neighbour(None) else { return };
+    let Some(dead) = beside_a_dead_neighbour(0) else { return };
     assert_eq!(dead.copies.datagrams, 10_000);
 }
 
 #[test]
 fn a_lane_that_is_full_drops_the_newest_without_a_system_call() {
-    let Some(dead) = beside_a_dead_neighbour(Some(4_608)) else { return };
+    let Some(dead) = beside_a_dead_neighbour(4_608) else { return };
     assert_eq!(dead.copies.datagrams, 10_000);
     assert!(dead.drops[Reason::QueueFull] > 9_000, "{dead:#?}");
     assert!(dead.drops[Reason::Abandoned] > 0 && dead.queued == 0, "{dead:#?}");
@@ -71,7 +72,7 @@ fn what_waits_leaves_in_order_when_the_way_opens() {
         let to = SocketAddr::new("10.0.0.50".parse().unwrap(), sink.local_addr().unwrap().port());
         let witness = super::fixture::sink("127.0.0.1:0");
         let mut settings = settings(&[to, witness.local_addr().unwrap()]);
-        settings.destinations[0].send_buffer = Some(4_608);
+        settings.destinations[0].send_buffer = Size { bytes: 4_608 };
         let workers = start(settings);
         let source = source(address(&workers, 0));
         for number in 0..500 {

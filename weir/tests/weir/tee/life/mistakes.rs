@@ -58,12 +58,13 @@ fn a_mistake_is_a_line_and_status_2() {
         ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: look up user nobdy: no such user (create it, "),
         ("to = ", "too = ", ":5: unknown key `too`, did you mean `to`?"),
         ("127.0.0.1:9", "127.0.0.1", ":5: destination.to: `127.0.0.1`: write HOST:PORT, e.g. "),
-        ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination `sink`: ttl: write 1 to 255 (a datagram with 0 would"),
+        ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination.ttl: 0 (it must be 1 to 255)"),
         (
             "127.0.0.1:0",
             "0.0.0.0:9",
             ": destination `sink`: 127.0.0.1:9 comes in again at listener `0.0.0.0:9`: a loop",
         ),
+        ("\"sink\"", "\"sink\"\ninterface = \"nosuch0\"", ":5: destination: interface: this machine has no `nosuch0`"),
         ("[[listener]]", "[[listener", ":1: "),
     ] {
         assert_eq!(GOOD.matches(from).count(), 1, "{from}");
@@ -104,7 +105,7 @@ fn a_mistake_in_a_flag_is_status_2() {
             &["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--user", "nobdy"],
             "look up user nobdy: no such user (create it",
         ),
-        (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--workers", "0"], "workers: 0 threads"),
+        (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--workers", "0"], "0 (it must be 1 to 256)"),
         (&["--listen", "0.0.0.0:7", "--to", "10.0.0.5:1", "--interface", "eth0"], "there is no multicast group among"),
     ] {
         let Ended { status, stdout, stderr } = run(arguments);
