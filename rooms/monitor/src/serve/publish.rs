@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use weir_dgram::{Address, Inbox, Options, Outgoing, Socket};
+use weir_dgram::{Address, Options, Outgoing, Socket};
 use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
 use weir_wire::signal::{
-    Block, Body, Channel, Clock, ClockSource, Datagram, Element, Flags, Form, Header, Kind, MOST_BYTES_V4,
-    MOST_BYTES_V6, Metadata, Packer, Position, Rate, Request, Values, encode,
+    Block, Channel, Clock, ClockSource, Element, Flags, Form, Header, Kind, MOST_BYTES_V4,
+    MOST_BYTES_V6, Metadata, Packer, Position, Rate, Values, encode,
 };
 
 use super::ledger::SentCount;
@@ -28,7 +28,7 @@ use super::settings::Publish;
 use super::tell::{Due, Telling};
 use crate::history::Listed;
 use crate::receive::Kept;
-use crate::seal::{Hearing, Sealer};
+use crate::seal::Sealer;
 use crate::thin::{Thinned, Thinner};
 
 /// What was sent on.
@@ -54,7 +54,6 @@ pub(super) struct Publisher {
     lines: HashMap<u32, Line>,
     packer: Packer,
     sealer: Sealer,
-    hearing: Hearing,
     most: usize,
     session: u64,
     sequence: u64,
@@ -62,7 +61,6 @@ pub(super) struct Publisher {
     /// When something was sent.
     beat: Duration,
     telling: Telling,
-    inbox: Inbox,
     scratch: Vec<u8>,
     sent: Arc<Sent>,
 }
@@ -92,7 +90,7 @@ struct Line {
 
 impl Publisher {
     /// Opens its sockets. `sealer`: what protects what it sends.
-    pub(super) fn open(settings: &Publish, sealer: Sealer, hearing: Hearing, session: u64) -> Result<Self> {
+    pub(super) fn open(settings: &Publish, sealer: Sealer, session: u64) -> Result<Self> {
         let outlets = settings.to.iter().map(|&to| Outlet::open(to, settings)).collect::<Result<Vec<_>>>()?;
         let v6 = settings.to.iter().any(SocketAddr::is_ipv6);
         let most = if v6 { MOST_BYTES_V6 } else { MOST_BYTES_V4 } - sealer.overhead();
@@ -102,14 +100,12 @@ impl Publisher {
             lines: HashMap::new(),
             packer: Packer::new(most),
             sealer,
-            hearing,
             most,
             session,
             sequence: 0,
             began: Instant::now(),
             beat: Duration::ZERO,
             telling: Telling::new(),
-            inbox: Inbox::new(8, 2048),
             scratch: Vec::new(),
             sent: Arc::default(),
         })
@@ -126,7 +122,7 @@ impl Publisher {
         loop {
             let stopped = stop.is_set();
             pulse.wait();
-            self.wait(stop);
+            stop.wait(Instant::now() + self.settings.delay);
             pulse.work();
             self.step(open);
             if stopped {
@@ -139,31 +135,6 @@ impl Publisher {
         for pause in ENDS_APART {
             std::thread::sleep(pause);
             self.positions(Kind::End);
-        }
-    }
-
-    /// Until it is time, or somebody asks, or the stop is set.
-    fn wait(&mut self, stop: &Stop) {
-        let fds = self.outlets.iter().map(|outlet| outlet.socket.as_fd()).chain([stop.as_fd()]);
-        let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let until = PollTimeout::try_from(self.settings.delay).unwrap_or(PollTimeout::from(10_u8));
-        let woken = poll(&mut fds, until).unwrap_or(0);
-        if woken == 0 {
-            return;
-        }
-        for outlet in &self.outlets {
-            if self.inbox.receive(&outlet.socket).is_err() {
-                continue;
-            }
-            for bytes in self.inbox.payloads() {
-                let mut scratch = Vec::new();
-                let Some(opened) = self.hearing.open(bytes, self.session, &mut scratch) else { continue };
-                let Ok(Datagram { header, body: Body::Request(fields) }) = Datagram::parse(opened) else { continue };
-                let request = Request::parse(fields).unwrap_or_default();
-                if header.session == self.session && request.metadata {
-                    self.telling.ask();
-                }
-            }
         }
     }
 

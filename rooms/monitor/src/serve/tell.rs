@@ -1,7 +1,7 @@
 //! When metadata is told, and of which channels: all of them each second, a part at a time, and at once what is new of them.
 //!
-//! What a second brings is bounded, whatever changes and whoever asks: all channels once, and as many again ([`LEAST`] where they are
-//! few) that are new or were asked for. What is beyond that comes with its turn, within a second.
+//! What a second brings is bounded, whatever changes: all channels once, and as many again ([`LEAST`] where they are
+//! few) that are new. What is beyond that comes with its turn, within a second.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,9 +18,6 @@ pub(super) struct Telling {
     next: u32,
     /// Channels that may be told beside those.
     spare: f64,
-    /// Somebody has asked for all, and when that was last answered.
-    asked: bool,
-    answered: Option<Duration>,
 }
 
 /// What is to be told now.
@@ -42,8 +39,6 @@ impl Telling {
             due: 1.0,
             next: 0,
             spare: LEAST,
-            asked: false,
-            answered: None,
         }
     }
 
@@ -51,11 +46,6 @@ impl Telling {
     pub(super) fn change(&mut self, key: u32) {
         self.all.insert(key);
         self.news.insert(key);
-    }
-
-    /// Somebody asks for all.
-    pub(super) fn ask(&mut self) {
-        self.asked = true;
     }
 
     /// What is to be told at a moment; `None`: nothing.
@@ -66,14 +56,6 @@ impl Telling {
         self.due = (self.due + passed * count).min(count);
         self.spare = (self.spare + passed * count.max(LEAST)).min(LEAST);
         let mut told = Due { keys: BTreeSet::new(), is_whole: false };
-        let is_soon = self.answered.is_some_and(|answered| now < answered + ANSWERS_APART);
-        if self.asked && !is_soon && self.all.len() as f64 <= self.spare {
-            self.answered = Some(now);
-            self.spare -= self.all.len() as f64;
-            told.keys.clone_from(&self.all);
-            self.news.clear();
-            told.is_whole = true;
-        }
         while self.spare >= 1.0
             && let Some(key) = self.news.pop_first()
         {
@@ -95,19 +77,12 @@ impl Telling {
                 told.is_whole = true;
             }
         }
-        if told.is_whole {
-            // Who asked has heard all within the second.
-            self.asked = false;
-        }
         (has_turn || told.is_whole || !told.keys.is_empty()).then_some(told)
     }
 }
 
 /// From one turn of a channel to the next.
 const APART: Duration = Duration::from_secs(1);
-
-/// From one answer to the next.
-const ANSWERS_APART: Duration = Duration::from_millis(100);
 
 /// Channels at once beside those that have their turn, and as many a second at least.
 const LEAST: f64 = 512.0;
@@ -173,12 +148,11 @@ mod tests {
     }
 
     #[test]
-    fn what_changes_and_is_asked_for_all_the_time_is_bounded() {
+    fn what_changes_all_the_time_is_bounded() {
         let mut telling = Telling::new();
         (0..4000).for_each(|key| telling.change(key));
         let mut key = 0;
         let seconds = told(&mut telling, 5, |telling| {
-            telling.ask();
             for _ in 0..100 {
                 key = (key + 7) % 4000;
                 telling.change(key);
@@ -204,18 +178,5 @@ mod tests {
         telling.change(7);
         assert_eq!(telling.due(STEP * 2), Some(Due { keys: [7].into(), is_whole: false }));
         assert_eq!((telling.news.contains(&7), telling.due(STEP * 3)), (false, None));
-    }
-
-    #[test]
-    fn who_asks_is_answered_at_once_ten_times_a_second_at_most() {
-        let mut telling = Telling::new();
-        assert_eq!(telling.due(Duration::ZERO), Some(Due { keys: BTreeSet::new(), is_whole: true }));
-        (0..10).for_each(|key| telling.change(key));
-        drop(telling.due(STEP));
-        telling.ask();
-        let all = Due { keys: (0..10).collect(), is_whole: true };
-        assert_eq!(telling.due(STEP * 2), Some(all));
-        let second = &told(&mut telling, 1, Telling::ask)[0];
-        assert!((9..=11).contains(&second.len()), "{}", second.len());
     }
 }

@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_program::config::{self, Address, Checked, Document, Many, Step, UserName};
 use weir_program::{keys, kinds, values};
@@ -43,16 +42,12 @@ keys! {
         delay (fixed): Span = "10ms", "1ms" to "10s";
         /// Buckets a second of a channel that does not say; 0: each sample.
         display: Frequency = "200/s";
-        /// Networks whose wishes are granted.
-        control (fixed): Option<Vec<IpNet>>;
         /// What keeps the clock. Without it: as the kernel says, which tells NTP from nothing, not PTP.
         clock (fixed): Option<Keeper>;
         /// File of the group's key, which encrypts. Others may not read it.
         encrypt (fixed): Option<PathBuf>;
         /// File of this station's key, which signs. Others may not read it.
         sign (fixed): Option<PathBuf>;
-        /// Files of the public keys of those who may ask: requests have to be signed, with `encrypt` encrypted.
-        servers (fixed): Vec<PathBuf>;
         /// Most channels; what comes beyond is refused, and counted.
         most_channels (fixed): u16 = 1024;
         /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served.
@@ -63,6 +58,10 @@ keys! {
         source (fixed): Vec<Source> = [{ kind = "host" }];
         /// What channels are.
         channel: Vec<Channel>;
+    }
+    gone {
+        control: "stations take no requests (choose by `display` and `full`), remove it";
+        servers: "stations take no requests, remove it";
     }
 }
 
@@ -400,7 +399,6 @@ pub fn begin(origin: &Origin, is_check: bool) -> Result<Config> {
         let (settings, needed) = (config.settings()?, Needed::new(document));
         needed.key(&[Step::Key("encrypt")], settings.encrypt.as_deref(), GroupKey::read)?;
         needed.key(&[Step::Key("sign")], settings.sign.as_deref(), SigningKey::read)?;
-        needed.public_keys("servers", &settings.servers)?;
         if is_check {
             config.probe(&settings, &needed)?;
         }
@@ -468,10 +466,6 @@ impl Checked for Config {
                 return wrong(&path(key), message);
             }
         }
-        if self.sign.is_some() && self.control.is_some() && self.encrypt.is_none() && self.servers.is_empty() {
-            let message = "what is sent is signed, and anybody could ask for less of it: name the public keys of those who may (servers)";
-            return wrong(&[Step::Key("control")], message.into());
-        }
         Ok(())
     }
 }
@@ -491,7 +485,6 @@ impl Config {
             most_bytes: usize::try_from(self.most_bytes.bytes)?,
             delay: self.delay.duration(),
             display: per_s(self.display),
-            control: self.control.clone().unwrap_or_default(),
             clock: self.clock.map(|keeper| match keeper {
                 Keeper::FreeRunning => ClockSource::FreeRunning,
                 Keeper::Ntp => ClockSource::Ntp,
@@ -499,7 +492,6 @@ impl Config {
             }),
             encrypt: self.encrypt.clone(),
             sign: self.sign.clone(),
-            servers: self.servers.clone(),
             most_channels: self.most_channels.into(),
             sources: self
                 .source
@@ -730,7 +722,7 @@ mod tests {
         let least = read("").unwrap();
         assert_eq!(least.settings().unwrap().groups[0].to_string(), "239.192.77.1:5110");
         let all = "name = \"magnetics\"\nto = [\"239.1.1.1\", \"239.1.1.2:7000\"]\ninterface = [\"eth0\", \"eth1\"]\n\
-                   full_to = [\"192.0.2.7\"]\ncontrol = [\"192.0.2.0/24\"]\nclock = \"ptp\"\nsign = \"k\"\nservers = [\"s.pub\"]\ndelay = \"5ms\"\n\
+                   full_to = [\"192.0.2.7\"]\nclock = \"ptp\"\nsign = \"k\"\ndelay = \"5ms\"\n\
                    [[source]]\nkind = \"sine\"\nname = \"coil\"\nrate = \"44.1k/s\"\nfrequency = \"50/s\"\n\
                    [[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:8094\"\nformat = \"influx\"\n\
                    [[channel]]\nname = \"coil\"\nunit = \"A\"\nlow = -1.0\nhigh = 1.0\nfull = true\n";
@@ -751,8 +743,8 @@ mod tests {
             ),
             ("interface = [\"a\", \"b\"]\n", "station.toml:1: interface: 2 for 1 places (one for all, or one each)"),
             (
-                "control = [\"192.0.2.0/24\"]\nsign = \"k\"\n",
-                "station.toml:1: control: what is sent is signed, and anybody could ask for less of it: name the public keys of those who may (servers)",
+                "control = [\"192.0.2.0/24\"]\n",
+                "station.toml:1: control is gone: stations take no requests (choose by `display` and `full`), remove it",
             ),
             ("delay = \"0\"\n", "station.toml:1: delay: 0 (it must be 1ms to 10s)"),
             ("most_bytes = \"9000B\"\n", "station.toml:1: most_bytes: 9kB (it must be 1232B to 1472B)"),

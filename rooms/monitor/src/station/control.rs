@@ -13,14 +13,13 @@ use super::board::Board;
 use super::clock::SampleClock;
 use super::config::{Config, Origin};
 use super::ledger::Ledger;
-use super::requests::Requests;
 use super::room::Station;
 use super::settings::{Kind, Settings};
 use super::sources::{self, Next};
 use super::state::State;
 use super::stream::Stream;
 use super::worker::{FITS_WITHIN, Orders, Running, Worker};
-use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
+use crate::seal::{GroupKey, Sealer, SigningKey};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
 ///
@@ -31,7 +30,6 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let streams = streams(&settings)?;
-    let hearing = (0..streams.len()).map(|_| hearing(&settings)).collect::<Result<_>>()?;
     let mut running = Vec::new();
     for (number, source) in settings.sources.iter().enumerate() {
         let name = sources::name(source);
@@ -46,7 +44,6 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
         clock: SampleClock::start(settings.clock),
         board: Board::new(&settings, streams),
         sources: running,
-        requests: Requests::new(&settings.control, hearing),
         delay: u64::try_from(settings.delay.as_nanos()).unwrap_or(u64::MAX),
         state: state.clone(),
         stop: stop.clone(),
@@ -87,13 +84,6 @@ fn sealer(settings: &Settings) -> Result<Sealer> {
     let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
     let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;
     Ok(Sealer::new(group, signing))
-}
-
-/// Who is heard, of one stream.
-fn hearing(settings: &Settings) -> Result<Hearing> {
-    let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
-    let servers = settings.servers.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
-    Ok(Hearing::new(group, servers))
 }
 
 /// Random; never 0, which stands for none.

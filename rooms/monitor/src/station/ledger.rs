@@ -26,8 +26,6 @@ ledger! {
         streams: Vec<StreamCount> => each,
         /// Where samples come from.
         sources: Vec<SourceCount> => each,
-        /// What others asked.
-        requests: RequestCount => each,
     }
 
     /// A stream.
@@ -115,25 +113,6 @@ ledger! {
     } together {
         /// Values read that became no sample, by reason.
         Counter "weir_station_lost" ["points"] {source, reason}: refused, crowded, late, misplaced;
-    }
-
-    /// Requests.
-    pub struct RequestCount {
-        /// For metadata.
-        metadata: u64,
-        /// Wishes granted.
-        granted: u64,
-        /// Wishes refused: from elsewhere, of another session, of no such channel, beyond bounds.
-        refused: u64,
-        /// Datagrams that were no request.
-        malformed: u64,
-        /// Not sealed as this station's keys demand, or heard before.
-        unsealed: u64,
-        /// Channels that are sent as somebody wishes.
-        in_force: usize,
-    } together {
-        /// What others asked, by fate.
-        Counter "weir_station_requests" {fate}: metadata, granted, refused, malformed, unsealed;
     }
 }
 

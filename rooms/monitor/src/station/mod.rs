@@ -18,7 +18,6 @@ pub mod ledger;
 mod outlets;
 mod pace;
 pub mod readers;
-mod requests;
 mod room;
 pub mod settings;
 mod sources;

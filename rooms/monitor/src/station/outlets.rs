@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsFd, BorrowedFd};
 use std::thread;
 use std::time::Duration;
 
@@ -67,12 +66,9 @@ impl Outlets {
         self.0.iter_mut().fold(false, |taken, outlet| outlet.send(datagram) | taken)
     }
 
-    pub(super) fn sockets(&self) -> impl Iterator<Item = &Socket> {
-        self.0.iter().map(|outlet| &outlet.socket)
-    }
-
-    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        self.sockets().map(AsFd::as_fd)
+    /// Reports on earlier datagrams would fail the next one.
+    pub(super) fn clear_errors(&self) {
+        self.0.iter().for_each(|outlet| while matches!(outlet.socket.next_error(), Ok(Some(_))) {});
     }
 
     pub(super) fn counts(&self) -> Vec<OutletCount> {

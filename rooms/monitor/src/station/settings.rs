@@ -5,7 +5,6 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use weir_wire::signal::{ClockSource, Element, Limits, Rate};
 
 /// Everything one `weir monitor station` does.
@@ -27,16 +26,12 @@ pub struct Settings {
     pub delay: Duration,
     /// Buckets a second, of channels that do not say.
     pub display: f64,
-    /// Whose wishes are granted.
-    pub control: Vec<IpNet>,
     /// What keeps the clock; `None`: ask the kernel.
     pub clock: Option<ClockSource>,
     /// The file of the key that datagrams are encrypted with.
     pub encrypt: Option<PathBuf>,
     /// The file of the key that they are signed with.
     pub sign: Option<PathBuf>,
-    /// Files of the public keys of those who may ask; empty: anybody may, as far as the group's key permits.
-    pub servers: Vec<PathBuf>,
     /// At most so many channels.
     pub most_channels: usize,
     /// Where samples come from; at least one.

@@ -11,7 +11,6 @@ use weir_service::pulse::Pulse;
 use super::board::Board;
 use super::clock::SampleClock;
 use super::ledger::{Ledger, SourceCount};
-use super::requests::Requests;
 use super::settings::ChannelSettings;
 use super::sources::{Next, Source};
 use super::state::State;
@@ -22,7 +21,6 @@ pub(super) struct Worker {
     pub(super) clock: SampleClock,
     pub(super) board: Board,
     pub(super) sources: Vec<Running>,
-    pub(super) requests: Requests,
     /// A sample is sent at most so long after it was taken.
     pub(super) delay: Nanos,
     pub(super) state: Arc<State>,
@@ -99,11 +97,10 @@ impl Worker {
                 self.look();
             }
             self.ask();
-            for (at, stream) in self.board.streams.iter_mut().enumerate() {
-                self.requests.hear(at, stream, now);
+            for stream in &mut self.board.streams {
+                stream.outlets.clear_errors();
                 stream.step(now, self.delay / 2);
             }
-            self.requests.expire(&mut self.board.streams, now);
             if told == 0 || now >= told + TELLS_APART {
                 told = now.max(1);
                 self.state.set(self.count());
@@ -175,9 +172,7 @@ impl Worker {
         }
         let descriptors = self.sources.iter().filter(|running| running.next.is_some());
         let descriptors = descriptors.filter_map(|running| running.source.descriptor());
-        let requests = self.board.streams.iter().flat_map(|stream| stream.outlets.descriptors());
-        let mut all: Vec<_> =
-            descriptors.chain(requests).map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
+        let mut all: Vec<_> = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
         self.pulse.wait();
         clock::wait(&mut all, Some(clock::now() + (due - now)));
     }
@@ -220,7 +215,6 @@ impl Worker {
             clock_steps: self.steps,
             streams: self.board.streams.iter().map(|stream| stream.count(&due)).collect(),
             sources: self.sources.iter().enumerate().map(source).collect(),
-            requests: self.requests.count.clone(),
             ..Ledger::default()
         }
         .close()

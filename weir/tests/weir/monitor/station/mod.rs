@@ -4,7 +4,6 @@ mod feeds;
 mod losses;
 mod mistakes;
 mod reader;
-mod requests;
 mod samples;
 
 use std::collections::BTreeMap;
