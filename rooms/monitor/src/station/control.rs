@@ -8,18 +8,19 @@ use anyhow::{Context, Result};
 use ring::rand::{SecureRandom, SystemRandom};
 use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
+use weir_wire::signal::Cause;
 
 use super::board::Board;
 use super::clock::SampleClock;
 use super::config::{Config, Origin};
 use super::ledger::Ledger;
 use super::room::Station;
-use super::settings::{Kind, Settings};
+use super::settings::{Group, Kind, Settings};
 use super::sources::{self, Next};
 use super::state::State;
-use super::stream::Stream;
 use super::worker::{FITS_WITHIN, Orders, Running, Worker};
 use crate::seal::{GroupKey, Sealer, SigningKey};
+use crate::send::{Outlets, Sender, Stream};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
 ///
@@ -72,12 +73,20 @@ fn needs(settings: &Settings) -> Needs {
 }
 
 /// Display, and full where there is one.
-fn streams(settings: &Settings) -> Result<Vec<Stream>> {
-    let display = Stream::open("display", &settings.groups, settings, session()?, sealer(settings)?)?;
-    if settings.full.is_empty() {
-        return Ok(vec![display]);
-    }
-    Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer(settings)?)?])
+fn streams(settings: &Settings) -> Result<Vec<Sender<Outlets>>> {
+    let open = |(name, groups): (&str, &Vec<Group>)| {
+        let stream = Stream {
+            station: settings.name.clone(),
+            name: name.into(),
+            session: session()?,
+            sealer: sealer(settings)?,
+            most_bytes: Outlets::most_bytes(groups).min(settings.most_bytes),
+            fault: Cause::Station,
+        };
+        Ok(Sender::new(stream, Outlets::open(groups, settings.ttl, settings.dscp)?))
+    };
+    let streams = [("display", &settings.groups), ("full", &settings.full)];
+    streams.into_iter().filter(|(_, groups)| !groups.is_empty()).map(open).collect()
 }
 
 fn sealer(settings: &Settings) -> Result<Sealer> {

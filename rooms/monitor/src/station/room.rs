@@ -14,11 +14,11 @@ use weir_wire::signal::Element;
 
 use super::config::Origin;
 use super::ledger::{Ledger, SourceCount};
-use super::outlets::REMEDIES;
 use super::settings::{ChannelSettings, Settings};
 use super::sources;
 use super::state::State;
 use super::worker::{News, Order, Orders};
+use crate::send::REMEDIES;
 
 /// The control thread's own.
 pub(super) struct Station<'a> {
@@ -107,6 +107,10 @@ impl Room for Station<'_> {
                 let by = duration(nanos.unsigned_abs() as f64 / 1e3);
                 let way = if nanos < 0 { "back" } else { "on" };
                 tracing::warn!("the clock was stepped {way} by {by}: times follow it, the index goes on as before");
+                return;
+            }
+            News::Remark(text) => {
+                tracing::warn!("{text}");
                 return;
             }
             News::Unfit(names) => {

@@ -1,6 +1,6 @@
-//! Where a stream goes: one group, or two that get the same bytes.
+//! Where datagrams go.
 
-use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
@@ -10,15 +10,46 @@ use anyhow::{Context, Result};
 use weir_dgram::{Address, Options, Outgoing, Socket};
 use weir_wire::signal::{MOST_BYTES_V4, MOST_BYTES_V6};
 
-use super::ledger::OutletCount;
-use super::settings::{Group, Settings};
+use super::pace::Pace;
+use crate::station::ledger::OutletCount;
 
-/// The destinations of a stream.
+/// Takes datagrams.
+pub(crate) trait Outlet {
+    /// Whether it is on its way: to one place at least, where there are several.
+    fn send(&mut self, datagram: &[u8]) -> bool;
+
+    /// Datagrams a second that are to be expected.
+    fn expect(&mut self, _per_s: f64) {}
+}
+
+/// A place that datagrams are sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Group or host.
+    pub address: SocketAddr,
+    /// The interface to send through; `None`: where a route leads.
+    pub interface: Option<String>,
+}
+
+/// `239.192.77.1:5110 through eth0`.
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.interface {
+            Some(interface) => write!(f, "{} through {interface}", self.address),
+            None => self.address.fmt(f),
+        }
+    }
+}
+
+/// Places that get the same bytes, evenly spaced.
 #[derive(Debug)]
-pub(super) struct Outlets(Vec<Outlet>);
+pub(crate) struct Outlets {
+    all: Vec<Place>,
+    pace: Pace,
+}
 
 #[derive(Debug)]
-struct Outlet {
+struct Place {
     socket: Socket,
     to: Address,
     count: OutletCount,
@@ -31,7 +62,7 @@ impl Outlets {
     ///
     /// # Errors
     /// One line: there is no such interface, an option is refused.
-    pub(super) fn open(groups: &[Group], settings: &Settings) -> Result<Self> {
+    pub(crate) fn open(groups: &[Group], ttl: u8, dscp: u8) -> Result<Self> {
         let open = |group: &Group| {
             let is_group = group.address.ip().is_multicast();
             let options = Options {
@@ -39,8 +70,8 @@ impl Outlets {
                 // Tells of datagrams that the queue of an interface drops.
                 errors: true,
                 broadcast: true,
-                dscp: (settings.dscp != 0).then_some(settings.dscp),
-                multicast_ttl: is_group.then_some(settings.ttl),
+                dscp: (dscp != 0).then_some(dscp),
+                multicast_ttl: is_group.then_some(ttl),
                 multicast_interface: group.interface.clone().filter(|_| is_group),
                 interface: group.interface.clone().filter(|_| !is_group),
                 ..Options::default()
@@ -51,32 +82,38 @@ impl Outlets {
             };
             let socket = Socket::bind(SocketAddr::new(any, 0), &options).with_context(|| format!("to {group}"))?;
             let count = OutletCount { to: group.to_string(), ..OutletCount::default() };
-            Ok(Outlet { socket, to: group.address.into(), count, works: true })
+            Ok(Place { socket, to: group.address.into(), count, works: true })
         };
-        groups.iter().map(open).collect::<Result<_>>().map(Self)
+        Ok(Self { all: groups.iter().map(open).collect::<Result<_>>()?, pace: Pace::new(LEAST_PACE) })
     }
 
     /// Most bytes of a datagram that is fragmented on no way.
-    pub(super) fn most_bytes(groups: &[Group]) -> usize {
+    pub(crate) fn most_bytes(groups: &[Group]) -> usize {
         if groups.iter().all(|group| group.address.is_ipv4()) { MOST_BYTES_V4 } else { MOST_BYTES_V6 }
     }
 
-    /// Sends the same bytes to each; whether at least one took them.
-    pub(super) fn send(&mut self, datagram: &[u8]) -> bool {
-        self.0.iter_mut().fold(false, |taken, outlet| outlet.send(datagram) | taken)
-    }
-
     /// Reports on earlier datagrams would fail the next one.
-    pub(super) fn clear_errors(&self) {
-        self.0.iter().for_each(|outlet| while matches!(outlet.socket.next_error(), Ok(Some(_))) {});
+    pub(crate) fn clear_errors(&self) {
+        self.all.iter().for_each(|place| while matches!(place.socket.next_error(), Ok(Some(_))) {});
     }
 
-    pub(super) fn counts(&self) -> Vec<OutletCount> {
-        self.0.iter().map(|outlet| outlet.count.clone()).collect()
+    pub(crate) fn counts(&self) -> Vec<OutletCount> {
+        self.all.iter().map(|place| place.count.clone()).collect()
     }
 }
 
-impl Outlet {
+impl Outlet for Outlets {
+    fn send(&mut self, datagram: &[u8]) -> bool {
+        self.pace.wait();
+        self.all.iter_mut().fold(false, |taken, place| place.send(datagram) | taken)
+    }
+
+    fn expect(&mut self, per_s: f64) {
+        self.pace.set(LEAST_PACE + 2.0 * per_s);
+    }
+}
+
+impl Place {
     fn send(&mut self, datagram: &[u8]) -> bool {
         self.count.datagrams += 1;
         for attempt in 0.. {
@@ -114,7 +151,7 @@ fn reason(error: &io::Error) -> &'static str {
 }
 
 /// Each reason, and what to do about it.
-pub(super) const REMEDIES: [(&str, &str); 5] = [
+pub(crate) const REMEDIES: [(&str, &str); 5] = [
     (QUEUE_FULL, "the queue of the interface is full: send less, or raise its txqueuelen"),
     (NO_ROUTE, "no route leads there: name the interface, or add a route"),
     (FIREWALL, "a firewall of this machine refuses it"),
@@ -133,7 +170,5 @@ const ATTEMPTS: u32 = 3;
 /// Some 500 datagrams.
 const SEND_BUFFER: usize = 1 << 20;
 
-/// Of a count of reasons, the sum.
-pub(super) fn dropped(count: &BTreeMap<&'static str, u64>) -> u64 {
-    count.values().sum()
-}
+/// Datagrams a second that are never too many: a hundredth of what 1 Gbit/s carries.
+const LEAST_PACE: f64 = 2000.0;

@@ -1,0 +1,20 @@
+//! Sends a stream: numbered datagrams of what its channels have, thinned, with every gap.
+//!
+//! ```text
+//! samples, or blocks -> Lane: thinner, pieces that wait -> packer -> sealed -> Outlet (UDP: one place, or several that get the same)
+//! ```
+//!
+//! What the outlet does not take goes in front of the lane's next pieces as a gap, and its number is used again: for each lane,
+//! pushed = sent + gaps + waiting. [`Sender`] knows no clock and no socket.
+
+mod lane;
+mod outlet;
+mod pace;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+pub(crate) use lane::Lane;
+pub use outlet::Group;
+pub(crate) use outlet::{Outlet, Outlets, REMEDIES};
+pub(crate) use sender::{Counts, Sender, Stream};
