@@ -322,6 +322,32 @@ mod tests {
 
     use super::*;
 
+    impl Lane {
+        /// Samples that wait, gaps in brackets.
+        pub(crate) fn shown(&self) -> String {
+            let mut at = self.taken;
+            let mut words = Vec::new();
+            for piece in &self.pieces {
+                if piece.form == Form::Gap {
+                    words.push(format!("[{}]", piece.samples));
+                    continue;
+                }
+                let end = at + piece.samples as usize * piece.element.size();
+                let values = Values::Samples(piece.element, &self.values[at..end]);
+                let block = Block { channel: 0, first: piece.first, time: 0, rate: piece.rate, values };
+                words.extend(block.each().map(|value| value.to_string()));
+                at = end;
+            }
+            words.join(" ")
+        }
+
+        /// Time of the last piece's first sample.
+        pub(crate) fn last_time(&self) -> i64 {
+            let piece = self.pieces.back().unwrap();
+            piece.origin + piece.rate.nanos(piece.first) as i64
+        }
+    }
+
     fn lane(hertz: u32, element: Element, bucket: u32) -> Lane {
         let channel = Channel { rate: Rate::hertz(hertz), element, ..Channel::default() };
         Lane::new(channel, 0, 0, bucket)

@@ -412,7 +412,7 @@ fn pairs(to: &[GroupAddress], through: &[String]) -> impl Iterator<Item = Group>
 
 impl Source {
     /// What it means; else the key that is wrong, and why.
-    fn settings(&self) -> Result<settings::Source, (&'static str, String)> {
+    pub(super) fn settings(&self) -> Result<settings::Source, (&'static str, String)> {
         let (shape, usual) = match self {
             Self::Sine(_) => (Shape::Sine, Element::F32),
             Self::Step(_) => (Shape::Step, Element::F32),

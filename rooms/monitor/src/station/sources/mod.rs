@@ -5,6 +5,8 @@ mod generator;
 mod host;
 mod points;
 mod stream;
+#[cfg(test)]
+mod tests;
 mod udp;
 
 use std::os::fd::BorrowedFd;
