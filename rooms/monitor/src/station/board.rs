@@ -3,11 +3,13 @@
 use std::collections::HashMap;
 
 use weir_program::clock::Nanos;
+use weir_units::Frequency;
 use weir_wire::signal::field::MOST_TEXT;
 use weir_wire::signal::{Cause, Channel, Element, Rate};
 
 use super::clock::Moment;
-use super::settings::{ChannelSettings, Settings};
+use super::config::{self, Config};
+use super::settings::Source;
 use crate::send::{Lane, Outlets, Sender};
 
 /// All channels, and where they go.
@@ -18,9 +20,9 @@ pub(super) struct Board {
     by_name: HashMap<String, Id>,
     /// Display, and full where there is one.
     pub(super) streams: Vec<Sender<Outlets>>,
-    named: HashMap<String, ChannelSettings>,
+    named: HashMap<String, config::Channel>,
     /// Buckets a second.
-    display: f64,
+    display: Frequency,
     most_channels: usize,
     pub(super) now: Moment,
     /// Channels that there was no room for.
@@ -36,15 +38,13 @@ pub(super) struct Id(usize);
 #[derive(Debug)]
 struct Open {
     source: usize,
-    rate: Rate,
+    /// As the source has it, where the configuration does not say.
+    channel: Channel,
     origin: i64,
     /// Of its next sample.
     next: u64,
     /// Samples that its source missed.
     missed: u64,
-    /// As the source has them, where the configuration does not say.
-    unit: String,
-    description: String,
     /// Points of it may come with times of their own: a step of this machine's clock is none of theirs.
     own_times: bool,
     /// When its sender started, as far as its times count from there.
@@ -87,15 +87,23 @@ pub(super) enum Placed {
     Misplaced,
 }
 
+impl<'a> Opening<'a> {
+    /// Of a source, as it has its channels.
+    pub(super) fn of(source: usize, settings: &Source, name: &'a str, origin: i64) -> Self {
+        let &Source { rate, element, .. } = settings;
+        Self { source, name, unit: "", description: "", rate, element, origin, own_times: false }
+    }
+}
+
 impl Board {
-    pub(super) fn new(settings: &Settings, streams: Vec<Sender<Outlets>>) -> Self {
+    pub(super) fn new(config: &Config, streams: Vec<Sender<Outlets>>) -> Self {
         Self {
             open: Vec::new(),
             by_name: HashMap::new(),
             streams,
-            named: settings.channels.iter().map(|channel| (channel.name.clone(), channel.clone())).collect(),
-            display: settings.display,
-            most_channels: settings.most_channels,
+            named: by_name(&config.channel),
+            display: config.display,
+            most_channels: config.most_channels.into(),
             now: Moment::default(),
             refused: 0,
             remarks: Vec::new(),
@@ -115,45 +123,25 @@ impl Board {
             return None;
         }
         let id = Id(self.open.len());
-        let named = self.named.get(opening.name).cloned().unwrap_or_default();
-        let element = named.element.unwrap_or(opening.element);
-        let bucket = bucket(opening.rate, named.display.unwrap_or(self.display));
-        // No more than most_channels, which fits.
-        let number = id.0 as u16;
-        for (at, stream) in self.streams.iter_mut().enumerate() {
-            if at != DISPLAY && !named.full {
-                continue;
-            }
-            let bucket = if at == DISPLAY { bucket } else { 1 };
-            let channel = Channel {
-                id: number,
-                name: opening.name.to_owned(),
-                unit: or(&named.unit, opening.unit),
-                description: or(&named.description, opening.description),
-                limits: named.limits,
-                scale: named.scale,
-                offset: named.offset,
-                rate: opening.rate,
-                element,
-                bucket,
-                ..Channel::default()
-            };
+        let said = self.named.get(opening.name);
+        let channel = Channel {
+            // No more than most_channels, which fits.
+            id: id.0 as u16,
+            name: opening.name.to_owned(),
+            unit: opening.unit.to_owned(),
+            description: opening.description.to_owned(),
+            rate: opening.rate,
+            element: said.and_then(|said| said.element).map_or(opening.element, Into::into),
+            ..Channel::default()
+        };
+        let streams = self.streams.iter_mut().enumerate();
+        for (at, stream) in streams.filter(|(at, _)| *at == DISPLAY || said.is_some_and(|said| said.full)) {
+            let channel = described(&channel, said, (at == DISPLAY).then_some(self.display));
+            let bucket = channel.bucket;
             stream.add(Lane::new(channel, 0, opening.origin, bucket));
         }
-        let &Opening { source, rate, origin, own_times, .. } = opening;
-        let (unit, description) = (opening.unit.to_owned(), opening.description.to_owned());
-        self.open.push(Open {
-            source,
-            rate,
-            origin,
-            next: 0,
-            missed: 0,
-            unit,
-            description,
-            own_times,
-            started: None,
-            stray: None,
-        });
+        let &Opening { source, origin, own_times, .. } = opening;
+        self.open.push(Open { source, channel, origin, next: 0, missed: 0, own_times, started: None, stray: None });
         self.by_name.insert(opening.name.to_owned(), id);
         Some(id)
     }
@@ -187,7 +175,7 @@ impl Board {
     /// them. A step of more than an hour is no gap. Two points in order that are from long before tell of a clock that was set back.
     pub(super) fn place(&mut self, id: Id, time: i64, is_since_start: bool, value: f64) -> Placed {
         let now = self.now.utc;
-        let Open { rate, origin, next, ref mut started, ref mut stray, .. } = self.open[id.0];
+        let Open { channel: Channel { rate, .. }, origin, next, ref mut started, ref mut stray, .. } = self.open[id.0];
         let at = match is_since_start {
             true => time.saturating_add(*started.get_or_insert(now.saturating_sub(time))),
             false => time,
@@ -263,25 +251,14 @@ impl Board {
     }
 
     /// Channels go on with other descriptions and display rates, where those are told anew.
-    pub(super) fn describe(&mut self, channels: &[ChannelSettings], display: f64) {
-        self.named = channels.iter().map(|channel| (channel.name.clone(), channel.clone())).collect();
+    pub(super) fn describe(&mut self, channels: &[config::Channel], display: Frequency) {
+        self.named = by_name(channels);
         self.display = display;
-        for (name, &Id(at)) in &self.by_name {
-            let named = self.named.get(name).cloned().unwrap_or_default();
-            let bucket = bucket(self.open[at].rate, named.display.unwrap_or(display));
-            for (which, stream) in self.streams.iter_mut().enumerate() {
-                let Some(lane) = stream.lanes.get_mut(&(at as u16)) else { continue };
-                let bucket = if which == DISPLAY { bucket } else { 1 };
-                lane.set_bucket(bucket);
-                let channel = Channel {
-                    limits: named.limits,
-                    scale: named.scale,
-                    offset: named.offset,
-                    unit: or(&named.unit, &self.open[at].unit),
-                    description: or(&named.description, &self.open[at].description),
-                    bucket,
-                    ..lane.channel.clone()
-                };
+        for Open { channel, .. } in &self.open {
+            for (at, stream) in self.streams.iter_mut().enumerate() {
+                let Some(lane) = stream.lanes.get_mut(&channel.id) else { continue };
+                let channel = described(channel, self.named.get(&channel.name), (at == DISPLAY).then_some(display));
+                lane.set_bucket(channel.bucket);
                 stream.describe(channel);
             }
         }
@@ -293,9 +270,19 @@ impl Board {
     }
 }
 
-/// What the configuration says, or else the source.
-fn or(told: &str, default: &str) -> String {
-    if told.is_empty() { default.to_owned() } else { told.to_owned() }
+fn by_name(channels: &[config::Channel]) -> HashMap<String, config::Channel> {
+    channels.iter().map(|channel| (channel.name.0.clone(), channel.clone())).collect()
+}
+
+/// A channel as it is sent: as its source has it, where the configuration does not say. `display`: of a stream that is thinned.
+fn described(channel: &Channel, said: Option<&config::Channel>, display: Option<Frequency>) -> Channel {
+    let display = display.map(|usual| said.and_then(|said| said.display).unwrap_or(usual));
+    let bucket = display.map_or(1, |display| bucket(channel.rate, display.micro_hertz as f64 / 1e6));
+    let channel = Channel { bucket, ..channel.clone() };
+    match said {
+        Some(said) => said.describe(channel),
+        None => channel,
+    }
 }
 
 /// Samples a bucket for so many buckets a second. A bucket takes as much room as four samples: below that, each sample is sent.

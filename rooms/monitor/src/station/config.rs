@@ -14,11 +14,12 @@ use weir_wire::signal::field::{MOST_DESCRIPTION, MOST_TEXT};
 use weir_wire::signal::{self, ClockSource, Limits, PORT, Rate};
 
 use super::readers::{Csv, Format, Influx, Json, Raw, Statsd, Unit};
-use super::settings::{self, ChannelSettings, Feed, Group, Kind, Settings, Shape, Time};
+use super::settings::{self, Feed, Kind, Shape, Time};
 use super::sources;
 use crate::config::{HostName, Name, Text};
 use crate::needed::{Needed, is_pipe};
 use crate::seal::{GroupKey, SigningKey};
+use crate::send::Group;
 
 keys! {
     /// A configuration of `weir monitor station`.
@@ -266,11 +267,11 @@ pub type Origin = config::Origin<Config>;
 /// A line a mistake; a key cannot be read, a file, an interface or an address is not there.
 pub fn begin(origin: &Origin, is_check: bool) -> Result<Config> {
     origin.load_with(|config, document| {
-        let (settings, needed) = (config.settings()?, Needed::new(document));
-        needed.key(&[Step::Key("encrypt")], settings.encrypt.as_deref(), GroupKey::read)?;
-        needed.key(&[Step::Key("sign")], settings.sign.as_deref(), SigningKey::read)?;
+        let needed = Needed::new(document);
+        needed.key(&[Step::Key("encrypt")], config.encrypt.as_deref(), GroupKey::read)?;
+        needed.key(&[Step::Key("sign")], config.sign.as_deref(), SigningKey::read)?;
         if is_check {
-            config.probe(&settings, &needed)?;
+            config.probe(&needed)?;
         }
         Ok(())
     })
@@ -341,46 +342,30 @@ impl Checked for Config {
 }
 
 impl Config {
-    /// What a station is to do.
+    /// Its streams, by their names, and where they go.
+    pub(super) fn streams(&self) -> impl Iterator<Item = (&'static str, Vec<Group>)> {
+        let full = pairs(&self.full_to, &self.full_interface).collect();
+        let all = [("display", pairs(&self.to, &self.interface).collect()), ("full", full)];
+        all.into_iter().filter(|(_, groups): &(_, Vec<Group>)| !groups.is_empty())
+    }
+
+    /// Where samples come from.
     ///
     /// # Errors
-    /// A rate that has no exact form: `check` has found it.
-    pub fn settings(&self) -> Result<Settings> {
-        Ok(Settings {
-            name: self.name.0.0.clone(),
-            groups: pairs(&self.to, &self.interface).collect(),
-            full: pairs(&self.full_to, &self.full_interface).collect(),
-            ttl: self.ttl,
-            dscp: self.dscp,
-            most_bytes: usize::try_from(self.most_bytes.bytes)?,
-            delay: self.delay.duration(),
-            display: per_s(self.display),
-            clock: self.clock.map(|keeper| match keeper {
-                Keeper::FreeRunning => ClockSource::FreeRunning,
-                Keeper::Ntp => ClockSource::Ntp,
-                Keeper::Ptp => ClockSource::Ptp,
-            }),
-            encrypt: self.encrypt.clone(),
-            sign: self.sign.clone(),
-            most_channels: self.most_channels.into(),
-            sources: self
-                .source
-                .iter()
-                .map(Source::settings)
-                .collect::<Result<_, _>>()
-                .map_err(|(key, message)| anyhow!("{key}: {message}"))?,
-            channels: self.channel.iter().map(Channel::settings).collect(),
-        })
+    /// None: `check` has found it.
+    pub(super) fn sources(&self) -> Result<Vec<settings::Source>> {
+        let sources: Result<_, _> = self.source.iter().map(Source::settings).collect();
+        sources.map_err(|(key, message)| anyhow!("{key}: {message}"))
     }
 
     /// Interfaces, and what its sources read.
-    fn probe(&self, settings: &Settings, needed: &Needed<'_, '_>) -> Result<()> {
-        for (key, groups) in [("interface", &settings.groups), ("full_interface", &settings.full)] {
+    fn probe(&self, needed: &Needed<'_, '_>) -> Result<()> {
+        for (key, (_, groups)) in ["interface", "full_interface"].into_iter().zip(self.streams()) {
             for (at, group) in groups.iter().enumerate() {
                 needed.interface(&[Step::Key(key), Step::Index(at)], group.interface.as_deref())?;
             }
         }
-        for (at, source) in settings.sources.iter().enumerate() {
+        for (at, source) in self.sources()?.iter().enumerate() {
             let path = |key| [Step::Key("source"), Step::Index(at), Step::Key(key)];
             match &source.kind {
                 // It is not waited for at a start. Opened it is only read.
@@ -500,18 +485,17 @@ keys! {
 }
 
 impl Channel {
-    fn settings(&self) -> ChannelSettings {
-        let Self { display_low, display_high, very_low, low, high, very_high, scale, offset, full, .. } = *self;
-        ChannelSettings {
-            name: self.name.0.clone(),
-            unit: self.unit.0.clone(),
-            description: self.description.0.clone(),
+    /// What a channel is, which its source has so.
+    pub(super) fn describe(&self, channel: signal::Channel) -> signal::Channel {
+        let Self { display_low, display_high, very_low, low, high, very_high, scale, offset, .. } = *self;
+        let or = |said: &str, plain: String| if said.is_empty() { plain } else { said.to_owned() };
+        signal::Channel {
+            unit: or(&self.unit.0, channel.unit),
+            description: or(&self.description.0, channel.description),
             limits: Limits { display_low, display_high, very_low, low, high, very_high },
             scale,
             offset,
-            element: self.element.map(Into::into),
-            display: self.display.map(per_s),
-            full,
+            ..channel
         }
     }
 
@@ -530,6 +514,16 @@ impl Channel {
     }
 }
 
+impl From<Keeper> for ClockSource {
+    fn from(keeper: Keeper) -> Self {
+        match keeper {
+            Keeper::FreeRunning => Self::FreeRunning,
+            Keeper::Ntp => Self::Ntp,
+            Keeper::Ptp => Self::Ptp,
+        }
+    }
+}
+
 impl From<Element> for signal::Element {
     fn from(element: Element) -> Self {
         match element {
@@ -539,10 +533,6 @@ impl From<Element> for signal::Element {
             Element::I32 => Self::I32,
         }
     }
-}
-
-fn per_s(frequency: Frequency) -> f64 {
-    frequency.micro_hertz as f64 / 1e6
 }
 
 /// In ticks, exactly.
@@ -568,7 +558,7 @@ mod tests {
     #[test]
     fn nothing_is_enough_and_what_is_printed_means_the_same() {
         let least = read("").unwrap();
-        assert_eq!(least.settings().unwrap().groups[0].to_string(), "239.192.77.1:5110");
+        assert_eq!(least.streams().next().unwrap().1[0].to_string(), "239.192.77.1:5110");
         let all = "name = \"magnetics\"\nto = [\"239.1.1.1\", \"239.1.1.2:7000\"]\ninterface = [\"eth0\", \"eth1\"]\n\
                    full_to = [\"192.0.2.7\"]\nclock = \"ptp\"\nsign = \"k\"\ndelay = \"5ms\"\n\
                    [[source]]\nkind = \"sine\"\nname = \"coil\"\nrate = \"44.1k/s\"\nfrequency = \"50/s\"\n\
@@ -577,7 +567,7 @@ mod tests {
         for config in [least, read(all).unwrap()] {
             assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
         }
-        let rate = read(all).unwrap().settings().unwrap().sources[0].rate;
+        let rate = read(all).unwrap().sources().unwrap()[0].rate;
         assert_eq!((rate.per_second, rate.per_sample), (44_100, 1));
     }
 

@@ -7,11 +7,12 @@ use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::{self, Nanos};
 use weir_service::EventSender;
 use weir_service::pulse::Pulse;
+use weir_units::Frequency;
 
 use super::board::Board;
 use super::clock::SampleClock;
+use super::config::Channel;
 use super::ledger::{Ledger, SourceCount, StreamCount};
-use super::settings::ChannelSettings;
 use super::sources::{Next, Source};
 use super::state::State;
 
@@ -45,8 +46,8 @@ pub(super) struct Running {
 /// What a reload changes.
 #[derive(Debug)]
 pub(super) struct Order {
-    pub(super) channels: Vec<ChannelSettings>,
-    pub(super) display: f64,
+    pub(super) channels: Vec<Channel>,
+    pub(super) display: Frequency,
 }
 
 /// The order that the thread has not taken yet: of several the last one, for each says all.

@@ -30,19 +30,9 @@ impl Waves {
     }
 
     fn open(&self, board: &mut Board) -> (Clocked, Vec<Id>) {
-        let Settings { name, rate, element, .. } = &self.settings;
-        let mut channel = |name: &str| {
-            board.channel(&Opening {
-                source: self.number,
-                name,
-                unit: "",
-                description: "",
-                rate: *rate,
-                element: *element,
-                origin: board.now.utc,
-                own_times: false,
-            })
-        };
+        let Settings { name, rate, .. } = &self.settings;
+        let origin = board.now.utc;
+        let mut channel = |name: &str| board.channel(&Opening::of(self.number, &self.settings, name, origin));
         let channels = match self.wave.copies {
             None => channel(name).into_iter().collect(),
             Some(copies) => (0..copies).filter_map(|copy| channel(&format!("{name}{copy}"))).collect(),

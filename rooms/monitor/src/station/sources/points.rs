@@ -2,7 +2,6 @@
 
 use weir_program::clock::Nanos;
 use weir_units::format::printable;
-use weir_wire::signal::{Element, Rate};
 
 use super::clocked::{Clocked, Due};
 use crate::station::board::{Board, Id, Opening, Placed};
@@ -14,11 +13,7 @@ use crate::station::settings::{Feed, Source as Settings, Time};
 #[derive(Debug)]
 pub(super) struct Points {
     number: usize,
-    /// Of the source, in messages.
-    title: String,
-    prefix: String,
-    rate: Rate,
-    element: Element,
+    settings: Settings,
     pub(super) time: Time,
     /// One step a sample: of rows that are paced, and of states.
     clocked: Option<Clocked>,
@@ -35,13 +30,9 @@ pub(super) struct Points {
 
 impl Points {
     pub(super) fn new(number: usize, settings: &Settings, feed: &Feed) -> Self {
-        let Settings { name, rate, element, .. } = settings;
         Self {
             number,
-            title: super::name(settings),
-            prefix: name.clone(),
-            rate: *rate,
-            element: *element,
+            settings: settings.clone(),
             time: feed.time,
             clocked: None,
             name: String::new(),
@@ -55,7 +46,7 @@ impl Points {
 
     /// Samples of a channel that are due since this was asked last, and when the next is.
     pub(super) fn due(&mut self, now: Nanos) -> (u64, Nanos) {
-        let clocked = self.clocked.get_or_insert_with(|| Clocked::new(self.rate, now));
+        let clocked = self.clocked.get_or_insert_with(|| Clocked::new(self.settings.rate, now));
         let Due { samples, .. } = clocked.take(now);
         (samples, clocked.due())
     }
@@ -164,7 +155,7 @@ impl Points {
     fn remark(&mut self, board: &mut Board, text: &str) {
         if board.now.elapsed >= self.quiet {
             self.quiet = board.now.elapsed + REMARKS_APART;
-            board.remarks.push(format!("{}: {text}", self.title));
+            board.remarks.push(format!("{}: {text}", super::name(&self.settings)));
         }
     }
 
@@ -202,23 +193,13 @@ impl Points {
 
     fn channel(&mut self, board: &mut Board, name: &str, origin: i64, own_times: bool) -> Option<Id> {
         self.name.clear();
-        if !self.prefix.is_empty() {
-            self.name.extend([self.prefix.as_str(), "."]);
+        if !self.settings.name.is_empty() {
+            self.name.extend([self.settings.name.as_str(), "."]);
         }
         // Names are shown by many: without what steers a terminal.
         self.name.extend(name.chars().map(|c| if c.is_control() { ' ' } else { c }));
-        let Self { number, name, rate, element, .. } = self;
-        let opening = Opening {
-            source: *number,
-            name,
-            unit: "",
-            description: "",
-            rate: *rate,
-            element: *element,
-            origin,
-            own_times,
-        };
-        board.channel(&opening)
+        let opening = Opening::of(self.number, &self.settings, &self.name, origin);
+        board.channel(&Opening { own_times, ..opening })
     }
 }
 

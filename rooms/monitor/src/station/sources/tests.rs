@@ -30,7 +30,6 @@ struct Fixture {
 
 fn board() -> Board {
     let config: Config = Document::parse("", "").unwrap().read().unwrap();
-    let settings = config.settings().unwrap();
     let stream = Sent {
         station: "s".into(),
         name: "display".into(),
@@ -39,7 +38,7 @@ fn board() -> Board {
         most_bytes: 1472,
         fault: Cause::Station,
     };
-    let mut board = Board::new(&settings, vec![Sender::new(stream, Outlets::open(&[], 1, 0).unwrap())]);
+    let mut board = Board::new(&config, vec![Sender::new(stream, Outlets::open(&[], 1, 0).unwrap())]);
     board.now = Moment { elapsed: 0, utc: BEGIN };
     board
 }
@@ -186,11 +185,18 @@ fn a_device_that_counts_from_its_start_begins_again_without_a_gap() {
     // One of two points tells of it.
     assert_eq!(shown(&fixture.board), of(&[("v", "0 1 2 3 4 11 12 20 21 31 32")]));
     assert_eq!((fixture.steps(), fixture.points.count.late), (3, 2));
-    assert!(fixture.board.remarks[0].contains("the clock of v was set, or begins again"), "{:?}", fixture.board.remarks);
+    assert!(
+        fixture.board.remarks[0].contains("the clock of v was set, or begins again"),
+        "{:?}",
+        fixture.board.remarks
+    );
     // Its times are this station's.
     let lane = &fixture.board.streams[0].lanes[&0];
     assert!((lane.last_time() - fixture.board.now.utc).abs() < 2 * SECOND as i64, "{}", lane.last_time());
-    assert_eq!(Fixture::of("format=json,time=arrival", &[r#"{"ts":5,"v":1}"#, r#"{"ts":1,"v":2}"#]).0, of(&[("v", "1 2")]));
+    assert_eq!(
+        Fixture::of("format=json,time=arrival", &[r#"{"ts":5,"v":1}"#, r#"{"ts":1,"v":2}"#]).0,
+        of(&[("v", "1 2")])
+    );
 }
 
 #[test]
