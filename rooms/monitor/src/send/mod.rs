@@ -15,6 +15,5 @@ mod sender;
 mod tests;
 
 pub(crate) use lane::Lane;
-pub use outlet::Group;
-pub(crate) use outlet::{Outlet, Outlets, REMEDIES};
+pub(crate) use outlet::{Group, Outlet, Outlets, REASONS};
 pub(crate) use sender::{Counts, Sender, Stream};

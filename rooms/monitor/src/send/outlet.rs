@@ -24,11 +24,11 @@ pub(crate) trait Outlet {
 
 /// A place that datagrams are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Group {
+pub(crate) struct Group {
     /// Group or host.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// The interface to send through; `None`: where a route leads.
-    pub interface: Option<String>,
+    pub(crate) interface: Option<String>,
 }
 
 /// `239.192.77.1:5110 through eth0`.
@@ -139,31 +139,30 @@ impl Place {
     }
 }
 
-/// Why the kernel did not take a datagram, as metrics call it.
+/// Why the kernel did not take a datagram.
 fn reason(error: &io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EAGAIN | libc::ENOBUFS) => QUEUE_FULL,
-        Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::ENETDOWN | libc::ENODEV | libc::EADDRNOTAVAIL) => NO_ROUTE,
-        Some(libc::EPERM | libc::EACCES) => FIREWALL,
-        Some(libc::EMSGSIZE) => TOO_LONG,
-        _ => OTHER,
-    }
+    let code = error.raw_os_error().unwrap_or(0);
+    REASONS.iter().find(|(codes, ..)| codes.contains(&code)).map_or("other", |(_, reason, _)| reason)
 }
 
-/// Each reason, and what to do about it.
-pub(crate) const REMEDIES: [(&str, &str); 5] = [
-    (QUEUE_FULL, "the queue of the interface is full: send less, or raise its txqueuelen"),
-    (NO_ROUTE, "no route leads there: name the interface, or add a route"),
-    (FIREWALL, "a firewall of this machine refuses it"),
-    (TOO_LONG, "the MTU of the interface is below 1,500 bytes: set `most_bytes`"),
-    (OTHER, "see the kernel's log"),
+/// Errors, the reason as metrics call it, and what to do about it.
+pub(crate) const REASONS: [(&[i32], &str, &str); 5] = [
+    (
+        &[libc::EAGAIN, libc::ENOBUFS],
+        QUEUE_FULL,
+        "the queue of the interface is full: send less, or raise its txqueuelen",
+    ),
+    (
+        &[libc::ENETUNREACH, libc::EHOSTUNREACH, libc::ENETDOWN, libc::ENODEV, libc::EADDRNOTAVAIL],
+        "no_route",
+        "no route leads there: name the interface, or add a route",
+    ),
+    (&[libc::EPERM, libc::EACCES], "firewall", "a firewall of this machine refuses it"),
+    (&[libc::EMSGSIZE], "too_long", "the MTU of the interface is below 1,500 bytes: set `most_bytes`"),
+    (&[], "other", "see the kernel's log"),
 ];
 
 const QUEUE_FULL: &str = "queue_full";
-const NO_ROUTE: &str = "no_route";
-const FIREWALL: &str = "firewall";
-const TOO_LONG: &str = "too_long";
-const OTHER: &str = "other";
 
 const ATTEMPTS: u32 = 3;
 

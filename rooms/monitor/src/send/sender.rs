@@ -114,9 +114,10 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// A channel more.
-    pub(crate) fn add(&mut self, lane: Lane) {
+    pub(crate) fn add(&mut self, mut lane: Lane) {
         let channel = lane.channel.id;
-        self.lanes.insert(channel, Lane { fault: self.fault, ..lane });
+        lane.fault = self.fault;
+        self.lanes.insert(channel, lane);
         self.has_newcomer = true;
         self.news.insert(channel);
     }

@@ -18,7 +18,7 @@ use super::settings::Source;
 use super::sources;
 use super::state::State;
 use super::worker::{News, Order, Orders};
-use crate::send::REMEDIES;
+use crate::send::REASONS;
 
 /// The control thread's own.
 pub(super) struct Station<'a> {
@@ -55,7 +55,7 @@ impl Room for Station<'_> {
 
     fn look(&mut self) -> Option<Instant> {
         let ledger = self.state.ledger();
-        let of = |(reason, remedy): (&'static str, &'static str)| {
+        let of = |(_, reason, remedy): (&[i32], &'static str, &'static str)| {
             let outlets = ledger.streams.iter().flat_map(|stream| &stream.outlets);
             outlets.map(move |outlet| Loss {
                 subject: format!("to {}", outlet.to),
@@ -93,7 +93,7 @@ impl Room for Station<'_> {
             unit: "channel",
             total: ledger.channels_refused,
         };
-        let losses = REMEDIES.into_iter().flat_map(of).chain(of_sources).chain(missed).chain(overrun).chain([refused]);
+        let losses = REASONS.into_iter().flat_map(of).chain(of_sources).chain(missed).chain(overrun).chain([refused]);
         let now = Instant::now();
         self.losses.lines(now, losses).iter().for_each(Line::log);
         let lives = self.worker.as_ref().is_some_and(|worker| !worker.is_finished());
