@@ -224,7 +224,9 @@ fn a_file_is_read_on_until_its_writer_has_heard_of_the_rotation() {
     let mut pass = |seconds: u64, board: &mut Board| {
         board.now.elapsed += seconds * SECOND;
         board.now.utc += (seconds * SECOND) as i64;
-        (0..3).for_each(|_| drop(stream.take(board).unwrap()));
+        for _ in 0..3 {
+            stream.take(board).unwrap();
+        }
     };
     let append = |path: &std::path::Path, text: &str| {
         File::options().append(true).create(true).open(path).unwrap().write_all(text.as_bytes()).unwrap();
