@@ -299,7 +299,7 @@ impl<O: Outlet> Sender<O> {
             is_whole = self.lanes.range(self.turn..).next().is_none();
             if is_whole {
                 self.turn = 0;
-                self.rounds += 1;
+                self.rounds += usize::from(!self.lanes.is_empty());
             }
             told.extend(part);
         }
