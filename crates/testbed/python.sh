@@ -3,7 +3,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 place=$PWD/target/peers/python
-wanted='mcap==1.3.1 mcap-protobuf-support==0.5.4 exabgp==5.0.15'
+wanted='mcap==1.3.1 mcap-protobuf-support==0.5.4 exabgp==5.0.15 statsd==4.0.1 datadog==0.56.0'
 
 [ "$(cat "$place/wanted" 2>/dev/null)" != "$wanted" ] || exit 0
 if ! python3 -m pip --version >/dev/null 2>&1; then

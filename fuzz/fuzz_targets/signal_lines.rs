@@ -1,20 +1,29 @@
-//! Arbitrary text as others write values: CSV, Influx line protocol, JSON, StatsD. It is read or refused.
+//! Arbitrary bytes as others write values: CSV, JSON, Influx line protocol, StatsD, raw numbers. They are read or refused.
 //!
 //! `cargo +nightly fuzz run signal_lines` (needs cargo-fuzz).
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_monitor::station::readers::{Csv, Statsd, influx, json};
+use weir_monitor::station::readers::{Csv, Format, Influx, Json, Raw, Statsd, Unit};
+use weir_wire::signal::Element;
 
-fuzz_target!(|text: &str| {
-    let (mut csv, mut statsd, mut name) = (Csv::default(), Statsd::default(), String::new());
-    let mut values = 0;
-    for line in text.lines() {
-        let _ = csv.line(line, |_, _, _| values += 1);
-        let _ = statsd.line(line, |name, _, _| assert!(!name.is_empty()));
-        let _ = influx(line, &mut name, |name, _, _| assert!(!name.is_empty()));
-        let _ = json(line, &mut name, |_, _, _| values += 1);
+fuzz_target!(|bytes: &[u8]| {
+    for mut format in [
+        Format::Csv(Csv::new(&[], None)),
+        Format::Json(Json { is_datagram: true, unit: None }),
+        Format::Influx(Influx { unit: Unit::Ns, tags: None }),
+        Format::Statsd(Statsd::new(None)),
+        Format::Raw(Raw { names: vec!["a".into(), "b".into()], element: Element::I16 }),
+    ] {
+        let (mut rest, mut values) = (bytes, 0);
+        while let Some(length) = format.frame(rest, true) {
+            let (frame, behind) = rest.split_at(length);
+            match &mut format {
+                Format::Raw(raw) => values += raw.column(1, frame).count(),
+                format => drop(format.read(frame, &mut |_, _, _| values += 1)),
+            }
+            rest = behind;
+        }
+        assert!(values <= 2 * bytes.len());
     }
-    assert!(values <= 2 * text.len());
-    let _ = json(text, &mut name, |_, _, _| {});
 });

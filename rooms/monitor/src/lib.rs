@@ -22,6 +22,7 @@ pub mod outputs;
 pub mod receive;
 pub mod record;
 pub mod seal;
+mod send;
 pub mod serve;
 pub mod station;
 pub mod thin;

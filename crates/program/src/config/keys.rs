@@ -188,6 +188,7 @@ macro_rules! kinds {
     (
         $(#[doc = $about:literal])*
         $vis:vis enum $name:ident { $( $(#[doc = $doc:literal])* $variant:ident($type:ty) = $word:literal, )* }
+        $(gone { $($gone:literal: $remedy:literal;)* })?
     ) => {
         $(#[doc = $about])*
         #[derive(Clone, Debug, PartialEq)]
@@ -212,6 +213,7 @@ macro_rules! kinds {
                 use ::serde::de::VariantAccess;
 
                 const NAMES: &[&str] = &[$($word),*];
+                const GONE: &[(&str, &str)] = &[$($(($gone, $remedy)),*)?];
                 struct Kinds;
                 impl<'de> ::serde::de::Visitor<'de> for Kinds {
                     type Value = $name;
@@ -221,7 +223,7 @@ macro_rules! kinds {
                     }
 
                     fn visit_enum<A: ::serde::de::EnumAccess<'de>>(self, kinds: A) -> Result<$name, A::Error> {
-                        let name = $crate::config::KeyName { names: NAMES, gone: &[], is_key: false };
+                        let name = $crate::config::KeyName { names: NAMES, gone: GONE, is_key: false };
                         let (at, rest) = kinds.variant_seed(name)?;
                         $(if NAMES[at] == $word { return rest.newtype_variant().map($name::$variant); })*
                         unreachable!("a name is one of them")

@@ -163,7 +163,7 @@ impl Element {
     }
 
     /// The value at an index of `bytes`, which has that many.
-    fn read(self, bytes: &[u8], index: usize) -> f64 {
+    pub fn read(self, bytes: &[u8], index: usize) -> f64 {
         let at = index * self.size();
         match self {
             Self::F32 => f32::from_le_bytes(std::array::from_fn(|byte| bytes[at + byte])).into(),

@@ -22,7 +22,7 @@ use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use weir_wire::signal::{Flags, HEADER_LEN, Header, Malformed};
 
 pub use keys::{GroupKey, KeyError, PublicKey, SigningKey};
-pub use requests::{Asker, Hearing};
+pub use requests::Asker;
 
 /// Bytes that encryption adds.
 pub const ENCRYPTION_LEN: usize = 8 + 16;

@@ -3,12 +3,12 @@
 //! They have a key of their own (another info of HKDF), since their nonces are chance: what is sealed by the sender and by others shares
 //! none. The sequence of a sealed request is the time at which it was sent, ns since 1970; it goes up, so that none is heard twice.
 
-use ring::aead::{Aad, LessSafeKey, Tag};
+use ring::aead::{Aad, LessSafeKey};
 use ring::rand::{SecureRandom, SystemRandom};
-use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use ring::signature::Ed25519KeyPair;
 use weir_wire::signal::{Flags, HEADER_LEN, Header, Malformed};
 
-use super::{ENCRYPTION_LEN, GroupKey, PublicKey, SIGNATURE_LEN, SigningKey, derived_key, nonce, split};
+use super::{GroupKey, SigningKey, derived_key, nonce};
 
 /// Seals what one receiver asks.
 #[derive(Debug, Default)]
@@ -16,15 +16,6 @@ pub struct Asker {
     group: Option<GroupKey>,
     signing: Option<Ed25519KeyPair>,
     last: u64,
-}
-
-/// Hears what others ask.
-#[derive(Debug, Default)]
-pub struct Hearing {
-    group: Option<GroupKey>,
-    servers: Vec<PublicKey>,
-    /// Sequence of the last request: of each of `servers`, or of all who have the group's key.
-    last: Vec<u64>,
 }
 
 impl Asker {
@@ -61,54 +52,6 @@ impl Asker {
             datagram.extend(signature.as_ref());
         }
         Ok(())
-    }
-}
-
-impl Hearing {
-    /// With the group's key all have to be encrypted with it, with keys of `servers` signed by one of them.
-    pub fn new(group: Option<GroupKey>, servers: Vec<PublicKey>) -> Self {
-        let last = vec![0; servers.len().max(1)];
-        Self { group, servers, last }
-    }
-
-    /// A request in plain text, of this session; `None`: it is not sealed as the keys demand, of another session, or was heard before.
-    pub fn open<'a>(&mut self, bytes: &'a [u8], session: u64, scratch: &'a mut Vec<u8>) -> Option<&'a [u8]> {
-        let demanded = Flags { signed: !self.servers.is_empty(), encrypted: self.group.is_some() };
-        // What is no request at all its reader says.
-        let Ok((header, _)) = Header::parse(bytes) else { return (demanded == Flags::default()).then_some(bytes) };
-        if header.flags != demanded {
-            return None;
-        }
-        if demanded == Flags::default() {
-            return Some(bytes);
-        }
-        let (mut rest, mut server) = (bytes, 0);
-        if demanded.signed {
-            let (before, signature) = split(rest, SIGNATURE_LEN, "a signature").ok()?;
-            let signs =
-                |key: &PublicKey| UnparsedPublicKey::new(&ED25519, key.bytes()).verify(before, signature).is_ok();
-            server = self.servers.iter().position(signs)?;
-            rest = before;
-        }
-        scratch.clear();
-        scratch.extend_from_slice(rest);
-        if let Some(group) = &self.group {
-            let (before, trailer) = split(rest, ENCRYPTION_LEN, "an encrypted body").ok()?;
-            let (chance, tag) = trailer.split_at(8);
-            let chance = u64::from_le_bytes(std::array::from_fn(|byte| chance[byte]));
-            let tag = Tag::try_from(tag).ok()?;
-            scratch.truncate(before.len());
-            let (head, body) = scratch.split_at_mut(HEADER_LEN);
-            let key = key(group, header.session);
-            key.open_in_place_separate_tag(nonce(chance), Aad::from(head), tag, body, 0..).ok()?;
-        }
-        // Another session's may be heard again: it is another sender's.
-        if header.session != session || header.sequence <= self.last[server] {
-            return None;
-        }
-        self.last[server] = header.sequence;
-        scratch[..HEADER_LEN].copy_from_slice(&Header { flags: Flags::default(), ..header }.to_bytes());
-        Some(scratch)
     }
 }
 

@@ -162,47 +162,6 @@ fn keys_that_others_may_read_are_refused() {
     assert_eq!(error, format!("key {name}: {words}"));
 }
 
-/// Requests: heard once, by who has the keys, and by nobody else.
-#[test]
-fn a_request_is_heard_once_and_only_sealed_as_the_keys_demand() {
-    for which in 0..4 {
-        let mine = keys(which);
-        let asker = || Asker::new(mine.group.clone(), mine.signing.clone());
-        let servers =
-            || mine.signing.iter().flat_map(|key| [keys(2).signing.unwrap().public(), key.public()]).collect();
-        let mut hearing = Hearing::new(mine.group.clone(), servers());
-        let mut hear =
-            |bytes: &[u8], session| hearing.open(bytes, session, &mut Vec::new()).map(|opened| opened[24..].to_vec());
-        let plain = datagram(7, b"wish");
-        let sealed = |asker: &mut Asker, now| {
-            let mut bytes = plain.clone();
-            asker.seal(&mut bytes, now).unwrap();
-            bytes
-        };
-        let mut one = asker();
-        let (first, second) = (sealed(&mut one, 100), sealed(&mut one, 100));
-        assert_eq!(hear(&first, 7), Some(b"wish".to_vec()), "{which}");
-        if which == 0 {
-            assert_eq!((first, hear(&second, 7)), (plain, Some(b"wish".to_vec())));
-            continue;
-        }
-        assert_eq!((hear(&plain, 7), hear(&first, 7)), (None, None), "in plain text, and twice");
-        let mut touched = second.clone();
-        touched[26] ^= 1;
-        assert_eq!((hear(&touched, 7), hear(&second[..second.len() - 1], 7)), (None, None));
-        // Of a session that is over.
-        assert_eq!(hear(&sealed(&mut asker(), 300), 8), None);
-        assert_eq!(hear(&second, 7), Some(b"wish".to_vec()));
-        let stranger = keys(which);
-        let mut other = Asker::new(stranger.group, stranger.signing);
-        assert_eq!(hear(&sealed(&mut other, 400), 7), None);
-        // What a sender has sealed is no request.
-        let mut sent = plain.clone();
-        mine.sealer().seal(&mut sent).unwrap();
-        assert!(which == 2 || hear(&sent, 7).is_none());
-    }
-}
-
 /// A counter that does not go on is a copy, late, or replayed.
 #[test]
 fn what_was_sealed_before_is_not_fresh() {

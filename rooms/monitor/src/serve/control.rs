@@ -27,7 +27,7 @@ use crate::api;
 use crate::history::History;
 use crate::outputs::Outputs;
 use crate::receive::{Follow, Receiver};
-use crate::seal::{Asker, GroupKey, Hearing, Opener, PublicKey, Sealer, SigningKey};
+use crate::seal::{Asker, GroupKey, Opener, PublicKey, Sealer, SigningKey};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///
@@ -42,7 +42,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let http = api::Server::bind(settings.http)?;
     let publisher = settings.publish.as_ref().map(|publish| {
         let keys = &settings.keys;
-        Publisher::open(publish, sealer(publish, keys)?, hearing(keys)?, session())
+        Publisher::open(publish, sealer(publish, keys)?, session())
     });
     let publisher = publisher.transpose()?;
     let service: Service<Server<'_>> = setup.start(Needs::default())?;
@@ -107,10 +107,4 @@ pub fn asker(keys: &Keys) -> Result<Asker> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let signing = keys.sign.as_deref().map(SigningKey::read).transpose()?;
     Ok(Asker::new(group, signing))
-}
-
-/// Hears viewers: with the group's key, who has it.
-fn hearing(keys: &Keys) -> Result<Hearing> {
-    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
-    Ok(Hearing::new(group, Vec::new()))
 }

@@ -24,4 +24,3 @@ mod open;
 mod publish;
 mod room;
 pub mod settings;
-mod tell;

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use weir_program::clock::Nanos;
+use weir_units::Frequency;
 use weir_wire::signal::field::MOST_TEXT;
 use weir_wire::signal::{Cause, Channel, Element, Rate};
 
 use super::clock::Moment;
-use super::lane::Lane;
-use super::settings::{ChannelSettings, Settings};
-use super::stream::Stream;
+use super::config::{self, Config};
+use super::settings::Source;
+use crate::send::{Lane, Outlets, Sender};
 
 /// All channels, and where they go.
 #[derive(Debug)]
@@ -18,14 +19,16 @@ pub(super) struct Board {
     open: Vec<Open>,
     by_name: HashMap<String, Id>,
     /// Display, and full where there is one.
-    pub(super) streams: Vec<Stream>,
-    named: HashMap<String, ChannelSettings>,
+    pub(super) streams: Vec<Sender<Outlets>>,
+    named: HashMap<String, config::Channel>,
     /// Buckets a second.
-    display: f64,
+    display: Frequency,
     most_channels: usize,
     pub(super) now: Moment,
     /// Channels that there was no room for.
     pub(super) refused: u64,
+    /// What sources have to say, for the log.
+    pub(super) remarks: Vec<String>,
 }
 
 /// A channel, by its place.
@@ -35,17 +38,19 @@ pub(super) struct Id(usize);
 #[derive(Debug)]
 struct Open {
     source: usize,
-    rate: Rate,
+    /// As the source has it, where the configuration does not say.
+    channel: Channel,
     origin: i64,
     /// Of its next sample.
     next: u64,
     /// Samples that its source missed.
     missed: u64,
-    /// As the source has them, where the configuration does not say.
-    unit: String,
-    description: String,
     /// Points of it may come with times of their own: a step of this machine's clock is none of theirs.
     own_times: bool,
+    /// When its sender started, as far as its times count from there.
+    started: Option<i64>,
+    /// Time of the last point that was from long before.
+    stray: Option<i64>,
 }
 
 /// A channel to be opened.
@@ -72,6 +77,8 @@ pub(super) struct Opening<'a> {
 pub(super) enum Placed {
     /// It is the sample of a slot.
     Taken,
+    /// So it is, and times go on from it: its clock was set, or begins again.
+    Stepped,
     /// Its slot has one.
     Crowded,
     /// It is from before the channel's last sample.
@@ -80,17 +87,26 @@ pub(super) enum Placed {
     Misplaced,
 }
 
+impl<'a> Opening<'a> {
+    /// Of a source, as it has its channels.
+    pub(super) fn of(source: usize, settings: &Source, name: &'a str, origin: i64) -> Self {
+        let &Source { rate, element, .. } = settings;
+        Self { source, name, unit: "", description: "", rate, element, origin, own_times: false }
+    }
+}
+
 impl Board {
-    pub(super) fn new(settings: &Settings, streams: Vec<Stream>) -> Self {
+    pub(super) fn new(config: &Config, streams: Vec<Sender<Outlets>>) -> Self {
         Self {
             open: Vec::new(),
             by_name: HashMap::new(),
             streams,
-            named: settings.channels.iter().map(|channel| (channel.name.clone(), channel.clone())).collect(),
-            display: settings.display,
-            most_channels: settings.most_channels,
+            named: by_name(&config.channel),
+            display: config.display,
+            most_channels: config.most_channels.into(),
             now: Moment::default(),
             refused: 0,
+            remarks: Vec::new(),
         }
     }
 
@@ -107,33 +123,25 @@ impl Board {
             return None;
         }
         let id = Id(self.open.len());
-        let named = self.named.get(opening.name).cloned().unwrap_or_default();
-        let element = named.element.unwrap_or(opening.element);
-        let bucket = bucket(opening.rate, named.display.unwrap_or(self.display));
-        // No more than most_channels, which fits.
-        let number = id.0 as u16;
-        for (at, stream) in self.streams.iter_mut().enumerate() {
-            let bucket = if at == DISPLAY { bucket } else { 1 };
-            let lane =
-                (at == DISPLAY || named.full).then(|| Lane::new(number, opening.rate, element, opening.origin, bucket));
-            let channel = Channel {
-                id: number,
-                name: opening.name.to_owned(),
-                unit: or(&named.unit, opening.unit),
-                description: or(&named.description, opening.description),
-                limits: named.limits,
-                scale: named.scale,
-                offset: named.offset,
-                rate: opening.rate,
-                element,
-                bucket,
-                ..Channel::default()
-            };
-            stream.add(lane, channel);
+        let said = self.named.get(opening.name);
+        let channel = Channel {
+            // No more than most_channels, which fits.
+            id: id.0 as u16,
+            name: opening.name.to_owned(),
+            unit: opening.unit.to_owned(),
+            description: opening.description.to_owned(),
+            rate: opening.rate,
+            element: said.and_then(|said| said.element).map_or(opening.element, Into::into),
+            ..Channel::default()
+        };
+        let streams = self.streams.iter_mut().enumerate();
+        for (at, stream) in streams.filter(|(at, _)| *at == DISPLAY || said.is_some_and(|said| said.full)) {
+            let channel = described(&channel, said, (at == DISPLAY).then_some(self.display));
+            let bucket = channel.bucket;
+            stream.add(Lane::new(channel, 0, opening.origin, bucket));
         }
-        let &Opening { source, rate, origin, own_times, .. } = opening;
-        let (unit, description) = (opening.unit.to_owned(), opening.description.to_owned());
-        self.open.push(Open { source, rate, origin, next: 0, missed: 0, unit, description, own_times });
+        let &Opening { source, origin, own_times, .. } = opening;
+        self.open.push(Open { source, channel, origin, next: 0, missed: 0, own_times, started: None, stray: None });
         self.by_name.insert(opening.name.to_owned(), id);
         Some(id)
     }
@@ -147,7 +155,7 @@ impl Board {
     pub(super) fn samples(&mut self, id: Id, samples: &[f64]) {
         let open = &mut self.open[id.0];
         for stream in &mut self.streams {
-            stream.push(id.0, open.next, samples, self.now.elapsed);
+            stream.push(id.0 as u16, open.next, samples, self.now.elapsed);
         }
         open.next += samples.len() as u64;
     }
@@ -156,40 +164,67 @@ impl Board {
     pub(super) fn skip(&mut self, id: Id, samples: u64) {
         let open = &mut self.open[id.0];
         for stream in &mut self.streams {
-            stream.miss(id.0, open.next, samples, Cause::Source, self.now.elapsed);
+            stream.miss(id.0 as u16, open.next, samples, Cause::Source, self.now.elapsed);
         }
         open.next += samples;
         open.missed += samples;
     }
 
-    /// A sample with a time of its own. A channel has one slot a period; a point is the sample of the next slot if it is less than a period
-    /// away from it. Slots that are skipped are missing: their source did not fill them.
-    pub(super) fn place(&mut self, id: Id, time: i64, value: f64) -> Placed {
-        let Open { rate, origin, next, .. } = self.open[id.0];
-        if time > self.now.utc.saturating_add(FARTHEST) {
-            return Placed::Misplaced;
-        }
+    /// A sample with a time of its own: since 1970, or since the start of its sender. A channel has one slot a period; a point is the
+    /// sample of the next slot if it is less than a period away from it. Slots that are skipped are missing: their source did not fill
+    /// them. A step of more than an hour is no gap. Two points in order that are from long before tell of a clock that was set back.
+    pub(super) fn place(&mut self, id: Id, time: i64, is_since_start: bool, value: f64) -> Placed {
+        let now = self.now.utc;
+        let Open { channel: Channel { rate, .. }, origin, next, ref mut started, ref mut stray, .. } = self.open[id.0];
+        let at = match is_since_start {
+            true => time.saturating_add(*started.get_or_insert(now.saturating_sub(time))),
+            false => time,
+        };
         let period = rate.nanos(1);
-        let ahead = i128::from(time) - i128::from(origin) - rate.nanos(next);
-        if ahead <= -period {
+        let ahead = i128::from(at) - i128::from(origin) - rate.nanos(next);
+        let is_future = at > now.saturating_add(FAR);
+        // A sender that counts from its start sends in order.
+        let long_ago = if is_since_start { -2 * period } else { (-2 * period).min(-i128::from(FAR)) };
+        if ahead <= long_ago {
+            let follows = |stray: i64| (0..=FAR).contains(&at.saturating_sub(stray));
+            if !stray.replace(at).is_some_and(follows) {
+                return Placed::Late;
+            }
+        } else if ahead <= -period {
             return if ahead > -2 * period { Placed::Crowded } else { Placed::Late };
+        } else if is_future && !is_since_start {
+            return Placed::Misplaced;
+        } else if ahead <= HOUR && !is_future {
+            *stray = None;
+            if ahead >= period {
+                self.skip(id, rate.samples(ahead + period / 2));
+            }
+            self.samples(id, &[value]);
+            return Placed::Taken;
         }
-        if ahead >= period {
-            self.skip(id, rate.samples(ahead + period / 2));
-        }
+        (*started, *stray) = (Some(now.saturating_sub(time)), None);
+        let begin = if is_since_start { now } else { at };
+        let origin = i128::from(begin) - rate.nanos(next);
+        self.set_origin(id, i64::try_from(origin).unwrap_or(i64::MIN));
         self.samples(id, &[value]);
-        Placed::Taken
+        Placed::Stepped
     }
 
     /// Times of this machine's clock go on by a step.
     pub(super) fn shift(&mut self, step: i64) {
-        let now = self.now.elapsed;
-        self.streams.iter_mut().for_each(|stream| stream.drain(now));
-        for (at, open) in self.open.iter_mut().enumerate().filter(|(_, open)| !open.own_times) {
-            open.origin = open.origin.saturating_add(step);
-            for lane in self.streams.iter_mut().filter_map(|stream| stream.lanes[at].as_mut()) {
-                lane.origin = open.origin;
+        for at in 0..self.open.len() {
+            if !self.open[at].own_times {
+                self.set_origin(Id(at), self.open[at].origin.saturating_add(step));
             }
+        }
+    }
+
+    fn set_origin(&mut self, Id(at): Id, origin: i64) {
+        self.open[at].origin = origin;
+        for lane in self.streams.iter_mut().filter_map(|stream| stream.lanes.get_mut(&(at as u16))) {
+            // What is older has the times that it had.
+            lane.flush();
+            lane.origin = origin;
         }
     }
 
@@ -216,27 +251,15 @@ impl Board {
     }
 
     /// Channels go on with other descriptions and display rates, where those are told anew.
-    pub(super) fn describe(&mut self, channels: &[ChannelSettings], display: f64) {
-        self.named = channels.iter().map(|channel| (channel.name.clone(), channel.clone())).collect();
+    pub(super) fn describe(&mut self, channels: &[config::Channel], display: Frequency) {
+        self.named = by_name(channels);
         self.display = display;
-        for (name, &Id(at)) in &self.by_name {
-            let named = self.named.get(name).cloned().unwrap_or_default();
-            let bucket = bucket(self.open[at].rate, named.display.unwrap_or(display));
-            for (which, stream) in self.streams.iter_mut().enumerate() {
-                if let Some(lane) = stream.lanes[at].as_mut().filter(|_| which == DISPLAY) {
-                    lane.configured = bucket;
-                    if lane.bucket() != bucket {
-                        lane.set_bucket(bucket);
-                    }
-                }
-                if let Some(channel) = stream.metadata.channels.iter_mut().find(|channel| usize::from(channel.id) == at)
-                {
-                    channel.limits = named.limits;
-                    (channel.scale, channel.offset) = (named.scale, named.offset);
-                    channel.unit = or(&named.unit, &self.open[at].unit);
-                    channel.description = or(&named.description, &self.open[at].description);
-                }
-                stream.tell_metadata();
+        for Open { channel, .. } in &self.open {
+            for (at, stream) in self.streams.iter_mut().enumerate() {
+                let Some(lane) = stream.lanes.get_mut(&channel.id) else { continue };
+                let channel = described(channel, self.named.get(&channel.name), (at == DISPLAY).then_some(display));
+                lane.set_bucket(channel.bucket);
+                stream.describe(channel);
             }
         }
     }
@@ -247,9 +270,19 @@ impl Board {
     }
 }
 
-/// What the configuration says, or else the source.
-fn or(told: &str, default: &str) -> String {
-    if told.is_empty() { default.to_owned() } else { told.to_owned() }
+fn by_name(channels: &[config::Channel]) -> HashMap<String, config::Channel> {
+    channels.iter().map(|channel| (channel.name.0.clone(), channel.clone())).collect()
+}
+
+/// A channel as it is sent: as its source has it, where the configuration does not say. `display`: of a stream that is thinned.
+fn described(channel: &Channel, said: Option<&config::Channel>, display: Option<Frequency>) -> Channel {
+    let display = display.map(|usual| said.and_then(|said| said.display).unwrap_or(usual));
+    let bucket = display.map_or(1, |display| bucket(channel.rate, display.micro_hertz as f64 / 1e6));
+    let channel = Channel { bucket, ..channel.clone() };
+    match said {
+        Some(said) => said.describe(channel),
+        None => channel,
+    }
 }
 
 /// Samples a bucket for so many buckets a second. A bucket takes as much room as four samples: below that, each sample is sent.
@@ -264,8 +297,11 @@ fn bucket(rate: Rate, display: f64) -> u32 {
 /// Of the streams, the one that is thinned.
 pub(super) const DISPLAY: usize = 0;
 
-/// A point from farther in the future would keep its channel from going on: ns.
-const FARTHEST: i64 = 10_000_000_000;
+/// Clocks that differ by more are not set, ns: a point from farther in the future would keep its channel from going on.
+const FAR: i64 = 10_000_000_000;
+
+/// A source that was silent for longer has not missed samples, but was off or had its clock set, ns.
+const HOUR: i128 = 3_600_000_000_000;
 
 #[cfg(test)]
 mod tests {

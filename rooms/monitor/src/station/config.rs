@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use anyhow::{Result, anyhow};
-use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_program::config::{self, Address, Checked, Document, Many, Step, UserName};
 use weir_program::{keys, kinds, values};
@@ -14,11 +13,13 @@ use weir_units::{Frequency, Size, Span};
 use weir_wire::signal::field::{MOST_DESCRIPTION, MOST_TEXT};
 use weir_wire::signal::{self, ClockSource, Limits, PORT, Rate};
 
-use super::settings::{self, ChannelSettings, Generator, Group, Lines, Settings, Wave};
+use super::readers::{Csv, Format, Influx, Json, Raw, Statsd, Unit};
+use super::settings::{self, Feed, Kind, Shape, Time};
 use super::sources;
 use crate::config::{HostName, Name, Text};
 use crate::needed::{Needed, is_pipe};
 use crate::seal::{GroupKey, SigningKey};
+use crate::send::Group;
 
 keys! {
     /// A configuration of `weir monitor station`.
@@ -43,16 +44,12 @@ keys! {
         delay (fixed): Span = "10ms", "1ms" to "10s";
         /// Buckets a second of a channel that does not say; 0: each sample.
         display: Frequency = "200/s";
-        /// Networks whose wishes are granted.
-        control (fixed): Option<Vec<IpNet>>;
         /// What keeps the clock. Without it: as the kernel says, which tells NTP from nothing, not PTP.
         clock (fixed): Option<Keeper>;
         /// File of the group's key, which encrypts. Others may not read it.
         encrypt (fixed): Option<PathBuf>;
         /// File of this station's key, which signs. Others may not read it.
         sign (fixed): Option<PathBuf>;
-        /// Files of the public keys of those who may ask: requests have to be signed, with `encrypt` encrypted.
-        servers (fixed): Vec<PathBuf>;
         /// Most channels; what comes beyond is refused, and counted.
         most_channels (fixed): u16 = 1024;
         /// Where `/metrics`, `/healthz`, `/readyz` and `/ledger` are served.
@@ -64,118 +61,59 @@ keys! {
         /// What channels are.
         channel: Vec<Channel>;
     }
+    gone {
+        control: "stations take no requests (choose by `display` and `full`), remove it";
+        servers: "stations take no requests, remove it";
+    }
 }
 
 kinds! {
     /// Where samples come from.
     pub enum Source {
         /// A sine.
-        Sine(Periodic) = "sine",
-        /// A sine whose frequency goes up evenly, and begins anew.
-        Chirp(Chirp) = "chirp",
-        /// Random numbers.
-        Noise(Noise) = "noise",
+        Sine(Wave) = "sine",
         /// Low and high in turn.
-        Step(Periodic) = "step",
-        /// The index.
-        Counter(Counter) = "counter",
+        Step(Wave) = "step",
+        /// Random numbers from -1 to 1, each as likely.
+        Noise(Wave) = "noise",
+        /// The index times the amplitude.
+        Counter(Wave) = "counter",
         /// This machine's metrics.
         Host(Host) = "host",
         /// Standard input.
-        Stdin(Stdin) = "stdin",
+        Stdin(Fed) = "stdin",
         /// What is appended to a file.
-        Tail(Tail) = "tail",
+        Tail(Fed) = "tail",
         /// Datagrams.
-        Udp(Udp) = "udp",
-        /// Shared memory.
-        Ring(Ring) = "ring",
-        /// A file of sound.
-        Wav(Wav) = "wav",
+        Udp(Fed) = "udp",
+    }
+    gone {
+        "chirp": "use `sine`";
+        "ring": "write its frames to a pipe: kind = \"stdin\", format = \"raw\"";
+        "wav": "sox FILE -t f32 - | weir monitor station --source stdin,format=raw,time=rows,element=f32,names=NAME,rate=RATE";
     }
 }
 
 keys! {
     /// A wave.
-    pub struct Periodic {
+    pub struct Wave {
         /// Of its channel.
         name: SourceName;
         /// Samples a second.
         rate: Frequency = "1k/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f32";
-        /// Half of its height.
+        /// What values are on the wire. Without it: f32, of a counter f64.
+        element: Option<Element>;
+        /// Half of its height; the step of a counter.
         amplitude: f64 = 1.0;
-        /// Its middle.
+        /// Its middle; the first value of a counter.
         offset: f64 = 0.0;
-        /// Periods a second.
+        /// Periods a second of a sine or a step.
         frequency: Frequency = "1/s";
-        /// Where it begins, degrees.
+        /// Where a sine or a step begins, degrees.
         phase: f64 = 0.0;
-        /// So many channels that differ in phase, numbered from 0. Without it: one, without a number.
-        copies: Option<u16>, 1 to 4096;
-    }
-}
-
-keys! {
-    /// A wave of rising frequency.
-    pub struct Chirp {
-        /// Of its channel.
-        name: SourceName;
-        /// Samples a second.
-        rate: Frequency = "1k/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f32";
-        /// Half of its height.
-        amplitude: f64 = 1.0;
-        /// Its middle.
-        offset: f64 = 0.0;
-        /// Periods a second at first.
-        frequency: Frequency = "1/s";
-        /// Periods a second at last.
-        highest: Frequency = "100/s";
-        /// From the first to the last.
-        period: Span = "10s", "1ns" to;
-        /// Where it begins, degrees.
-        phase: f64 = 0.0;
-        /// So many channels that differ in phase, numbered from 0. Without it: one, without a number.
-        copies: Option<u16>, 1 to 4096;
-    }
-}
-
-keys! {
-    /// Random numbers from -1 to 1, each as likely.
-    pub struct Noise {
-        /// Of its channel.
-        name: SourceName;
-        /// Samples a second.
-        rate: Frequency = "1k/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f32";
-        /// Times its numbers.
-        amplitude: f64 = 1.0;
-        /// Its middle.
-        offset: f64 = 0.0;
-        /// Of its numbers.
+        /// Of noise: another seed, other numbers.
         seed: u64 = 1;
-        /// So many channels that differ in seed, numbered from 0. Without it: one, without a number.
-        copies: Option<u16>, 1 to 4096;
-    }
-}
-
-keys! {
-    /// Numbers in order.
-    pub struct Counter {
-        /// Of its channel.
-        name: SourceName;
-        /// Samples a second.
-        rate: Frequency = "1k/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f64";
-        /// From one to the next.
-        amplitude: f64 = 1.0;
-        /// The first.
-        offset: f64 = 0.0;
-        /// So many channels, numbered from 0. Without it: one, without a number.
+        /// So many channels that differ in phase or seed, numbered from 0. Without it: one, without a number.
         copies: Option<u16>, 1 to 4096;
     }
 }
@@ -193,78 +131,28 @@ keys! {
 }
 
 keys! {
-    /// Standard input.
-    pub struct Stdin {
+    /// Values that others write.
+    pub struct Fed {
+        /// Of `tail`: the file.
+        path: Option<PathBuf>;
+        /// Of `udp`: where datagrams are received; a group is joined where a route leads.
+        listen: Option<Address>;
+        /// How values are written.
+        format: Writing = "csv";
         /// In front of the names of its channels.
         name: Option<SourceName>;
-        /// Samples a second.
-        rate: Frequency = "10/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f64";
-        /// How lines are written.
-        format: LineFormat = "csv";
-        /// When values were: `points` have times of their own, else that of their arrival; `rows` are one sample each.
-        time: Time = "points";
-    }
-}
-
-keys! {
-    /// What is appended to a file.
-    pub struct Tail {
-        /// Of the file.
-        path: PathBuf;
-        /// In front of the names of its channels.
-        name: Option<SourceName>;
-        /// Samples a second.
-        rate: Frequency = "10/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f64";
-        /// How lines are written.
-        format: LineFormat = "csv";
-        /// When values were: `points` have times of their own, else that of their arrival; `rows` are one sample each.
-        time: Time = "points";
-    }
-}
-
-keys! {
-    /// Datagrams that others send.
-    pub struct Udp {
-        /// Where they are received.
-        listen: Address;
-        /// How they are written.
-        format: DatagramFormat;
-        /// In front of the names of its channels.
-        name: Option<SourceName>;
-        /// Samples a second.
-        rate: Frequency = "10/s", "0.001/s" to "1M/s";
-        /// What values are on the wire.
-        element: Element = "f64";
-    }
-}
-
-keys! {
-    /// A ring in shared memory.
-    pub struct Ring {
-        /// Of the file.
-        path: PathBuf;
-        /// In front of the names of its channels.
-        name: Option<SourceName>;
-        /// Of its channels.
+        /// Of `raw`: its channels; of `csv`: the columns, if no line has their names.
         names: Vec<String>;
-    }
-}
-
-keys! {
-    /// A file of sound.
-    pub struct Wav {
-        /// Of its channel.
-        name: SourceName;
-        /// Of the file.
-        path: PathBuf;
-        /// What values are on the wire.
-        element: Element = "i16";
-        /// Whether it begins anew when it is over.
-        repeat: bool;
+        /// Samples a second.
+        rate: Frequency = "10/s", "0.001/s" to "1M/s";
+        /// What values are on the wire; of `raw` also in frames.
+        element: Element = "f64";
+        /// When values were: `points` have times of their own, else that of their arrival; `rows` are one sample each, read at `rate`; `arrival`; or since the `start` of their sender.
+        time: Time = "points";
+        /// Unit of times. Without it: of Influx lines ns, else as their size tells.
+        precision: Option<Unit>;
+        /// Tags of Influx lines and StatsD that are in names. Without it: all.
+        tags: Option<Vec<String>>;
     }
 }
 
@@ -328,38 +216,20 @@ pub enum Element {
     I32,
 }
 
-/// How lines are written.
+/// How values are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum LineFormat {
+pub enum Writing {
     /// Comma-separated values.
     Csv,
     /// Objects.
     Json,
     /// Influx line protocol.
     Influx,
-}
-
-/// How datagrams are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum DatagramFormat {
-    /// Objects.
-    Json,
-    /// Influx line protocol.
-    Influx,
     /// StatsD.
     Statsd,
-}
-
-/// When values were.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Time {
-    /// A point has its own, else that of its arrival.
-    Points,
-    /// Each row is the next sample.
-    Rows,
+    /// Interleaved little-endian numbers.
+    Raw,
 }
 
 /// Of a source: a number may follow it.
@@ -383,8 +253,8 @@ impl TryFrom<String> for GroupAddress {
 }
 
 values! {
-    Keeper = "free-running, ntp, ptp", Element = "f32, f64, i16, i32", LineFormat = "csv, json, influx",
-    DatagramFormat = "json, influx, statsd", Time = "points, rows", GroupAddress = "address:port",
+    Keeper = "free-running, ntp, ptp", Element = "f32, f64, i16, i32", Writing = "csv, json, influx, statsd, raw",
+    Time = "points, rows, arrival, start", Unit = "s, ms, us, ns", GroupAddress = "address:port",
 }
 
 /// A configuration that is read at the start and with each reload.
@@ -397,12 +267,11 @@ pub type Origin = config::Origin<Config>;
 /// A line a mistake; a key cannot be read, a file, an interface or an address is not there.
 pub fn begin(origin: &Origin, is_check: bool) -> Result<Config> {
     origin.load_with(|config, document| {
-        let (settings, needed) = (config.settings()?, Needed::new(document));
-        needed.key(&[Step::Key("encrypt")], settings.encrypt.as_deref(), GroupKey::read)?;
-        needed.key(&[Step::Key("sign")], settings.sign.as_deref(), SigningKey::read)?;
-        needed.public_keys("servers", &settings.servers)?;
+        let needed = Needed::new(document);
+        needed.key(&[Step::Key("encrypt")], config.encrypt.as_deref(), GroupKey::read)?;
+        needed.key(&[Step::Key("sign")], config.sign.as_deref(), SigningKey::read)?;
         if is_check {
-            config.probe(&settings, &needed)?;
+            config.probe(&needed)?;
         }
         Ok(())
     })
@@ -444,7 +313,7 @@ impl Checked for Config {
         let mut reads_stdin = false;
         for (index, source) in self.source.iter().enumerate() {
             let path = |key| [Step::Key("source"), Step::Index(index), Step::Key(key)];
-            let settings = source.settings().map_err(|message| document.wrong(&path("rate"), message))?;
+            let settings = source.settings().map_err(|(key, message)| document.wrong(&path(key), message))?;
             if let Some(twice) = settings.names().into_iter().find(|name| !names.insert(name.clone())) {
                 let message = format!("`{twice}` is a channel of another source (give each its own)");
                 return wrong(&path("name"), message);
@@ -468,66 +337,43 @@ impl Checked for Config {
                 return wrong(&path(key), message);
             }
         }
-        if self.sign.is_some() && self.control.is_some() && self.encrypt.is_none() && self.servers.is_empty() {
-            let message = "what is sent is signed, and anybody could ask for less of it: name the public keys of those who may (servers)";
-            return wrong(&[Step::Key("control")], message.into());
-        }
         Ok(())
     }
 }
 
 impl Config {
-    /// What a station is to do.
+    /// Its streams, by their names, and where they go.
+    pub(super) fn streams(&self) -> impl Iterator<Item = (&'static str, Vec<Group>)> {
+        let full = pairs(&self.full_to, &self.full_interface).collect();
+        let all = [("display", pairs(&self.to, &self.interface).collect()), ("full", full)];
+        all.into_iter().filter(|(_, groups): &(_, Vec<Group>)| !groups.is_empty())
+    }
+
+    /// Where samples come from.
     ///
     /// # Errors
-    /// A rate that has no exact form: `check` has found it.
-    pub fn settings(&self) -> Result<Settings> {
-        Ok(Settings {
-            name: self.name.0.0.clone(),
-            groups: pairs(&self.to, &self.interface).collect(),
-            full: pairs(&self.full_to, &self.full_interface).collect(),
-            ttl: self.ttl,
-            dscp: self.dscp,
-            most_bytes: usize::try_from(self.most_bytes.bytes)?,
-            delay: self.delay.duration(),
-            display: per_s(self.display),
-            control: self.control.clone().unwrap_or_default(),
-            clock: self.clock.map(|keeper| match keeper {
-                Keeper::FreeRunning => ClockSource::FreeRunning,
-                Keeper::Ntp => ClockSource::Ntp,
-                Keeper::Ptp => ClockSource::Ptp,
-            }),
-            encrypt: self.encrypt.clone(),
-            sign: self.sign.clone(),
-            servers: self.servers.clone(),
-            most_channels: self.most_channels.into(),
-            sources: self
-                .source
-                .iter()
-                .map(Source::settings)
-                .collect::<Result<_, _>>()
-                .map_err(|error| anyhow!(error))?,
-            channels: self.channel.iter().map(Channel::settings).collect(),
-        })
+    /// None: `check` has found it.
+    pub(super) fn sources(&self) -> Result<Vec<settings::Source>> {
+        let sources: Result<_, _> = self.source.iter().map(Source::settings).collect();
+        sources.map_err(|(key, message)| anyhow!("{key}: {message}"))
     }
 
     /// Interfaces, and what its sources read.
-    fn probe(&self, settings: &Settings, needed: &Needed<'_, '_>) -> Result<()> {
-        for (key, groups) in [("interface", &settings.groups), ("full_interface", &settings.full)] {
+    fn probe(&self, needed: &Needed<'_, '_>) -> Result<()> {
+        for (key, (_, groups)) in ["interface", "full_interface"].into_iter().zip(self.streams()) {
             for (at, group) in groups.iter().enumerate() {
                 needed.interface(&[Step::Key(key), Step::Index(at)], group.interface.as_deref())?;
             }
         }
-        for (at, source) in settings.sources.iter().enumerate() {
+        for (at, source) in self.sources()?.iter().enumerate() {
             let path = |key| [Step::Key("source"), Step::Index(at), Step::Key(key)];
-            use settings::Kind::{Ring, Tail, Udp, Wav};
             match &source.kind {
-                // None of them is waited for at a start. Opened they are only read.
-                Tail(file, _) | Ring(file, _) | Wav { path: file, .. } if !is_pipe(file) => {
+                // It is not waited for at a start. Opened it is only read.
+                Kind::Tail(file, _) if !is_pipe(file) => {
                     let opened = sources::open(at, source);
                     opened.map(drop).map_err(|error| needed.error(&path("path"), format!("{error:#}")))?;
                 }
-                Udp(listen, _) => needed.datagrams(&path("listen"), *listen)?,
+                Kind::Udp(listen, _) => needed.datagrams(&path("listen"), *listen)?,
                 _ => {}
             }
         }
@@ -550,75 +396,60 @@ fn pairs(to: &[GroupAddress], through: &[String]) -> impl Iterator<Item = Group>
 }
 
 impl Source {
-    /// What it means; else what is wrong with its rate.
-    fn settings(&self) -> Result<settings::Source, String> {
-        use settings::{Format, Kind};
-        let owned = |name: &Option<SourceName>| name.as_ref().map_or_else(String::new, |name| name.0.clone());
-        let lines = |format: LineFormat, time: Time| Lines {
-            format: match format {
-                LineFormat::Csv => Format::Csv,
-                LineFormat::Json => Format::Json,
-                LineFormat::Influx => Format::Influx,
-            },
-            rows: time == Time::Rows,
+    /// What it means; else the key that is wrong, and why.
+    pub(super) fn settings(&self) -> Result<settings::Source, (&'static str, String)> {
+        let (shape, usual) = match self {
+            Self::Sine(_) => (Shape::Sine, Element::F32),
+            Self::Step(_) => (Shape::Step, Element::F32),
+            Self::Noise(_) => (Shape::Noise, Element::F32),
+            _ => (Shape::Counter, Element::F64),
         };
-        let wave = |wave, amplitude, offset, copies| Generator {
-            wave,
-            amplitude,
-            offset,
-            micro_hertz: 0,
-            phase: 0.0,
-            seed: 1,
-            copies,
+        let (name, frequency, element, kind) = match self {
+            Self::Sine(wave) | Self::Step(wave) | Self::Noise(wave) | Self::Counter(wave) => {
+                (Some(&wave.name), wave.rate, wave.element.unwrap_or(usual), Kind::Wave(shape, wave.clone()))
+            }
+            Self::Host(host) => (host.name.as_ref(), host.rate, host.element, Kind::Host),
+            Self::Stdin(fed) | Self::Tail(fed) | Self::Udp(fed) => {
+                (fed.name.as_ref(), fed.rate, fed.element, self.feed(fed)?)
+            }
         };
-        let source = |name: String, frequency, element: Element, kind| {
-            Ok(settings::Source { name, rate: rate(frequency)?, element: element.into(), kind })
+        let name = name.map_or_else(String::new, |name| name.0.clone());
+        let rate = rate(frequency).map_err(|message| ("rate", message))?;
+        Ok(settings::Source { name, rate, element: element.into(), kind })
+    }
+
+    fn feed(&self, fed: &Fed) -> Result<Kind, (&'static str, String)> {
+        let Fed { path, listen, format, names, time, precision, tags, .. } = fed;
+        let (is_tail, is_udp) = (matches!(self, Self::Tail(_)), matches!(self, Self::Udp(_)));
+        let lacks_names = match format {
+            Writing::Csv => is_udp && names.is_empty(),
+            Writing::Raw => names.is_empty(),
+            _ => false,
         };
-        match self {
-            Self::Sine(of) | Self::Step(of) => {
-                let shape = if matches!(self, Self::Sine(_)) { Wave::Sine } else { Wave::Step };
-                let micro_hertz = of.frequency.micro_hertz;
-                let generator = wave(shape, of.amplitude, of.offset, of.copies);
-                let generator = Generator { micro_hertz, phase: of.phase / 360.0, ..generator };
-                source(of.name.0.clone(), of.rate, of.element, Kind::Generator(generator))
-            }
-            Self::Chirp(of) => {
-                let shape = Wave::Chirp(of.highest.micro_hertz, of.period.duration().as_secs_f64());
-                let micro_hertz = of.frequency.micro_hertz;
-                let generator = wave(shape, of.amplitude, of.offset, of.copies);
-                let generator = Generator { micro_hertz, phase: of.phase / 360.0, ..generator };
-                source(of.name.0.clone(), of.rate, of.element, Kind::Generator(generator))
-            }
-            Self::Noise(of) => {
-                let generator = wave(Wave::Noise, of.amplitude, of.offset, of.copies);
-                let generator = Generator { seed: of.seed, ..generator };
-                source(of.name.0.clone(), of.rate, of.element, Kind::Generator(generator))
-            }
-            Self::Counter(of) => {
-                let generator = wave(Wave::Counter, of.amplitude, of.offset, of.copies);
-                source(of.name.0.clone(), of.rate, of.element, Kind::Generator(generator))
-            }
-            Self::Host(of) => source(owned(&of.name), of.rate, of.element, Kind::Host),
-            Self::Stdin(of) => source(owned(&of.name), of.rate, of.element, Kind::Stdin(lines(of.format, of.time))),
-            Self::Tail(of) => {
-                let kind = Kind::Tail(of.path.clone(), lines(of.format, of.time));
-                source(owned(&of.name), of.rate, of.element, kind)
-            }
-            Self::Udp(of) => {
-                let format = match of.format {
-                    DatagramFormat::Json => Format::Json,
-                    DatagramFormat::Influx => Format::Influx,
-                    DatagramFormat::Statsd => Format::Statsd,
-                };
-                source(owned(&of.name), of.rate, of.element, Kind::Udp(of.listen.0, format))
-            }
-            Self::Ring(of) => {
-                source(owned(&of.name), ONCE, Element::F32, Kind::Ring(of.path.clone(), of.names.clone()))
-            }
-            Self::Wav(of) => {
-                source(of.name.0.clone(), ONCE, of.element, Kind::Wav { path: of.path.clone(), repeat: of.repeat })
+        let lacks_unit = *time == Time::Start && precision.is_none();
+        for (is_wrong, key, message) in [
+            (path.is_some() != is_tail, "path", "`tail` needs it, and no other kind has it"),
+            (listen.is_some() != is_udp, "listen", "`udp` needs it, and no other kind has it"),
+            (lacks_names, "names", "nothing says what the values are called: name them in their order"),
+            (lacks_unit, "precision", "times since a start need a unit: s, ms, us or ns"),
+        ] {
+            if is_wrong {
+                return Err((key, message.into()));
             }
         }
+        let format = match format {
+            Writing::Csv => Format::Csv(Csv::new(names, *precision)),
+            Writing::Json => Format::Json(Json { is_datagram: is_udp, unit: *precision }),
+            Writing::Influx => Format::Influx(Influx { unit: precision.unwrap_or(Unit::Ns), tags: tags.clone() }),
+            Writing::Statsd => Format::Statsd(Statsd::new(tags.clone())),
+            Writing::Raw => Format::Raw(Raw { names: names.clone(), element: fed.element.into() }),
+        };
+        let feed = Feed { format, time: *time };
+        Ok(match (path, listen) {
+            (Some(path), _) => Kind::Tail(path.clone(), feed),
+            (_, Some(listen)) => Kind::Udp(listen.0, feed),
+            _ => Kind::Stdin(feed),
+        })
     }
 }
 
@@ -632,12 +463,8 @@ pub fn source(text: &str) -> Result<Source, String> {
     for part in parts {
         let (key, value) = part.split_once('=').ok_or_else(|| format!("`{part}`: write KEY=VALUE"))?;
         let value = match key {
-            "names" => format!("{:?}", value.split('+').collect::<Vec<_>>()),
-            "amplitude" | "offset" | "phase" | "seed" | "copies" | "repeat"
-                if value.parse::<f64>().is_ok() || value.parse::<bool>().is_ok() =>
-            {
-                value.to_owned()
-            }
+            "names" | "tags" => format!("{:?}", value.split('+').collect::<Vec<_>>()),
+            "amplitude" | "offset" | "phase" | "seed" | "copies" if value.parse::<f64>().is_ok() => value.to_owned(),
             _ => format!("{value:?}"),
         };
         table += &format!("{key} = {value}\n");
@@ -645,7 +472,8 @@ pub fn source(text: &str) -> Result<Source, String> {
     let read = Document::parse("", &table).and_then(|document| document.read::<Sources>());
     let read = read.map_err(|error| error.to_string().replace("source.", ""))?;
     let source = read.source.into_iter().next().ok_or("no source")?;
-    source.settings().map(|_| source)
+    source.settings().map_err(|(key, message)| format!("{key}: {message}"))?;
+    Ok(source)
 }
 
 keys! {
@@ -657,18 +485,17 @@ keys! {
 }
 
 impl Channel {
-    fn settings(&self) -> ChannelSettings {
-        let Self { display_low, display_high, very_low, low, high, very_high, scale, offset, full, .. } = *self;
-        ChannelSettings {
-            name: self.name.0.clone(),
-            unit: self.unit.0.clone(),
-            description: self.description.0.clone(),
+    /// What a channel is, which its source has so.
+    pub(super) fn describe(&self, channel: signal::Channel) -> signal::Channel {
+        let Self { display_low, display_high, very_low, low, high, very_high, scale, offset, .. } = *self;
+        let or = |said: &str, plain: String| if said.is_empty() { plain } else { said.to_owned() };
+        signal::Channel {
+            unit: or(&self.unit.0, channel.unit),
+            description: or(&self.description.0, channel.description),
             limits: Limits { display_low, display_high, very_low, low, high, very_high },
             scale,
             offset,
-            element: self.element.map(Into::into),
-            display: self.display.map(per_s),
-            full,
+            ..channel
         }
     }
 
@@ -687,6 +514,16 @@ impl Channel {
     }
 }
 
+impl From<Keeper> for ClockSource {
+    fn from(keeper: Keeper) -> Self {
+        match keeper {
+            Keeper::FreeRunning => Self::FreeRunning,
+            Keeper::Ntp => Self::Ntp,
+            Keeper::Ptp => Self::Ptp,
+        }
+    }
+}
+
 impl From<Element> for signal::Element {
     fn from(element: Element) -> Self {
         match element {
@@ -696,10 +533,6 @@ impl From<Element> for signal::Element {
             Element::I32 => Self::I32,
         }
     }
-}
-
-fn per_s(frequency: Frequency) -> f64 {
-    frequency.micro_hertz as f64 / 1e6
 }
 
 /// In ticks, exactly.
@@ -714,9 +547,6 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Of what knows its rate by itself.
-const ONCE: Frequency = Frequency { micro_hertz: 1_000_000 };
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -728,16 +558,16 @@ mod tests {
     #[test]
     fn nothing_is_enough_and_what_is_printed_means_the_same() {
         let least = read("").unwrap();
-        assert_eq!(least.settings().unwrap().groups[0].to_string(), "239.192.77.1:5110");
+        assert_eq!(least.streams().next().unwrap().1[0].to_string(), "239.192.77.1:5110");
         let all = "name = \"magnetics\"\nto = [\"239.1.1.1\", \"239.1.1.2:7000\"]\ninterface = [\"eth0\", \"eth1\"]\n\
-                   full_to = [\"192.0.2.7\"]\ncontrol = [\"192.0.2.0/24\"]\nclock = \"ptp\"\nsign = \"k\"\nservers = [\"s.pub\"]\ndelay = \"5ms\"\n\
+                   full_to = [\"192.0.2.7\"]\nclock = \"ptp\"\nsign = \"k\"\ndelay = \"5ms\"\n\
                    [[source]]\nkind = \"sine\"\nname = \"coil\"\nrate = \"44.1k/s\"\nfrequency = \"50/s\"\n\
                    [[source]]\nkind = \"udp\"\nlisten = \"127.0.0.1:8094\"\nformat = \"influx\"\n\
                    [[channel]]\nname = \"coil\"\nunit = \"A\"\nlow = -1.0\nhigh = 1.0\nfull = true\n";
         for config in [least, read(all).unwrap()] {
             assert_eq!(read(&config.to_toml()).unwrap(), config, "{}", config.to_toml());
         }
-        let rate = read(all).unwrap().settings().unwrap().sources[0].rate;
+        let rate = read(all).unwrap().sources().unwrap()[0].rate;
         assert_eq!((rate.per_second, rate.per_sample), (44_100, 1));
     }
 
@@ -751,8 +581,8 @@ mod tests {
             ),
             ("interface = [\"a\", \"b\"]\n", "station.toml:1: interface: 2 for 1 places (one for all, or one each)"),
             (
-                "control = [\"192.0.2.0/24\"]\nsign = \"k\"\n",
-                "station.toml:1: control: what is sent is signed, and anybody could ask for less of it: name the public keys of those who may (servers)",
+                "control = [\"192.0.2.0/24\"]\n",
+                "station.toml:1: control is gone: stations take no requests (choose by `display` and `full`), remove it",
             ),
             ("delay = \"0\"\n", "station.toml:1: delay: 0 (it must be 1ms to 10s)"),
             ("most_bytes = \"9000B\"\n", "station.toml:1: most_bytes: 9kB (it must be 1232B to 1472B)"),

@@ -6,48 +6,47 @@ use std::thread;
 
 use anyhow::{Context, Result};
 use ring::rand::{SecureRandom, SystemRandom};
+use weir_program::clock::nanos;
 use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
+use weir_wire::signal::Cause;
 
 use super::board::Board;
 use super::clock::SampleClock;
 use super::config::{Config, Origin};
 use super::ledger::Ledger;
-use super::requests::Requests;
 use super::room::Station;
-use super::settings::{Kind, Settings};
+use super::settings::{Kind, Source};
 use super::sources::{self, Next};
 use super::state::State;
-use super::stream::Stream;
 use super::worker::{FITS_WITHIN, Orders, Running, Worker};
-use crate::seal::{GroupKey, Hearing, PublicKey, Sealer, SigningKey};
+use crate::seal::{GroupKey, Sealer, SigningKey};
+use crate::send::{Group, Outlets, Sender, Stream};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
 ///
 /// # Errors
 /// One line: a source, a key or a socket cannot be opened, a privilege cannot be given up, a thread cannot be started.
 pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
-    let settings = config.settings()?;
+    let sources = config.sources()?;
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
-    let streams = streams(&settings)?;
-    let hearing = (0..streams.len()).map(|_| hearing(&settings)).collect::<Result<_>>()?;
+    let streams = streams(config)?;
     let mut running = Vec::new();
-    for (number, source) in settings.sources.iter().enumerate() {
+    for (number, source) in sources.iter().enumerate() {
         let name = sources::name(source);
         let (missing, _) = sources::missing(source);
         running.push(Running { name, source: sources::open(number, source)?, next: Some(Next::At(0)), missing });
     }
-    let service: Service<Station<'_>> = setup.start(needs(&settings))?;
-    let (state, stop) = (Arc::new(State::new(&settings.name)), Arc::new(AtomicBool::new(false)));
+    let service: Service<Station<'_>> = setup.start(needs(&sources))?;
+    let (state, stop) = (Arc::new(State::new(&config.name.0.0)), Arc::new(AtomicBool::new(false)));
     let orders = Orders::default();
     let worker = Worker {
-        name: settings.name.clone(),
-        clock: SampleClock::start(settings.clock),
-        board: Board::new(&settings, streams),
+        name: config.name.0.0.clone(),
+        clock: SampleClock::start(config.clock.map(Into::into)),
+        board: Board::new(config, streams),
         sources: running,
-        requests: Requests::new(&settings.control, hearing),
-        delay: u64::try_from(settings.delay.as_nanos()).unwrap_or(u64::MAX),
+        delay: nanos(config.delay.duration()),
         state: state.clone(),
         stop: stop.clone(),
         orders: orders.clone(),
@@ -60,14 +59,14 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
         .name("station".into())
         .spawn(|| worker.run())
         .context("start the thread of the station")?;
-    let mut station = Station::new(origin, settings, state, stop, orders, worker);
+    let mut station = Station::new(origin, config.clone(), sources, state, stop, orders, worker);
     service.run(&mut station)?;
     Ok(station.ledger())
 }
 
 /// A file that is followed is opened anew when another one takes its place.
-fn needs(settings: &Settings) -> Needs {
-    let followed = settings.sources.iter().filter_map(|source| match &source.kind {
+fn needs(sources: &[Source]) -> Needs {
+    let followed = sources.iter().filter_map(|source| match &source.kind {
         Kind::Tail(path, _) => Some(path.clone()),
         _ => None,
     });
@@ -75,25 +74,25 @@ fn needs(settings: &Settings) -> Needs {
 }
 
 /// Display, and full where there is one.
-fn streams(settings: &Settings) -> Result<Vec<Stream>> {
-    let display = Stream::open("display", &settings.groups, settings, session()?, sealer(settings)?)?;
-    if settings.full.is_empty() {
-        return Ok(vec![display]);
-    }
-    Ok(vec![display, Stream::open("full", &settings.full, settings, session()?, sealer(settings)?)?])
+fn streams(config: &Config) -> Result<Vec<Sender<Outlets>>> {
+    let open = |(name, groups): (&str, Vec<Group>)| {
+        let stream = Stream {
+            station: config.name.0.0.clone(),
+            name: name.into(),
+            session: session()?,
+            sealer: sealer(config)?,
+            most_bytes: Outlets::most_bytes(&groups).min(usize::try_from(config.most_bytes.bytes)?),
+            fault: Cause::Station,
+        };
+        Ok(Sender::new(stream, Outlets::open(&groups, config.ttl, config.dscp)?))
+    };
+    config.streams().map(open).collect()
 }
 
-fn sealer(settings: &Settings) -> Result<Sealer> {
-    let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
-    let signing = settings.sign.as_deref().map(SigningKey::read).transpose()?;
+fn sealer(config: &Config) -> Result<Sealer> {
+    let group = config.encrypt.as_deref().map(GroupKey::read).transpose()?;
+    let signing = config.sign.as_deref().map(SigningKey::read).transpose()?;
     Ok(Sealer::new(group, signing))
-}
-
-/// Who is heard, of one stream.
-fn hearing(settings: &Settings) -> Result<Hearing> {
-    let group = settings.encrypt.as_deref().map(GroupKey::read).transpose()?;
-    let servers = settings.servers.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
-    Ok(Hearing::new(group, servers))
 }
 
 /// Random; never 0, which stands for none.

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 
 use weir_program::ledger;
+use weir_wire::signal::Cause;
+
+use crate::send::{Counts, Outlets, Sender};
 
 ledger! {
     /// Everything that was counted since the start. Each account closes: a stream's samples due = sent + gaps + waiting + unexplained, an
@@ -26,8 +29,6 @@ ledger! {
         streams: Vec<StreamCount> => each,
         /// Where samples come from.
         sources: Vec<SourceCount> => each,
-        /// What others asked.
-        requests: RequestCount => each,
     }
 
     /// A stream.
@@ -106,6 +107,10 @@ ledger! {
         late: u64,
         /// Of those, from the future.
         misplaced: u64,
+        /// Of those, with times before 2000: their unit is another one, or they count from a start.
+        early: u64,
+        /// How often times of a channel began anew: the clock of their sender was set, or began again.
+        time_steps: u64 => Counter "weir_station_source_time_steps" {source},
         /// Lines or datagrams that could not be read, or not wholly.
         unreadable: u64 => Counter "weir_station_unreadable" ["lines"] {source},
         /// Samples that a source should have had, and had not.
@@ -116,24 +121,25 @@ ledger! {
         /// Values read that became no sample, by reason.
         Counter "weir_station_lost" ["points"] {source, reason}: refused, crowded, late, misplaced;
     }
+}
 
-    /// Requests.
-    pub struct RequestCount {
-        /// For metadata.
-        metadata: u64,
-        /// Wishes granted.
-        granted: u64,
-        /// Wishes refused: from elsewhere, of another session, of no such channel, beyond bounds.
-        refused: u64,
-        /// Datagrams that were no request.
-        malformed: u64,
-        /// Not sealed as this station's keys demand, or heard before.
-        unsealed: u64,
-        /// Channels that are sent as somebody wishes.
-        in_force: usize,
-    } together {
-        /// What others asked, by fate.
-        Counter "weir_station_requests" {fate}: metadata, granted, refused, malformed, unsealed;
+impl StreamCount {
+    /// `due`: samples that each channel had so far.
+    pub(super) fn of(sender: &Sender<Outlets>, due: &[u64]) -> Self {
+        let mut samples = SampleCount { waiting: sender.packed(), ..SampleCount::default() };
+        for (&channel, lane) in &sender.lanes {
+            samples.due += due.get(usize::from(channel)).copied().unwrap_or(0);
+            samples.sent += lane.sent;
+            samples.waiting += lane.waiting();
+            samples.overrun += lane.overrun;
+            for (cause, count) in Cause::ALL.into_iter().zip(lane.gaps).filter(|(_, count)| *count > 0) {
+                *samples.gaps.entry(cause.name()).or_default() += count;
+            }
+        }
+        let Counts { data, heartbeats, metadata, ends, not_taken, .. } = sender.counts;
+        let (name, session) = (sender.name().to_owned(), format!("{:016x}", sender.header.session));
+        let (channels, outlets) = (sender.lanes.len(), sender.outlet.counts());
+        Self { name, session, channels, data, heartbeats, metadata, ends, not_taken, samples, outlets }
     }
 }
 

@@ -7,23 +7,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
+use weir_program::config::Table;
 use weir_service::losses::{Line, Loss, Losses};
 use weir_service::{Fixed, Observable, Room};
 use weir_units::format::{counted, duration, printable};
-use weir_wire::signal::Element;
 
-use super::config::Origin;
+use super::config::{Channel, Config, Element, Origin};
 use super::ledger::{Ledger, SourceCount};
-use super::outlets::REMEDIES;
-use super::settings::{ChannelSettings, Settings};
+use super::settings::Source;
 use super::sources;
 use super::state::State;
 use super::worker::{News, Order, Orders};
+use crate::send::REASONS;
 
 /// The control thread's own.
 pub(super) struct Station<'a> {
     origin: &'a Origin,
-    settings: Settings,
+    config: Config,
+    sources: Vec<Source>,
     state: Arc<State>,
     stop: Arc<AtomicBool>,
     orders: Orders,
@@ -43,9 +44,9 @@ impl Room for Station<'_> {
     }
 
     fn status(&self) -> String {
-        let to: Vec<String> = self.settings.groups.iter().chain(&self.settings.full).map(ToString::to_string).collect();
-        let sources = counted(self.settings.sources.len(), "source");
-        format!("station {}, {sources}, to {}", printable(&self.settings.name), to.join(" and "))
+        let to: Vec<String> = self.config.streams().flat_map(|(_, groups)| groups).map(|to| to.to_string()).collect();
+        let sources = counted(self.sources.len(), "source");
+        format!("station {}, {sources}, to {}", printable(&self.config.name.0.0), to.join(" and "))
     }
 
     fn begin(&mut self) -> Instant {
@@ -54,7 +55,7 @@ impl Room for Station<'_> {
 
     fn look(&mut self) -> Option<Instant> {
         let ledger = self.state.ledger();
-        let of = |(reason, remedy): (&'static str, &'static str)| {
+        let of = |(_, reason, remedy): (&[i32], &'static str, &'static str)| {
             let outlets = ledger.streams.iter().flat_map(|stream| &stream.outlets);
             outlets.map(move |outlet| Loss {
                 subject: format!("to {}", outlet.to),
@@ -73,7 +74,7 @@ impl Room for Station<'_> {
                 total: count(source),
             })
         });
-        let missed = ledger.sources.iter().zip(&self.settings.sources).map(|(source, settings)| {
+        let missed = ledger.sources.iter().zip(&self.sources).map(|(source, settings)| {
             let (reason, remedy) = sources::missing(settings);
             let subject = format!("samples of {}", printable(&source.name));
             Loss { subject, reason, remedy, unit: "sample", total: source.missed }
@@ -92,7 +93,7 @@ impl Room for Station<'_> {
             unit: "channel",
             total: ledger.channels_refused,
         };
-        let losses = REMEDIES.into_iter().flat_map(of).chain(of_sources).chain(missed).chain(overrun).chain([refused]);
+        let losses = REASONS.into_iter().flat_map(of).chain(of_sources).chain(missed).chain(overrun).chain([refused]);
         let now = Instant::now();
         self.losses.lines(now, losses).iter().for_each(Line::log);
         let lives = self.worker.as_ref().is_some_and(|worker| !worker.is_finished());
@@ -107,6 +108,10 @@ impl Room for Station<'_> {
                 let by = duration(nanos.unsigned_abs() as f64 / 1e3);
                 let way = if nanos < 0 { "back" } else { "on" };
                 tracing::warn!("the clock was stepped {way} by {by}: times follow it, the index goes on as before");
+                return;
+            }
+            News::Remark(text) => {
+                tracing::warn!("{text}");
                 return;
             }
             News::Unfit(names) => {
@@ -124,20 +129,19 @@ impl Room for Station<'_> {
 
     fn reload(&mut self) -> Result<Fixed> {
         let config = self.origin.load()?;
-        let settings = config.settings()?;
-        let changeable = |settings: &Settings| Settings { channels: Vec::new(), display: 0.0, ..settings.clone() };
-        if changeable(&settings) != changeable(&self.settings) {
-            bail!("a reload changes [[channel]] and `display` only (restart the station for the rest)");
+        // Of admin and user the service says it.
+        if let Some(key) = self.config.stays(&config).into_iter().find(|key| !matches!(*key, "admin" | "user")) {
+            bail!("{key}: a reload changes [[channel]] and `display` only (restart the station for the rest)");
         }
-        if kept(&settings.channels) != kept(&self.settings.channels) {
+        if kept(&config.channel) != kept(&self.config.channel) {
             tracing::warn!(
                 "element and full: a reload does not change them of channels that are there (restart for it)"
             );
         }
         // One that the thread has not carried out yet is one with it.
-        self.orders.give(Order { channels: settings.channels.clone(), display: settings.display });
-        self.settings = settings;
-        Ok(config.fixed())
+        self.orders.give(Order { channels: config.channel.clone(), display: config.display });
+        self.config = config;
+        Ok(self.config.fixed())
     }
 
     fn end(&mut self) {
@@ -153,14 +157,15 @@ impl Room for Station<'_> {
 impl<'a> Station<'a> {
     pub(super) fn new(
         origin: &'a Origin,
-        settings: Settings,
+        config: Config,
+        sources: Vec<Source>,
         state: Arc<State>,
         stop: Arc<AtomicBool>,
         orders: Orders,
         worker: JoinHandle<()>,
     ) -> Self {
-        let (losses, running) = (Losses::new(LOSSES_APART, Instant::now()), settings.sources.len());
-        Self { origin, settings, state, stop, orders, worker: Some(worker), losses, running }
+        let (losses, running) = (Losses::new(LOSSES_APART, Instant::now()), sources.len());
+        Self { origin, config, sources, state, stop, orders, worker: Some(worker), losses, running }
     }
 
     pub(super) fn ledger(&self) -> Ledger {
@@ -169,8 +174,8 @@ impl<'a> Station<'a> {
 }
 
 /// What a channel keeps for good, of those for which it is told.
-fn kept(channels: &[ChannelSettings]) -> HashMap<&str, (Option<Element>, bool)> {
-    let told = channels.iter().map(|channel| (channel.name.as_str(), (channel.element, channel.full)));
+fn kept(channels: &[Channel]) -> HashMap<&str, (Option<Element>, bool)> {
+    let told = channels.iter().map(|channel| (channel.name.0.as_str(), (channel.element, channel.full)));
     told.filter(|(_, kept)| *kept != (None, false)).collect()
 }
 
@@ -217,15 +222,16 @@ mod tests {
         };
         write("100/s");
         let origin = Origin::new(Some(path.clone()), Flags::default());
-        let settings = origin.load().unwrap().settings().unwrap();
+        let config = origin.load().unwrap();
+        let sources = config.sources().unwrap();
         let (orders, worker) = (Orders::default(), std::thread::spawn(|| ()));
         let state = Arc::new(State::new("s"));
-        let mut station = Station::new(&origin, settings, state, Arc::default(), orders.clone(), worker);
+        let mut station = Station::new(&origin, config, sources, state, Arc::default(), orders.clone(), worker);
         for display in ["200/s", "300/s"] {
             write(display);
             station.reload().unwrap();
         }
-        assert_eq!(orders.take().map(|order| order.display), Some(300.0));
+        assert_eq!(orders.take().map(|order| order.display.to_string()), Some("300/s".into()));
         assert!(orders.take().is_none());
     }
 }

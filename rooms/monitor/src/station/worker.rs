@@ -7,12 +7,12 @@ use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::{self, Nanos};
 use weir_service::EventSender;
 use weir_service::pulse::Pulse;
+use weir_units::Frequency;
 
 use super::board::Board;
 use super::clock::SampleClock;
-use super::ledger::{Ledger, SourceCount};
-use super::requests::Requests;
-use super::settings::ChannelSettings;
+use super::config::Channel;
+use super::ledger::{Ledger, SourceCount, StreamCount};
 use super::sources::{Next, Source};
 use super::state::State;
 
@@ -22,7 +22,6 @@ pub(super) struct Worker {
     pub(super) clock: SampleClock,
     pub(super) board: Board,
     pub(super) sources: Vec<Running>,
-    pub(super) requests: Requests,
     /// A sample is sent at most so long after it was taken.
     pub(super) delay: Nanos,
     pub(super) state: Arc<State>,
@@ -47,8 +46,8 @@ pub(super) struct Running {
 /// What a reload changes.
 #[derive(Debug)]
 pub(super) struct Order {
-    pub(super) channels: Vec<ChannelSettings>,
-    pub(super) display: f64,
+    pub(super) channels: Vec<Channel>,
+    pub(super) display: Frequency,
 }
 
 /// The order that the thread has not taken yet: of several the last one, for each says all.
@@ -66,6 +65,8 @@ pub(super) enum News {
     Stepped(i64),
     /// Names that are described, and no channel has.
     Unfit(Vec<String>),
+    /// A source has something to say.
+    Remark(String),
 }
 
 impl Orders {
@@ -99,11 +100,13 @@ impl Worker {
                 self.look();
             }
             self.ask();
-            for (at, stream) in self.board.streams.iter_mut().enumerate() {
-                self.requests.hear(at, stream, now);
+            for remark in self.board.remarks.drain(..) {
+                self.news.try_tell(News::Remark(remark));
+            }
+            for stream in &mut self.board.streams {
+                stream.outlet.clear_errors();
                 stream.step(now, self.delay / 2);
             }
-            self.requests.expire(&mut self.board.streams, now);
             if told == 0 || now >= told + TELLS_APART {
                 told = now.max(1);
                 self.state.set(self.count());
@@ -175,31 +178,24 @@ impl Worker {
         }
         let descriptors = self.sources.iter().filter(|running| running.next.is_some());
         let descriptors = descriptors.filter_map(|running| running.source.descriptor());
-        let requests = self.board.streams.iter().flat_map(|stream| stream.outlets.descriptors());
-        let mut all: Vec<_> =
-            descriptors.chain(requests).map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
+        let mut all: Vec<_> = descriptors.map(|descriptor| PollFd::new(descriptor, PollFlags::POLLIN)).collect();
         self.pulse.wait();
         clock::wait(&mut all, Some(clock::now() + (due - now)));
     }
 
     /// How long samples are let come together: a quarter of the delay, less where datagrams fill faster than that.
     fn grain(&self) -> Nanos {
-        let fastest = self.board.streams.iter().map(|stream| stream.datagrams_per_s()).fold(0.0, f64::max);
+        let fastest = self.board.streams.iter().map(|stream| stream.per_s).fold(0.0, f64::max);
         // Four datagrams at a time, but not more often than a thousand times a second.
         let fills = (4e9 / fastest.max(1.0)) as Nanos;
         fills.clamp(1_000_000, (self.delay / 4).max(1_000_000))
     }
 
-    /// Sends everything, and that nothing more comes: again and again for a while, for whoever does not hear it knows of no gap at the
-    /// end.
+    /// Sends everything, and that nothing more comes.
     fn end(&mut self) {
         self.board.now = self.clock.now();
         let now = self.board.now.elapsed;
-        self.board.streams.iter_mut().for_each(|stream| stream.end(now));
-        for pause in ENDS_APART {
-            std::thread::sleep(std::time::Duration::from_millis(pause));
-            self.board.streams.iter_mut().for_each(|stream| stream.end_again(now));
-        }
+        self.board.streams.iter_mut().for_each(|stream| stream.end(now, std::thread::sleep));
         self.state.set(self.count());
     }
 
@@ -218,9 +214,8 @@ impl Worker {
             channels: self.board.len(),
             channels_refused: self.board.refused,
             clock_steps: self.steps,
-            streams: self.board.streams.iter().map(|stream| stream.count(&due)).collect(),
+            streams: self.board.streams.iter().map(|stream| StreamCount::of(stream, &due)).collect(),
             sources: self.sources.iter().enumerate().map(source).collect(),
-            requests: self.requests.count.clone(),
             ..Ledger::default()
         }
         .close()
@@ -233,9 +228,6 @@ const LOOKS_APART: Nanos = 1_000_000_000;
 pub(super) const FITS_WITHIN: Nanos = 10_000_000_000;
 
 const TELLS_APART: Nanos = 100_000_000;
-
-/// From one word of the end to the next, ms: a few soon, the last ones behind an outage of some 100 ms.
-const ENDS_APART: [u64; 8] = [10, 10, 10, 10, 20, 40, 80, 160];
 
 /// A stop is heard within it.
 const LONGEST_WAIT: Nanos = 20_000_000;

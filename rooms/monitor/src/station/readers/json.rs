@@ -1,57 +1,80 @@
 //! JSON: an object of values, or an array of objects. `{"time": 1700000000.5, "coil": {"current": 3}}` has `coil.current`.
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
-use super::{Unreadable, is_time, time};
+use super::{Look, Unit, Unreadable, is_time, time};
 
-/// Reads a text; `name` is where names are written. Times are numbers at the top of an object: s, ms, us or ns, as their size tells.
-///
-/// # Errors
-/// It is no JSON, or neither an object nor an array of objects.
-pub fn json(text: &str, name: &mut String, mut look: impl FnMut(&str, Option<i64>, f64)) -> Result<(), Unreadable> {
-    match serde_json::from_str(text) {
-        Ok(Value::Array(all)) if all.iter().all(Value::is_object) => {
-            all.iter().for_each(|one| object(one, name, &mut look));
-            Ok(())
+/// Objects, one a line; a datagram may have one over several lines.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Json {
+    /// Whether it comes in datagrams, not in lines.
+    pub is_datagram: bool,
+    /// Of times: numbers at the top of an object.
+    pub unit: Option<Unit>,
+}
+
+impl Json {
+    /// Reads objects. If not all of the text is readable, each line counts for itself.
+    pub(super) fn text(&self, text: &str, look: &mut Look<'_>) -> Result<(), Unreadable> {
+        let wrong = Unreadable("JSON objects, or an array of objects");
+        let (mut all, mut read) = (objects(text).unwrap_or_default(), Ok(()));
+        if all.is_empty() {
+            for line in text.lines() {
+                match objects(line) {
+                    Some(objects) => all.extend(objects),
+                    None => read = Err(wrong),
+                }
+            }
         }
-        Ok(one @ Value::Object(_)) => {
-            object(&one, name, &mut look);
-            Ok(())
+        for object in &all {
+            let written = object.as_object().and_then(|fields| {
+                fields.iter().find(|(key, value)| is_time(key) && value.is_number()).map(|(_, value)| value.to_string())
+            });
+            walk(object, &mut String::new(), written.and_then(|text| time(&text, self.unit)), look);
         }
-        _ => Err(Unreadable("a JSON object, or an array of objects")),
+        read
     }
 }
 
-fn object(value: &Value, name: &mut String, look: &mut impl FnMut(&str, Option<i64>, f64)) {
-    let at = value.as_object().and_then(|fields| fields.iter().find(|(key, value)| is_time(key) && value.is_number()));
-    let at = at.and_then(|(_, value)| match value.as_i64() {
-        // As ns a float is not exact.
-        Some(nanos) if nanos.unsigned_abs() >= 100_000_000_000_000_000 => Some(nanos),
-        _ => value.as_f64().and_then(time),
+/// All objects of a text; `None`: something else is in it.
+fn objects(text: &str) -> Option<Vec<Value>> {
+    let values = |text: &str| Deserializer::from_str(text).into_iter().collect::<Result<Vec<Value>, _>>();
+    let values = values(text).or_else(|_| values(&without_words(text))).ok()?;
+    let objects = values.into_iter().flat_map(|value| match value {
+        Value::Array(all) => all,
+        one => vec![one],
     });
-    name.clear();
-    walk(value, name, at, true, look);
+    let objects: Vec<Value> = objects.collect();
+    objects.iter().all(Value::is_object).then_some(objects)
 }
 
-fn walk(
-    value: &Value,
-    name: &mut String,
-    at: Option<i64>,
-    is_top: bool,
-    look: &mut impl FnMut(&str, Option<i64>, f64),
-) {
+/// Numbers that JSON does not have, which others write all the same (`NaN`, `-inf`), are null.
+fn without_words(text: &str) -> String {
+    let part = |part: &str| {
+        let word = part.trim_start().trim_start_matches('-');
+        let rest = word.trim_start_matches(char::is_alphabetic);
+        match &word[..word.len() - rest.len()] {
+            "NaN" | "nan" | "Infinity" | "inf" => format!("null{rest}"),
+            _ => part.to_owned(),
+        }
+    };
+    text.split_inclusive([':', ',', '[']).map(part).collect()
+}
+
+fn walk(value: &Value, name: &mut String, at: Option<i64>, look: &mut Look<'_>) {
     let length = name.len();
     let mut go = |key: &str, value: &Value| {
-        if !name.is_empty() {
+        if length > 0 {
             name.push('.');
         }
         name.push_str(key);
-        walk(value, name, at, false, look);
+        walk(value, name, at, look);
         name.truncate(length);
     };
     match value {
         Value::Object(fields) => {
-            let values = fields.iter().filter(|(key, _)| !(is_top && is_time(key)));
+            // At the top, times are not values.
+            let values = fields.iter().filter(|(key, _)| length > 0 || !is_time(key));
             values.for_each(|(key, value)| go(key, value));
         }
         Value::Array(all) => all.iter().enumerate().for_each(|(index, value)| go(&index.to_string(), value)),

@@ -1,72 +1,125 @@
-//! StatsD: `name:value|g`, `|c`, `|ms`, `|h`, `|d`, with `@rate` and `#tags` of its dialects.
+//! StatsD: `name:value|g`, `|c`, `|ms`, `|h`, `|d`, with `@rate`, `#tags` and `Ttime` of its dialects.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
-use super::Unreadable;
+use super::{Look, Unit, Unreadable, put_tags, time};
 
-/// Remembers counters and gauges, which are told as changes.
-#[derive(Clone, Debug, Default)]
+/// Remembers the last state of each name: a gauge's value, what a counter was counted up to since the start, a timer's last value.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statsd {
-    values: HashMap<String, f64>,
-    name: String,
+    tags: Option<Vec<String>>,
+    states: BTreeMap<String, State>,
+    /// Whether there is something to flush.
+    pub has_news: bool,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+struct State {
+    kind: &'static str,
+    value: f64,
+    /// Whether it was shown as it is.
+    is_shown: bool,
+}
+
+/// What is said of a value behind it.
+#[derive(Clone, Copy)]
+struct About<'a> {
+    kind: &'a str,
+    rate: f64,
+    tags: &'a str,
+    /// What is not shown now is shown by [`Statsd::flush`].
+    at: Option<i64>,
 }
 
 impl Statsd {
-    /// Reads a line. A gauge has its value, a counter what it was counted up to since the start (divided by its sampling rate), a timer,
-    /// histogram or distribution each value as it comes. Sets are no values. StatsD has no times.
-    ///
-    /// # Errors
-    /// It is no such line; there are more than 4,096 counters and gauges.
-    pub fn line(&mut self, line: &str, mut look: impl FnMut(&str, Option<i64>, f64)) -> Result<(), Unreadable> {
-        let wrong = Unreadable("StatsD");
-        let line = line.trim();
-        if line.is_empty() {
-            return Ok(());
-        }
-        let (name, rest) = line.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or(wrong)?;
+    /// `tags`: those that are in names; `None`: all.
+    pub fn new(tags: Option<Vec<String>>) -> Self {
+        Self { tags, ..Self::default() }
+    }
+
+    /// Reads a line: `name:value|kind`, several values with one kind (`1:2|c`) or each with its own (`1|c:2|c`). What has a time is shown
+    /// at once. Sets are not values.
+    pub(super) fn line(&mut self, line: &str, look: &mut Look<'_>) -> Result<(), Unreadable> {
+        let (name, rest) = line.split_once(':').filter(|(name, _)| !name.is_empty()).ok_or(WRONG)?;
         let mut parts = rest.split('|');
-        let (Some(values), Some(kind)) = (parts.next(), parts.next()) else { return Err(wrong) };
-        let (mut rate, mut tags) = (1.0, "");
-        for part in parts {
-            if let Some(written) = part.strip_prefix('@') {
-                rate = written.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(wrong)?;
-            } else if let Some(written) = part.strip_prefix('#') {
-                tags = written;
-            }
-        }
-        self.name.clear();
-        self.name.push_str(name);
-        if !tags.is_empty() {
-            self.name.extend(["{", tags, "}"]);
-        }
-        // Dialects put several values in a line.
-        for text in values.split(':') {
-            let value: f64 = text.parse().map_err(|_| wrong)?;
-            match kind {
-                "c" => *self.remembered(wrong)? += value / rate,
-                "g" if text.starts_with(['+', '-']) => *self.remembered(wrong)? += value,
-                "g" => *self.remembered(wrong)? = value,
-                "ms" | "h" | "d" => {
-                    look(&self.name, None, value);
-                    continue;
+        let mut values = parts.next().ok_or(WRONG)?;
+        loop {
+            let (kind, mut next) = split(parts.next().ok_or(WRONG)?);
+            let mut about = About { kind, rate: 1.0, tags: "", at: None };
+            while next.is_none()
+                && let Some(part) = parts.next()
+            {
+                if let Some(text) = part.strip_prefix('@') {
+                    let (rate, behind) = split(text);
+                    about.rate = rate.parse().ok().filter(|rate| *rate > 0.0 && *rate <= 1.0).ok_or(WRONG)?;
+                    next = behind;
+                } else if let Some(tags) = part.strip_prefix('#') {
+                    about.tags = tags;
+                } else if let Some(text) = part.strip_prefix('T') {
+                    about.at = Some(time(text, Some(Unit::S)).ok_or(WRONG)?);
                 }
-                "s" => continue,
-                _ => return Err(wrong),
             }
-            look(&self.name, None, self.values.get(&self.name).copied().unwrap_or(f64::NAN));
+            values.split(':').try_for_each(|value| self.take(name, value, about, look))?;
+            match next {
+                Some(next) => values = next,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn take(&mut self, name: &str, text: &str, about: About<'_>, look: &mut Look<'_>) -> Result<(), Unreadable> {
+        let kind = match about.kind {
+            "c" => "counter",
+            "g" => "gauge",
+            "ms" | "h" | "d" => "timer",
+            "s" => return Ok(()),
+            _ => return Err(WRONG),
+        };
+        let value: f64 = text.parse().ok().filter(|value: &f64| value.is_finite()).ok_or(WRONG)?;
+        let full = |suffix: &str| {
+            let mut full = format!("{name}{suffix}");
+            let tags = about.tags.split(',').filter(|tag| !tag.is_empty()).map(str::to_owned).collect();
+            put_tags(&mut full, tags, self.tags.as_deref(), ':');
+            full
+        };
+        let mut key = full("");
+        if self.states.get(&key).is_some_and(|state| state.kind != kind) {
+            key = full(&format!(".{kind}"));
+        }
+        if self.states.len() >= MOST_NAMES && !self.states.contains_key(&key) {
+            return Err(WRONG);
+        }
+        let state = self.states.entry(key.clone()).or_insert(State { kind, value: 0.0, is_shown: true });
+        let sum = match kind {
+            "counter" => state.value + value / about.rate,
+            "gauge" if text.starts_with(['+', '-']) => state.value + value,
+            _ => value,
+        };
+        state.value = Some(sum).filter(|sum| sum.is_finite()).ok_or(WRONG)?;
+        state.is_shown = about.at.is_some();
+        self.has_news |= !state.is_shown;
+        if state.is_shown {
+            look(&key, about.at, state.value);
         }
         Ok(())
     }
 
-    fn remembered(&mut self, wrong: Unreadable) -> Result<&mut f64, Unreadable> {
-        if !self.values.contains_key(&self.name) {
-            if self.values.len() >= MOST_NAMES {
-                return Err(wrong);
-            }
-            self.values.insert(self.name.clone(), 0.0);
+    /// Shows the state of each name that has changed.
+    pub fn flush(&mut self, look: &mut Look<'_>) {
+        self.has_news = false;
+        for (name, state) in self.states.iter_mut().filter(|(_, state)| !state.is_shown) {
+            state.is_shown = true;
+            look(name, None, state.value);
         }
-        self.values.get_mut(&self.name).ok_or(wrong)
     }
 }
 
+/// A part, and the next value that follows it at once.
+fn split(part: &str) -> (&str, Option<&str>) {
+    part.split_once(':').map_or((part, None), |(part, next)| (part, Some(next)))
+}
+
+const WRONG: Unreadable = Unreadable("StatsD");
+
+/// Four times as many channels as a station has by default.
 const MOST_NAMES: usize = 4096;

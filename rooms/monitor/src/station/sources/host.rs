@@ -115,18 +115,9 @@ impl Source for Host {
             let name = if prefix.is_empty() { name } else { format!("{prefix}.{name}") };
             let known = self.channels.get(&name).copied();
             let channel = known.or_else(|| {
-                let opening = Opening {
-                    source: self.number,
-                    name: &name,
-                    unit,
-                    description,
-                    rate,
-                    element: self.settings.element,
-                    // That its first sample is of now.
-                    origin: board.now.utc,
-                    own_times: false,
-                };
-                board.channel(&opening)
+                // That its first sample is of now.
+                let opening = Opening::of(self.number, &self.settings, &name, board.now.utc);
+                board.channel(&Opening { unit, description, ..opening })
             });
             let Some(id) = channel else { continue };
             if known.is_none() {

@@ -3,11 +3,11 @@
 mod clocked;
 mod generator;
 mod host;
-mod lines;
 mod points;
-mod ring;
+mod stream;
+#[cfg(test)]
+mod tests;
 mod udp;
-mod wav;
 
 use std::os::fd::BorrowedFd;
 
@@ -54,28 +54,23 @@ pub(super) enum Next {
 /// One line: its file or its address cannot be opened.
 pub(super) fn open(number: usize, settings: &Settings) -> Result<Box<dyn Source>> {
     Ok(match &settings.kind {
-        Kind::Generator(generator) => Box::new(generator::Waves::new(number, settings, generator)),
+        Kind::Wave(shape, wave) => Box::new(generator::Waves::new(number, settings, *shape, wave)),
         Kind::Host => Box::new(host::Host::new(number, settings)),
-        Kind::Stdin(lines) => Box::new(lines::Stream::stdin(number, settings, lines)?),
-        Kind::Tail(path, lines) => Box::new(lines::Stream::tail(number, settings, path, lines)?),
-        Kind::Udp(listen, format) => Box::new(udp::Feed::bind(number, settings, *listen, *format)?),
-        Kind::Ring(path, names) => Box::new(ring::Ring::open(number, settings, path, names)?),
-        Kind::Wav { path, repeat } => Box::new(wav::Wav::open(number, settings, path, *repeat)?),
+        Kind::Stdin(feed) => Box::new(stream::Stream::stdin(number, settings, feed)?),
+        Kind::Tail(path, feed) => Box::new(stream::Stream::tail(number, settings, path, feed)?),
+        Kind::Udp(listen, feed) => Box::new(udp::Udp::bind(number, settings, *listen, feed)?),
     })
 }
 
 /// How it misses samples, and what to do.
 pub(super) fn missing(settings: &Settings) -> (&'static str, &'static str) {
     match &settings.kind {
-        Kind::Generator(_) | Kind::Wav { .. } => (
+        Kind::Wave(..) => (
             "stood_still",
             "this program stood still for more than a second, or has no time for so many: fewer channels, a lower `rate`, or a machine \
              that is less busy",
         ),
         Kind::Host => ("stood_still", "it was read too late, or an interface was gone: a lower `rate`"),
-        Kind::Ring(..) => {
-            ("overwritten", "its writer was too far ahead: make the ring larger, or this machine less busy")
-        }
         Kind::Stdin(_) | Kind::Tail(..) | Kind::Udp(..) => {
             ("skipped", "points came for some slots and not for others: lower `rate` to what comes")
         }
@@ -85,10 +80,10 @@ pub(super) fn missing(settings: &Settings) -> (&'static str, &'static str) {
 /// What it is called in messages.
 pub(super) fn name(settings: &Settings) -> String {
     let kind = match &settings.kind {
-        Kind::Generator(_) => "generator",
+        Kind::Wave(..) => "generator",
         Kind::Host => "host",
         Kind::Stdin(_) => "standard input",
-        Kind::Tail(path, _) | Kind::Ring(path, _) | Kind::Wav { path, .. } => return path.display().to_string(),
+        Kind::Tail(path, _) => return path.display().to_string(),
         Kind::Udp(listen, _) => return format!("udp {listen}"),
     };
     if settings.name.is_empty() { kind.to_owned() } else { format!("{kind} {}", settings.name) }

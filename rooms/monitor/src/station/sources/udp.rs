@@ -1,4 +1,4 @@
-//! Datagrams of values that others send: Influx line protocol, JSON, StatsD.
+//! Datagrams that others send.
 
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -11,23 +11,21 @@ use super::{Next, Source};
 use crate::receive::dropped_since;
 use crate::station::board::Board;
 use crate::station::ledger::SourceCount;
-use crate::station::readers::{Statsd, influx, json};
-use crate::station::settings::{Format, Source as Settings};
+use crate::station::readers::Format;
+use crate::station::settings::{Feed, Source as Settings};
 
 /// A bound socket, and its reader.
-pub(super) struct Feed {
+pub(super) struct Udp {
     socket: Socket,
     inbox: Inbox,
     points: Points,
     format: Format,
-    statsd: Statsd,
-    name: String,
     /// Datagrams that the socket dropped, as it last told.
     drops: u32,
 }
 
-impl Feed {
-    pub(super) fn bind(number: usize, settings: &Settings, listen: SocketAddr, format: Format) -> Result<Self> {
+impl Udp {
+    pub(super) fn bind(number: usize, settings: &Settings, listen: SocketAddr, feed: &Feed) -> Result<Self> {
         let group = listen.ip();
         let options = Options {
             reuse_address: group.is_multicast(),
@@ -39,47 +37,28 @@ impl Feed {
         if group.is_multicast() {
             socket.join(&Membership { group, source: None, interface: None })?;
         }
-        Ok(Self {
-            socket,
-            inbox: Inbox::new(BATCH, 65_535),
-            points: Points::new(number, settings),
-            format,
-            statsd: Statsd::default(),
-            name: String::new(),
-            drops: 0,
-        })
+        let (inbox, points) = (Inbox::new(BATCH, 65_535), Points::new(number, settings, feed));
+        Ok(Self { socket, inbox, points, format: feed.format.clone(), drops: 0 })
     }
 }
 
-impl Source for Feed {
+impl Source for Udp {
     fn take(&mut self, board: &mut Board) -> Result<Next> {
         for _ in 0..BATCHES {
             if self.inbox.receive(&self.socket).is_err() {
                 break;
             }
             for message in self.inbox.messages() {
-                let (points, name, statsd) = (&mut self.points, &mut self.name, &mut self.statsd);
-                points.count.datagrams += 1;
+                self.points.count.datagrams += 1;
                 if let Some(drops) = message.socket_drops {
-                    points.count.dropped += dropped_since(&mut self.drops, drops);
+                    self.points.count.dropped += dropped_since(&mut self.drops, drops);
                 }
-                let text = String::from_utf8_lossy(message.bytes);
-                if self.format == Format::Json {
-                    let read = json(&text, name, |name, time, value| points.place(board, name, time, value));
-                    points.count.unreadable += u64::from(read.is_err());
-                    continue;
-                }
-                for line in text.lines() {
-                    let mut look = |name: &str, time, value| points.place(board, name, time, value);
-                    let read = match self.format {
-                        Format::Statsd => statsd.line(line, &mut look),
-                        _ => influx(line, name, &mut look),
-                    };
-                    points.count.unreadable += u64::from(read.is_err());
-                }
+                let mut most = u64::MAX;
+                let taken = self.points.read(&mut self.format, message.bytes, true, &mut most, board);
+                self.points.count.unreadable += u64::from(taken < message.bytes.len());
             }
         }
-        Ok(Next::Readable)
+        Ok(self.points.show_states(&mut self.format, board).map_or(Next::Readable, Next::At))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {

@@ -1,8 +1,9 @@
-//! What others write: standard input, files, datagrams, shared memory.
+//! What others write: standard input, files, datagrams.
 
 use std::fs::{self, File};
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+
+use weir_testbed::skip;
 
 use super::*;
 
@@ -42,7 +43,7 @@ fn datagrams_of_three_kinds_become_channels() {
     send("hits:2|c\nhits:3|c|@0.5", 8125);
     let ledger = station.await_ledger(|ledger| {
         let points = |source: usize| ledger["sources"][source]["points"].as_u64().unwrap();
-        points(0) == 6 && points(1) == 2 && points(2) == 2
+        points(0) == 6 && points(1) == 2 && points(2) == 1
     });
     let counts = |source: usize| {
         let count = |what: &str| ledger["sources"][source][what].as_u64().unwrap();
@@ -55,7 +56,7 @@ fn datagrams_of_three_kinds_become_channels() {
     assert_eq!((values(coil), coil.gaps()), (vec![1.0, 2.0, 3.0, 6.0], BTreeMap::from([(1, 2)])));
     assert_eq!(coil.blocks[0].time, 1_700_000_000_000_000_000);
     assert_eq!(values(&channels["json.a.b"]), [1.5, 2.5]);
-    assert_eq!(values(&channels["statsd.hits"])[0], 2.0);
+    assert_eq!(values(&channels["statsd.hits"]), [8.0]);
 }
 
 #[test]
@@ -105,47 +106,65 @@ fn what_is_appended_to_a_file_is_followed_over_its_rotation() {
     assert_eq!(values(&by_name(&mut member)["a"]), [1.0, 2.0, 3.0]);
 }
 
+/// A device driver's own program, say: what it writes is taken as it comes.
 #[test]
-fn a_ring_in_shared_memory_is_read_and_what_was_overwritten_is_a_gap() {
+fn raw_frames_of_a_pipe_are_samples() {
     let Some([one, other]) = cable(1500) else { return };
     let mut member = Member::join(&other, GROUP, 5110);
-    let folder = tempfile::TempDir::new().unwrap();
-    let path = folder.path().join("ring");
-    let (capacity, channels) = (1000_u64, 2);
-    let file = File::options().read(true).write(true).create(true).truncate(true).open(&path).unwrap();
-    let mut head = b"WEIRRING".to_vec();
-    [1, 2, channels, capacity as u32, 1000, 1].into_iter().for_each(|word: u32| head.extend(word.to_le_bytes()));
-    head.extend(1_700_000_000_000_000_000_i64.to_le_bytes());
-    head.resize(64, 0);
-    file.write_all_at(&head, 0).unwrap();
-    let mut written = 0_u64;
-    let mut write = |frames: u64| {
-        for frame in written..written + frames {
-            let values = [(frame % 30_000) as i16, -((frame % 30_000) as i16)];
-            let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
-            file.write_all_at(&bytes, 64 + frame % capacity * 4).unwrap();
-        }
-        written += frames;
-        file.write_all_at(&written.to_le_bytes(), 40).unwrap();
-        written
-    };
-    write(200);
-    let source = format!("ring,name=adc,path={},names=plus+minus", path.display());
-    let mut station = start(&one, &["--source", &source, "--display", "0"]);
-    let due = |frames: u64| move |ledger: &Value| ledger["streams"][0]["samples"]["due"].as_u64() == Some(2 * frames);
-    let sent = |ledger: &Value| ledger["streams"][0]["samples"]["sent"].as_u64().unwrap();
-    station.await_ledger(|ledger| due(200)(ledger) && sent(ledger) == 400);
-    let all = write(300);
-    station.await_ledger(|ledger| due(all)(ledger) && sent(ledger) == 1000);
-    // More than three quarters of the ring at a time.
-    let all = write(5000);
-    station.await_ledger(due(all));
-    stop(station);
+    let flags = ["monitor", "station", "--json", "--name", "test", "--interface", "eth0", "--display", "0"];
+    let source = ["--source", "stdin,name=adc,format=raw,element=i16,names=plus+minus,rate=10k/s"];
+    let mut command = weir(&[&flags[..], &source].concat());
+    command.stdin(Stdio::piped());
+    let mut station = one.run(|| Started::ready(command));
+    let mut input = station.stdin();
+    let bytes: Vec<u8> = (0..5000_i16).flat_map(|at| [at, -at]).flat_map(i16::to_le_bytes).collect();
+    // Not in whole frames.
+    bytes.chunks(4999).for_each(|part| input.write_all(part).unwrap());
+    drop(input);
+    let ledger = station.wait().json();
+    assert_eq!((&ledger["closed"], &ledger["unexplained"]), (&true.into(), &0.into()), "{ledger:#}");
     let channels = by_name(&mut member);
     for (name, sign) in [("adc.plus", 1.0), ("adc.minus", -1.0)] {
-        let channel = &channels[name];
-        assert_eq!((channel.next, channel.gaps()), (5500, BTreeMap::from([(1, 4250)])), "{name}");
-        assert!(channel.each().all(|(index, value)| value == sign * index as f64));
-        assert_eq!(channel.blocks[0].time, 1_700_000_000_000_000_000);
+        let expected: Vec<f64> = (0..5000).map(|at| sign * f64::from(at)).collect();
+        assert_eq!(values(&channels[name]), expected, "{name}");
     }
 }
+
+/// As somebody uses them who has installed them; a machine without them skips this.
+#[test]
+fn clients_of_statsd_are_heard_on_a_group() {
+    let (Some(python), Some(ip)) = (program("python3"), program("ip")) else { return };
+    let client = |code: &str| {
+        let place = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/peers/python");
+        Command::new(&python).args(["-c", code]).env("PYTHONPATH", place).output().unwrap()
+    };
+    if !client("import statsd, datadog").status.success() {
+        return skip("needs statsd and datadog from PyPI");
+    }
+    let Some([one, other]) = cable(1500) else { return };
+    let mut member = Member::join(&other, GROUP, 5110);
+    // A group is joined where a route leads.
+    let status = one.run(|| Command::new(ip).args(["route", "add", "239.0.0.0/8", "dev", "eth0"]).status().unwrap());
+    assert!(status.success());
+    let mut station = start(&one, &["--source", "udp,listen=239.1.1.1:8125,format=statsd,rate=10/s,tags=a"]);
+    let clients = one.run(|| client(CLIENTS));
+    assert!(clients.status.success(), "{}", String::from_utf8_lossy(&clients.stderr));
+    station.await_ledger(|ledger| ledger["sources"][0]["points"].as_u64() >= Some(5));
+    let ledger = stop(station);
+    assert_eq!(ledger["sources"][0]["unreadable"], 0, "{ledger:#}");
+    let channels = by_name(&mut member);
+    for (name, last) in [("hits", 10.0), ("temp", 9.0), ("way", 320.0), ("load{a:1}", 0.5), ("both", 3.0)] {
+        assert_eq!(values(&channels[name]).last(), Some(&last), "{name}");
+    }
+}
+
+const CLIENTS: &str = "
+import statsd
+from datadog.dogstatsd import DogStatsd
+with statsd.StatsClient('239.1.1.1', 8125).pipeline() as client:
+    for _ in range(10): client.incr('hits')
+    client.gauge('temp', 4); client.gauge('temp', 5, delta=True); client.timing('way', 320)
+dog = DogStatsd(host='239.1.1.1', port=8125, disable_buffering=True, disable_telemetry=True)
+dog.gauge('load', 0.5, tags=['b:2', 'a:1'])
+dog.increment('both', 3)
+";

@@ -15,8 +15,9 @@ fn mistakes_are_one_line() {
         (&["--source", "sine,rate=1k/s"], 2, "missing key `name`"),
         (&["--source", "sine,name=a,rate=1kHz"], 2, "no unit `kHz` for a frequency"),
         (&["--interface", "nowhere0"], 1, "find the interface nowhere0"),
-        (&["--source", "wav,name=a,path=/nowhere.wav"], 1, "sound /nowhere.wav"),
-        (&["--source", "ring,path=/dev/null"], 1, "ring /dev/null: it has no header of 64 bytes"),
+        (&["--source", "tail,path=/nowhere"], 1, "follow /nowhere: No such file"),
+        (&["--source", "wav,name=a,path=/nowhere.wav"], 2, "wav is gone: sox FILE -t f32 - | weir monitor station"),
+        (&["--source", "stdin,format=raw"], 2, "names: nothing says what the values are called"),
     ] {
         let (status, text) = mistake(arguments);
         assert_eq!(status, code, "{text}");
@@ -57,7 +58,6 @@ fn check_reads_every_file_of_keys() {
     for (room, text) in [
         ("station", "encrypt = FILE"),
         ("station", "sign = FILE"),
-        ("station", "servers = [FILE]"),
         ("serve", "key = FILE"),
         ("serve", "senders = [FILE]"),
         ("serve", "sign = FILE"),
@@ -102,13 +102,9 @@ fn check_finds_what_is_not_there() {
         (
             "station",
             "[[source]]\nkind = \"ring\"\npath = \"/nowhere\"",
-            "3: source.path: ring /nowhere: No such file".into(),
+            "2: source: ring is gone: write its frames to a pipe: kind = \"stdin\", format = \"raw\"".into(),
         ),
-        (
-            "station",
-            "[[source]]\nkind = \"wav\"\nname = \"a\"\npath = \"/nowhere\"",
-            "4: source.path: sound /nowhere: No such file".into(),
-        ),
+        ("station", "servers = []", "1: servers is gone: stations take no requests, remove it".into()),
         (
             "station",
             "[[source]]\nkind = \"udp\"\nformat = \"influx\"\nlisten = \"192.0.2.1:7\"",

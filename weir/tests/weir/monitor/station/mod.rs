@@ -4,7 +4,6 @@ mod feeds;
 mod losses;
 mod mistakes;
 mod reader;
-mod requests;
 mod samples;
 
 use std::collections::BTreeMap;
@@ -156,7 +155,7 @@ fn names(datagrams: &[Vec<u8>]) -> BTreeMap<u16, String> {
 }
 
 /// So often a station says that nothing more comes.
-const ENDS: usize = 9;
+const ENDS: usize = 6;
 
 const GROUP: [u8; 4] = [239, 192, 77, 1];
 const OTHER: [u8; 4] = [239, 192, 77, 9];

@@ -118,7 +118,7 @@ fn a_quiet_station_says_where_it_is() {
     assert!(next > 0 && next == channels[&0].next, "{next}");
     assert!(beats > elapsed * 5.0 && beats < elapsed * 21.0, "{beats} in {elapsed} s");
     let metadata = ledger["streams"][0]["metadata"].as_f64().unwrap();
-    assert!(metadata >= elapsed.floor() && metadata <= elapsed + 3.0, "{metadata} in {elapsed} s");
+    assert!(metadata >= elapsed.floor() && metadata <= elapsed + 5.0, "{metadata} in {elapsed} s");
 }
 
 /// docs/examples/signal.py, as somebody runs it who has read docs/signal.md.
