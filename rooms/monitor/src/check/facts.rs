@@ -1,10 +1,8 @@
 //! What is so: looked at for some seconds.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::fs;
-
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
@@ -17,9 +15,8 @@ use weir_dgram::{Inbox, Membership, Options, Socket};
 use weir_kernel::links::{Netlink, Snooping};
 use weir_kernel::namespaces::NetNs;
 use weir_program::stop::Stop;
-use weir_wire::signal::{Header, Kind};
 
-use super::refused::Judge;
+use super::judge::Judge;
 use crate::serve::control::opener;
 use crate::serve::settings::Keys;
 
@@ -69,10 +66,9 @@ pub struct Facts {
     pub socket_drops: u64,
     /// Packets dropped meanwhile because their source is reached another way (rp_filter).
     pub reverse_path_drops: u64,
-    /// Who sends to the group, as seen at the interface or at the socket.
+    /// Who sends to the group, as seen at the interface or at the socket (`others`: beyond 64).
     pub sources: BTreeMap<String, Source>,
-    /// Of those at the socket, datagrams that a server does not take, by who sent them (`others`: beyond 64) and why, as its ledger has
-    /// it.
+    /// Of those at the socket, datagrams that a server does not take, by source and by reason, as its ledger has them.
     pub refused: BTreeMap<String, BTreeMap<&'static str, u64>>,
 }
 
@@ -96,8 +92,7 @@ pub struct Source {
     pub at_socket: u64,
     /// The TTL with which they come; null: not seen.
     pub ttl: Option<u8>,
-    /// Datagrams of data that its sessions have sent meanwhile, by their numbers, and of a check that sends its heartbeats, too; of who
-    /// sends no signals 0.
+    /// Datagrams of data that its sessions have sent meanwhile, by their numbers; of a source of other datagrams 0.
     pub numbered: u64,
     /// Of those, datagrams that did not come to the socket.
     pub missing: u64,
@@ -142,12 +137,11 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
         }
     }
     let mut inbox = Inbox::new(64, 65_535);
-    let mut numbers = Numbers::default();
     // From here on both count: what came before went to one of them alone.
     if let (Some(wire), Some(socket)) = (&wire, &socket) {
         take_packets(wire, *group, index, &mut facts);
-        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
-        numbers = Numbers::default();
+        take_datagrams(socket, &mut inbox, &mut judge, begun.0.elapsed(), &mut facts);
+        judge.clear();
         (facts.at_interface, facts.at_socket, facts.fragments) = (Some(0), 0, 0);
         facts.sources.clear();
         facts.refused.clear();
@@ -163,16 +157,10 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
             take_packets(wire, *group, index, &mut facts);
         }
         if let Some(socket) = &socket {
-            take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
+            take_datagrams(socket, &mut inbox, &mut judge, begun.0.elapsed(), &mut facts);
         }
     }
-    // What was sent before the last that came may still be on its way.
-    numbers.is_closed = true;
-    if let Some(socket) = socket.as_ref().filter(|_| !numbers.sessions.is_empty()) {
-        std::thread::sleep(LATEST);
-        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut Facts::default());
-    }
-    numbers.tell(&mut facts);
+    judge.account(&mut facts);
     if let Some(memory) = socket.as_ref().and_then(|socket| socket.memory().ok()) {
         facts.socket_drops = memory.drops.into();
     }
@@ -230,121 +218,38 @@ fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, f
                 }
                 facts.fragments += u64::from(is_fragment);
                 facts.at_interface = facts.at_interface.map(|count| count + 1);
-                if let Some(source) = facts.source(packet.source.into()) {
-                    source.at_interface += 1;
-                    source.ttl = Some(packet.ttl);
-                }
+                let source = facts.sources.entry(facts.name(packet.source.into())).or_default();
+                source.at_interface += 1;
+                source.ttl = Some(packet.ttl);
             }
             _ => {}
         }
     }
 }
 
-fn take_datagrams(socket: &Socket, inbox: &mut Inbox, judge: &mut Judge, numbers: &mut Numbers, facts: &mut Facts) {
+fn take_datagrams(socket: &Socket, inbox: &mut Inbox, judge: &mut Judge, now: Duration, facts: &mut Facts) {
     for _ in 0..MOST_AT_ONCE / 64 {
         if inbox.receive(socket).is_err() {
-            return;
+            break;
         }
         for message in inbox.messages() {
+            let name = facts.name(message.source.ip());
             facts.at_socket += 1;
-            if let Some(source) = facts.source(message.source.ip()) {
-                source.at_socket += 1;
-            }
-            // What nobody takes tells nothing of what is lost.
-            match (judge.judge(message.bytes, message.source), Header::parse(message.bytes)) {
-                (Some(why), _) => facts.refuse(message.source.ip(), why),
-                (None, Ok((header, _))) => numbers.see(message.source.ip(), &header),
-                (None, Err(_)) => {}
+            facts.sources.entry(name.clone()).or_default().at_socket += 1;
+            if let Some(why) = judge.judge(message.bytes, (message.source, &name), now) {
+                *facts.refused.entry(name).or_default().entry(why).or_default() += 1;
             }
         }
-        judge.look();
     }
+    judge.look(now);
 }
 
 impl Facts {
-    fn source(&mut self, source: IpAddr) -> Option<&mut Source> {
-        let source = source.to_string();
-        if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&source) {
-            return None;
-        }
-        Some(self.sources.entry(source).or_default())
-    }
-
-    fn refuse(&mut self, source: IpAddr, why: &'static str) {
-        let mut source = source.to_string();
-        if self.refused.len() >= MOST_SOURCES && !self.refused.contains_key(&source) {
-            source = "others".to_owned();
-        }
-        *self.refused.entry(source).or_default().entry(why).or_default() += 1;
-    }
-}
-
-/// Which datagrams of data came, by the numbers that their senders gave them: headers are in plain text.
-#[derive(Debug, Default)]
-pub(super) struct Numbers {
-    sessions: BTreeMap<u64, Session>,
-    /// Nothing new is expected: only what was sent before.
-    is_closed: bool,
-}
-
-#[derive(Debug)]
-struct Session {
-    source: IpAddr,
-    /// From the first that came, up to the number that the next will have.
-    sent: Range<u64>,
-    /// Those that came: a copy counts once.
-    came: HashSet<u64>,
-    /// Numbers of its heartbeats.
-    beats: HashSet<u64>,
-    /// It is another check, sending: data without samples, each with a heartbeat behind it.
-    is_check: bool,
-}
-
-impl Numbers {
-    pub(super) fn see(&mut self, source: IpAddr, header: &Header) {
-        let number = header.sequence;
-        let next = match header.kind {
-            Kind::Data => number.saturating_add(1),
-            Kind::Heartbeat | Kind::End => number,
-            Kind::Metadata | Kind::Request => return,
-        };
-        if !self.sessions.contains_key(&header.session) && (self.is_closed || self.sessions.len() >= MOST_SOURCES) {
-            return;
-        }
-        let session = self.sessions.entry(header.session).or_insert_with(|| Session {
-            source,
-            sent: number..number,
-            came: HashSet::new(),
-            beats: HashSet::new(),
-            is_check: false,
-        });
-        // One that is far beyond was forged, or damaged.
-        if !self.is_closed && next > session.sent.end && next - session.sent.end < MOST_AHEAD {
-            session.sent.end = next;
-        }
-        if header.kind == Kind::Data && session.sent.contains(&number) && session.came.len() < MOST_NUMBERS {
-            session.came.insert(number);
-            session.is_check |= header.count == 0;
-        }
-        // The first of all came behind data that was not seen.
-        let is_within = session.sent.start < number && number <= session.sent.end;
-        if header.kind == Kind::Heartbeat && is_within && session.beats.len() < MOST_NUMBERS {
-            session.beats.insert(number);
-        }
-    }
-
-    /// What did not come, at each source.
-    pub(super) fn tell(&self, facts: &mut Facts) {
-        for session in self.sessions.values().filter(|session| session.came.len() < MOST_NUMBERS) {
-            let (mut sent, mut came) = (session.sent.end - session.sent.start, session.came.len() as u64);
-            if session.is_check {
-                (sent, came) = (sent * 2, came + session.beats.len() as u64);
-            }
-            if let Some(source) = facts.source(session.source) {
-                source.numbered += sent;
-                source.missing += sent.saturating_sub(came);
-            }
-        }
+    /// By which name a source is listed.
+    fn name(&self, source: IpAddr) -> String {
+        let name = source.to_string();
+        let is_listed = self.sources.len() < MOST_SOURCES || self.sources.contains_key(&name);
+        if is_listed { name } else { "others".to_owned() }
     }
 }
 
@@ -435,15 +340,6 @@ const UDP: u8 = 17;
 
 /// Membership query (RFC 9776).
 const QUERY: u8 = 0x11;
-
-/// What takes longer by another way is late for receivers, too.
-const LATEST: Duration = Duration::from_millis(20);
-
-/// Numbers of a session that are kept: beyond it nothing is said of it.
-const MOST_NUMBERS: usize = 4 << 20;
-
-/// So many lost in a row are none of this session's.
-const MOST_AHEAD: u64 = 1 << 20;
 
 const MOST_AT_ONCE: usize = 4096;
 const MOST_SOURCES: usize = 64;

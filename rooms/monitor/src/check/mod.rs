@@ -7,7 +7,7 @@
 
 mod facts;
 mod findings;
-mod refused;
+mod judge;
 mod send;
 #[cfg(test)]
 mod tests;
