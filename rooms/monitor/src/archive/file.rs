@@ -81,7 +81,8 @@ impl ArchiveFile {
 
     /// Whether its name was removed: what is written to it is gone with the recorder.
     pub(super) fn is_deleted(&self) -> bool {
-        self.file.metadata().is_ok_and(|about| about.nlink() == 0)
+        // Some file systems know no links, and report none of any file.
+        self.file.metadata().is_ok_and(|about| about.nlink() == 0) && !self.path.exists()
     }
 
     /// Bytes of the chunk that is being filled.

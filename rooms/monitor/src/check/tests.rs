@@ -109,7 +109,7 @@ fn a_source_of_refused_datagrams_is_named() {
     let refused = [("10.0.0.8", "unsigned", 1), ("10.0.0.9", "foreign", 7)];
     let refused = refused.map(|(sender, why, count)| (sender.to_owned(), BTreeMap::from([(why, count)]))).into();
     let found = Report::new(Facts { refused, ..well() }).findings;
-    let what = "a server does not take all that comes: 8 datagrams from 10.0.0.9 (foreign 7), 10.0.0.8 (unsigned 1)";
+    let what = "a server would refuse part of what arrives: 8 datagrams from 10.0.0.9 (foreign 7), 10.0.0.8 (unsigned 1)";
     assert_eq!((found.len(), found[0].what.as_str()), (1, what));
 }
 
@@ -121,10 +121,10 @@ fn all_reasons_are_named_the_most_frequent_first() {
     };
     let found = of(&[("foreign", 3), ("malformed", 9), ("version", 1)]);
     assert!(found.what.ends_with("13 datagrams from 10.0.0.9 (malformed 9, foreign 3, version 1)"), "{}", found.what);
-    let places = ["malformed 9: damaged or forged", "; foreign 3: something else", "; version 1: it is another"];
+    let places = ["malformed 9: damaged or forged", "; foreign 3: something else", "; version 1: sent by another"];
     let places = places.map(|text| found.remedy.find(text).unwrap());
     assert!(places[0] == 0 && places.is_sorted(), "{}", found.remedy);
-    // Of one reason alone what mends it needs no name.
+    // One reason alone needs no name.
     assert!(of(&[("malformed", 9)]).remedy.starts_with("damaged or forged"));
     let many = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|why| (why, 2_u64));
     let found = of(&many);

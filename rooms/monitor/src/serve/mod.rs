@@ -25,3 +25,5 @@ mod publish;
 mod room;
 pub mod settings;
 mod tell;
+
+pub(crate) use open::REFUSALS;
