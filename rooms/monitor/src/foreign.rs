@@ -3,8 +3,8 @@
 
 use weir_wire::signal::Values;
 
+use crate::api;
 use crate::archive::Reading;
-use crate::{api, check};
 
 /// Samples and missing samples in an archive, as far as it can be read; `None`: it is none.
 pub fn archive(bytes: &[u8]) -> Option<(u64, u64)> {
@@ -21,9 +21,4 @@ pub fn archive(bytes: &[u8]) -> Option<(u64, u64)> {
 /// Whether a page can ask this.
 pub fn asks(text: &str) -> bool {
     api::is_question(text)
-}
-
-/// Whether `weir monitor check` takes these bytes for a packet, and this text for a list with its group.
-pub fn check(packet: &[u8], igmp: &str) -> [bool; 2] {
-    check::is_read(packet, igmp)
 }

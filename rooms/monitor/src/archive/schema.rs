@@ -133,8 +133,12 @@ impl Message {
         if rate.per_second == 0 || rate.per_sample == 0 {
             return foreign("it has no rate");
         }
-        let values =
-            [(Element::F32, &self.f32), (Element::F64, &self.f64), (Element::I32, &self.i32), (Element::I16, &self.i16)];
+        let values = [
+            (Element::F32, &self.f32),
+            (Element::F64, &self.f64),
+            (Element::I32, &self.i32),
+            (Element::I16, &self.i16),
+        ];
         let values = match values.into_iter().find(|(_, values)| !values.is_empty()) {
             None if self.missing > 0 => {
                 let cause = Cause::ALL.into_iter().find(|cause| cause.name() == self.cause).unwrap_or_default();

@@ -128,7 +128,10 @@ mod tests {
         assert_eq!(state.what_is_wrong(), None);
         *locked(&state.at_work) = Instant::now().checked_sub(LONGEST_WRITE * 2);
         let wrong = state.what_is_wrong().unwrap();
-        assert!(wrong.starts_with("a write has waited for the disk for 10 s") && !state.ledger(false).writes, "{wrong}");
+        assert!(
+            wrong.starts_with("a write has waited for the disk for 10 s") && !state.ledger(false).writes,
+            "{wrong}"
+        );
         state.at_work(false);
         assert_eq!(state.what_is_wrong(), None);
     }

@@ -330,7 +330,9 @@ impl Writer {
     fn pause(&mut self, why: &str, until: &str) {
         self.retry = Some(Instant::now() + RETRIES_APART);
         if self.state.trouble(Some(why.to_owned())) {
-            tracing::warn!("archive: {why}: nothing is kept until {until} (then a gap of cause server counts what is missing)");
+            tracing::warn!(
+                "archive: {why}: nothing is kept until {until} (then a gap of cause server counts what is missing)"
+            );
         }
     }
 
@@ -359,7 +361,9 @@ impl Writer {
         let left: u64 = places.map(|place| place.reached.saturating_sub(place.next.0)).sum();
         if left > 0 {
             let directory = self.settings.directory.display();
-            tracing::warn!("archive: {directory}: no room for the last gaps: {left} samples are in no file, not even as missing");
+            tracing::warn!(
+                "archive: {directory}: no room for the last gaps: {left} samples are in no file, not even as missing"
+            );
         }
     }
 }

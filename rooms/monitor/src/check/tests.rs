@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_wire::signal::{Clock, Flags, Header, Kind};
 
-use super::facts::{Source, joined_on};
+use super::facts::Source;
 use super::judge::Judge;
 use super::*;
 use crate::seal::{GroupKey, Opener};
@@ -109,7 +109,8 @@ fn a_source_of_refused_datagrams_is_named() {
     let refused = [("10.0.0.8", "unsigned", 1), ("10.0.0.9", "foreign", 7)];
     let refused = refused.map(|(sender, why, count)| (sender.to_owned(), BTreeMap::from([(why, count)]))).into();
     let found = Report::new(Facts { refused, ..well() }).findings;
-    let what = "a server would refuse part of what arrives: 8 datagrams from 10.0.0.9 (foreign 7), 10.0.0.8 (unsigned 1)";
+    let what =
+        "a server would refuse part of what arrives: 8 datagrams from 10.0.0.9 (foreign 7), 10.0.0.8 (unsigned 1)";
     assert_eq!((found.len(), found[0].what.as_str()), (1, what));
 }
 
@@ -130,17 +131,4 @@ fn all_reasons_are_named_the_most_frequent_first() {
     let found = of(&many);
     assert!(found.what.ends_with("(a 2, b 2, c 2, d 2, e 2, f 2, other reasons 4)"), "{}", found.what);
     assert!(found.remedy.ends_with("; 2 reasons more: docs/monitor.md explains each"), "{}", found.remedy);
-}
-
-#[test]
-fn groups_are_found_where_the_kernel_lists_them() {
-    let igmp = "Idx\tDevice    : Count Querier\tGroup    Users Timer\tReporter\n\
-                1\tlo        :     1      V3\n\t\t\t\t010000E0     1 0:00000000\t\t0\n\
-                2\teth0      :     2      V3\n\t\t\t\t014DC0EF     1 0:00000000\t\t0\n\t\t\t\t010000E0     1 0:00000000\t\t0\n";
-    let group = Ipv4Addr::new(239, 192, 77, 1);
-    if cfg!(target_endian = "little") {
-        assert_eq!(joined_on(igmp, group, None).as_deref(), Some("eth0"));
-        assert_eq!(joined_on(igmp, group, Some("lo")), None);
-        assert_eq!(joined_on(igmp, Ipv4Addr::new(224, 0, 0, 1), Some("eth0")).as_deref(), Some("eth0"));
-    }
 }

@@ -68,7 +68,9 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let archive = Arc::new(archive::State::default());
     let directory = settings.archive.directory.display();
     let failed = |error: io::Error| {
-        anyhow!("write to {directory}: {error} (make it writable for the user who runs this, or choose another: --dir DIR)")
+        anyhow!(
+            "write to {directory}: {error} (make it writable for the user who runs this, or choose another: --dir DIR)"
+        )
     };
     let mut recorder = Recorder::start(&settings.archive, archive.clone(), service.pulse("archive")).map_err(failed)?;
     let (state, stop) = (Arc::new(State::new(receiver.shared(), archive)), Stop::new()?);

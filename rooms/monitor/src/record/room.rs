@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use weir_program::stop::Stop;
+use weir_service::losses::{Line, Loss, Losses};
 use weir_service::metrics::Samples;
 use weir_service::{Fixed, Observable};
 use weir_units::format::{self, count, counted};
@@ -14,7 +15,7 @@ use weir_units::format::{self, count, counted};
 use super::config::Origin;
 use super::{Ledger, Settings};
 use crate::archive;
-use crate::receive::{Counts, Open};
+use crate::receive::Open;
 
 /// The control thread's own.
 pub(super) struct Room<'a> {
@@ -23,9 +24,7 @@ pub(super) struct Room<'a> {
     state: Arc<State>,
     stop: Stop,
     receive: Option<JoinHandle<()>>,
-    /// Samples missing and samples not kept, as last logged.
-    told: (u64, u64),
-    tell: Instant,
+    losses: Losses,
 }
 
 /// What other threads may ask.
@@ -75,7 +74,8 @@ impl<'a> Room<'a> {
         stop: Stop,
         receive: JoinHandle<()>,
     ) -> Self {
-        Self { origin, settings, state, stop, receive: Some(receive), told: (0, 0), tell: Instant::now() }
+        let losses = Losses::new(LINES_APART, Instant::now());
+        Self { origin, settings, state, stop, receive: Some(receive), losses }
     }
 }
 
@@ -99,33 +99,31 @@ impl weir_service::Room for Room<'_> {
         Instant::now() + LOOKS_APART
     }
 
-    /// Says what is missing: at once, then at most every ten seconds.
+    /// Logs what is missing.
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        if now >= self.tell {
-            let Ledger { received: Counts { missing, .. }, archive, .. } = self.state.ledger();
-            let (all, lost) = (missing.sum(), archive.overrun.get() + archive.unkept.get());
-            if all > self.told.0 {
-                let by = missing.all().iter().filter(|(_, count)| *count > 0);
-                let by: Vec<String> = by.map(|(cause, samples)| format!("{cause} {}", number(*samples))).collect();
-                tracing::warn!("{} more samples are missing (so far: {})", number(all - self.told.0), by.join(", "));
-            }
-            if lost > self.told.1 {
-                let why = self.state.archive.what_is_wrong().unwrap_or_else(|| "the disk is too slow or full".into());
-                let more = number(lost - self.told.1);
-                tracing::warn!("{more} more samples were not kept: {why} (docs/monitor-archive.md)");
-            }
-            if (all, lost) != self.told {
-                (self.told, self.tell) = ((all, lost), now + TOLD_APART);
-            }
-        }
+        let Ledger { received, archive, .. } = self.state.ledger();
+        let of = |subject: &str, reason, remedy, total| Loss {
+            subject: subject.to_owned(),
+            reason,
+            remedy,
+            unit: "sample",
+            total,
+        };
+        let causes = "docs/monitor.md explains the causes";
+        let missing = received.missing.all().iter().map(|&(cause, total)| of("received", cause, causes, total));
+        let unkept = [
+            of("archive", "overrun", "the disk is too slow, or stands still", archive.overrun.get()),
+            of("archive", "unkept", "the disk is full, or refuses writes", archive.unkept.get()),
+        ];
+        self.losses.lines(now, missing.chain(unkept)).iter().for_each(Line::log);
         Some(now + LOOKS_APART)
     }
 
     fn reload(&mut self) -> Result<Fixed> {
         let config = self.origin.load()?;
         if config.settings() != self.settings {
-            tracing::warn!("what is recorded, and where, stays as it is: a reload does not change it (restart for it)");
+            tracing::warn!("a reload does not change what is recorded, or where: restart for it");
         }
         Ok(config.fixed())
     }
@@ -173,4 +171,4 @@ fn number(samples: u64) -> String {
 }
 
 const LOOKS_APART: Duration = Duration::from_millis(250);
-const TOLD_APART: Duration = Duration::from_secs(10);
+const LINES_APART: Duration = Duration::from_secs(10);
