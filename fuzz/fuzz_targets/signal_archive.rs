@@ -4,15 +4,15 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_monitor::archive::schema;
+use weir_monitor::archive::schema::Message;
 use weir_monitor::foreign::archive;
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = archive(bytes);
-    let Ok(block) = schema::read(bytes) else { return };
+    let Ok(message) = Message::read(bytes) else { return };
     let mut again = Vec::new();
-    schema::write(&block, (1.0, 0.0), &mut again);
-    // Bytes, for values may be no numbers.
-    let read = schema::read(&again).map(|block| format!("{block:?}"));
-    assert_eq!(read, Ok(format!("{block:?}")));
+    Message::new(&message.block(0).unwrap(), (1.0, 0.0)).write(&mut again);
+    // Texts, for values may not be numbers.
+    let text = |message: &Message| format!("{:?}", message.block(0));
+    assert_eq!(Message::read(&again).as_ref().map(text), Ok(text(&message)));
 });

@@ -30,7 +30,7 @@ A row a sample, a bucket or a gap; the column `samples` adds up to what was sent
 tells where the samples of a gap were lost. A file that is damaged or cut is read up to there, and the
 exit status is 1. docs/monitor-archive.md explains every column.")]
 pub(super) struct Export {
-    /// Files of `weir monitor record`, in the order in which they were written.
+    /// Files of `weir monitor record`, in any order.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// There was another format.
@@ -75,16 +75,7 @@ impl Export {
         };
         let (rows, samples, missing) = (exported.rows, exported.samples, exported.missing);
         complain!("{} rows: {} samples, {} of them missing", number(rows), number(samples), number(missing));
-        if let [first, .., last] = exported.unordered.as_slice() {
-            complain!(
-                "weir: {} to {}: of {} files that overlap more had to wait than fits in memory: rows of a channel are not all in \
-                 order (sort them by `session` and `index`, or export fewer channels at a time)",
-                first.display(),
-                last.display(),
-                exported.unordered.len()
-            );
-        }
-        account_for_files(&exported.twice, &exported.damaged, "is exported")
+        account_for_files(&exported.damaged, "is exported")
     }
 }
 

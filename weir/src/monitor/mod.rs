@@ -88,10 +88,7 @@ fn listens(listen: &[SocketAddr], interface: Option<&str>, source: Option<IpAddr
 
 /// Says of files that were read what was wrong with them, `taken` what became of the rest. What is done with the rest stays,
 /// but the exit status says that it is not all.
-fn account_for_files(twice: &[PathBuf], damaged: &[(PathBuf, Damage)], taken: &str) -> Result<Outcome> {
-    for file in twice {
-        complain!("weir: {}: named twice, and taken once", file.display());
-    }
+fn account_for_files(damaged: &[(PathBuf, Damage)], taken: &str) -> Result<Outcome> {
     let mut damaged = damaged.iter().map(|(file, Damage { whole_bytes, error })| {
         format!("{}: damaged after {whole_bytes} bytes: {error} (what is before {taken})", file.display())
     });

@@ -26,7 +26,7 @@ Sends what was recorded as it was sent once, gaps as gaps, each stream of a stat
 Samples get the times of now, so that screens show them, unless --keep-times. Viewers, servers and
 tests take it for the station.")]
 pub(super) struct Replay {
-    /// Files of `weir monitor record`, in the order in which they were written.
+    /// Files of `weir monitor record`, in any order.
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// So many times as fast as it was; `max`: as fast as it goes.
@@ -64,7 +64,7 @@ impl Replay {
             number(replayed.datagrams),
             number(replayed.refused),
         );
-        account_for_files(&replayed.twice, &replayed.damaged, "was sent")
+        account_for_files(&replayed.damaged, "was sent")
     }
 }
 

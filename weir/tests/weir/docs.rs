@@ -22,7 +22,7 @@ fn metrics_page_is_up_to_date() {
         ("`weir monitor station`", &ledger::families::<weir_monitor::station::ledger::Ledger>()),
         ("`weir sflow agent`", &ledger::families::<weir_agent::ledger::Ledger>()),
         ("`weir monitor serve`", &weir_monitor::serve::ledger::families()),
-        ("`weir monitor record`", &weir_monitor::record::families()),
+        ("`weir monitor record`", &ledger::families::<weir_monitor::record::Ledger>()),
         ("Every service", &admin::families()),
     ]);
     if env::var_os("WEIR_WRITE_DOCS").is_some() {
@@ -130,16 +130,13 @@ fn names_of_metrics_and_json_stay() {
         let (published, outputs) = (Some(SentCount::default()), vec![Default::default()]);
         json!(Ledger { published, outputs, streams: vec![StreamCount::default()], ..Ledger::default() })
     };
-    let record = json!({
-        "elapsed_s": 0, "closed": true, "unexplained": 0, "missing_between_sessions": 0,
-        "received": weir_monitor::receive::Counts::default(), "archive": weir_monitor::archive::Ledger::default(),
-    });
+    let record = json!(weir_monitor::record::Ledger::default());
     let mut list = String::new();
     for (room, ledger, families) in [
         ("agent", agent, ledger::families::<weir_agent::ledger::Ledger>()),
         ("station", station, ledger::families::<weir_monitor::station::ledger::Ledger>()),
         ("serve", serve, weir_monitor::serve::ledger::families()),
-        ("record", record, weir_monitor::record::families()),
+        ("record", record, ledger::families::<weir_monitor::record::Ledger>()),
     ] {
         let family =
             |family: &Family| format!("{} {:?} {:?} {}", family.full_name(), family.kind, family.labels, family.help);

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,15 +13,15 @@ use mcap::{McapError, McapResult, WriteOptions, Writer};
 use weir_wire::signal::Block;
 
 use super::head::Head;
-use super::schema;
+use super::schema::{self, Message};
 
 /// A file that is being written.
 pub(super) struct ArchiveFile {
     pub(super) path: PathBuf,
     writer: Writer<Output>,
     schema: u16,
-    /// By session and number: the channel's id in the file, and messages so far.
-    ids: HashMap<(u64, u16), (u16, u32)>,
+    /// By session and number: what is known of the channel, its id in the file, and messages so far.
+    ids: HashMap<(u64, u16), (Arc<Head>, u16, u32)>,
     /// Bytes on their way to the disk, as far as chunks are whole.
     written: Arc<AtomicU64>,
     /// Bytes of the chunk that is being filled.
@@ -37,7 +38,7 @@ impl ArchiveFile {
         let output = Output { file: file.clone(), position: 0, whole: written.clone() };
         let begun = Self::begin(output).map_err(io_error);
         let (writer, schema) = begun.inspect_err(|_| {
-            // Nothing of anybody's is in it.
+            // Nothing is in it.
             let _ = std::fs::remove_file(path);
         })?;
         let ids = HashMap::new();
@@ -59,35 +60,29 @@ impl ArchiveFile {
         Ok((writer, schema))
     }
 
-    /// Names a channel from now on; `false`: a file holds no more channels.
-    pub(super) fn channel(&mut self, head: &Head) -> McapResult<bool> {
-        let id = match self.writer.add_channel(self.schema, &head.topic(), "protobuf", &head.to_map()) {
-            Ok(id) => id,
-            Err(McapError::TooManyChannels) => return Ok(false),
-            Err(error) => return Err(error),
-        };
-        let known = self.ids.entry((head.session, head.channel.id)).or_insert((id, 0));
-        known.0 = id;
-        self.filled += CHANNEL_BYTES;
-        Ok(true)
-    }
-
-    /// Whether blocks of this channel can be written.
-    pub(super) fn knows(&self, key: (u64, u16)) -> bool {
-        self.ids.contains_key(&key)
-    }
-
-    /// Adds a block of a channel that it knows to the chunk.
-    pub(super) fn block(&mut self, key: (u64, u16), block: &Block<'_>, scaling: (f64, f64)) -> McapResult<()> {
-        let Some((channel_id, count)) = self.ids.get_mut(&key) else { return Ok(()) };
+    /// Adds a block of a channel to the chunk, and before it what is known of the channel, where the file does not have that.
+    pub(super) fn block(&mut self, head: &Arc<Head>, block: &Block<'_>) -> McapResult<()> {
+        let key = (head.session, head.channel.id);
+        if !self.ids.get(&key).is_some_and(|(known, ..)| Arc::ptr_eq(known, head)) {
+            let id = self.writer.add_channel(self.schema, &head.topic(), "protobuf", &head.to_map())?;
+            self.ids.insert(key, (head.clone(), id, 0));
+            self.filled += CHANNEL_BYTES;
+        }
+        let Some((_, channel_id, count)) = self.ids.get_mut(&key) else { return Ok(()) };
         self.message.clear();
-        schema::write(block, scaling, &mut self.message);
+        Message::new(block, (head.channel.scale, head.channel.offset)).write(&mut self.message);
         // Times before 1970 are a clock that was never set.
         let time = u64::try_from(block.time).unwrap_or(0);
         let header = MessageHeader { channel_id: *channel_id, sequence: *count, log_time: time, publish_time: time };
         *count = count.wrapping_add(1);
         self.filled += self.message.len() + MESSAGE_BYTES;
         self.writer.write_to_known_channel(&header, &self.message)
+    }
+
+    /// Whether its name was removed: what is written to it is gone with the recorder.
+    pub(super) fn is_deleted(&self) -> bool {
+        // Some file systems know no links, and report none of any file.
+        self.file.metadata().is_ok_and(|about| about.nlink() == 0) && !self.path.exists()
     }
 
     /// Bytes of the chunk that is being filled.
@@ -100,7 +95,7 @@ impl ArchiveFile {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Ends the chunk: from now on it is in the file, whatever becomes of us.
+    /// Ends the chunk: from now on it is in the file, whatever becomes of the recorder.
     pub(super) fn end_chunk(&mut self) -> McapResult<()> {
         self.filled = 0;
         self.writer.flush()
@@ -117,7 +112,7 @@ impl ArchiveFile {
         Ok(self.writer.into_inner().position)
     }
 
-    /// Ends it behind its last whole chunk, without an index: what was begun behind that cannot be written.
+    /// Ends it after its last whole chunk, without an index: what was begun after that cannot be written.
     pub(super) fn break_off(self) -> io::Result<u64> {
         let whole = self.written();
         let output = self.writer.into_inner();

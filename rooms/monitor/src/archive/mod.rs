@@ -2,26 +2,23 @@
 //!
 //! ```text
 //! Recorder (a Sink) -> batches, bounded -> writing thread -> FILE.mcap, cut by size and time
-//!   no batch is empty: a gap, cause server     the disk is full: likewise, and tried again each second
+//!   no batch is empty: blocks are dropped      the disk is full: the same, and tried again each second
 //!
-//! read -> survey (each sample once, holes as gaps) -> export (CSV), replay (datagrams again)
+//! read -> merge (each sample once, what no file has as gaps) -> export (CSV), replay (datagrams again)
 //! ```
 //!
-//! A channel of a session is a channel of the file, whose metadata is that of its sender; a block or a gap is a message ([`schema`]).
+//! What was dropped is a gap of cause `server` before the next block of its channel, or at the end. A channel of a session is a channel
+//! of the file, whose metadata is that of its sender; a block or a gap is a message ([`schema`]).
 
-mod beside;
 pub mod export;
 mod file;
 mod head;
-mod lost;
-mod ordered;
-mod outages;
+mod merge;
 mod read;
 mod recorder;
 pub mod replay;
 pub mod schema;
 mod state;
-mod survey;
 #[cfg(test)]
 mod tests;
 mod writer;
@@ -29,11 +26,12 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_wire::signal::Block;
+
 pub use head::Head;
-pub(crate) use read::read_from;
-pub use read::{Damage, read};
+pub use read::{Damage, Reading};
 pub use recorder::Recorder;
-pub use state::{Ledger, State, families};
+pub use state::{Ledger, State};
 
 /// Where an archive is written, and how much of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,13 +63,16 @@ impl Limits {
 
     /// Channels of all sessions that are kept at once: as many as a file can name.
     const CHANNELS: usize = 65_000;
-
-    /// Sessions whose end may wait to be told.
-    const SESSIONS: usize = 65_536;
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self { cut_bytes: 1 << 30, cut_after: Duration::from_secs(900), leave: 1 << 30, queue: 64 << 20 }
     }
+}
+
+/// When the sample of an index was due that is not before a block, by its time; ns since 1970 UTC.
+fn time_of(block: &Block<'_>, index: u64) -> i64 {
+    let time = i128::from(block.time) + block.rate.nanos(index - block.first);
+    i64::try_from(time).unwrap_or(i64::MAX)
 }

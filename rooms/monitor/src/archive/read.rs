@@ -3,34 +3,23 @@
 use std::collections::HashMap;
 use std::fs::{self, DirEntry, File};
 use std::io::{self, BufReader, Read};
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
 use mcap::McapError;
 use mcap::records::Record;
 use mcap::sans_io::{LinearReadEvent, LinearReader, LinearReaderOptions};
-use weir_wire::signal::Block;
 
 use super::head::Head;
-use super::schema;
+use super::schema::{self, Message};
 
-/// Why a file was not read to its end: what is in front of it has been read.
+/// Why a file was not read to its end: what is before the damage has been read.
 #[derive(Debug)]
 pub struct Damage {
     /// In how many bytes of the file there is nothing wrong.
     pub whole_bytes: u64,
-    /// What is wrong behind.
+    /// What is wrong after them.
     pub error: String,
-}
-
-/// Reads a file, and has `look` see each block. Messages of channels that are not ours are passed over. `Some`: it is damaged, and was
-/// read up to there; `None`: to its end, or `look` broke off.
-///
-/// # Errors
-/// It cannot be opened, or is no MCAP file.
-pub fn read(path: &Path, look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>) -> io::Result<Option<Damage>> {
-    read_on(Reading::open(path)?, look)
 }
 
 /// Of a directory: which files to name in its place.
@@ -45,30 +34,8 @@ fn what_is_in(directory: &Path) -> io::Result<String> {
     })
 }
 
-/// The same of so many bytes that are somewhere else.
-pub(crate) fn read_from(
-    source: impl Read,
-    length: u64,
-    look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>,
-) -> io::Result<Option<Damage>> {
-    read_on(Reading::new(source, length), look)
-}
-
-fn read_on(
-    mut reading: Reading<impl Read>,
-    mut look: impl FnMut(&Arc<Head>, &Block<'_>) -> ControlFlow<()>,
-) -> io::Result<Option<Damage>> {
-    loop {
-        match reading.next(&mut look)? {
-            Next::Block(ControlFlow::Continue(())) => {}
-            Next::Block(ControlFlow::Break(())) => return Ok(None),
-            Next::End(damage) => return Ok(damage),
-        }
-    }
-}
-
-/// A file that is read a block at a time.
-pub(super) struct Reading<R> {
+/// A file that is read a block at a time. Messages of channels that are not ours are passed over.
+pub struct Reading<R> {
     source: R,
     reader: LinearReader,
     channels: HashMap<u16, Arc<Head>>,
@@ -77,19 +44,16 @@ pub(super) struct Reading<R> {
     /// Bytes in which there is nothing wrong, and those that were read.
     whole: u64,
     taken: u64,
-}
-
-/// What comes next.
-pub(super) enum Next<T> {
-    /// A block.
-    Block(T),
-    /// The end, or damage.
-    End(Option<Damage>),
+    /// Why it ends where it does; `None`: that is its end, or it goes on.
+    pub damage: Option<Damage>,
 }
 
 impl Reading<BufReader<File>> {
     /// Begins to read a file.
-    pub(super) fn open(path: &Path) -> io::Result<Self> {
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path) -> io::Result<Self> {
         let file = File::open(path)?;
         let metadata = file.metadata()?;
         if metadata.is_dir() {
@@ -100,21 +64,25 @@ impl Reading<BufReader<File>> {
 }
 
 impl<R: Read> Reading<R> {
-    fn new(source: R, length: u64) -> Self {
+    /// Begins to read so many bytes.
+    pub fn new(source: R, length: u64) -> Self {
         let options = LinearReaderOptions::default()
             .with_prevalidate_chunk_crcs(true)
             .with_record_length_limit(usize::try_from(length).unwrap_or(usize::MAX).min(MOST_RECORD));
         let reader = LinearReader::new_with_options(options);
-        Self { source, reader, channels: HashMap::new(), ours: 0, whole: 0, taken: 0 }
+        Self { source, reader, channels: HashMap::new(), ours: 0, whole: 0, taken: 0, damage: None }
     }
 
-    /// Has `look` see the next block.
-    pub(super) fn next<T>(&mut self, look: impl FnOnce(&Arc<Head>, &Block<'_>) -> T) -> io::Result<Next<T>> {
-        let Self { source, reader, channels, ours, whole, taken } = self;
-        let damage = |whole_bytes: u64, error: String| Ok(Next::End(Some(Damage { whole_bytes, error })));
-        while let Some(event) = reader.next_event() {
-            match event {
-                Ok(LinearReadEvent::ReadRequest(need)) => {
+    /// The next block, with what is known of its channel; `None`: the end, or damage.
+    ///
+    /// # Errors
+    /// It cannot be read, or is not an MCAP file.
+    pub fn next(&mut self) -> io::Result<Option<(Arc<Head>, Message)>> {
+        let damage = loop {
+            let Self { source, reader, channels, ours, whole, taken, .. } = self;
+            let (opcode, data) = match reader.next_event() {
+                None => return Ok(None),
+                Some(Ok(LinearReadEvent::ReadRequest(need))) => {
                     let read = loop {
                         match source.read(reader.insert(need)) {
                             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -123,56 +91,48 @@ impl<R: Read> Reading<R> {
                     };
                     *taken += read as u64;
                     reader.notify_read(read);
+                    continue;
                 }
-                Ok(LinearReadEvent::Record { opcode, data }) => {
-                    *whole = *taken;
-                    let record = match mcap::parse_record(opcode, data) {
-                        Ok(record) => record,
-                        Err(error) => return damage(*whole, error.to_string()),
-                    };
-                    match record {
-                        Record::Schema { header, .. }
-                            if header.name == schema::NAME && header.encoding == "protobuf" =>
-                        {
-                            *ours = header.id;
-                        }
-                        Record::Channel(channel) if channel.schema_id == *ours && *ours != 0 => {
-                            if let Some(head) = Head::from_map(&channel.metadata) {
-                                channels.insert(channel.id, Arc::new(head));
-                            }
-                        }
-                        Record::Message { header, data } => {
-                            let Some(head) = channels.get(&header.channel_id) else { continue };
-                            match schema::read(&data) {
-                                Ok(block) => {
-                                    let block = Block { channel: head.channel.id, ..block };
-                                    return Ok(Next::Block(look(head, &block)));
-                                }
-                                Err(error) => return damage(*whole, error.to_string()),
-                            }
-                        }
-                        // Whoever closes a file in order writes an index.
-                        Record::Footer(footer) if footer.summary_start == 0 => {
-                            let error = "it was not closed in order (its disk was full): what came behind is in later files or in none";
-                            return damage(*whole, error.into());
-                        }
-                        _ => {}
-                    }
-                }
-                Err(McapError::BadMagic) if *whole == 0 => {
+                Some(Ok(LinearReadEvent::Record { opcode, data })) => (opcode, data),
+                Some(Err(McapError::BadMagic)) if *whole == 0 => {
                     return Err(io::Error::new(io::ErrorKind::InvalidData, NO_ARCHIVE));
                 }
-                Err(McapError::UnexpectedEof) => {
-                    return damage(*whole, "it ends in the middle: whoever wrote it did not come to its end".into());
+                Some(Err(McapError::UnexpectedEof)) => {
+                    break "it ends in the middle: its recorder was killed, or is still writing".into();
                 }
-                Err(error) => return damage(*whole, error.to_string()),
+                Some(Err(error)) => break error.to_string(),
+            };
+            *whole = *taken;
+            match mcap::parse_record(opcode, data) {
+                Ok(Record::Schema { header, .. }) if header.name == schema::NAME && header.encoding == "protobuf" => {
+                    *ours = header.id;
+                }
+                Ok(Record::Channel(channel)) if channel.schema_id == *ours && *ours != 0 => {
+                    if let Some(head) = Head::from_map(&channel.metadata) {
+                        channels.insert(channel.id, Arc::new(head));
+                    }
+                }
+                Ok(Record::Message { header, data }) => {
+                    let Some(head) = channels.get(&header.channel_id) else { continue };
+                    match Message::read(&data) {
+                        Ok(message) => return Ok(Some((head.clone(), message))),
+                        Err(error) => break error.to_string(),
+                    }
+                }
+                // A file that was closed in order has an index.
+                Ok(Record::Footer(footer)) if footer.summary_start == 0 => {
+                    break "it was not closed in order (its disk was full): later files have what came next, or none has".into();
+                }
+                Ok(_) => {}
+                Err(error) => break error.to_string(),
             }
-        }
-        Ok(Next::End(None))
+        };
+        self.damage = Some(Damage { whole_bytes: self.whole, error: damage });
+        Ok(None)
     }
 }
 
-const NO_ARCHIVE: &str = "no MCAP file (name files that weir monitor record wrote)";
+const NO_ARCHIVE: &str = "not an MCAP file (name files that weir monitor record wrote)";
 
 /// Read at once.
 const READ_BYTES: usize = 1 << 20;

@@ -1,37 +1,41 @@
 //! From the receiving thread to the writing one: batches of blocks, as many as there are, and not one more.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io;
+use std::mem::take;
+use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use weir_service::pulse::Pulse;
-use weir_wire::signal::{Block, Channel, Element, Gap, Rate, Values};
+use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::head::Head;
-use super::lost::Lost;
-use super::outages::Outages;
 use super::state::State;
 use super::writer::Writer;
 use super::{Limits, Settings};
 use crate::receive::{News, Sink, Stream};
 
-/// Keeps what a receiver hands out: it copies, and never waits. What the disk is too slow for becomes a gap
+/// Keeps what a receiver hands out: it copies, and never waits. Blocks for which there is no batch are dropped, and become a gap
 /// ([`Cause::Server`](weir_wire::signal::Cause)).
 #[derive(Debug)]
 pub struct Recorder {
     batch: Option<Box<Batch>>,
     empty: Receiver<Box<Batch>>,
     full: Option<SyncSender<Box<Batch>>>,
-    lost: Lost,
-    /// Channels that are told to the writer with the next batch.
-    told: HashMap<(u64, u16), Arc<Head>>,
-    /// Sessions that have ended, likewise.
-    ended: Vec<u64>,
-    outages: Outages,
+    /// What waits for a batch, by session.
+    waiting: BTreeMap<(u64, Waits), Entry>,
     state: Arc<State>,
     writer: Option<JoinHandle<()>>,
+}
+
+/// What waits of a session, in the order in which it goes on.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    Channel(u16),
+    Dropped(u16),
+    Ended,
 }
 
 /// Blocks on their way, in order.
@@ -44,61 +48,40 @@ pub(super) struct Batch {
 #[derive(Debug)]
 pub(super) enum Entry {
     Channel(Arc<Head>),
-    Block(Kept),
+    /// A block of a session, and where in the batch its values are.
+    Block(u64, Block<'static>, Range<usize>),
+    /// Blocks of a session that were dropped, as a gap.
+    Dropped(u64, Block<'static>),
     Ended(u64),
-}
-
-/// A block whose values are in its batch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Kept {
-    pub(super) key: (u64, u16),
-    first: u64,
-    time: i64,
-    rate: Rate,
-    what: What,
-    /// Whether it is a gap for samples that the recorder has counted as lost.
-    pub(super) is_settling: bool,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum What {
-    Samples(Element, u32, u32),
-    Buckets(Element, u32, u32, u32),
-    Gap(Gap),
 }
 
 impl Batch {
     /// Copies a block; `false`: there is no room.
-    fn push(&mut self, key: (u64, u16), block: &Block<'_>, is_settling: bool) -> bool {
-        let values = match block.values {
-            Values::Samples(_, values) | Values::Buckets(_, _, values) => values,
-            Values::Gap(_) => &[],
+    fn push(&mut self, session: u64, block: &Block<'_>) -> bool {
+        let (bytes, values) = match block.values {
+            Values::Samples(element, bytes) => (bytes, Values::Samples(element, &[])),
+            Values::Buckets(element, bucket, bytes) => (bytes, Values::Buckets(element, bucket, &[])),
+            Values::Gap(gap) => ([].as_slice(), Values::Gap(gap)),
         };
-        if self.values.len() + values.len() > BATCH_BYTES || self.entries.len() >= BATCH_ENTRIES {
+        let range = self.values.len()..self.values.len() + bytes.len();
+        if range.end > BATCH_BYTES {
             return false;
         }
-        let (begin, end) = (self.values.len() as u32, (self.values.len() + values.len()) as u32);
-        self.values.extend_from_slice(values);
-        let what = match block.values {
-            Values::Samples(element, _) => What::Samples(element, begin, end),
-            Values::Buckets(element, bucket, _) => What::Buckets(element, bucket, begin, end),
-            Values::Gap(gap) => What::Gap(gap),
-        };
-        let Block { first, time, rate, .. } = *block;
-        self.entries.push(Entry::Block(Kept { key, first, time, rate, what, is_settling }));
+        self.values.extend_from_slice(bytes);
+        let Block { channel, first, time, rate, .. } = *block;
+        self.entries.push(Entry::Block(session, Block { channel, first, time, rate, values }, range));
         true
     }
 
     /// A block as it came.
-    pub(super) fn block(&self, kept: &Kept) -> Block<'_> {
-        let values = |begin: u32, end: u32| &self.values[begin as usize..end as usize];
-        let Kept { key: (_, channel), first, time, rate, what, .. } = *kept;
-        let values = match what {
-            What::Samples(element, begin, end) => Values::Samples(element, values(begin, end)),
-            What::Buckets(element, bucket, begin, end) => Values::Buckets(element, bucket, values(begin, end)),
-            What::Gap(gap) => Values::Gap(gap),
+    pub(super) fn block(&self, block: &Block<'static>, range: &Range<usize>) -> Block<'_> {
+        let bytes = &self.values[range.clone()];
+        let values = match block.values {
+            Values::Samples(element, _) => Values::Samples(element, bytes),
+            Values::Buckets(element, bucket, _) => Values::Buckets(element, bucket, bytes),
+            Values::Gap(gap) => Values::Gap(gap),
         };
-        Block { channel, first, time, rate, values }
+        Block { values, ..*block }
     }
 
     pub(super) fn clear(&mut self) {
@@ -123,113 +106,78 @@ impl Recorder {
         let write = move || writer.run(&to_write, &written, &pulse);
         let writer = Some(thread::Builder::new().name("archive".into()).spawn(write)?);
         state.set_batches(batches);
-        let (lost, told, outages) = (Lost::default(), HashMap::new(), Outages::default());
-        Ok(Self { batch: None, empty, full: Some(full), lost, told, ended: Vec::new(), outages, state, writer })
+        Ok(Self { batch: None, empty, full: Some(full), waiting: BTreeMap::new(), state, writer })
     }
 
     /// Has everything written that is here, and ends the files; the state has the last word on it.
-    pub fn finish(mut self) {
-        self.end();
-    }
-
-    fn end(&mut self) {
-        // At the end it may wait.
-        while self.batch.is_some() || !self.lost.is_empty() || !self.told.is_empty() || !self.ended.is_empty() {
-            if self.batch.is_none() {
-                let Ok(batch) = self.empty.recv() else { break };
-                self.begin(batch);
-            }
-            if let (Some(batch), Some(full)) = (self.batch.take(), &self.full) {
-                self.state.queued(1);
-                let _ = full.send(batch);
-            }
-        }
-        self.full = None;
-        self.writer.take().map(JoinHandle::join);
+    pub fn finish(self) {
+        drop(self);
     }
 
     /// The batch that is being filled; `None`: all are full, the disk does not keep up.
     fn room(&mut self) -> Option<&mut Batch> {
+        if self.batch.as_ref().is_some_and(|batch| batch.entries.len() >= BATCH_ENTRIES) {
+            self.send();
+        }
         if self.batch.is_none() {
-            match self.empty.try_recv() {
-                Ok(batch) => self.begin(batch),
-                Err(TryRecvError::Empty | TryRecvError::Disconnected) => return None,
-            }
+            let batch = self.empty.try_recv().ok()?;
+            self.begin(batch);
         }
         self.batch.as_deref_mut()
     }
 
     /// What waited for a batch goes first.
     fn begin(&mut self, mut batch: Box<Batch>) {
-        batch.entries.extend(self.told.drain().map(|(_, head)| Entry::Channel(head)));
-        let mut lost = std::mem::take(&mut self.lost);
-        for (key, gap) in lost.drain() {
-            if !batch.push(key, &gap, true) {
-                self.lost.add(key, &gap);
-            }
-        }
-        batch.entries.extend(self.ended.drain(..).map(Entry::Ended));
+        batch.entries.extend(take(&mut self.waiting).into_values());
         self.batch = Some(batch);
-    }
-
-    fn keep(&mut self, key: (u64, u16), block: &Block<'_>) {
-        self.state.came(block);
-        if self.room().is_some_and(|batch| batch.push(key, block, false)) {
-            return;
-        }
-        if self.batch.is_some() {
-            self.send();
-        }
-        if !self.room().is_some_and(|batch| batch.push(key, block, false)) {
-            self.state.overran(self.lost.add(key, block));
-        }
     }
 
     fn send(&mut self) {
         if let (Some(batch), Some(full)) = (self.batch.take(), &self.full) {
             self.state.queued(1);
-            // There is room for as many as there are.
-            if let Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) = full.try_send(batch) {
-                self.state.queued(-1);
-                self.batch = Some(batch);
-            }
+            // There is room for as many as there are; the writing thread may have panicked, which `/healthz` reports.
+            let _ = full.try_send(batch);
+        }
+    }
+
+    fn note(&mut self, session: u64, waits: Waits, entry: Entry) {
+        if let Some(batch) = self.room() {
+            batch.entries.push(entry);
+        } else if self.waiting.len() < MOST_WAITING {
+            self.waiting.insert((session, waits), entry);
         }
     }
 }
 
 impl Sink for Recorder {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
-        self.outages.follow(stream, channel);
         let head = Arc::new(Head::new(stream, channel));
-        if self.batch.as_ref().is_some_and(|batch| batch.entries.len() >= BATCH_ENTRIES) {
-            self.send();
-        }
-        match self.room() {
-            Some(batch) => batch.entries.push(Entry::Channel(head)),
-            None => {
-                self.told.insert((stream.session, channel.id), head);
-            }
-        }
+        self.note(stream.session, Waits::Channel(channel.id), Entry::Channel(head));
     }
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
-        let key = (stream.session, block.channel);
-        if let Some(gap) = self.outages.before(stream.session, block) {
-            self.state.missed_between_sessions(gap.samples());
-            self.keep(key, &gap);
+        let session = stream.session;
+        self.state.counts.came.add(block.samples());
+        if self.room().is_some_and(|batch| batch.push(session, block)) {
+            return;
         }
-        self.keep(key, block);
+        self.send();
+        if self.room().is_some_and(|batch| batch.push(session, block)) {
+            return;
+        }
+        self.state.counts.overrun.add(block.samples());
+        let Block { channel, mut first, mut time, rate, .. } = *block;
+        if let Some(Entry::Dropped(_, before)) = self.waiting.get(&(session, Waits::Dropped(channel))) {
+            (first, time) = (before.first, before.time);
+        }
+        let values = Values::Gap(Gap { samples: block.end().saturating_sub(first), cause: Cause::Server });
+        let dropped = Block { channel, first, time, rate, values };
+        self.note(session, Waits::Dropped(channel), Entry::Dropped(session, dropped));
     }
 
     fn stream(&mut self, stream: &Arc<Stream>, news: News) {
-        if news != News::Ended {
-            return;
-        }
-        self.outages.end(stream.session);
-        if let Some(batch) = self.room() {
-            batch.entries.push(Entry::Ended(stream.session));
-        } else if self.ended.len() < Limits::SESSIONS {
-            self.ended.push(stream.session);
+        if news == News::Ended {
+            self.note(stream.session, Waits::Ended, Entry::Ended(stream.session));
         }
     }
 
@@ -243,7 +191,16 @@ impl Sink for Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.end();
+        // At the end it may wait.
+        if self.batch.is_none()
+            && !self.waiting.is_empty()
+            && let Ok(batch) = self.empty.recv()
+        {
+            self.begin(batch);
+        }
+        self.send();
+        self.full = None;
+        self.writer.take().map(JoinHandle::join);
     }
 }
 
@@ -251,5 +208,8 @@ impl Drop for Recorder {
 pub(super) const BATCH_BYTES: usize = 1 << 20;
 const BATCH_ENTRIES: usize = 8192;
 
-/// Fewer are no queue.
+/// Channels, gaps and ends that wait for a batch while the disk stands still: as many as a file can name, each a few hundred bytes.
+const MOST_WAITING: usize = Limits::CHANNELS;
+
+/// Fewer are not a queue.
 const LEAST_BATCHES: usize = 4;

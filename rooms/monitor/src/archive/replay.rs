@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use weir_dgram::{Outgoing, Socket};
 use weir_program::stop::Stop;
 use weir_wire::signal::{
@@ -16,13 +16,13 @@ use weir_wire::signal::{
     Values, encode,
 };
 
-use super::survey::{Surveyed, survey};
-use super::{Damage, Head, read};
+use super::merge::Merge;
+use super::{Damage, Head, time_of};
 
 /// What is replayed, and how.
 #[derive(Debug)]
 pub struct Settings {
-    /// Files, one behind the other.
+    /// Files of `weir monitor record`.
     pub files: Vec<PathBuf>,
     /// As many times as fast as it was; 0: as fast as it goes.
     pub speed: f64,
@@ -41,44 +41,35 @@ pub struct Replayed {
     pub missing: u64,
     /// Datagrams of data.
     pub datagrams: u64,
-    /// Datagrams that the kernel did not take: a gap at the receiver.
+    /// Datagrams that the kernel refused: a gap at the receiver.
     pub refused: u64,
     /// Files that are damaged, and were sent up to there.
     pub damaged: Vec<(PathBuf, Damage)>,
-    /// Files that were named again, and sent once.
-    pub twice: Vec<PathBuf>,
 }
 
 /// Replays until the end or the stop.
 ///
 /// # Errors
-/// A file that cannot be opened or is none of MCAP.
+/// A file cannot be opened or is not an MCAP file.
 pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Replayed> {
     let mut player = Player::new(settings, socket, stop);
-    // A channel's metadata are to be known before its first sample: the files are read for them first.
-    let Surveyed { groups, twice, mut survey } = survey(&settings.files, |head, _| {
+    // A channel's metadata must be known before its first sample: the files are read for them first.
+    let mut merge = Merge::new(&settings.files, |head, _| {
         player.know(head);
         if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
     if player.senders.is_empty() {
-        return Err(anyhow!(
-            "{}: no signal in it",
-            settings.files.first().map_or_else(String::new, |f| f.display().to_string())
-        ));
+        let first = settings.files.first().map_or_else(String::new, |file| file.display().to_string());
+        return Err(anyhow!("{first}: no signal in it"));
     }
     player.tell();
-    survey.keep_gaps();
-    let mut damaged = Vec::new();
-    for (_, file) in groups.iter().flatten() {
-        let damage = read(file, |head, block| {
-            survey.take(head, block, |part| player.play(head, part));
-            if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
-        .with_context(|| file.display().to_string())?;
-        damaged.extend(damage.map(|damage| (file.clone(), damage)));
+    while !stop.is_set()
+        && let Some((head, block)) = merge.next()?
+    {
+        player.play(&head, &block);
     }
     player.end();
-    Ok(Replayed { damaged, twice, ..player.replayed })
+    Ok(Replayed { damaged: merge.damaged, ..player.replayed })
 }
 
 struct Player<'a> {
@@ -111,7 +102,7 @@ struct Sender {
 #[derive(Clone, Copy)]
 struct Played {
     next: u64,
-    /// Behind its last sample: its session, and the time as it was.
+    /// After its last sample: its session, and the recorded time.
     last: Option<(u64, i64)>,
 }
 
@@ -169,7 +160,7 @@ impl<'a> Player<'a> {
         self.wait(block);
         let sender = &mut self.senders[at];
         let Played { mut next, last } = sender.channels[channel];
-        // What was due between sessions; within one the survey tells what is missing.
+        // What was due between sessions; within one the merge has gaps for what is missing.
         if let Some((session, time)) = last
             && session != head.session
         {
@@ -184,14 +175,13 @@ impl<'a> Player<'a> {
         }
         let time = block.time.saturating_add(self.shift);
         self.put(at, &Block { channel: channel as u16, first: next, time, ..*block });
-        let behind = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
-        self.senders[at].channels[channel] =
-            Played { next: next + block.samples(), last: Some((head.session, behind)) };
+        let last = Some((head.session, time_of(block, block.end())));
+        self.senders[at].channels[channel] = Played { next: next + block.samples(), last };
     }
 
     /// Until the last sample of a block is due; meanwhile what waits is sent.
     fn wait(&mut self, block: &Block<'_>) {
-        let end = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
+        let end = time_of(block, block.end());
         let (start, zero) = *self.begun.get_or_insert_with(|| {
             if !self.settings.keep_times {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -237,14 +227,14 @@ impl<'a> Player<'a> {
                 self.send(at);
                 continue;
             }
-            let (part, behind) = rest.split_at((room * each).min(rest.len()));
+            let (part, left) = rest.split_at((room * each).min(rest.len()));
             let count = part.len() / each;
-            let time = block.time.saturating_add(i64::try_from(block.rate.nanos(done)).unwrap_or(i64::MAX));
-            let position = (block.channel, block.first + done, time);
+            let first = block.first + done;
+            let position = (block.channel, first, time_of(block, first));
             let bytes = self.senders[at].packer.block(position, block.rate, (element, form), count as u16);
             bytes.extend_from_slice(part);
             done += count as u64 * if let Form::Buckets(bucket) = form { u64::from(bucket) } else { 1 };
-            rest = behind;
+            rest = left;
         }
     }
 
@@ -303,7 +293,7 @@ impl<'a> Player<'a> {
         }
     }
 
-    /// The end is said three times: whoever misses one hears another.
+    /// The end is sent three times, as one may be lost.
     fn end(&mut self) {
         self.flush();
         for _ in 0..3 {
@@ -319,7 +309,7 @@ impl Sender {
     }
 }
 
-/// Sends a datagram, and waits while the socket has no room; `false`: it is not on its way.
+/// Sends a datagram, and waits while the socket has no room; `false`: it was not sent.
 fn give(socket: &Socket, stop: &Stop, bytes: &[u8]) -> bool {
     let pieces = [IoSlice::new(bytes)];
     loop {

@@ -20,9 +20,11 @@
 //! }
 //! ```
 //!
-//! Packed numbers of fixed width are in a message as they are on the wire: writing and reading them is a copy. The first three fields
-//! are for tools that plot a message as a point: they draw the envelope of a signal without knowing anything of blocks.
+//! Packed numbers of fixed width are encoded like bytes, and are on the wire as they are here: writing and reading them is a copy. The
+//! first three fields are for tools that plot a message as a point: they draw the envelope of a signal without knowing anything of blocks.
 
+use prost::Message as _;
+use prost::encoding::{bytes, int32, string};
 use weir_wire::signal::{Block, Cause, Element, Gap, Rate, Values};
 
 use crate::thin::of_wire;
@@ -31,238 +33,184 @@ use crate::thin::of_wire;
 pub const NAME: &str = "weir.Block";
 
 /// What a damaged or foreign message lacks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a message that is no weir.Block: {0}")]
-pub struct Foreign(&'static str);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a weir.Block: {0}")]
+pub struct Foreign(String);
 
-/// Appends a block as a message. `scale` and `offset`: of its channel.
-pub fn write(block: &Block<'_>, (scale, offset): (f64, f64), bytes: &mut Vec<u8>) {
-    let Summary { value, least, greatest } = Summary::of(block);
-    let scaled = |value: f64| value * scale + offset;
-    let (least, greatest) = if scale < 0.0 { (greatest, least) } else { (least, greatest) };
-    for (number, value) in [(VALUE, value), (LEAST, least), (GREATEST, greatest)] {
-        bytes.push(tag(number, FIXED64));
-        bytes.extend(scaled(value).to_le_bytes());
+/// A message, and so a block with values of its own.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Message {
+    #[prost(double, tag = "1")]
+    value: f64,
+    #[prost(double, tag = "2")]
+    least: f64,
+    #[prost(double, tag = "3")]
+    greatest: f64,
+    #[prost(fixed64, tag = "4")]
+    first: u64,
+    #[prost(sfixed64, tag = "5")]
+    time: i64,
+    #[prost(fixed32, tag = "6")]
+    ticks_per_second: u32,
+    #[prost(fixed32, tag = "7")]
+    ticks_per_sample: u32,
+    #[prost(fixed32, tag = "8")]
+    bucket: u32,
+    #[prost(fixed64, tag = "9")]
+    missing: u64,
+    #[prost(string, tag = "10")]
+    cause: String,
+    #[prost(bytes = "vec", tag = "11")]
+    f32: Vec<u8>,
+    #[prost(bytes = "vec", tag = "12")]
+    f64: Vec<u8>,
+    #[prost(bytes = "vec", tag = "13")]
+    i32: Vec<u8>,
+    #[prost(bytes = "vec", tag = "14")]
+    i16: Vec<u8>,
+    #[prost(bool, tag = "15")]
+    buckets: bool,
+}
+
+impl Message {
+    /// A block as a message. `scale` and `offset`: of its channel.
+    pub fn new(block: &Block<'_>, (scale, offset): (f64, f64)) -> Self {
+        let [least, greatest, value] = summary(block).map(|value| value * scale + offset);
+        let (least, greatest) = if scale < 0.0 { (greatest, least) } else { (least, greatest) };
+        let mut message = Self {
+            value,
+            least,
+            greatest,
+            first: block.first,
+            time: block.time,
+            ticks_per_second: block.rate.per_second,
+            ticks_per_sample: block.rate.per_sample,
+            bucket: 1,
+            ..Self::default()
+        };
+        let (element, values) = match block.values {
+            Values::Samples(element, values) => (element, values),
+            Values::Buckets(element, bucket, values) => {
+                (message.bucket, message.buckets) = (bucket, true);
+                (element, values)
+            }
+            Values::Gap(gap) => {
+                (message.missing, message.cause) = (gap.samples, gap.cause.name().into());
+                return message;
+            }
+        };
+        match element {
+            Element::F32 => message.f32 = values.into(),
+            Element::F64 => message.f64 = values.into(),
+            Element::I32 => message.i32 = values.into(),
+            Element::I16 => message.i16 = values.into(),
+        }
+        message
     }
-    for (number, value) in [(FIRST, block.first), (TIME, block.time.cast_unsigned())] {
-        bytes.push(tag(number, FIXED64));
-        bytes.extend(value.to_le_bytes());
+
+    /// Appends it as a file has it.
+    pub fn write(&self, bytes: &mut Vec<u8>) {
+        self.encode_raw(bytes);
     }
-    let (element, bucket, values) = match block.values {
-        Values::Samples(element, values) => (element, 1, values),
-        Values::Buckets(element, bucket, values) => (element, bucket, values),
-        Values::Gap(_) => (Element::F32, 1, [].as_slice()),
-    };
-    for (number, value) in [(SECOND, block.rate.per_second), (SAMPLE, block.rate.per_sample), (BUCKET, bucket)] {
-        bytes.push(tag(number, FIXED32));
-        bytes.extend(value.to_le_bytes());
+
+    /// Reads a message that is a block.
+    ///
+    /// # Errors
+    /// It is cut off, or lacks what a block has.
+    pub fn read(bytes: &[u8]) -> Result<Self, Foreign> {
+        let message = Self::decode(bytes).map_err(|error| Foreign(error.to_string()))?;
+        message.block(0).map(drop)?;
+        Ok(message)
     }
-    if let Values::Gap(Gap { samples, cause }) = block.values {
-        bytes.push(tag(MISSING, FIXED64));
-        bytes.extend(samples.to_le_bytes());
-        put(bytes, CAUSE, cause.name().as_bytes());
-    } else {
-        put(bytes, field_of(element), values);
-    }
-    if matches!(block.values, Values::Buckets(..)) {
-        bytes.extend([tag(BUCKETS, VARINT), 1]);
+
+    /// The block that it is, of a channel.
+    ///
+    /// # Errors
+    /// It lacks what a block has.
+    pub fn block(&self, channel: u16) -> Result<Block<'_>, Foreign> {
+        let foreign = |what: &str| Err(Foreign(what.into()));
+        let rate = Rate { per_second: self.ticks_per_second, per_sample: self.ticks_per_sample };
+        if rate.per_second == 0 || rate.per_sample == 0 {
+            return foreign("it has no rate");
+        }
+        let values = [
+            (Element::F32, &self.f32),
+            (Element::F64, &self.f64),
+            (Element::I32, &self.i32),
+            (Element::I16, &self.i16),
+        ];
+        let values = match values.into_iter().find(|(_, values)| !values.is_empty()) {
+            None if self.missing > 0 => {
+                let cause = Cause::ALL.into_iter().find(|cause| cause.name() == self.cause).unwrap_or_default();
+                Values::Gap(Gap { samples: self.missing, cause })
+            }
+            None => return foreign("it has neither values nor a gap"),
+            Some((element, values)) if self.buckets => Values::Buckets(element, self.bucket, values),
+            Some((element, values)) => Values::Samples(element, values),
+        };
+        if let Values::Samples(element, bytes) | Values::Buckets(element, _, bytes) = values
+            && (self.buckets && self.bucket == 0 || bytes.len() % values.form().size(element) != 0)
+        {
+            return foreign("its values are not whole");
+        }
+        if self.first.checked_add(values.samples()).is_none() {
+            return foreign("it has samples beyond index 2^64");
+        }
+        Ok(Block { channel, first: self.first, time: self.time, rate, values })
     }
 }
 
-/// Reads a message; its values stay where they are. The channel's number is not in it: it is 0.
-///
-/// # Errors
-/// It is cut off, or lacks what a block has.
-pub fn read(mut bytes: &[u8]) -> Result<Block<'_>, Foreign> {
-    let (mut first, mut time, mut rate, mut bucket) = (0, 0, Rate { per_second: 0, per_sample: 0 }, 1);
-    let (mut missing, mut cause, mut values, mut is_bucket) = (0, Cause::Unknown, None, false);
-    while let Some((&tag, rest)) = bytes.split_first() {
-        bytes = rest;
-        match tag & 7 {
-            FIXED64 => {
-                let value = u64::from_le_bytes(take(&mut bytes)?);
-                match tag >> 3 {
-                    FIRST => first = value,
-                    TIME => time = value.cast_signed(),
-                    MISSING => missing = value,
-                    _ => {}
-                }
-            }
-            FIXED32 => {
-                let value = u32::from_le_bytes(take(&mut bytes)?);
-                match tag >> 3 {
-                    SECOND => rate.per_second = value,
-                    SAMPLE => rate.per_sample = value,
-                    BUCKET => bucket = value,
-                    _ => {}
-                }
-            }
-            BYTES => {
-                let length = varint(&mut bytes)?;
-                let (value, rest) = bytes.split_at_checked(length).ok_or(Foreign("it is cut off"))?;
-                bytes = rest;
-                match tag >> 3 {
-                    CAUSE => {
-                        cause =
-                            Cause::ALL.into_iter().find(|cause| cause.name().as_bytes() == value).unwrap_or_default();
-                    }
-                    number => {
-                        values = ELEMENTS
-                            .into_iter()
-                            .find(|&element| field_of(element) == number)
-                            .map(|element| (element, value));
-                    }
-                }
-            }
-            VARINT => {
-                let value = varint(&mut bytes)?;
-                is_bucket |= tag >> 3 == BUCKETS && value != 0;
-            }
-            _ => return Err(Foreign("a field of another type")),
-        }
+/// Least, greatest and last of all samples of a block. Samples that are not numbers count only where all are not.
+fn summary(block: &Block<'_>) -> [f64; 3] {
+    match block.values {
+        Values::Samples(element, values) => of_wire(element, values),
+        Values::Buckets(..) => block.buckets().fold([f64::NAN; 3], |[least, greatest, _], bucket| {
+            [least.min(bucket.least), greatest.max(bucket.greatest), bucket.last]
+        }),
+        Values::Gap(_) => [f64::NAN; 3],
     }
-    if rate.per_second == 0 || rate.per_sample == 0 {
-        return Err(Foreign("it has no rate"));
-    }
-    let values = match values {
-        None if missing > 0 => Values::Gap(Gap { samples: missing, cause }),
-        Some((element, values)) => {
-            let each = element.size() * if is_bucket { 4 } else { 1 };
-            if values.is_empty() || values.len() % each != 0 || bucket == 0 {
-                return Err(Foreign("values that are not whole"));
-            }
-            if is_bucket { Values::Buckets(element, bucket, values) } else { Values::Samples(element, values) }
-        }
-        None => return Err(Foreign("it has neither values nor a gap")),
-    };
-    let block = Block { channel: 0, first, time, rate, values };
-    first.checked_add(block.samples()).map(|_| block).ok_or(Foreign("samples beyond index 2^64"))
 }
 
 /// The schema as files have it: a `google.protobuf.FileDescriptorSet`.
 pub fn descriptor() -> Vec<u8> {
-    let mut message = Vec::new();
-    put(&mut message, 1, b"Block");
-    for (name, number, kind, repeated) in FIELDS {
+    let (mut message, mut file, mut set) = (Vec::new(), Vec::new(), Vec::new());
+    let text = |tag: u32, text: &str, bytes: &mut Vec<u8>| string::encode(tag, &text.to_owned(), bytes);
+    text(1, "Block", &mut message);
+    for (name, number, kind, label) in FIELDS {
         let mut field = Vec::new();
-        put(&mut field, 1, name.as_bytes());
-        field.extend([tag(3, VARINT), number, tag(4, VARINT), if repeated { 3 } else { 1 }, tag(5, VARINT), kind]);
-        put(&mut message, 2, &field);
+        text(1, name, &mut field);
+        for (tag, value) in [(3, number), (4, label), (5, kind)] {
+            int32::encode(tag, &value, &mut field);
+        }
+        bytes::encode(2, &field, &mut message);
     }
-    let mut file = Vec::new();
-    put(&mut file, 1, b"weir.proto");
-    put(&mut file, 2, b"weir");
-    put(&mut file, 4, &message);
-    put(&mut file, 12, b"proto3");
-    let mut set = Vec::new();
-    put(&mut set, 1, &file);
+    text(1, "weir.proto", &mut file);
+    text(2, "weir", &mut file);
+    bytes::encode(4, &message, &mut file);
+    text(12, "proto3", &mut file);
+    bytes::encode(1, &file, &mut set);
     set
 }
 
-/// What a message says as a point: values as they are on the wire.
-struct Summary {
-    value: f64,
-    least: f64,
-    greatest: f64,
-}
+/// `google.protobuf.FieldDescriptorProto.Label`.
+const OPTIONAL: i32 = 1;
+const REPEATED: i32 = 3;
 
-impl Summary {
-    /// What is not a number counts only where all are not.
-    fn of(block: &Block<'_>) -> Self {
-        let none = Self { value: f64::NAN, least: f64::NAN, greatest: f64::NAN };
-        match block.values {
-            Values::Samples(element, values) => {
-                let [least, greatest, value] = of_wire(element, values);
-                Self { value, least, greatest }
-            }
-            Values::Buckets(..) => block.buckets().fold(none, |Self { least, greatest, .. }, bucket| Self {
-                value: bucket.last,
-                least: least.min(bucket.least),
-                greatest: greatest.max(bucket.greatest),
-            }),
-            Values::Gap(_) => none,
-        }
-    }
-}
-
-fn field_of(element: Element) -> u8 {
-    match element {
-        Element::F32 => 11,
-        Element::F64 => 12,
-        Element::I32 => 13,
-        Element::I16 => 14,
-    }
-}
-
-/// Field numbers below 16 take one byte.
-const fn tag(number: u8, wire: u8) -> u8 {
-    number << 3 | wire
-}
-
-fn put(bytes: &mut Vec<u8>, number: u8, value: &[u8]) {
-    bytes.push(tag(number, BYTES));
-    let mut left = value.len();
-    while left > 0x7f {
-        bytes.push(left as u8 | 0x80);
-        left >>= 7;
-    }
-    bytes.push(left as u8);
-    bytes.extend_from_slice(value);
-}
-
-fn varint(bytes: &mut &[u8]) -> Result<usize, Foreign> {
-    let mut value = 0;
-    for shift in (0..35).step_by(7) {
-        let (&byte, rest) = bytes.split_first().ok_or(Foreign("it is cut off"))?;
-        *bytes = rest;
-        value |= usize::from(byte & 0x7f) << shift;
-        if byte & 0x80 == 0 {
-            return Ok(value);
-        }
-    }
-    Err(Foreign("a length of more than 32 bits"))
-}
-
-fn take<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Foreign> {
-    let (value, rest) = bytes.split_first_chunk().ok_or(Foreign("it is cut off"))?;
-    *bytes = rest;
-    Ok(*value)
-}
-
-const VARINT: u8 = 0;
-const FIXED64: u8 = 1;
-const BYTES: u8 = 2;
-const FIXED32: u8 = 5;
-
-const VALUE: u8 = 1;
-const LEAST: u8 = 2;
-const GREATEST: u8 = 3;
-const FIRST: u8 = 4;
-const TIME: u8 = 5;
-const SECOND: u8 = 6;
-const SAMPLE: u8 = 7;
-const BUCKET: u8 = 8;
-const MISSING: u8 = 9;
-const CAUSE: u8 = 10;
-const BUCKETS: u8 = 15;
-
-const ELEMENTS: [Element; 4] = [Element::F32, Element::F64, Element::I32, Element::I16];
-
-/// Name, number, type (`google.protobuf.FieldDescriptorProto.Type`), whether it is repeated.
-const FIELDS: [(&str, u8, u8, bool); 15] = [
-    ("value", VALUE, 1, false),
-    ("least", LEAST, 1, false),
-    ("greatest", GREATEST, 1, false),
-    ("first", FIRST, 6, false),
-    ("time", TIME, 16, false),
-    ("ticks_per_second", SECOND, 7, false),
-    ("ticks_per_sample", SAMPLE, 7, false),
-    ("bucket", BUCKET, 7, false),
-    ("missing", MISSING, 6, false),
-    ("cause", CAUSE, 9, false),
-    ("f32", 11, 2, true),
-    ("f64", 12, 1, true),
-    ("i32", 13, 15, true),
-    ("i16", 14, 12, false),
-    ("buckets", BUCKETS, 8, false),
+/// Name, number, type and label, as `google.protobuf.FieldDescriptorProto` has them.
+const FIELDS: [(&str, i32, i32, i32); 15] = [
+    ("value", 1, 1, OPTIONAL),
+    ("least", 2, 1, OPTIONAL),
+    ("greatest", 3, 1, OPTIONAL),
+    ("first", 4, 6, OPTIONAL),
+    ("time", 5, 16, OPTIONAL),
+    ("ticks_per_second", 6, 7, OPTIONAL),
+    ("ticks_per_sample", 7, 7, OPTIONAL),
+    ("bucket", 8, 7, OPTIONAL),
+    ("missing", 9, 6, OPTIONAL),
+    ("cause", 10, 9, OPTIONAL),
+    ("f32", 11, 2, REPEATED),
+    ("f64", 12, 1, REPEATED),
+    ("i32", 13, 15, REPEATED),
+    ("i16", 14, 12, OPTIONAL),
+    ("buckets", 15, 8, OPTIONAL),
 ];

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::ops::ControlFlow;
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,12 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 use tempfile::TempDir;
 use weir_service::pulse::Pulses;
+use weir_testbed::await_that;
 use weir_wire::signal::{Block, Cause, Channel, Clock, Element, Gap, Rate, Values};
 
 use super::file::ArchiveFile;
-use super::{Head, Limits, Recorder, Settings, State, export, read, schema};
+use super::schema::Message;
+use super::{Damage, Head, Limits, Reading, Recorder, Settings, State, export};
 use crate::receive::{News, Sink, Stream};
 
 mod holes;
@@ -28,6 +30,10 @@ fn channel(id: u16) -> Arc<Channel> {
     let limits = weir_wire::signal::Limits { high: Some(3.5), ..Default::default() };
     let (name, unit) = (format!("coil {id}"), "T".into());
     Arc::new(Channel { id, name, unit, limits, scale: 0.5, offset: 1.0, rate: Rate::hertz(1000), ..Channel::default() })
+}
+
+fn head(session: u64) -> Arc<Head> {
+    Arc::new(Head::new(&stream(session), &channel(0)))
 }
 
 fn settings(directory: &Path) -> Settings {
@@ -57,6 +63,14 @@ fn files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
+fn read(path: &Path, mut look: impl FnMut(&Head, &Block<'_>)) -> io::Result<Option<Damage>> {
+    let mut reading = Reading::open(path)?;
+    while let Some((head, message)) = reading.next()? {
+        look(&head, &message.block(head.channel.id).unwrap());
+    }
+    Ok(reading.damage)
+}
+
 /// By channel: samples, and gaps by cause. Whatever is there follows on what was there before.
 #[derive(Debug, Default, PartialEq)]
 struct Found {
@@ -79,7 +93,6 @@ fn find(files: &[PathBuf]) -> BTreeMap<(u64, u16), Found> {
                     found.samples += block.samples();
                 }
             }
-            ControlFlow::Continue(())
         });
         assert!(damage.unwrap().is_none());
     }
@@ -126,55 +139,6 @@ fn what_came_is_there_in_files_cut_by_size() {
     }
 }
 
-/// A server that was killed, and started again: what it did not send on is there as missing, and is replayed once.
-#[test]
-fn what_a_server_did_not_send_on_meanwhile_is_a_gap() {
-    let dir = TempDir::new().unwrap();
-    let state = Arc::new(State::default());
-    let mut recorder = Recorder::start(&settings(dir.path()), state.clone(), Pulses::new().pulse("archive")).unwrap();
-    let sent_on = |id: u16, origin: &str| Arc::new(Channel { origin: origin.into(), ..(*channel(id)).clone() });
-    let mut send = |session: u64, id: u16, name: u16, origin: &str, first: u64| {
-        let stream = stream(session);
-        let named = Channel { id, ..(*sent_on(name, origin)).clone() };
-        recorder.channel(&stream, &Arc::new(named));
-        recorder.block(&stream, &block(id, first, Values::Samples(Element::F32, &samples(first))));
-    };
-    // Its next session has other numbers for the same channels; one channel was not missed, and one is a station's own.
-    for (session, id, name, origin, first) in [
-        (7, 0, 0, "coil", 1000),
-        (7, 1, 0, "other", 1000),
-        (7, 2, 2, "", 1000),
-        (8, 1, 0, "coil", 5000),
-        (8, 1, 0, "coil", 5100),
-        (8, 0, 0, "other", 1100),
-        (8, 2, 2, "", 5000),
-        (9, 0, 0, "coil", 5300),
-    ] {
-        send(session, id, name, origin, first);
-    }
-    recorder.finish();
-    let ledger = state.ledger(true);
-    assert!(ledger.closed, "{ledger:?}");
-    assert_eq!((ledger.kept.get(), ledger.missing.get()), (800, 3900 + 100));
-    assert_eq!(state.between_sessions(), ledger.missing.get());
-    let mut gaps = Vec::new();
-    for file in files(dir.path()) {
-        let damage = read(&file, |head, block| {
-            if let Values::Gap(gap) = block.values {
-                let origin = head.origin().to_owned();
-                gaps.push((head.session, origin, block.first, block.time, gap.samples, gap.cause));
-            }
-            ControlFlow::Continue(())
-        });
-        assert!(damage.unwrap().is_none());
-    }
-    let time = |first: u64| block(0, first, Values::Samples(Element::F32, &[])).time;
-    let gap = |session: u64, first: u64, samples: u64| {
-        (session, "coil".to_owned(), first, time(first), samples, Cause::Server)
-    };
-    assert_eq!(gaps, [gap(8, 1100, 3900), gap(9, 5200, 100)]);
-}
-
 #[test]
 fn what_the_thread_has_no_time_for_is_a_gap() {
     let dir = TempDir::new().unwrap();
@@ -203,10 +167,10 @@ fn a_file_that_was_cut_off_is_read_up_to_its_last_whole_chunk() {
     let dir = TempDir::new().unwrap();
     let (whole, cut) = (dir.path().join("whole.mcap"), dir.path().join("cut.mcap"));
     let mut file = ArchiveFile::create(&whole).unwrap();
-    assert!(file.channel(&Head::new(&stream(7), &channel(0))).unwrap());
+    let head = head(7);
     let mut ends = Vec::new();
     for first in (0..1000).step_by(100) {
-        file.block((7, 0), &block(0, first, Values::Samples(Element::F32, &samples(first))), (1.0, 0.0)).unwrap();
+        file.block(&head, &block(0, first, Values::Samples(Element::F32, &samples(first)))).unwrap();
         file.end_chunk().unwrap();
         ends.push(file.written());
     }
@@ -217,7 +181,6 @@ fn a_file_that_was_cut_off_is_read_up_to_its_last_whole_chunk() {
         let mut samples = 0;
         let damage = read(&cut, |_, block| {
             samples += block.samples();
-            ControlFlow::Continue(())
         });
         if length < 8 {
             assert!(damage.is_err() || damage.unwrap().is_some());
@@ -236,7 +199,6 @@ fn a_file_that_was_cut_off_is_read_up_to_its_last_whole_chunk() {
     let mut samples = 0;
     let damage = read(&cut, |_, block| {
         samples += block.samples();
-        ControlFlow::Continue(())
     });
     assert_eq!((samples, damage.unwrap().unwrap().error.contains("CRC")), (500, true));
 }
@@ -249,7 +211,7 @@ fn what_is_there_is_never_written_to() {
     symlink(dir.path().join("nowhere.mcap"), &link).unwrap();
     for path in [&there, &link] {
         let refused = ArchiveFile::create(path).err().unwrap();
-        assert_eq!(refused.kind(), std::io::ErrorKind::AlreadyExists);
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
     }
     assert_eq!(fs::read(&there).unwrap(), b"another's");
     assert!(!dir.path().join("nowhere.mcap").exists());
@@ -259,7 +221,7 @@ fn what_is_there_is_never_written_to() {
 #[test]
 fn of_a_directory_it_is_told_which_files_to_name() {
     let dir = TempDir::new().unwrap();
-    let told = || read(dir.path(), |_, _| ControlFlow::Continue(())).unwrap_err().to_string();
+    let told = || read(dir.path(), |_, _| {}).unwrap_err().to_string();
     assert_eq!(told(), "it is a directory without an archive (name files that weir monitor record wrote)");
     fs::write(dir.path().join("a.mcap"), b"").unwrap();
     assert_eq!(told(), format!("it is a directory (name the files in it: {}/*.mcap)", dir.path().display()));
@@ -270,12 +232,11 @@ fn a_table_adds_up_to_what_was_sent() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("a.mcap");
     let mut archive = ArchiveFile::create(&file).unwrap();
-    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
-    let (key, scaling) = ((7, 0), (0.5, 1.0));
+    let head = head(7);
     let buckets: Vec<u8> = [-2_i16, 8, 1, 3].iter().flat_map(|value| value.to_le_bytes()).collect();
-    archive.block(key, &block(0, 0, Values::Samples(Element::F32, &2_f32.to_le_bytes())), scaling).unwrap();
-    archive.block(key, &block(0, 1, Values::Gap(Gap { samples: 9, cause: Cause::Socket })), scaling).unwrap();
-    archive.block(key, &block(0, 10, Values::Buckets(Element::I16, 10, &buckets)), scaling).unwrap();
+    archive.block(&head, &block(0, 0, Values::Samples(Element::F32, &2_f32.to_le_bytes()))).unwrap();
+    archive.block(&head, &block(0, 1, Values::Gap(Gap { samples: 9, cause: Cause::Socket }))).unwrap();
+    archive.block(&head, &block(0, 10, Values::Buckets(Element::I16, 10, &buckets))).unwrap();
     archive.finish().unwrap();
     let out = dir.path().join("out");
     let exported =
@@ -302,9 +263,8 @@ fn what_a_server_sends_on_is_of_its_stations() {
     let stream = Stream { station: "control".into(), name: "view".into(), ..(*stream(7)).clone() };
     for (id, origin) in [(0, "alpha"), (1, "beta")] {
         let channel = Channel { name: "temp".into(), origin: origin.into(), ..(*channel(id)).clone() };
-        archive.channel(&Head::new(&stream, &channel)).unwrap();
-        let values = 2_f32.to_le_bytes();
-        archive.block((7, id), &block(id, 0, Values::Samples(Element::F32, &values)), (0.5, 1.0)).unwrap();
+        let (head, values) = (Arc::new(Head::new(&stream, &channel)), 2_f32.to_le_bytes());
+        archive.block(&head, &block(id, 0, Values::Samples(Element::F32, &values))).unwrap();
     }
     archive.finish().unwrap();
     let bytes = fs::read(&file).unwrap();
@@ -329,9 +289,8 @@ fn a_mistake_leaves_no_table_and_infinity_is_a_value() {
     let dir = TempDir::new().unwrap();
     let (file, out) = (dir.path().join("a.mcap"), dir.path().join("out"));
     let mut archive = ArchiveFile::create(&file).unwrap();
-    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
     let values: Vec<u8> = [f32::INFINITY, f32::NAN, f32::NEG_INFINITY].iter().flat_map(|v| v.to_le_bytes()).collect();
-    archive.block((7, 0), &block(0, 0, Values::Samples(Element::F32, &values)), (0.5, 1.0)).unwrap();
+    archive.block(&head(7), &block(0, 0, Values::Samples(Element::F32, &values))).unwrap();
     archive.finish().unwrap();
     let export =
         |choice: &export::Choice| export::export(std::slice::from_ref(&file), choice, fs::File::create(&out).unwrap());
@@ -351,14 +310,12 @@ fn a_file_that_was_broken_off_says_so() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("a.mcap");
     let mut archive = ArchiveFile::create(&path).unwrap();
-    archive.channel(&Head::new(&stream(7), &channel(0))).unwrap();
-    archive.block((7, 0), &block(0, 0, Values::Samples(Element::F32, &samples(0))), (1.0, 0.0)).unwrap();
+    archive.block(&head(7), &block(0, 0, Values::Samples(Element::F32, &samples(0)))).unwrap();
     archive.end_chunk().unwrap();
     archive.break_off().unwrap();
     let mut samples = 0;
     let damage = read(&path, |_, block| {
         samples += block.samples();
-        ControlFlow::Continue(())
     });
     assert_eq!((samples, damage.unwrap().unwrap().error.contains("not closed in order")), (100, true));
 }
@@ -375,13 +332,42 @@ fn the_last_gaps_are_written_to_what_is_left_to_others() {
     recorder.block(&stream, &block(0, 0, Values::Samples(Element::F32, &samples(0))));
     recorder.finish();
     let ledger = state.ledger(true);
-    assert_eq!(
-        (ledger.closed, ledger.kept.get(), ledger.unkept.get(), ledger.untold.get()),
-        (true, 0, 100, 0),
-        "{ledger:?}"
-    );
+    assert_eq!((ledger.closed, ledger.kept.get(), ledger.unkept.get()), (true, 0, 100), "{ledger:?}");
     let found = &find(&files(dir.path()))[&(7, 0)];
     assert_eq!(found.gaps, [(Cause::Server, 100)].into());
+}
+
+/// What it had is gone, and what comes is kept.
+#[test]
+fn after_a_file_was_deleted_there_is_another() {
+    let dir = TempDir::new().unwrap();
+    let state = Arc::new(State::default());
+    let mut recorder = Recorder::start(&settings(dir.path()), state.clone(), Pulses::new().pulse("archive")).unwrap();
+    let stream = stream(7);
+    recorder.channel(&stream, &channel(0));
+    let mut send = |first: u64| {
+        recorder.block(&stream, &block(0, first, Values::Samples(Element::F32, &samples(first))));
+        recorder.flush();
+    };
+    send(0);
+    await_that("the first chunk", || state.ledger(false).kept.get() == 100);
+    for file in files(dir.path()) {
+        fs::remove_file(file).unwrap();
+    }
+    let mut next = 100;
+    await_that("another file", || {
+        send(next);
+        next += 100;
+        state.ledger(false).files.get() == 2
+    });
+    recorder.finish();
+    let ledger = state.ledger(true);
+    assert!(ledger.closed && ledger.kept.get() + ledger.unkept.get() == next, "{ledger:?}");
+    let mut samples = 0;
+    for file in files(dir.path()) {
+        assert!(read(&file, |_, block| samples += block.samples()).unwrap().is_none());
+    }
+    assert_eq!(samples, next - 100, "with the gap of the chunk that was open");
 }
 
 proptest! {
@@ -399,13 +385,14 @@ proptest! {
         };
         let rate = Rate { per_second: ticks.0, per_sample: ticks.1 };
         let block = Block { channel: 0, first, time, rate, values };
-        let mut message = Vec::new();
-        schema::write(&block, (1.0, 0.0), &mut message);
-        prop_assert_eq!(schema::read(&message), Ok(block));
+        let mut bytes = Vec::new();
+        Message::new(&block, (1.0, 0.0)).write(&mut bytes);
+        let message = Message::read(&bytes).unwrap();
+        prop_assert_eq!(message.block(0), Ok(block));
     }
 
     #[test]
     fn no_message_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-        let _ = schema::read(&bytes);
+        let _ = Message::read(&bytes);
     }
 }

@@ -1,25 +1,23 @@
 //! What is so: looked at for some seconds.
 
-use std::collections::{BTreeMap, HashSet};
-use std::fs;
-
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::AsFd;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{LinkAddr, recvfrom};
 use serde::Serialize;
-use socket2::{Domain, Protocol, Type};
 use weir_dgram::{Inbox, Membership, Options, Socket};
+use weir_kernel::capture::{Frame, Tap};
+use weir_kernel::counters::Protocols;
 use weir_kernel::links::{Netlink, Snooping};
 use weir_kernel::namespaces::NetNs;
+use weir_kernel::sockets::{Membership as Joined, groups};
 use weir_program::stop::Stop;
-use weir_wire::signal::{Header, Kind};
+use weir_wire::ip::Headers;
 
-use super::refused::Judge;
+use super::judge::Judge;
 use crate::serve::control::opener;
 use crate::serve::settings::Keys;
 
@@ -59,7 +57,7 @@ pub struct Facts {
     pub bridges: Vec<Bridge>,
     /// Who asked for members (IGMP queries).
     pub queriers: Vec<Ipv4Addr>,
-    /// Datagrams to the group that came to an interface; null: that may not be looked at (CAP_NET_RAW), or it is IPv6.
+    /// Datagrams to the group that came to the interface; null: they cannot be seen (CAP_NET_RAW), or it is IPv6.
     pub at_interface: Option<u64>,
     /// Of those, fragments: they were longer than a frame.
     pub fragments: u64,
@@ -69,10 +67,9 @@ pub struct Facts {
     pub socket_drops: u64,
     /// Packets dropped meanwhile because their source is reached another way (rp_filter).
     pub reverse_path_drops: u64,
-    /// Who sends to the group, as seen at the interface or at the socket.
+    /// Who sends to the group, as seen at the interface or at the socket (`others`: beyond 64).
     pub sources: BTreeMap<String, Source>,
-    /// Of those at the socket, datagrams that a server does not take, by who sent them (`others`: beyond 64) and why, as its ledger has
-    /// it.
+    /// Of those at the socket, datagrams that a server does not take, by source and by reason, as its ledger has them.
     pub refused: BTreeMap<String, BTreeMap<&'static str, u64>>,
 }
 
@@ -96,8 +93,7 @@ pub struct Source {
     pub at_socket: u64,
     /// The TTL with which they come; null: not seen.
     pub ttl: Option<u8>,
-    /// Datagrams of data that its sessions have sent meanwhile, by their numbers, and of a check that sends its heartbeats, too; of who
-    /// sends no signals 0.
+    /// Datagrams of data that its sessions have sent meanwhile, by their numbers; of a source of other datagrams 0.
     pub numbered: u64,
     /// Of those, datagrams that did not come to the socket.
     pub missing: u64,
@@ -111,9 +107,13 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
     let Settings { group, interface, duration, receive_buffer, keys } = settings;
     let mut judge = Judge::new(opener(keys)?, *keys != Keys::default());
     let mut facts = Facts { group: group.to_string(), ..Facts::default() };
-    let begun = (Instant::now(), reverse_path_drops());
-    let wire = wire(*group);
-    let mut index = None;
+    let (begun, ns) = (Instant::now(), NetNs::current()?);
+    let protocols = Protocols::open(&ns).ok();
+    let reverse_path_drops = || {
+        let counters = protocols.as_ref().and_then(|protocols| protocols.read().ok());
+        counters.and_then(|counters| counters.get("TcpExt", "IPReversePathFilter")).unwrap_or(0)
+    };
+    let dropped_before = reverse_path_drops();
     let socket = match join(*group, interface.clone(), *receive_buffer) {
         Ok(socket) => Some(socket),
         Err(error) => {
@@ -121,63 +121,55 @@ pub fn listen(settings: &Settings, stop: &Stop) -> Result<Facts> {
             None
         }
     };
-    facts.at_interface = wire.as_ref().map(|_| 0);
     facts.receive_buffer = (*receive_buffer, *receive_buffer);
     if let Some(socket) = &socket {
         // The kernel grants twice what is asked, for its own accounts.
         facts.receive_buffer.1 = socket.granted().receive_buffer.granted / 2;
-        facts.interface = match group.ip() {
-            IpAddr::V4(group) => {
-                joined_on(&fs::read_to_string("/proc/net/igmp").unwrap_or_default(), group, interface.as_deref())
-            }
-            IpAddr::V6(_) => interface.clone(),
+        let is_it = |joined: &Joined| {
+            joined.group == group.ip() && interface.as_ref().is_none_or(|wanted| *wanted == joined.name)
         };
+        facts.interface = groups(&ns).unwrap_or_default().into_iter().find(is_it).map(|joined| joined.name);
     }
     // Asked of the kernel: /sys shows the interfaces of whoever mounted it.
-    if let Ok(mut netlink) = NetNs::current().and_then(|ns| Netlink::open(&ns)) {
+    if let Ok(mut netlink) = Netlink::open(&ns) {
         facts.bridges = bridges(&mut netlink);
         if let Some(link) = facts.interface.as_ref().and_then(|name| netlink.link(name).ok()) {
             (facts.up, facts.mtu) = (link.up, Some(link.mtu));
-            index = Some(link.index);
         }
     }
+    // Frames are seen in front of every filter, but not without CAP_NET_RAW.
+    let name = facts.interface.as_deref().filter(|_| group.is_ipv4());
+    let mut tap = name.and_then(|name| Tap::open(&ns, name, SNAP, *receive_buffer).ok());
     let mut inbox = Inbox::new(64, 65_535);
-    let mut numbers = Numbers::default();
     // From here on both count: what came before went to one of them alone.
-    if let (Some(wire), Some(socket)) = (&wire, &socket) {
-        take_packets(wire, *group, index, &mut facts);
-        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
-        numbers = Numbers::default();
+    if let (Some(tap), Some(socket)) = (&mut tap, &socket) {
+        take_frames(tap, *group, &mut facts);
+        take_datagrams(socket, &mut inbox, &mut judge, begun.elapsed(), &mut facts);
+        judge.clear();
         (facts.at_interface, facts.at_socket, facts.fragments) = (Some(0), 0, 0);
         facts.sources.clear();
         facts.refused.clear();
     }
-    let until = begun.0 + *duration;
+    let until = begun + *duration;
     while Instant::now() < until && !stop.is_set() {
-        let fds = socket.iter().map(AsFd::as_fd).chain(wire.iter().map(AsFd::as_fd)).chain([stop.as_fd()]);
+        let fds = socket.iter().map(AsFd::as_fd).chain([stop.as_fd()]);
         let mut fds: Vec<PollFd<'_>> = fds.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        let left = until.saturating_duration_since(Instant::now()) + Duration::from_millis(1);
+        let left = until.saturating_duration_since(Instant::now()).min(LOOKS_APART);
         // Whatever wakes it, what there is is taken.
         let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
-        if let Some(wire) = &wire {
-            take_packets(wire, *group, index, &mut facts);
+        if let Some(tap) = &mut tap {
+            take_frames(tap, *group, &mut facts);
         }
         if let Some(socket) = &socket {
-            take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut facts);
+            take_datagrams(socket, &mut inbox, &mut judge, begun.elapsed(), &mut facts);
         }
     }
-    // What was sent before the last that came may still be on its way.
-    numbers.is_closed = true;
-    if let Some(socket) = socket.as_ref().filter(|_| !numbers.sessions.is_empty()) {
-        std::thread::sleep(LATEST);
-        take_datagrams(socket, &mut inbox, &mut judge, &mut numbers, &mut Facts::default());
-    }
-    numbers.tell(&mut facts);
+    judge.account(&mut facts);
     if let Some(memory) = socket.as_ref().and_then(|socket| socket.memory().ok()) {
         facts.socket_drops = memory.drops.into();
     }
-    facts.reverse_path_drops = reverse_path_drops().saturating_sub(begun.1);
-    facts.listened_s = begun.0.elapsed().as_secs_f64();
+    facts.reverse_path_drops = reverse_path_drops().saturating_sub(dropped_before).unsigned_abs();
+    facts.listened_s = begun.elapsed().as_secs_f64();
     Ok(facts)
 }
 
@@ -189,216 +181,65 @@ fn join(group: SocketAddr, interface: Option<String>, receive_buffer: usize) -> 
     Ok(socket)
 }
 
-/// Sees the packets of all interfaces, in front of every filter. `None`: it may not, or they are IPv6.
-fn wire(group: SocketAddr) -> Option<socket2::Socket> {
-    if group.is_ipv6() {
-        return None;
-    }
-    // Of every protocol: those that ask for one see packets behind the filters of the interface (nft's ingress).
-    let every = i32::from(ALL.to_be());
-    let socket = socket2::Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(every))).ok()?;
-    socket.set_nonblocking(true).ok()?;
-    let _ = socket.set_recv_buffer_size(8 << 20);
-    Some(socket)
-}
-
-fn take_packets(wire: &socket2::Socket, group: SocketAddr, index: Option<u32>, facts: &mut Facts) {
-    let mut bytes = [0; 2048];
-    for _ in 0..MOST_AT_ONCE {
-        let Ok((length, from)) = recvfrom::<LinkAddr>(wire.as_raw_fd(), &mut bytes) else { return };
-        let Some(from) = from.filter(|from| from.protocol() == IP.to_be() && from.pkttype() != OUTGOING) else {
-            continue;
-        };
-        let Some(packet) = Packet::parse(&bytes[..length]) else { continue };
-        match packet.protocol {
-            IGMP if packet.payload.first() == Some(&QUERY)
-                && !facts.queriers.contains(&packet.source)
-                && facts.queriers.len() < MOST_SOURCES =>
-            {
-                facts.queriers.push(packet.source);
-            }
-            UDP if IpAddr::V4(packet.destination) == group.ip() => {
-                let is_fragment = packet.is_fragment;
-                // The port is in the first fragment alone.
-                let port = packet.payload.get(2..4).map(|port| u16::from_be_bytes([port[0], port[1]]));
-                if packet.offset > 0 || port != Some(group.port()) {
-                    continue;
-                }
-                // It is heard on the interface on which the group was joined; a bridge and its ports show the same packet.
-                if index.is_some_and(|index| from.ifindex() != index as usize) {
-                    continue;
-                }
-                facts.fragments += u64::from(is_fragment);
-                facts.at_interface = facts.at_interface.map(|count| count + 1);
-                if let Some(source) = facts.source(packet.source.into()) {
-                    source.at_interface += 1;
-                    source.ttl = Some(packet.ttl);
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
-fn take_datagrams(socket: &Socket, inbox: &mut Inbox, judge: &mut Judge, numbers: &mut Numbers, facts: &mut Facts) {
+fn take_frames(tap: &mut Tap, group: SocketAddr, facts: &mut Facts) {
     for _ in 0..MOST_AT_ONCE / 64 {
-        if inbox.receive(socket).is_err() {
+        if tap.receive(|frame| take_frame(&frame, group, facts)).unwrap_or(0) == 0 {
             return;
         }
-        for message in inbox.messages() {
-            facts.at_socket += 1;
-            if let Some(source) = facts.source(message.source.ip()) {
-                source.at_socket += 1;
+    }
+}
+
+fn take_frame(frame: &Frame<'_>, group: SocketAddr, facts: &mut Facts) {
+    let is_ip = !frame.outgoing && frame.bytes.get(12..14) == Some(&IP.to_be_bytes());
+    let Some(ip) = frame.bytes.get(14..).filter(|_| is_ip) else { return };
+    let Ok(headers) = Headers::parse_snapshot(ip) else { return };
+    let (IpAddr::V4(source), body) = (headers.source, headers.body(ip)) else { return };
+    match headers.protocol {
+        IGMP if body.first() == Some(&QUERY)
+            && !facts.queriers.contains(&source)
+            && facts.queriers.len() < MOST_SOURCES =>
+        {
+            facts.queriers.push(source);
+        }
+        UDP if headers.destination == group.ip() => {
+            // The port is in the first fragment alone.
+            if headers.offset > 0 || body.get(2..4) != Some(&group.port().to_be_bytes()) {
+                return;
             }
-            // What nobody takes tells nothing of what is lost.
-            match (judge.judge(message.bytes, message.source), Header::parse(message.bytes)) {
-                (Some(why), _) => facts.refuse(message.source.ip(), why),
-                (None, Ok((header, _))) => numbers.see(message.source.ip(), &header),
-                (None, Err(_)) => {}
+            facts.fragments += u64::from(headers.fragment);
+            facts.at_interface = facts.at_interface.map(|count| count + 1);
+            let source = facts.sources.entry(facts.name(headers.source)).or_default();
+            source.at_interface += 1;
+            source.ttl = ip.get(8).copied();
+        }
+        _ => {}
+    }
+}
+
+fn take_datagrams(socket: &Socket, inbox: &mut Inbox, judge: &mut Judge, now: Duration, facts: &mut Facts) {
+    for _ in 0..MOST_AT_ONCE / 64 {
+        if inbox.receive(socket).is_err() {
+            break;
+        }
+        for message in inbox.messages() {
+            let name = facts.name(message.source.ip());
+            facts.at_socket += 1;
+            facts.sources.entry(name.clone()).or_default().at_socket += 1;
+            if let Some(why) = judge.judge(message.bytes, (message.source, &name), now) {
+                *facts.refused.entry(name).or_default().entry(why).or_default() += 1;
             }
         }
-        judge.look();
     }
+    judge.look(now);
 }
 
 impl Facts {
-    fn source(&mut self, source: IpAddr) -> Option<&mut Source> {
-        let source = source.to_string();
-        if self.sources.len() >= MOST_SOURCES && !self.sources.contains_key(&source) {
-            return None;
-        }
-        Some(self.sources.entry(source).or_default())
+    /// By which name a source is listed.
+    fn name(&self, source: IpAddr) -> String {
+        let name = source.to_string();
+        let is_listed = self.sources.len() < MOST_SOURCES || self.sources.contains_key(&name);
+        if is_listed { name } else { "others".to_owned() }
     }
-
-    fn refuse(&mut self, source: IpAddr, why: &'static str) {
-        let mut source = source.to_string();
-        if self.refused.len() >= MOST_SOURCES && !self.refused.contains_key(&source) {
-            source = "others".to_owned();
-        }
-        *self.refused.entry(source).or_default().entry(why).or_default() += 1;
-    }
-}
-
-/// Which datagrams of data came, by the numbers that their senders gave them: headers are in plain text.
-#[derive(Debug, Default)]
-pub(super) struct Numbers {
-    sessions: BTreeMap<u64, Session>,
-    /// Nothing new is expected: only what was sent before.
-    is_closed: bool,
-}
-
-#[derive(Debug)]
-struct Session {
-    source: IpAddr,
-    /// From the first that came, up to the number that the next will have.
-    sent: Range<u64>,
-    /// Those that came: a copy counts once.
-    came: HashSet<u64>,
-    /// Numbers of its heartbeats.
-    beats: HashSet<u64>,
-    /// It is another check, sending: data without samples, each with a heartbeat behind it.
-    is_check: bool,
-}
-
-impl Numbers {
-    pub(super) fn see(&mut self, source: IpAddr, header: &Header) {
-        let number = header.sequence;
-        let next = match header.kind {
-            Kind::Data => number.saturating_add(1),
-            Kind::Heartbeat | Kind::End => number,
-            Kind::Metadata | Kind::Request => return,
-        };
-        if !self.sessions.contains_key(&header.session) && (self.is_closed || self.sessions.len() >= MOST_SOURCES) {
-            return;
-        }
-        let session = self.sessions.entry(header.session).or_insert_with(|| Session {
-            source,
-            sent: number..number,
-            came: HashSet::new(),
-            beats: HashSet::new(),
-            is_check: false,
-        });
-        // One that is far beyond was forged, or damaged.
-        if !self.is_closed && next > session.sent.end && next - session.sent.end < MOST_AHEAD {
-            session.sent.end = next;
-        }
-        if header.kind == Kind::Data && session.sent.contains(&number) && session.came.len() < MOST_NUMBERS {
-            session.came.insert(number);
-            session.is_check |= header.count == 0;
-        }
-        // The first of all came behind data that was not seen.
-        let is_within = session.sent.start < number && number <= session.sent.end;
-        if header.kind == Kind::Heartbeat && is_within && session.beats.len() < MOST_NUMBERS {
-            session.beats.insert(number);
-        }
-    }
-
-    /// What did not come, at each source.
-    pub(super) fn tell(&self, facts: &mut Facts) {
-        for session in self.sessions.values().filter(|session| session.came.len() < MOST_NUMBERS) {
-            let (mut sent, mut came) = (session.sent.end - session.sent.start, session.came.len() as u64);
-            if session.is_check {
-                (sent, came) = (sent * 2, came + session.beats.len() as u64);
-            }
-            if let Some(source) = facts.source(session.source) {
-                source.numbered += sent;
-                source.missing += sent.saturating_sub(came);
-            }
-        }
-    }
-}
-
-/// An IPv4 packet (RFC 791).
-struct Packet<'a> {
-    protocol: u8,
-    ttl: u8,
-    source: Ipv4Addr,
-    destination: Ipv4Addr,
-    is_fragment: bool,
-    offset: u16,
-    payload: &'a [u8],
-}
-
-impl<'a> Packet<'a> {
-    fn parse(bytes: &'a [u8]) -> Option<Self> {
-        let (header, _) = bytes.split_first_chunk::<20>()?;
-        let length = usize::from(header[0] & 15) * 4;
-        let fragment = u16::from_be_bytes([header[6], header[7]]);
-        Some(Self {
-            protocol: header[9],
-            ttl: header[8],
-            source: Ipv4Addr::new(header[12], header[13], header[14], header[15]),
-            destination: Ipv4Addr::new(header[16], header[17], header[18], header[19]),
-            // More fragments, or not the first one.
-            is_fragment: fragment & 0x3fff != 0,
-            offset: fragment & 0x1fff,
-            payload: bytes.get(length.max(20)..)?,
-        })
-    }
-}
-
-/// The interface on which /proc/net/igmp lists a group (net/ipv4/igmp.c, igmp_mc_seq_show): the wanted one, or the first.
-pub(super) fn joined_on(igmp: &str, group: Ipv4Addr, wanted: Option<&str>) -> Option<String> {
-    let mut interface = None;
-    for line in igmp.lines().skip(1) {
-        if !line.starts_with('\t') {
-            interface = line.split_whitespace().nth(1).map(|name| name.trim_end_matches(':'));
-            continue;
-        }
-        let listed = line.split_whitespace().next().and_then(|word| u32::from_str_radix(word, 16).ok());
-        // In the byte order of the machine, of a number in the network's.
-        let is_it = listed.is_some_and(|listed| Ipv4Addr::from(listed.to_ne_bytes()) == group);
-        if is_it && wanted.is_none_or(|wanted| interface == Some(wanted)) {
-            return interface.map(str::to_owned);
-        }
-    }
-    None
-}
-
-/// Whether these bytes are a packet, and whether this text lists a group.
-pub(crate) fn is_read(packet: &[u8], igmp: &str) -> [bool; 2] {
-    let listed = joined_on(igmp, Ipv4Addr::new(239, 192, 77, 1), None);
-    [Packet::parse(packet).is_some(), listed.is_some()]
 }
 
 fn bridges(netlink: &mut Netlink) -> Vec<Bridge> {
@@ -412,23 +253,8 @@ fn bridges(netlink: &mut Netlink) -> Vec<Bridge> {
         .collect()
 }
 
-/// TcpExt IPReversePathFilter of /proc/net/netstat.
-fn reverse_path_drops() -> u64 {
-    let text = fs::read_to_string("/proc/net/netstat").unwrap_or_default();
-    let mut lines = text.lines().filter(|line| line.starts_with("TcpExt:"));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return 0 };
-    let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-    pairs.find(|(name, _)| *name == "IPReversePathFilter").and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
-}
-
 /// ETH_P_IP
 const IP: u16 = 0x0800;
-
-/// ETH_P_ALL
-const ALL: u16 = 3;
-
-/// PACKET_OUTGOING
-const OUTGOING: u8 = 4;
 
 const IGMP: u8 = 2;
 const UDP: u8 = 17;
@@ -436,14 +262,11 @@ const UDP: u8 = 17;
 /// Membership query (RFC 9776).
 const QUERY: u8 = 0x11;
 
-/// What takes longer by another way is late for receivers, too.
-const LATEST: Duration = Duration::from_millis(20);
+/// Of a frame: the headers of Ethernet, IPv4 and UDP, with options.
+const SNAP: u32 = 128;
 
-/// Numbers of a session that are kept: beyond it nothing is said of it.
-const MOST_NUMBERS: usize = 4 << 20;
-
-/// So many lost in a row are none of this session's.
-const MOST_AHEAD: u64 = 1 << 20;
+/// From one look at frames to the next, while no datagram comes.
+const LOOKS_APART: Duration = Duration::from_millis(50);
 
 const MOST_AT_ONCE: usize = 4096;
 const MOST_SOURCES: usize = 64;

@@ -1,4 +1,4 @@
-//! What follows from facts: what is wrong, by which evidence, and what mends it.
+//! What follows from facts: what is wrong, by which evidence, and the remedy.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -7,6 +7,7 @@ use serde::Serialize;
 use weir_units::format::counted;
 
 use super::Facts;
+use crate::serve::REFUSALS;
 
 /// Something that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -15,7 +16,7 @@ pub struct Finding {
     pub name: &'static str,
     /// What is wrong, with its evidence.
     pub what: String,
-    /// What mends it.
+    /// What to do.
     pub remedy: String,
 }
 
@@ -24,7 +25,7 @@ pub struct Finding {
 pub struct Report {
     /// What is so.
     pub facts: Facts,
-    /// What is wrong; the first is the first to be mended.
+    /// What is wrong; begin with the first.
     pub findings: Vec<Finding>,
 }
 
@@ -50,19 +51,17 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     if facts.interface.is_none() {
         let remedy = "weir monitor check --interface NAME for each interface".to_owned();
         find("not-listed", format!("the kernel lists {group} on no interface (/proc/net/igmp)"), remedy);
-    } else {
-        if !facts.up {
-            find("down", format!("{interface} is down"), format!("ip link set {interface} up"));
-        }
+    } else if !facts.up {
+        find("down", format!("{interface} is down"), format!("ip link set {interface} up"));
     }
     if let Some(mtu) = facts.mtu.filter(|&mtu| mtu < FRAME) {
-        let remedy = format!("ip link set {interface} mtu {FRAME}, on every machine and switch of the way");
+        let remedy = format!("ip link set {interface} mtu {FRAME}, on every machine and switch of the path");
         find("mtu", format!("{interface} has an MTU of {mtu}: a signal's datagram takes up to {FRAME} bytes"), remedy);
     }
     if facts.fragments > 0 {
         let what =
             format!("{} came in fragments: one lost loses the whole", counted(facts.fragments as usize, "datagram"));
-        find("fragments", what, "let the sender send 1472 bytes at most, and every MTU of the way be 1500".into());
+        find("fragments", what, "send at most 1472 bytes, over links with an MTU of 1500".into());
     }
     let (asked, granted) = facts.receive_buffer;
     if granted < asked {
@@ -84,7 +83,7 @@ fn findings(facts: &Facts) -> Vec<Finding> {
         );
         if facts.reverse_path_drops > 0 {
             let what = format!(
-                "{came}: the way back to their source leads elsewhere (rp_filter dropped {})",
+                "{came}: the route back to their source uses another interface (rp_filter dropped {})",
                 facts.reverse_path_drops
             );
             find(
@@ -114,18 +113,18 @@ fn findings(facts: &Facts) -> Vec<Finding> {
     if lost > here {
         let worst = facts.sources.iter().max_by_key(|(_, source)| source.missing).map_or("", |(name, _)| name.as_str());
         let what = format!(
-            "{} of {sent} of data did not come here, by their numbers (most of them from {worst})",
+            "{} of {sent} did not arrive, by their numbers (most from {worst})",
             counted((lost - here) as usize, "datagram")
         );
-        let remedy = "weir loss account on both machines says where; look at the switches: mixed speeds without pause frames (`ethtool -A`), \
-                      snooping without a querier; two groups (A/B) make up for it";
+        let remedy = "weir loss account on both machines shows where; check the switches for mixed speeds without pause frames (`ethtool -A`) \
+                      and for snooping without a querier; a second group (A/B) makes up for it";
         find("lost", what, remedy.into());
     }
     for bridge in facts.bridges.iter().filter(|bridge| bridge.snoops && !bridge.asked) {
         // Somebody else may ask; every 125 s one does.
         if facts.queriers.is_empty() {
             let what = format!(
-                "bridge {} sends groups to members alone, and nobody asks who is one: members are forgotten after minutes",
+                "bridge {} forwards groups only to members, and no querier asks for members: it forgets them after minutes",
                 bridge.name
             );
             find(
@@ -143,20 +142,20 @@ fn findings(facts: &Facts) -> Vec<Finding> {
         && facts.bridges.is_empty()
     {
         let what =
-            format!("nobody asked for members within {:.0} s: a switch that snoops forgets them", facts.listened_s);
-        find("no-querier", what, "switch on the IGMP querier of one switch or router of this network".into());
+            format!("no IGMP query came within {:.0} s: a switch with snooping forgets members", facts.listened_s);
+        find("no-querier", what, "enable the IGMP querier on one switch or router of this network".into());
     }
     if nothing && findings.iter().all(|finding| finding.name == "buffer") {
-        let what = format!("nothing was heard on {} for {:.1} s", facts.group, facts.listened_s);
-        let remedy = "is a station running (weir monitor check --send on its machine tries the way)? behind a router its TTL must be \
-                      above 1; a switch that snoops needs a querier (--duration 130s hears one)";
+        let what = format!("nothing was received on {} for {:.1} s", facts.group, facts.listened_s);
+        let remedy = "start a station, or weir monitor check --send on its machine; across a router its TTL must be above 1; a switch with \
+                      snooping needs a querier (--duration 130s detects one)";
         findings.push(Finding { name: "silence", what, remedy: remedy.into() });
     }
     findings.extend(refused(facts));
     findings
 }
 
-/// What a server does not take: who sends it, the worst first, and why.
+/// What a server would refuse: its sources, the worst first, and why.
 fn refused(facts: &Facts) -> Option<Finding> {
     let count = |reasons: &BTreeMap<&'static str, u64>| reasons.values().sum::<u64>();
     let mut senders: Vec<_> = facts.refused.iter().collect();
@@ -176,14 +175,15 @@ fn refused(facts: &Facts) -> Option<Finding> {
     }
     let foreign: u64 = facts.refused.values().filter_map(|reasons| reasons.get("foreign")).sum();
     let is_all = foreign == facts.at_socket;
-    let what = if is_all { "what comes is no signal" } else { "a server does not take all that comes" };
+    let what = if is_all { "nothing that arrives is a signal" } else { "a server would refuse part of what arrives" };
     let what = format!("{what}: {} from {}", counted(all as usize, "datagram"), from.join(", "));
     Some(Finding { name: if is_all { "foreign" } else { "refused" }, what, remedy: remedies(&reasons) })
 }
 
-/// Of each reason what mends it, the most frequent first; of one alone without its name.
+/// The remedy of each reason, the most frequent first; of one alone without its name.
 fn remedies(reasons: &BTreeMap<&'static str, u64>) -> String {
     let mut all = by_count(reasons);
+    let remedy = |why: &str| REFUSALS.iter().find(|(known, _)| *known == why).map_or("", |(_, remedy)| remedy);
     if let [(why, _)] = all[..] {
         return remedy(why).into();
     }
@@ -213,29 +213,12 @@ fn by_count(reasons: &BTreeMap<&'static str, u64>) -> Vec<(&'static str, u64)> {
     all
 }
 
-/// What mends that datagrams are not taken.
-fn remedy(why: &str) -> &'static str {
-    match why {
-        "foreign" | "long" => {
-            "something else sends to this group: end it, or choose a group of their own for signals (--group)"
-        }
-        "version" => "it is another version of weir: bring them to one",
-        "no_key" => "they are encrypted: name the file of the group's key (--key)",
-        "no_sender" => "they are signed: name the files of the senders' public keys (--sender)",
-        "plain" => "they are not encrypted: encrypt = FILE at the station, if it is one of yours",
-        "unsigned" => "they are not signed: sign = FILE at the station, if it is one of yours",
-        "changed" => "encrypted with another key, or altered on the way: compare the files of the group's key",
-        "forged" => "signed by none of --sender: name the station's .pub file, or somebody forges",
-        _ => "damaged or forged: look at what sends from there; keys keep forgers out (weir monitor key)",
-    }
-}
-
-/// No rule elsewhere takes back what one drops.
+/// A rule in another chain cannot accept what this one drops.
 fn firewall(facts: &Facts, group: &str) -> String {
     let (_, port) = facts.group.rsplit_once(':').unwrap_or_default();
     format!(
-        "nft list ruleset (or iptables-save) shows the rule that drops them: delete it, or accept `ip daddr {group} udp dport {port}` in \
-         front of it, in its own chain"
+        "nft list ruleset (or iptables-save) shows the rule that drops them: delete it, or accept `ip daddr {group} udp dport {port}` \
+         before it in the same chain"
     )
 }
 
@@ -251,7 +234,7 @@ impl fmt::Display for Report {
             Some(count) => writeln!(f, "  {count} datagrams at the interface, {} at the socket", facts.at_socket)?,
             None => writeln!(
                 f,
-                "  {} datagrams at the socket (the interface may not be looked at: CAP_NET_RAW)",
+                "  {} datagrams at the socket (those at the interface cannot be counted without CAP_NET_RAW)",
                 facts.at_socket
             )?,
         }
@@ -259,16 +242,16 @@ impl fmt::Display for Report {
             let ttl = count.ttl.map_or_else(String::new, |ttl| format!(", TTL {ttl}"));
             let lost = match count.missing {
                 0 => String::new(),
-                missing => format!(", {missing} of {} of data missing", count.numbered),
+                missing => format!(", {missing} of {} missing", count.numbered),
             };
             let refused = match facts.refused.get(source) {
-                Some(reasons) => format!(", not taken: {}", in_words(reasons)),
+                Some(reasons) => format!(", refused: {}", in_words(reasons)),
                 None => String::new(),
             };
-            writeln!(f, "  from {source}: {} heard{lost}{refused}{ttl}", count.at_socket)?;
+            writeln!(f, "  from {source}: {} received{lost}{refused}{ttl}", count.at_socket)?;
         }
         for querier in &facts.queriers {
-            writeln!(f, "  {querier} asks for members")?;
+            writeln!(f, "  IGMP querier: {querier}")?;
         }
         for Finding { name, what, remedy } in &self.findings {
             writeln!(f, "{name}: {what}\n  remedy: {remedy}")?;
@@ -277,7 +260,7 @@ impl fmt::Display for Report {
         if !is_measured {
             writeln!(
                 f,
-                "loss was not measured: nothing that came is numbered, as samples are, and what weir monitor check --send sends"
+                "loss was not measured: nothing that came is numbered (a station and weir monitor check --send number their data)"
             )?;
         }
         match (self.findings.is_empty(), is_measured) {

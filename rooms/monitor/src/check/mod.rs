@@ -7,12 +7,11 @@
 
 mod facts;
 mod findings;
-mod refused;
+mod judge;
 mod send;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use facts::is_read;
 pub use facts::{Bridge, Facts, Settings, Source, listen};
 pub use findings::{Finding, Report};
 pub use send::send;

@@ -1,68 +1,71 @@
-//! The other half of a check: signals to listen to, of the longest kind.
+//! The other half of a check: a station to listen to, whose datagrams fill a frame.
 
 use std::hash::{BuildHasher, Hasher};
 use std::io::IoSlice;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Result, anyhow};
 use weir_dgram::{Options, Outgoing, Socket};
 use weir_program::stop::Stop;
-use weir_wire::signal::{Clock, Flags, Header, Kind, MOST_BYTES_V6, Packer, Position, encode};
+use weir_wire::signal::{
+    Channel, Clock, Element, Flags, Form, Header, Kind, MOST_BYTES_V4, MOST_BYTES_V6, Metadata, Packer, Position, Rate,
+    encode,
+};
 
 use super::Settings;
 
-/// Sends heartbeats that fill a frame, ten a second, each behind a datagram of data without samples, whose number tells of either that is
-/// lost; returns how many of both the kernel took.
+/// Sends the signal `counter` of a station `check`, ten datagrams a second, each with a heartbeat after it, whose number tells that it was
+/// lost; returns how many datagrams the kernel took.
 ///
 /// # Errors
-/// No route leads to the group; the kernel took no heartbeat.
+/// No route leads to the group; the kernel took none.
 pub fn send(settings: &Settings, ttl: u8, stop: &Stop) -> Result<u64> {
     let options =
         Options { multicast_interface: settings.interface.clone(), multicast_ttl: Some(ttl), ..Options::default() };
     let socket = Socket::connect(None, settings.group, &options)?;
+    let most = if settings.group.is_ipv4() { MOST_BYTES_V4 } else { MOST_BYTES_V6 };
     let session = std::collections::hash_map::RandomState::new().build_hasher().finish();
-    let mut header = Header {
-        kind: Kind::Heartbeat,
-        flags: Flags::default(),
-        clock: Clock::default(),
-        count: 0,
-        session,
-        sequence: 0,
+    let (flags, clock) = (Flags::default(), Clock::default());
+    let mut header = Header { kind: Kind::Data, flags, clock, count: 0, session, sequence: 0 };
+    let mut packer = Packer::new(most);
+    let each = packer.room(Element::F32, Form::Samples) as u16;
+    let rate = Rate { per_second: u32::from(each) * 10, per_sample: 1 };
+    let channel = Channel { name: "counter".into(), rate, ..Channel::default() };
+    let (station, stream, software) = ("check".into(), "check".into(), "weir monitor check".into());
+    let metadata = Metadata { station, stream, software, channels: vec![channel] };
+    let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+    let (mut bytes, mut sent, mut failed, mut next) = (Vec::new(), 0, None, 0);
+    let mut give = |bytes: &[u8]| {
+        let pieces = [IoSlice::new(bytes)];
+        let error = socket.send(&[Outgoing { pieces: &pieces, segment: None, to: None }]).error;
+        sent += u64::from(error.is_none());
+        failed = error.or(failed.take());
     };
-    let positions: Vec<Position> = (0..POSITIONS).map(|channel| Position { channel, next: 0 }).collect();
-    let mut packer = Packer::new(MOST_BYTES_V6);
-    let (mut bytes, mut sent, mut failed) = (Vec::new(), 0, None);
     let until = Instant::now() + settings.duration;
-    while Instant::now() < until {
-        // Receivers, who count numbers of data, too, miss none.
-        if socket.send(&[outgoing(&[IoSlice::new(packer.finish(header))])]).error.is_none() {
-            header.sequence += 1;
+    let mut is_last = false;
+    while !is_last {
+        if header.sequence.is_multiple_of(10) {
+            encode::metadata(Header { kind: Kind::Metadata, ..header }, &metadata, most, &mut bytes, &mut give);
         }
-        encode::positions(header, &positions, usize::MAX, &mut bytes, |bytes| {
-            match socket.send(&[outgoing(&[IoSlice::new(bytes)])]).error {
-                None => sent += 1,
-                Some(error) => failed = Some(error),
-            }
-        });
-        if stop.wait(Instant::now() + APART) {
-            break;
-        }
+        let time = i128::try_from(begun).unwrap_or(i128::MAX).saturating_add(rate.nanos(next));
+        let position = (0, next, i64::try_from(time).unwrap_or(i64::MAX));
+        let samples = packer.block(position, rate, (Element::F32, Form::Samples), each);
+        samples.extend((next..next + u64::from(each)).flat_map(|index| (index as f32).to_le_bytes()));
+        give(packer.finish(header));
+        packer.clear();
+        next += u64::from(each);
+        header.sequence += 1;
+        is_last = stop.wait(Instant::now() + APART) || Instant::now() >= until;
+        let kind = if is_last { Kind::End } else { Kind::Heartbeat };
+        let positions = [Position { channel: 0, next }];
+        encode::positions(Header { kind, ..header }, &positions, most, &mut bytes, &mut give);
     }
     match failed {
-        Some(error) if sent == 0 => Err(anyhow!(
-            "send {} bytes to {}: {error} (an MTU below 1500? ip link shows it)",
-            bytes.len(),
-            settings.group
-        )),
-        _ => Ok(sent + header.sequence),
+        Some(error) if sent == 0 => {
+            Err(anyhow!("send {most} bytes to {}: {error} (an MTU below 1500? ip link shows it)", settings.group))
+        }
+        _ => Ok(sent),
     }
 }
-
-fn outgoing<'a>(pieces: &'a [IoSlice<'a>]) -> Outgoing<'a> {
-    Outgoing { pieces, segment: None, to: None }
-}
-
-/// As many as fill a datagram over IPv6: 1,444 bytes.
-const POSITIONS: u16 = 142;
 
 const APART: Duration = Duration::from_millis(100);

@@ -12,9 +12,8 @@ use std::sync::Arc;
 use std::thread;
 
 use anyhow::{Context, Result, anyhow};
-use serde::Serialize;
+use weir_program::ledger;
 use weir_program::stop::Stop;
-use weir_service::metrics::Family;
 use weir_service::privileges::Needs;
 use weir_service::{Launch, Setup};
 
@@ -36,21 +35,20 @@ pub struct Settings {
     pub archive: archive::Settings,
 }
 
-/// The account: what was received, and what became of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Ledger {
-    /// Seconds since the start.
-    pub elapsed_s: f64,
-    /// Whether nothing is unexplained.
-    pub closed: bool,
-    /// What is unexplained, of both accounts together.
-    pub unexplained: i64,
-    /// Datagrams and samples that came.
-    pub received: receive::Counts,
-    /// Samples, of those missing by cause `server`, that servers did not send on between two of their sessions.
-    pub missing_between_sessions: u64,
-    /// What was kept of them.
-    pub archive: archive::Ledger,
+ledger! {
+    /// The account: what was received, and what became of it.
+    pub struct Ledger {
+        /// Seconds since the start.
+        elapsed_s: f64,
+        /// Whether nothing is unexplained.
+        closed: bool,
+        /// What is unexplained, of both accounts together.
+        unexplained: i64,
+        /// Datagrams and samples that came.
+        received: receive::Counts => each,
+        /// What was kept of them.
+        archive: archive::Ledger => each,
+    }
 }
 
 /// Records until it is asked to end; returns the final ledger.
@@ -70,7 +68,9 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let archive = Arc::new(archive::State::default());
     let directory = settings.archive.directory.display();
     let failed = |error: io::Error| {
-        anyhow!("write to {directory}: {error} (make it writable to who runs this, or name another: --dir DIR)")
+        anyhow!(
+            "write to {directory}: {error} (make it writable for the user who runs this, or choose another: --dir DIR)"
+        )
     };
     let mut recorder = Recorder::start(&settings.archive, archive.clone(), service.pulse("archive")).map_err(failed)?;
     let (state, stop) = (Arc::new(State::new(receiver.shared(), archive)), Stop::new()?);
@@ -84,9 +84,4 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let mut room = Room::new(origin, settings, state.clone(), stop, receive);
     service.run(&mut room)?;
     Ok(state.final_ledger())
-}
-
-/// Every family of a recorder, in the order in which it is exposed.
-pub fn families() -> Vec<Family> {
-    [room::families(), archive::families()].concat()
 }

@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use weir_program::stop::Stop;
-use weir_service::metrics::{Family, Kind, Samples};
+use weir_service::losses::{Line, Loss, Losses};
+use weir_service::metrics::Samples;
 use weir_service::{Fixed, Observable};
 use weir_units::format::{self, count, counted};
-use weir_wire::signal::Cause;
 
 use super::config::Origin;
 use super::{Ledger, Settings};
 use crate::archive;
-use crate::receive::{Counts, Open};
+use crate::receive::Open;
 
 /// The control thread's own.
 pub(super) struct Room<'a> {
@@ -24,9 +24,7 @@ pub(super) struct Room<'a> {
     state: Arc<State>,
     stop: Stop,
     receive: Option<JoinHandle<()>>,
-    /// Samples missing, those between two sessions of servers, and those not kept when it was told last.
-    told: (u64, u64, u64),
-    tell: Instant,
+    losses: Losses,
 }
 
 /// What other threads may ask.
@@ -42,13 +40,6 @@ impl State {
         Self { received, archive, started: Instant::now(), ended: OnceLock::new() }
     }
 
-    /// What came, and how much is missing between two sessions of servers: each is whole in itself, only the archive has that gap.
-    fn received(&self) -> (Counts, u64) {
-        let (mut received, between) = (self.received.counts(), self.archive.between_sessions());
-        received.missing.add(Cause::Server as usize, between);
-        (received, between)
-    }
-
     /// Once all threads have ended.
     pub(super) fn final_ledger(&self) -> Ledger {
         let _ = self.ended.set(());
@@ -60,20 +51,14 @@ impl Observable for State {
     type Ledger = Ledger;
 
     fn metrics(&self, samples: &mut Samples<'_>) {
-        let (received, _) = self.received();
-        samples.single(&DATAGRAMS, received.datagrams);
-        let by = |(name, count): &(&str, u64)| ([(*name).to_owned()], *count);
-        samples.family(&MISSING, received.missing.all().iter().map(by));
-        samples.family(&REFUSED, received.refused.all().iter().map(by));
-        self.archive.metrics(samples);
+        samples.ledger(&self.ledger());
     }
 
     fn ledger(&self) -> Ledger {
-        let archive = self.archive.ledger(self.ended.get().is_some());
-        let (received, missing_between_sessions) = self.received();
+        let (received, archive) = (self.received.counts(), self.archive.ledger(self.ended.get().is_some()));
         let unexplained = received.unexplained().abs() + archive.unexplained.abs();
         let elapsed_s = self.started.elapsed().as_secs_f64();
-        Ledger { elapsed_s, closed: unexplained == 0, unexplained, received, missing_between_sessions, archive }
+        Ledger { elapsed_s, closed: unexplained == 0, unexplained, received, archive }
     }
 
     fn ready(&self) -> Result<(), String> {
@@ -89,7 +74,8 @@ impl<'a> Room<'a> {
         stop: Stop,
         receive: JoinHandle<()>,
     ) -> Self {
-        Self { origin, settings, state, stop, receive: Some(receive), told: (0, 0, 0), tell: Instant::now() }
+        let losses = Losses::new(LINES_APART, Instant::now());
+        Self { origin, settings, state, stop, receive: Some(receive), losses }
     }
 }
 
@@ -113,61 +99,38 @@ impl weir_service::Room for Room<'_> {
         Instant::now() + LOOKS_APART
     }
 
-    /// Says what is missing: at once, then at most every ten seconds.
+    /// Logs what is missing.
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        if now >= self.tell {
-            let (Counts { missing, .. }, between) = self.state.received();
-            let archive = self.state.archive.ledger(false);
-            let lost = archive.overrun.get() + archive.unkept.get();
-            let all = missing.sum().saturating_sub(between);
-            if (all, between, lost) != self.told {
-                if all > self.told.0 {
-                    let by: Vec<String> = missing
-                        .all()
-                        .iter()
-                        .filter(|(_, count)| *count > 0)
-                        .map(|(cause, samples)| format!("{cause} {}", number(*samples)))
-                        .collect();
-                    tracing::warn!(
-                        "{} more samples are missing (so far: {})",
-                        number(all - self.told.0),
-                        by.join(", ")
-                    );
-                }
-                if between > self.told.1 {
-                    tracing::warn!(
-                        "{} more samples of what servers send on are missing: a server was stopped or killed, and has begun again \
-                         since (docs/monitor-archive.md)",
-                        number(between - self.told.1)
-                    );
-                }
-                if lost > self.told.2 {
-                    let why = self.state.archive.what_is_wrong();
-                    let why = why.unwrap_or_else(|| "the disk is too slow or full".into());
-                    tracing::warn!(
-                        "{} more samples were not kept: {why} (docs/monitor-archive.md)",
-                        number(lost - self.told.2)
-                    );
-                }
-                self.told = (all, between, lost);
-                self.tell = now + TOLD_APART;
-            }
-        }
+        let Ledger { received, archive, .. } = self.state.ledger();
+        let of = |subject: &str, reason, remedy, total| Loss {
+            subject: subject.to_owned(),
+            reason,
+            remedy,
+            unit: "sample",
+            total,
+        };
+        let causes = "docs/monitor.md explains the causes";
+        let missing = received.missing.all().iter().map(|&(cause, total)| of("received", cause, causes, total));
+        let unkept = [
+            of("archive", "overrun", "the disk is too slow, or stands still", archive.overrun.get()),
+            of("archive", "unkept", "the disk is full, or refuses writes", archive.unkept.get()),
+        ];
+        self.losses.lines(now, missing.chain(unkept)).iter().for_each(Line::log);
         Some(now + LOOKS_APART)
     }
 
     fn reload(&mut self) -> Result<Fixed> {
         let config = self.origin.load()?;
         if config.settings() != self.settings {
-            tracing::warn!("what is recorded, and where, stays as it is: a reload does not change it (restart for it)");
+            tracing::warn!("a reload does not change what is recorded, or where: restart for it");
         }
         Ok(config.fixed())
     }
 
     fn end(&mut self) {
         self.stop.set();
-        // A panic on that thread has been told on stderr already.
+        // A panic on that thread is on stderr already.
         self.receive.take().map(JoinHandle::join);
     }
 }
@@ -191,13 +154,6 @@ impl fmt::Display for Ledger {
             }
         }
         writeln!(f)?;
-        if archive.untold.get() > 0 {
-            writeln!(
-                f,
-                "in no file, not even as missing: {} (no room for the last gaps)",
-                number(archive.untold.get())
-            )?;
-        }
         for (cause, samples) in received.missing.all().iter().filter(|(_, samples)| *samples > 0) {
             writeln!(f, "missing by {cause}: {}", number(*samples))?;
         }
@@ -214,42 +170,5 @@ fn number(samples: u64) -> String {
     count(i64::try_from(samples).unwrap_or(i64::MAX))
 }
 
-/// Every family of the receiver, in the order in which it is exposed.
-pub(super) fn families() -> Vec<Family> {
-    vec![DATAGRAMS, MISSING, REFUSED]
-}
-
-const DATAGRAMS: Family =
-    Family::new("weir_monitor_record_received", Some("datagrams"), Kind::Counter, "Datagrams that came.");
-const MISSING: Family =
-    Family::new("weir_monitor_record_missing", Some("samples"), Kind::Counter, "Samples that did not come, by cause.")
-        .by(&["cause"]);
-const REFUSED: Family = Family::new(
-    "weir_monitor_record_refused",
-    Some("datagrams"),
-    Kind::Counter,
-    "Datagrams that were no signals, or not to be taken, by reason.",
-)
-.by(&["reason"]);
-
 const LOOKS_APART: Duration = Duration::from_millis(250);
-const TOLD_APART: Duration = Duration::from_secs(10);
-
-#[cfg(test)]
-mod tests {
-    use weir_service::metrics::{Format, expose};
-
-    use super::*;
-
-    #[test]
-    fn what_a_server_did_not_send_on_between_two_sessions_is_missing_by_cause() {
-        let archive = Arc::new(archive::State::default());
-        archive.missed_between_sessions(20_250);
-        let state = State::new(Open::default(), archive);
-        let ledger = state.ledger();
-        assert_eq!((ledger.received.missing["server"], ledger.missing_between_sessions), (20_250, 20_250));
-        assert!(ledger.closed && ledger.to_string().contains("missing by server: 20"), "{ledger}");
-        let exposed = expose(Format::Text, move |samples| state.metrics(samples));
-        assert!(exposed.contains("weir_monitor_record_missing_samples_total{cause=\"server\"} 20250\n"), "{exposed}");
-    }
-}
+const LINES_APART: Duration = Duration::from_secs(10);

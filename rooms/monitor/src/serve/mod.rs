@@ -24,3 +24,5 @@ mod open;
 mod publish;
 mod room;
 pub mod settings;
+
+pub(crate) use open::REFUSALS;

@@ -75,13 +75,13 @@ impl Streams {
     }
 }
 
-/// Why datagrams are not taken, and what to do.
-const REFUSALS: [(&str, &str); 14] = [
+/// Why datagrams are refused, and what to do.
+pub(crate) const REFUSALS: [(&str, &str); 14] = [
     ("foreign", "something else is on the group: choose a group of their own for signals"),
     ("version", "sent by another version of weir: bring them to one"),
-    ("malformed", "damaged or forged: weir monitor check tells the source"),
-    ("implausible", "damaged or forged: weir monitor check tells the source; keys keep forgers out"),
-    ("stranger", "somebody else speaks for a station: weir monitor check tells the source; keys keep forgers out"),
+    ("malformed", "damaged or forged: weir monitor check names the source"),
+    ("implausible", "damaged or forged: weir monitor check names the source; keys keep forgers out"),
+    ("stranger", "somebody else speaks for a station: weir monitor check names the source; keys keep forgers out"),
     ("sessions", "too many senders live: listen to fewer, or keys keep forgers out"),
     ("channels", "a sender has more channels than can be"),
     ("long", "something else is on the group, or forged"),

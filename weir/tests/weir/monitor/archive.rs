@@ -304,7 +304,7 @@ fn mistakes_are_told_in_one_line() {
     let no_mcap = dir.path().join("a.csv");
     fs::write(&no_mcap, "no archive at all, but a text").unwrap();
     let path = no_mcap.display();
-    let no_archive = "no MCAP file (name files that weir monitor record wrote)";
+    let no_archive = "not an MCAP file (name files that weir monitor record wrote)";
     for (arguments, status, line) in [
         (
             vec!["export", "/nowhere.mcap"],

@@ -11,6 +11,7 @@ use crate::archive::Head;
 
 pub(super) struct Csv<W: Write> {
     output: BufWriter<W>,
+    /// What is written next: at first the titles.
     line: String,
     /// The head whose columns are in `words` and `server`.
     head: Option<Arc<Head>>,
@@ -19,10 +20,9 @@ pub(super) struct Csv<W: Write> {
 }
 
 impl<W: Write> Csv<W> {
-    pub(super) fn new(output: W) -> Result<Self> {
-        let mut output = BufWriter::with_capacity(1 << 20, output);
-        output.write_all(TITLES.as_bytes()).context("write the table")?;
-        Ok(Self { output, line: String::new(), head: None, words: String::new(), server: String::new() })
+    pub(super) fn new(output: W) -> Self {
+        let output = BufWriter::with_capacity(1 << 20, output);
+        Self { output, line: TITLES.into(), head: None, words: String::new(), server: String::new() }
     }
 
     pub(super) fn rows(&mut self, head: &Arc<Head>, rows: &[Row]) -> Result<()> {
@@ -33,7 +33,6 @@ impl<W: Write> Csv<W> {
             self.head = Some(head.clone());
         }
         for row in rows {
-            self.line.clear();
             let Row { time, index, value, envelope, samples, cause } = row;
             let (least, greatest) = envelope.unzip();
             let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
@@ -43,6 +42,7 @@ impl<W: Write> Csv<W> {
             // Writing to a string does not fail.
             let _ = writeln!(self.line, "{time},{words},{index},{value},{least},{greatest},{samples},{cause},{server}");
             self.output.write_all(self.line.as_bytes()).context("write the table")?;
+            self.line.clear();
         }
         Ok(())
     }

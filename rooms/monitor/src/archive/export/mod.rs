@@ -17,16 +17,14 @@ mod csv;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use weir_wire::signal::{Block, Cause, Gap, Values};
 
 use self::csv::Csv;
-use super::beside::read_beside;
-use super::survey::{Surveyed, survey};
-use super::{Damage, Head, read};
+use super::merge::Merge;
+use super::{Damage, Head, time_of};
 
 /// What is exported.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -50,10 +48,6 @@ pub struct Exported {
     pub missing: u64,
     /// Files that are damaged, and were read up to there.
     pub damaged: Vec<(PathBuf, Damage)>,
-    /// Files that were named again, and taken once.
-    pub twice: Vec<PathBuf>,
-    /// Files that overlap by so much that their rows are not in order within each channel.
-    pub unordered: Vec<PathBuf>,
 }
 
 /// A row.
@@ -67,16 +61,16 @@ struct Row {
     cause: Option<Cause>,
 }
 
-/// Writes what is chosen of files: each sample once, in the order of indices within a channel of a session, and a gap where no file has
-/// what is between two others.
+/// Writes what is chosen of files: each sample once, in the order of indices within each channel of a session, and a gap where no file has
+/// what is between two others. Nothing is written before there is a row: a mistake leaves no table without one.
 ///
 /// # Errors
-/// A file that cannot be opened or is none of MCAP; a chosen channel that is not there; no row; `output` cannot be written to.
+/// A file cannot be opened or is not an MCAP file; a chosen channel is not there; there is no row; `output` cannot be written to.
 pub fn export(files: &[PathBuf], choice: &Choice, output: impl Write) -> Result<Exported> {
     let (mut met, mut recorded) = (vec![false; choice.channels.len()], None::<(i64, i64)>);
-    let Surveyed { groups, twice, mut survey } = survey(files, |head, block| {
+    let mut merge = Merge::new(files, |head, block| {
         if choice.takes(head, &mut met) {
-            let end = block.time.saturating_add(i64::try_from(block.rate.nanos(block.samples())).unwrap_or(i64::MAX));
+            let end = time_of(block, block.end());
             let (first, last) = recorded.unwrap_or((block.time, end));
             recorded = Some((first.min(block.time), last.max(end)));
         }
@@ -85,90 +79,29 @@ pub fn export(files: &[PathBuf], choice: &Choice, output: impl Write) -> Result<
     if let Some((name, _)) = choice.channels.iter().zip(&met).find(|(_, met)| !**met) {
         bail!("--channel {name:?}: there is no such channel in what was read (write NAME or STATION/STREAM/NAME)");
     }
-    let mut rows = Rows::new(choice, twice, output);
-    for group in &groups {
-        let damaged = if let [(_, file)] = group.as_slice() {
-            let damage = read(file, |head, block| {
-                if choice.takes(head, &mut met) {
-                    survey.take(head, block, |part| rows.take(head, part));
-                }
-                rows.flow()
-            });
-            let damage = damage.with_context(|| file.display().to_string());
-            damage.map(|damage| damage.map(|damage| (file.clone(), damage)).into_iter().collect())
-        } else {
-            let damaged = read_beside(group, |head, block| {
-                if choice.takes(head, &mut met) {
-                    survey.take_in_order(head, block, |head, part| rows.take(head, part));
-                }
-                rows.flow()
-            });
-            survey.release_all(|head, part| rows.take(head, part));
-            damaged
-        };
-        std::mem::replace(&mut rows.failed, Ok(()))?;
-        rows.exported.damaged.extend(damaged?);
-        if std::mem::take(&mut survey.is_crowded) {
-            rows.exported.unordered.extend(group.iter().map(|(_, file)| file.clone()));
+    let (mut table, mut rows, mut exported) = (Csv::new(output), Vec::new(), Exported::default());
+    while let Some((head, block)) = merge.next()? {
+        if !choice.takes(&head, &mut met) {
+            continue;
         }
+        rows.clear();
+        choice.clip(&block).iter().for_each(|part| rows_of(&head, part, &mut rows));
+        rows.retain(|row| choice.spans(row.time));
+        exported.count(&rows);
+        table.rows(&head, &rows)?;
     }
-    let Rows { table, exported, .. } = rows;
-    let Some(table) = table else {
-        let files: Vec<PathBuf> = groups.into_iter().flatten().map(|(_, file)| file).collect();
-        return Err(nothing(&files, recorded, &exported.damaged));
-    };
+    exported.damaged = merge.damaged;
+    if exported.rows == 0 {
+        return Err(nothing(files, recorded, &exported.damaged));
+    }
     table.finish()?;
     Ok(exported)
-}
-
-/// Rows on their way to the table. Nothing is written before there is one: a mistake leaves no table without one.
-struct Rows<'a, W: Write> {
-    choice: &'a Choice,
-    output: Option<W>,
-    table: Option<Csv<W>>,
-    rows: Vec<Row>,
-    exported: Exported,
-    /// Nothing is written behind a failure.
-    failed: Result<()>,
-}
-
-impl<'a, W: Write> Rows<'a, W> {
-    fn new(choice: &'a Choice, twice: Vec<PathBuf>, output: W) -> Self {
-        let exported = Exported { twice, ..Exported::default() };
-        Self { choice, output: Some(output), table: None, rows: Vec::new(), exported, failed: Ok(()) }
-    }
-
-    fn take(&mut self, head: &Arc<Head>, part: &Block<'_>) {
-        let Self { choice, output, table, rows, exported, failed } = self;
-        rows.clear();
-        choice.clip(part).iter().for_each(|part| rows_of(head, part, rows));
-        rows.retain(|row| choice.spans(row.time));
-        if rows.is_empty() || failed.is_err() {
-            return;
-        }
-        exported.count(rows);
-        if let Some(output) = output.take() {
-            match Csv::new(output) {
-                Ok(begun) => *table = Some(begun),
-                Err(error) => *failed = Err(error),
-            }
-        }
-        if let Some(table) = table
-            && failed.is_ok()
-        {
-            *failed = table.rows(head, rows);
-        }
-    }
-
-    fn flow(&self) -> ControlFlow<()> {
-        if self.failed.is_err() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
 }
 
 /// Why there is no row.
 fn nothing(files: &[PathBuf], recorded: Option<(i64, i64)>, damaged: &[(PathBuf, Damage)]) -> Error {
     let damage = damaged.first().map_or_else(String::new, |(file, damage)| {
-        format!("; {}: damaged behind {} bytes: {}", file.display(), damage.whole_bytes, damage.error)
+        format!("; {}: damaged after {} bytes: {}", file.display(), damage.whole_bytes, damage.error)
     });
     match (recorded, files) {
         (Some((first, last)), _) => {
@@ -222,8 +155,8 @@ impl Choice {
         };
         let (skipped, end) = (self.from.map_or(0, before), self.until.map_or(gap.samples, before));
         let samples = end.checked_sub(skipped).filter(|samples| *samples > 0)?;
-        let time = block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
-        Some(Block { first: block.first + skipped, time, values: Values::Gap(Gap { samples, ..gap }), ..*block })
+        let (first, time) = (block.first + skipped, time_of(block, block.first + skipped));
+        Some(Block { first, time, values: Values::Gap(Gap { samples, ..gap }), ..*block })
     }
 }
 
@@ -231,7 +164,7 @@ fn rows_of(head: &Head, block: &Block<'_>, rows: &mut Vec<Row>) {
     let (scale, offset) = (head.channel.scale, head.channel.offset);
     let scaled = |value: f64| value * scale + offset;
     let row = |skipped: u64, samples: u64| Row {
-        time: block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX)),
+        time: time_of(block, block.first + skipped),
         index: block.first + skipped,
         value: None,
         envelope: None,
