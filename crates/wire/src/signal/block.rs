@@ -117,6 +117,14 @@ pub struct Bucket {
     pub last: f64,
 }
 
+/// A block with values of its own: it outlives its datagram.
+#[derive(Clone, Debug)]
+pub struct OwnedBlock {
+    /// The block without its values.
+    head: Block<'static>,
+    values: Vec<u8>,
+}
+
 /// The blocks of a datagram, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<'a> {
@@ -232,13 +240,44 @@ impl Cause {
     }
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
     /// How the block has them.
     pub fn form(&self) -> Form {
         match *self {
             Self::Samples(..) => Form::Samples,
             Self::Buckets(_, bucket, _) => Form::Buckets(bucket),
             Self::Gap(_) => Form::Gap,
+        }
+    }
+
+    /// As on the wire; of a gap none.
+    pub fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Samples(_, bytes) | Self::Buckets(_, _, bytes) => bytes,
+            Self::Gap(_) => &[],
+        }
+    }
+
+    /// The same with other bytes.
+    pub fn with<'b>(&self, bytes: &'b [u8]) -> Values<'b> {
+        match *self {
+            Self::Samples(element, _) => Values::Samples(element, bytes),
+            Self::Buckets(element, bucket, _) => Values::Buckets(element, bucket, bytes),
+            Self::Gap(gap) => Values::Gap(gap),
+        }
+    }
+
+    /// Parted after so many samples, buckets, or samples of a gap.
+    fn split_at(&self, count: u64) -> (Self, Self) {
+        match *self {
+            Self::Samples(element, bytes) | Self::Buckets(element, _, bytes) => {
+                let (before, after) = bytes.split_at(count as usize * self.form().size(element));
+                (self.with(before), self.with(after))
+            }
+            Self::Gap(gap) => {
+                let part = |samples| Self::Gap(Gap { samples, ..gap });
+                (part(count), part(gap.samples - count))
+            }
         }
     }
 
@@ -261,6 +300,25 @@ impl<'a> Block<'a> {
     /// Index of the sample behind its last.
     pub fn end(&self) -> u64 {
         self.first + self.samples()
+    }
+
+    /// Samples that each of its values stands for.
+    pub fn step(&self) -> u64 {
+        if let Values::Buckets(_, bucket, _) = self.values { bucket.into() } else { 1 }
+    }
+
+    /// When the sample of an index from [`Self::first`] on is, ns since 1970 UTC, as near as that can be written.
+    pub fn time_of(&self, index: u64) -> i64 {
+        let time = i128::from(self.time) + self.rate.nanos(index - self.first);
+        time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+    }
+
+    /// Parted in front of the sample of an index, or in front of the bucket that it is in; either part may have no samples.
+    pub fn split_at(&self, index: u64) -> (Self, Self) {
+        let count = index.saturating_sub(self.first).min(self.samples()) / self.step();
+        let (before, after) = self.values.split_at(count);
+        let first = self.first + count * self.step();
+        (Self { values: before, ..*self }, Self { first, time: self.time_of(first), values: after, ..*self })
     }
 
     /// Its samples; of buckets and gaps none.
@@ -328,6 +386,28 @@ impl<'a> Block<'a> {
             return Err(Malformed::Index);
         }
         Ok((block, rest))
+    }
+}
+
+impl OwnedBlock {
+    /// A copy.
+    pub fn new(block: &Block<'_>) -> Self {
+        let Block { channel, first, time, rate, values } = *block;
+        let head = Block { channel, first, time, rate, values: values.with(&[]) };
+        Self { head, values: values.bytes().to_vec() }
+    }
+
+    /// To be looked at.
+    pub fn block(&self) -> Block<'_> {
+        Block { values: self.head.values.with(&self.values), ..self.head }
+    }
+
+    /// Appends a block of the same element and form, or a gap to a gap.
+    pub fn extend(&mut self, block: &Block<'_>) {
+        if let (Values::Gap(gap), Values::Gap(more)) = (&mut self.head.values, block.values) {
+            gap.samples += more.samples;
+        }
+        self.values.extend_from_slice(block.values.bytes());
     }
 }
 

@@ -12,7 +12,7 @@ use weir_wire::signal::Block;
 
 use super::read::{Next, Reading};
 use super::{Damage, Head};
-use crate::receive::Kept;
+use weir_wire::signal::OwnedBlock;
 
 /// Has `look` see all blocks of files, the one of the earliest time first of those that are next in their files. `files`: with the times
 /// of their first blocks, in their order; one is opened when its time has come. Returns those that are damaged.
@@ -27,8 +27,8 @@ pub(super) fn read_beside(
     let (mut open, mut damaged) = (Vec::<Side<'_>>::new(), Vec::new());
     loop {
         // Of those of one time the first.
-        let earliest = open.iter().enumerate().min_by_key(|(_, side)| side.next.1.time());
-        let earliest = earliest.map(|(at, side)| (at, side.next.1.time()));
+        let earliest = open.iter().enumerate().min_by_key(|(_, side)| side.next.1.block().time);
+        let earliest = earliest.map(|(at, side)| (at, side.next.1.block().time));
         let is_due = |begin: Option<i64>| match (earliest, begin) {
             (Some((_, time)), Some(begin)) => begin <= time,
             _ => true,
@@ -43,7 +43,7 @@ pub(super) fn read_beside(
         let Some((at, _)) = earliest else { return Ok(damaged) };
         let side = &mut open[at];
         let (head, kept) = &side.next;
-        if look(head, &kept.block(head.channel.id)).is_break() {
+        if look(head, &kept.block()).is_break() {
             return Ok(damaged);
         }
         if !side.go_on(&mut damaged)? {
@@ -57,7 +57,7 @@ struct Side<'a> {
     path: &'a Path,
     reading: Reading<BufReader<File>>,
     /// Its next block.
-    next: (Arc<Head>, Kept),
+    next: (Arc<Head>, OwnedBlock),
 }
 
 impl<'a> Side<'a> {
@@ -81,8 +81,8 @@ fn next(
     path: &Path,
     reading: &mut Reading<BufReader<File>>,
     damaged: &mut Vec<(PathBuf, Damage)>,
-) -> Result<Option<(Arc<Head>, Kept)>> {
-    let next = reading.next(|head, block| (head.clone(), Kept::new(block)));
+) -> Result<Option<(Arc<Head>, OwnedBlock)>> {
+    let next = reading.next(|head, block| (head.clone(), OwnedBlock::new(block)));
     match next.with_context(|| path.display().to_string())? {
         Next::Block(next) => Ok(Some(next)),
         Next::End(damage) => {

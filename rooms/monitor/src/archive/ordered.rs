@@ -7,7 +7,7 @@ use weir_wire::signal::{Block, Values};
 
 use super::Head;
 use super::survey::{Spans, Survey, part};
-use crate::receive::Kept;
+use weir_wire::signal::OwnedBlock;
 
 /// What waits of a line.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(super) struct Waiting {
     /// Up to this place of what files have all was seen.
     reached: usize,
     /// By their first indices.
-    blocks: BTreeMap<u64, (Arc<Head>, Kept)>,
+    blocks: BTreeMap<u64, (Arc<Head>, OwnedBlock)>,
 }
 
 impl Waiting {
@@ -87,11 +87,11 @@ impl Survey {
         }
         // Of two that begin here the one that goes on for longer has the other in it.
         let waits = line.waiting.blocks.get(&block.first);
-        if waits.is_none_or(|(_, waits)| waits.block(0).end() < block.end()) {
-            let kept = Kept::new(block);
-            self.held += kept.bytes();
+        if waits.is_none_or(|(_, waits)| waits.block().end() < block.end()) {
+            let kept = OwnedBlock::new(block);
+            self.held += kept.block().values.bytes().len();
             let before = line.waiting.blocks.insert(block.first, (head.clone(), kept));
-            self.held -= before.map_or(0, |(_, before)| before.bytes());
+            self.held -= before.map_or(0, |(_, before)| before.block().values.bytes().len());
         }
     }
 
@@ -100,7 +100,7 @@ impl Survey {
         loop {
             let line = &mut self.lines[at];
             let Some((_, (_, kept))) = line.waiting.blocks.first_key_value() else { return };
-            let begin = line.waiting.begin(&kept.block(0));
+            let begin = line.waiting.begin(&kept.block());
             if begin.is_some_and(|begin| begin > line.waiting.due(&line.told)) {
                 return;
             }
@@ -111,8 +111,8 @@ impl Survey {
     /// The first of what waits, whatever is before it; `false`: there is none.
     fn release_first(&mut self, at: usize, each: &mut impl FnMut(&Arc<Head>, &Block<'_>)) -> bool {
         let Some((_, (head, kept))) = self.lines[at].waiting.blocks.pop_first() else { return false };
-        self.held -= kept.bytes();
-        self.take(&head, &kept.block(head.channel.id), |part| each(&head, part));
+        self.held -= kept.block().values.bytes().len();
+        self.take(&head, &kept.block(), |part| each(&head, part));
         true
     }
 }

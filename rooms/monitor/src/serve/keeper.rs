@@ -15,7 +15,6 @@ use super::losses::Losses;
 use super::open::Open;
 use super::settings;
 use crate::api::Severity;
-use crate::derived;
 use crate::history::Writing;
 use crate::receive::{News, Sink, Stream};
 
@@ -77,7 +76,7 @@ impl Keeper<'_> {
         let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
         // Of no station: anybody can make any number of them. What is derived here, nobody else sends.
         let is_strange = stream.name.is_empty();
-        let is_ours = stream.station == derive::STATION && stream.name == derive::STATION;
+        let is_ours = stream.station == derive::STATION && self.derive.makes(&channel.name);
         let is_wanted = !is_ours
             && (!is_strange || self.strangers < MOST_STRANGERS)
             && (has_samples || writing.newcomers() < MOST_NEWCOMERS);
@@ -202,7 +201,7 @@ impl Sink for Keeper<'_> {
         made(&mut self.derive, *key, block, writing, board, *now, &mut self.told);
         // What another server derives lacks what its inputs lack: that is told there.
         if let Values::Gap(gap) = block.values
-            && !derived::is_one(&stream.station, &stream.name, &channel.name)
+            && !channel.derived
         {
             self.losses.add(&stream.station, &channel.name, gap.cause, gap.samples, block.time);
         }
@@ -228,19 +227,13 @@ impl Sink for Keeper<'_> {
             }
             News::Back => (Severity::Info, "back", "it is heard again".to_owned(), None),
             News::Ended => (Severity::Info, "end", "it has ended".to_owned(), None),
-            News::Unserved => (Severity::Info, "end", End::Server.words().to_owned(), None),
         };
-        let end = match news {
-            News::Ended => Some(End::Station),
-            News::Unserved => Some(End::Server),
-            _ => None,
-        };
-        if let Some(end) = end
+        if news == News::Ended
             && let Some(channels) = self.sessions.get(&stream.session)
         {
             let open = self.open;
             let Batch { writing, board, now } = self.batch.get_or_insert_with(|| Batch::begin(open));
-            let mut ended: Vec<_> = channels.values().filter_map(|known| known.key).map(|key| (key, end)).collect();
+            let mut ended: Vec<_> = channels.values().filter_map(|known| known.key).map(|key| (key, End::Station)).collect();
             // What is made of them has ended with them.
             while let Some((key, end)) = ended.pop() {
                 board.end(key, end);

@@ -19,7 +19,7 @@ use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
 use weir_wire::signal::{
     Block, Body, Channel, Clock, ClockSource, Datagram, Element, Flags, Form, Header, Kind, MOST_BYTES_V4,
-    MOST_BYTES_V6, Metadata, Packer, Position, Rate, Request, Values, encode,
+    MOST_BYTES_V6, Metadata, OwnedBlock, Packer, Position, Rate, Request, Values, encode,
 };
 
 use super::ledger::SentCount;
@@ -27,7 +27,6 @@ use super::open::Open;
 use super::settings::Publish;
 use super::tell::{Due, Telling};
 use crate::history::Listed;
-use crate::receive::Kept;
 use crate::seal::{Hearing, Sealer};
 use crate::thin::{Thinned, Thinner};
 
@@ -234,7 +233,7 @@ impl Publisher {
         let Some(mut line) = self.lines.remove(&key) else { return };
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
-        line.at = open.history.read_as(&line.listed, line.at, MOST_BYTES, |block| blocks.push(Kept::new(&block)));
+        line.at = open.history.read_as(&line.listed, line.at, MOST_BYTES, |block| blocks.push(OwnedBlock::new(&block)));
         let now = self.began.elapsed();
         if !blocks.is_empty() {
             line.heard = now;
@@ -245,7 +244,7 @@ impl Publisher {
             self.put_buckets(&line, &thinned);
         }
         for kept in blocks {
-            let block = kept.block(key as u16);
+            let block = Block { channel: key as u16, ..kept.block() };
             line.offset.get_or_insert_with(|| periods(block.time, block.rate).wrapping_sub_unsigned(block.first));
             // From here on by the indices that are sent: buckets begin at multiples of those, at every server of a feed.
             let block = Block { first: line.published(block.first), ..block };
@@ -390,16 +389,10 @@ impl Publisher {
         }
         let lines = keys.iter().filter_map(|key| self.lines.get(key));
         let channel = |line: &Line| {
-            let Listed { key, station, channel, .. } = &*line.listed;
+            let Listed { key, station, stream, channel } = &*line.listed;
             let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(self.settings.bucket(channel.rate)) };
             let (id, origin, priority) = (*key as u16, station.clone(), self.settings.priority);
-            // Two streams of a station may have a channel of the same name: the other streams' have theirs in front.
-            let name = if line.listed.stream.is_empty() || line.listed.stream == "display" {
-                channel.name.clone()
-            } else {
-                format!("{}/{}", line.listed.stream, channel.name)
-            };
-            Channel { id, name, origin, priority, bucket, ..channel.clone() }
+            Channel { id, origin, origin_stream: stream.clone(), priority, bucket, ..channel.clone() }
         };
         let metadata = Metadata {
             station: self.settings.name.clone(),

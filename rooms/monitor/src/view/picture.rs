@@ -19,7 +19,6 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
-use crate::derived;
 use crate::history::Listed;
 
 /// How it begins.
@@ -64,8 +63,7 @@ struct Signal {
 
 impl Signal {
     fn is_derived(&self) -> bool {
-        let Listed { station, stream, channel, .. } = &*self.listed;
-        derived::is_one(station, stream, &channel.name)
+        self.listed.channel.derived
     }
 
     /// Of those that are missing, what counts: what is derived lacks what its inputs lack.

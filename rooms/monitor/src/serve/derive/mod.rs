@@ -20,8 +20,8 @@ use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
 
-use crate::derived;
-pub(super) use crate::derived::STATION;
+/// The station, and the stream, of the channels that a server makes.
+pub(super) const STATION: &str = "derived";
 
 /// All channels that are made of others.
 #[derive(Debug, Default)]
@@ -103,35 +103,16 @@ pub(super) fn read(expression: &str) -> Result<Expression, ExpressionError> {
     Ok(read)
 }
 
-/// Of channels that are made of others, by name and expression: the first that is made of itself, or of one that there is not.
+/// Of channels that are made of others, by name and expression: the first that is made of one that is not above it.
 ///
 /// # Errors
 /// Its place, and what is wrong.
 pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
-    let inputs = |expression: &str| read(expression).map(|read| read.names().to_vec()).unwrap_or_default();
-    // What another server derives comes as any other channel does.
-    let is_ours = |name: &&str| !derived::is_one(STATION, "", name);
-    let made = |name: &str| {
-        let rest = name.strip_prefix(STATION).and_then(|rest| rest.strip_prefix('/'));
-        rest.filter(is_ours).map(str::to_owned)
-    };
-    let needs: Vec<Vec<String>> =
-        all.iter().map(|(_, expression)| inputs(expression).iter().filter_map(|name| made(name)).collect()).collect();
-    for (at, needs) in needs.iter().enumerate() {
-        if let Some(none) = needs.iter().find(|need| all.iter().all(|(name, _)| name != *need)) {
-            return Err((at, format!("there is no derived channel `{none}`")));
-        }
-    }
-    let mut known: Vec<&str> = Vec::new();
-    while known.len() < all.len() {
-        let is_next =
-            |at: &usize| !known.contains(&&*all[*at].0) && needs[*at].iter().all(|need| known.contains(&&**need));
-        match (0..all.len()).find(is_next) {
-            Some(at) => known.push(&all[at].0),
-            None => {
-                let at = (0..all.len()).find(|&at| !known.contains(&&*all[at].0)).unwrap_or_default();
-                return Err((at, "it is made of itself, directly or by others".into()));
-            }
+    for (at, (_, expression)) in all.iter().enumerate() {
+        let names = read(expression).map(|read| read.names().to_vec()).unwrap_or_default();
+        let is_used = |(name, _): &&(String, String)| names.contains(&format!("{STATION}/{name}"));
+        if let Some((name, _)) = all[at..].iter().find(is_used) {
+            return Err((at, format!("`{name}` is not above it: write it after those that it uses")));
         }
     }
     Ok(())
@@ -173,6 +154,11 @@ impl Derive {
         self.0.is_empty()
     }
 
+    /// Whether a channel of this name is made here.
+    pub(super) fn makes(&self, name: &str) -> bool {
+        self.0.iter().any(|made| made.settings.name == name)
+    }
+
     /// A channel is known by this key; `make` is asked for the key of a channel whose inputs are known now, and told how long its window is.
     pub(super) fn follow(
         &mut self,
@@ -199,7 +185,8 @@ impl Derive {
             let rate = made.over.rate(rate);
             let description = expression.clone();
             let (name, unit) = (name.clone(), unit.clone());
-            let made_channel = Channel { name, unit, description, rate, element: Element::F64, ..Channel::default() };
+            let (element, derived) = (Element::F64, true);
+            let made_channel = Channel { name, unit, description, rate, element, derived, ..Channel::default() };
             let length = window.map_or(Duration::ZERO, Window::length);
             made.key = make(&made_channel, length);
             // Others may be made of it.

@@ -166,11 +166,3 @@ fn what_cannot_be_computed_any_more_is_a_gap() {
     assert_eq!(feed(&mut derive, 2, SLOW, 110, &[2.0]), []);
     assert_eq!(feed(&mut derive, 1, FAST, 110, &[1.0]), [Ok(22.0)]);
 }
-
-/// As `derived/NAME` of station `derived`: docs/monitor.md.
-#[test]
-fn what_another_server_derives_can_be_computed_with() {
-    let of = |expression: &str| order(&[("twice".to_owned(), expression.to_owned())]);
-    assert_eq!(of("2 * {derived/derived/P}"), Ok(()));
-    assert_eq!(of("2 * {derived/P}"), Err((0, "there is no derived channel `P`".to_owned())));
-}
