@@ -209,9 +209,9 @@ impl Order {
         }
         let held = (next..).zip(&self.window).find_map(|(number, held)| Some((number, held.as_ref()?.moment)));
         let is_over = |shown: &(u64, Moment)| moment.now >= shown.1.now + reorder;
-        let shown = held.filter(is_over).into_iter().chain(self.announced.filter(is_over)).min_by_key(|shown| shown.0);
-        let forced = (floor > next).then(|| held.filter(|held| held.0 < floor).unwrap_or((floor, moment)));
-        let (to, shown) = shown.or(forced)?;
+        let shown = held.into_iter().chain(self.announced).filter(is_over).min_by_key(|shown| shown.0);
+        let (to, shown) = shown.or((floor > next).then_some((floor, moment)))?;
+        let to = held.map_or(to, |(number, _)| to.min(number));
         (next..to).for_each(|_| self.pass(false));
         Some(Next::Hole(Hole { datagrams: to - next, drops: shown.drops }))
     }

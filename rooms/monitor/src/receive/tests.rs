@@ -243,7 +243,7 @@ fn channels_begin_with_their_description_or_after_a_second_with_their_number() {
 fn of_two_with_a_name_the_later_one_has_it() {
     let mut bench = Bench::new();
     let (mut first, mut second) = (Sender::new(1, 1), Sender::new(2, 1));
-    let mut send = |bench: &mut Bench, sender: &mut Sender| {
+    let send = |bench: &mut Bench, sender: &mut Sender| {
         bench.begin(sender, "s");
         bench.take(&sender.data(&[(0, 10)]));
         bench.pass(MS * 10);

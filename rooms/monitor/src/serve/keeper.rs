@@ -444,29 +444,6 @@ mod tests {
         }
     }
 
-    /// Whoever hears a server hears its end, and nothing of its stations'.
-    #[test]
-    fn the_end_of_a_server_is_none_of_a_station() {
-        let open = Open::new(Arc::new(History::new(Bounds::default())), &Arc::default(), receive::Open::default());
-        let mut follow = receive::Follow::new(Keeper::new(&open, Derive::new(&[])));
-        let server = Arc::new(Stream { station: "control".into(), name: "view".into(), ..(*stream(1)).clone() });
-        let channel = Channel { name: "I".into(), origin: "coil".into(), rate: RATE, ..Channel::default() };
-        follow.stream(&server, News::Begun);
-        follow.channel(&server, &Arc::new(channel));
-        let values = Values::Samples(Element::F32, &[0; 4]);
-        follow.block(&server, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
-        follow.stream(&server, News::Ended);
-        follow.flush();
-        let ends = open.events.since(0).into_iter().filter(|event| event.kind == "end");
-        let ends: Vec<_> = ends.map(|event| (event.station, event.severity, event.text)).collect();
-        let of_server = ("control".to_owned(), Severity::Info, "it has ended".to_owned());
-        let text = || "the last server that sent it on has ended".to_owned();
-        assert_eq!(ends, [of_server, ("coil".to_owned(), Severity::Info, text())]);
-        let told = open.board().look(open.now() + Duration::from_secs(60), 9);
-        let told: Vec<_> = told.into_iter().map(|draft| (draft.channel, draft.severity, draft.text)).collect();
-        assert_eq!(told, [("I".to_owned(), Severity::Info, text())]);
-    }
-
     #[test]
     fn who_lost_its_place_writes_to_no_other_and_finds_one_with_samples() {
         let history = History::new(Bounds { channels: 2, ..Bounds::default() });

@@ -133,14 +133,14 @@ fn the_table_tells_values_states_and_what_is_missing() {
 fn what_is_derived_lacks_what_its_inputs_lack() {
     let kept = kept();
     let mut writing = kept.0.write();
-    let made = Channel { name: "derived/power".into(), ..Channel::default() };
-    let made = writing.channel("derived", "view", &made).unwrap();
+    let made = Channel { name: "power".into(), derived: true, ..Channel::default() };
+    let made = writing.channel("derived", "derived", &made).unwrap();
     writing.append(made, &block(400, Values::Gap(Gap { samples: 200, cause: Cause::Network })));
     drop(writing);
     let mut signals = Signals::new(kept, look());
     assert!(signals.line().starts_with("3 signals, 200 samples missing; "), "{}", signals.line());
     let lines = lines(&draw(&mut signals, 100, 30));
-    assert!(lines[5].contains("derived/view/derived/power") && lines[5].contains("200 (100"), "{}", lines[5]);
+    assert!(lines[5].contains("derived/derived/power") && lines[5].contains("200 (100"), "{}", lines[5]);
 }
 
 /// Neither the curve nor the value of what was measured in T is shown in mT.
