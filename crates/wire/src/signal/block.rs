@@ -118,7 +118,7 @@ pub struct Bucket {
 }
 
 /// A block with values of its own: it outlives its datagram.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OwnedBlock {
     /// The block without its values.
     head: Block<'static>,
@@ -146,6 +146,16 @@ impl Rate {
     /// Nanoseconds from the first of so many steps to the last, exact but for the last nanosecond.
     pub fn nanos(self, samples: u64) -> i128 {
         i128::from(samples) * i128::from(self.per_sample) * 1_000_000_000 / i128::from(self.per_second)
+    }
+
+    /// The time so many samples after another, ns, as near as it can be written.
+    pub fn after(self, time: i64, samples: u64) -> i64 {
+        near(i128::from(time) + self.nanos(samples))
+    }
+
+    /// The time so many samples before another, ns, as near as it can be written.
+    pub fn before(self, time: i64, samples: u64) -> i64 {
+        near(i128::from(time) - self.nanos(samples))
     }
 
     /// Whole samples in so many nanoseconds; of a negative time none.
@@ -309,8 +319,22 @@ impl<'a> Block<'a> {
 
     /// When the sample of an index from [`Self::first`] on is, ns since 1970 UTC, as near as that can be written.
     pub fn time_of(&self, index: u64) -> i64 {
-        let time = i128::from(self.time) + self.rate.nanos(index - self.first);
-        time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
+        self.rate.after(self.time, index - self.first)
+    }
+
+    /// All of it but its values.
+    pub fn head(&self) -> Block<'static> {
+        let Self { channel, first, time, rate, values } = *self;
+        Block { channel, first, time, rate, values: values.with(&[]) }
+    }
+
+    /// Whether another has the same rate, element and form; or both are gaps of one cause.
+    pub fn is_like(&self, other: &Block<'_>) -> bool {
+        let same = match (self.values, other.values) {
+            (Values::Gap(gap), Values::Gap(other)) => gap.cause == other.cause,
+            (values, other) => values.with(&[]) == other.with(&[]),
+        };
+        same && self.rate == other.rate
     }
 
     /// Parted in front of the sample of an index, or in front of the bucket that it is in; either part may have no samples.
@@ -392,9 +416,7 @@ impl<'a> Block<'a> {
 impl OwnedBlock {
     /// A copy.
     pub fn new(block: &Block<'_>) -> Self {
-        let Block { channel, first, time, rate, values } = *block;
-        let head = Block { channel, first, time, rate, values: values.with(&[]) };
-        Self { head, values: values.bytes().to_vec() }
+        Self { head: block.head(), values: block.values.bytes().to_vec() }
     }
 
     /// To be looked at.
@@ -402,10 +424,10 @@ impl OwnedBlock {
         Block { values: self.head.values.with(&self.values), ..self.head }
     }
 
-    /// Appends a block of the same element and form, or a gap to a gap.
+    /// Appends a block that is like it.
     pub fn extend(&mut self, block: &Block<'_>) {
         if let (Values::Gap(gap), Values::Gap(more)) = (&mut self.head.values, block.values) {
-            gap.samples += more.samples;
+            gap.samples = gap.samples.saturating_add(more.samples);
         }
         self.values.extend_from_slice(block.values.bytes());
     }
@@ -434,6 +456,10 @@ impl<'a> Iterator for Blocks<'a> {
         self.rest = rest;
         Some(block)
     }
+}
+
+fn near(nanos: i128) -> i64 {
+    nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// By name.

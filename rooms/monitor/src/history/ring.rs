@@ -45,16 +45,10 @@ impl Ring {
         self.end_time = block.time_of(block.end());
     }
 
-    /// Forgets all that there is: what comes next goes on behind it.
-    pub(super) fn clear(&mut self) {
-        *self = Self { end: self.end, ..Self::default() };
-    }
-
-    /// Begins anew: what there is means something else than what comes next. Whether there was anything.
-    pub(super) fn renew(&mut self) -> bool {
-        let had = !self.runs.is_empty();
-        *self = Self { end: self.end, renewed: self.end, ..Self::default() };
-        had
+    /// Begins anew: what there is means something else than what comes next. `is_same`: of the same channel, whose readers go on.
+    pub(super) fn renew(&mut self, is_same: bool) {
+        let renewed = if is_same { self.end } else { 0 };
+        *self = Self { end: self.end, renewed, ..Self::default() };
     }
 
     /// Drops the oldest runs beyond a time and a size. The newest stays.
@@ -75,7 +69,7 @@ impl Ring {
         let mut at = from;
         if from < oldest.first {
             let samples = oldest.first - from;
-            let time = oldest.time.saturating_sub(i64::try_from(oldest.rate.nanos(samples)).unwrap_or(i64::MAX));
+            let time = oldest.rate.before(oldest.time, samples);
             // What was dropped when it began anew nobody could have read faster.
             let cause = if oldest.first == self.renewed { Cause::Server } else { Cause::Viewer };
             let values = Values::Gap(Gap { samples, cause });
@@ -111,16 +105,12 @@ impl Ring {
     }
 }
 
-/// Whether a block is the same as a run in all but its values, and begins where that ends: by its time, too.
+/// Whether a block is like a run, and begins where that ends: by its time, too.
 fn continues(run: &Block<'_>, block: &Block<'_>) -> bool {
-    let same = match (run.values, block.values) {
-        (Values::Gap(gap), Values::Gap(more)) => gap.cause == more.cause,
-        (values, more) => values.with(&[]) == more.with(&[]),
-    };
     // Clocks are set by little all the time: what is less than half a sample is no step, as long as it does not add up in the run.
     let step = i128::from(block.time) - i128::from(run.time_of(run.end()));
     let near = step.abs() * 2 <= run.rate.nanos(1).max(2);
-    same && run.rate == block.rate && near && run.values.bytes().len() < MOST_RUN_BYTES
+    run.is_like(block) && near && run.values.bytes().len() < MOST_RUN_BYTES
 }
 
 /// As much of the beginning of a block as about so many bytes have, one of its values at least.

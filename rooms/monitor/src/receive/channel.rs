@@ -32,9 +32,8 @@ impl Track {
     /// that was kept before, which is returned. `repeated`: counts the samples of those that are dropped.
     pub(super) fn admit(&mut self, block: &Block<'_>, repeated: &mut u64) -> Result<Option<OwnedBlock>, ()> {
         let kept = self.elsewhere.take();
-        let is_near = self.next.is_none_or(|next| {
-            block.end() > next && block.first <= next.saturating_add(far(block.rate))
-        });
+        let is_near =
+            self.next.is_none_or(|next| block.end() > next && block.first <= next.saturating_add(far(block.rate)));
         if let Some(kept) = kept {
             if !is_near && kept.block().end() == block.first {
                 self.next = self.next.map(|next| next.min(kept.block().first));
@@ -67,7 +66,7 @@ impl Track {
         let missing = block.first - due;
         let gap = (missing > 0).then(|| Block {
             first: due,
-            time: self.clock.map_or_else(|| before(block.time, block.rate, missing), |(time, _)| time),
+            time: self.clock.map_or_else(|| block.rate.before(block.time, missing), |(time, _)| time),
             values: Values::Gap(Gap { samples: missing, cause }),
             ..block
         });
@@ -92,22 +91,15 @@ impl Track {
         let due = *self.next.get_or_insert(index);
         let rate = self.clock.map(|(_, rate)| rate).or_else(|| self.known.as_ref().map(|known| known.rate))?;
         let samples = index.checked_sub(due).filter(|samples| (1..=far(rate)).contains(samples))?;
-        let time = self.clock.map_or_else(|| before(now, rate, samples), |(time, _)| time);
+        let time = self.clock.map_or_else(|| rate.before(now, samples), |(time, _)| time);
         let gap = Block { channel, first: due, time, rate, values: Values::Gap(Gap { samples, cause }) };
         self.next = Some(index);
         self.clock = Some((gap.time_of(index), rate));
         Some(gap)
     }
-
 }
 
 /// Samples beyond which a block is believed only with the next one, and a statement not at all: an hour's.
 fn far(rate: Rate) -> u64 {
     rate.samples(3_600_000_000_000).max(65_536)
-}
-
-/// The time so many samples before another.
-fn before(time: i64, rate: Rate, samples: u64) -> i64 {
-    let time = i128::from(time) - rate.nanos(samples);
-    time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }

@@ -5,7 +5,7 @@
 //! shown by their times, so that none is shown twice, and samples that neither had are a gap. While the station itself is heard, its own
 //! stream is shown and not the feed.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -125,6 +125,10 @@ impl<S: Sink> Follow<S> {
     fn place(&mut self, stream: &Arc<Stream>, channel: &Channel) -> Option<()> {
         if let Some(places) = self.places.get_mut(&stream.session) {
             places.remove(&channel.id);
+        } else {
+            let servers = self.feeds.values().flat_map(|feed| &feed.servers);
+            let known: HashSet<u64> = servers.map(|server| server.session).collect();
+            self.places.retain(|session, _| known.contains(session));
         }
         let name = self.feed(stream, channel)?;
         let feed = self.feeds.get_mut(&name)?;
@@ -159,8 +163,8 @@ impl<S: Sink> Sink for Follow<S> {
     }
 
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>) {
-        let Some(places) = self.places.get(&stream.session) else { return self.inner.block(stream, block) };
-        let Some((name, number)) = places.get(&block.channel) else { return };
+        let place = self.places.get(&stream.session).and_then(|places| places.get(&block.channel));
+        let Some((name, number)) = place else { return self.inner.block(stream, block) };
         let Some(feed) = self.feeds.get_mut(name) else { return };
         let block = Block { channel: *number, ..*block };
         if feed.chosen == Some(stream.session) {
@@ -186,7 +190,11 @@ impl<S: Sink> Sink for Follow<S> {
     fn stream(&mut self, stream: &Arc<Stream>, news: News) {
         self.inner.stream(stream, news);
         let is_gone = matches!(news, News::Silent | News::Ended);
-        let _ = if is_gone { self.heard.remove(&stream.session) } else { self.heard.insert(stream.session, stream.clone()) };
+        let _ = if is_gone {
+            self.heard.remove(&stream.session)
+        } else {
+            self.heard.insert(stream.session, stream.clone())
+        };
         for feed in self.feeds.values_mut() {
             if feed.stream.is_called_as(stream) {
                 feed.show(is_gone, &mut self.inner);

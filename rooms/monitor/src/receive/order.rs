@@ -100,13 +100,13 @@ impl Order {
 
     /// Whether the sender's next datagram may have this number.
     pub(super) fn is_ahead(&self, number: u64) -> bool {
-        self.next.is_none_or(|next| (next..=next + FAR).contains(&number))
+        self.next.is_none_or(|next| (next..=next + WINDOW).contains(&number))
     }
 
     /// What to do with the datagram of a number.
     pub(super) fn judge(&self, number: u64) -> Verdict {
         let Some(next) = self.next else { return Verdict::Early };
-        if number > next + FAR || number + FAR < next {
+        if number >= next + WINDOW || number + WINDOW < next {
             return match self.jump {
                 Some((held, _)) if held == number => Verdict::Copy,
                 Some((held, _)) if held + 1 == number => Verdict::Jumped,
@@ -118,7 +118,7 @@ impl Order {
             Some(0) if self.collecting.is_none() => Verdict::Due,
             Some(_) => Verdict::Early,
             None if self.collecting.is_some() && next - number + self.window.len() as u64 <= WINDOW => Verdict::Early,
-            None if next - number <= WINDOW && self.seen[word(number)] & bit(number) != 0 => Verdict::Copy,
+            None if self.seen[word(number)] & bit(number) != 0 => Verdict::Copy,
             None => Verdict::Late,
         }
     }
@@ -138,12 +138,10 @@ impl Order {
 
     /// One that is late is a copy the next time.
     pub(super) fn mark(&mut self, number: u64) {
-        if self.next.is_some_and(|next| next - number <= WINDOW) {
-            self.seen[word(number)] |= bit(number);
-        }
+        self.seen[word(number)] |= bit(number);
     }
 
-    /// Keeps one that is early, for which there is room: see [`Self::room`].
+    /// Keeps one that is early.
     pub(super) fn hold(&mut self, number: u64, bytes: &[u8], moment: Moment, reorder: Duration) {
         if self.next.is_none() {
             self.collecting = Some(moment.now + reorder);
@@ -180,11 +178,6 @@ impl Order {
         self.window.push_back(Some(held));
         self.waiting = 1;
         Some(hole)
-    }
-
-    /// The number that has to be reached so that there is room for another.
-    pub(super) fn room(number: u64) -> u64 {
-        number.saturating_sub(WINDOW - 1)
     }
 
     /// The sender says which number its next datagram has.
@@ -239,11 +232,9 @@ fn bit(number: u64) -> u64 {
     1 << (number % 64)
 }
 
-/// Numbers within which datagrams may come out of order: 20 ms at 200,000 datagrams per second.
+/// Numbers within which datagrams may come out of order, 20 ms at 200,000 datagrams per second; beyond it one is believed only with its
+/// successor.
 const WINDOW: u64 = 4096;
-
-/// Numbers beyond which a datagram is believed only with its successor: 3 s at 20,000 datagrams per second.
-const FAR: u64 = 65_536;
 
 /// Buffers that are kept to be used again.
 const SPARE: usize = 16;

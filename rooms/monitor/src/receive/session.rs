@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use hashbrown::HashMap;
 use weir_wire::signal::{
-    Block, Blocks, Body, Cause, Channel, Clock, Datagram, Metadata, OwnedBlock, Position, Positions,
-    Values,
+    Block, Blocks, Body, Cause, Channel, Clock, Datagram, Metadata, OwnedBlock, Position, Positions, Values,
 };
 
 use super::channel::Track;
@@ -147,12 +146,9 @@ impl Session {
         around: &mut Around<'_, S>,
     ) {
         match self.order.judge(number) {
-            Verdict::Early => {
-                let is_crowded = around.tally.waiting >= MOST_WAITING;
-                let floor = if is_crowded { self.order.end() } else { 0 };
-                self.settle(moment, floor.max(Order::room(number)), around);
-            }
+            Verdict::Early if around.tally.waiting >= MOST_WAITING => self.settle(moment, self.order.end(), around),
             Verdict::Jumped => {
+                (self.announced, self.end) = (None, None);
                 self.settle(moment, self.order.end(), around);
                 if let Some(hole) = self.order.jump() {
                     self.miss(hole, moment, around);

@@ -315,7 +315,8 @@ fn buckets_and_gaps_count_what_they_stand_for() {
 #[test]
 fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
     let mut bench = Bench::new();
-    let channel = |id: u16, name: &str, derived| Channel { id, name: name.into(), derived, rate: RATE, ..Channel::default() };
+    let channel =
+        |id: u16, name: &str, derived| Channel { id, name: name.into(), derived, rate: RATE, ..Channel::default() };
     let channels = vec![channel(0, "I", false), channel(1, "P", true)];
     let metadata = Metadata { station: "server".into(), stream: "view".into(), channels, ..Metadata::default() };
     encode::metadata(header(Kind::Metadata, 1, 0), &metadata, 1472, &mut Vec::new(), |bytes| bench.take(bytes));

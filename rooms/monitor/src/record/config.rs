@@ -100,10 +100,7 @@ impl Config {
                 receive_buffer: bytes(self.receive_buffer),
                 ..receive::Settings::default()
             },
-            keys: Keys {
-                group: self.key.clone(),
-                senders: self.senders.clone().unwrap_or_default(),
-            },
+            keys: Keys { group: self.key.clone(), senders: self.senders.clone().unwrap_or_default() },
             archive: archive::Settings { directory: self.directory.clone(), prefix: self.prefix.clone(), limits },
         }
     }

@@ -134,11 +134,6 @@ impl Board {
         }
     }
 
-    /// Since samples of a channel came last.
-    pub(super) fn silence(&self, key: u32, now: Duration) -> Duration {
-        self.entries.get(&key).map_or(Duration::ZERO, |entry| now.saturating_sub(entry.heard))
-    }
-
     /// A channel is no longer kept.
     pub(super) fn forget(&mut self, key: u32) {
         self.entries.remove(&key);

@@ -65,6 +65,7 @@ keys! {
         /// Limits beside those of the stations; the first that fits is taken.
         limit: Vec<Limit>;
     }
+    gone { sign: "receivers ask stations for nothing: remove it"; }
 }
 
 keys! {
@@ -278,10 +279,7 @@ impl Config {
                 receive_buffer: bytes(self.receive_buffer),
                 bounds: receive::Bounds { reorder: self.reorder.duration(), ..receive::Bounds::default() },
             },
-            keys: Keys {
-                group: self.key.clone(),
-                senders: self.senders.clone().unwrap_or_default(),
-            },
+            keys: Keys { group: self.key.clone(), senders: self.senders.clone().unwrap_or_default() },
             http,
             api: http::Settings {
                 read_only: self.read_only,
@@ -570,6 +568,7 @@ mod tests {
                 "key = \"k\"\nsenders = []\n".into(),
                 "m.toml:2: senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)",
             ),
+            ("sign = \"f\"\n".into(), "m.toml:1: sign is gone: receivers ask stations for nothing: remove it"),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {
             assert_eq!(read(&text).unwrap_err().to_string(), line);

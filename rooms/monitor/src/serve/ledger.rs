@@ -115,8 +115,7 @@ impl Ledger {
 /// For people: a line of totals, a line a stream.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { datagrams, samples, missing, missing_told, lost, copies, late, refused, .. } =
-            &self.received;
+        let Counts { datagrams, samples, missing, missing_told, lost, copies, late, refused, .. } = &self.received;
         writeln!(
             f,
             "{}: {} datagrams, {} samples of {}, {} missing",

@@ -189,11 +189,11 @@ impl Publisher {
             Some(line) if Arc::ptr_eq(&line.listed, listed) => return,
             Some(line) => {
                 // What it was measured as goes out before what it is measured as now.
-                if !line.listed.is_measured_as(listed) {
+                if line.listed.id() != listed.id() {
                     self.close(listed.key);
                 }
                 let Some(line) = self.lines.get_mut(&listed.key) else { return };
-                line.is_named &= line.listed.is_called_as(listed);
+                line.is_named &= line.listed.id() == listed.id();
                 line.listed = listed.clone();
             }
             None if u16::try_from(listed.key).is_ok() => {
@@ -233,7 +233,8 @@ impl Publisher {
         let Some(mut line) = self.lines.remove(&key) else { return };
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
-        line.at = open.history.read_as(&line.listed, line.at, MOST_BYTES, |block| blocks.push(OwnedBlock::new(&block)));
+        line.at =
+            open.history.read(line.listed.id(), line.at, MOST_BYTES, |block| blocks.push(OwnedBlock::new(&block)));
         let now = self.began.elapsed();
         if !blocks.is_empty() {
             line.heard = now;
@@ -389,7 +390,7 @@ impl Publisher {
         }
         let lines = keys.iter().filter_map(|key| self.lines.get(key));
         let channel = |line: &Line| {
-            let Listed { key, station, stream, channel } = &*line.listed;
+            let Listed { key, station, stream, channel, .. } = &*line.listed;
             let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(self.settings.bucket(channel.rate)) };
             let (id, origin, priority) = (*key as u16, station.clone(), self.settings.priority);
             Channel { id, origin, origin_stream: stream.clone(), priority, bucket, ..channel.clone() }

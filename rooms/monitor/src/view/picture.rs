@@ -103,13 +103,13 @@ impl Signals {
             let extent = history.extent(listed.key).unwrap_or_default();
             let (at, gone) = missing.entry(listed.key).or_insert((extent.begin, 0));
             // What is measured otherwise begins anew.
-            if before.get(listed.key as usize).is_some_and(|before| !before.listed.is_measured_as(listed)) {
+            if before.get(listed.key as usize).is_some_and(|before| before.listed.id() != listed.id()) {
                 *at = extent.begin;
             }
             let mut value = None;
             loop {
                 let begin = *at;
-                *at = history.read_as(listed, begin, READ_BYTES, |block| match block.values {
+                *at = history.read(listed.id(), begin, READ_BYTES, |block| match block.values {
                     Values::Samples(..) => value = block.each().last(),
                     Values::Buckets(..) => value = block.buckets().last().map(|bucket| bucket.last),
                     Values::Gap(gap) => {
@@ -123,7 +123,7 @@ impl Signals {
             }
             // Nothing new: what is the last stays it.
             if value.is_none() && extent.end > 0 {
-                history.read_as(listed, extent.end - 1, 64, |block| {
+                history.read(listed.id(), extent.end - 1, 64, |block| {
                     value = match block.values {
                         Values::Samples(..) => block.each().last(),
                         Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),

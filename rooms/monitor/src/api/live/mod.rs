@@ -245,7 +245,7 @@ impl Client {
         let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
         let is_renewed = |listed: &&Arc<Listed>| {
             let known = self.known.get(listed.key as usize);
-            known.is_some_and(|known| known.is_called_as(listed) && !known.is_measured_as(listed))
+            known.is_some_and(|known| known.id() != listed.id())
         };
         let renewed = fresh.iter().filter(is_renewed).map(|listed| listed.key).collect();
         if !fresh.is_empty() {
