@@ -142,7 +142,7 @@ impl Sender {
     fn send(&mut self, now: u64) -> Vec<Vec<u8>> {
         let mut sent = Vec::new();
         let age = now - self.began;
-        if [0, 100, 300].contains(&age) || age % 1000 == 0 {
+        if [0, 100, 300].contains(&age) || age.is_multiple_of(1000) {
             sent.extend([self.metadata(), self.positions(Kind::Heartbeat)]);
         }
         if age % 50 == 45 {
