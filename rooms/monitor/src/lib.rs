@@ -14,7 +14,6 @@ pub mod api;
 pub mod archive;
 pub mod check;
 pub mod config;
-mod derived;
 pub mod foreign;
 pub mod history;
 mod needed;

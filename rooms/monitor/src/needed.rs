@@ -17,7 +17,7 @@ use weir_kernel::capabilities::{User, as_user};
 use weir_program::config::{Document, Step};
 
 use crate::receive::Listen;
-use crate::seal::{GroupKey, KeyError, PublicKey, SigningKey};
+use crate::seal::{GroupKey, KeyError, PublicKey};
 use crate::serve::settings::Keys;
 
 /// Looks for what is named. `'f`: where it stands.
@@ -59,8 +59,7 @@ impl<'f, 'd> Needed<'f, 'd> {
     /// What a receiver is given to open with, and to ask with.
     pub(crate) fn keys(&self, keys: &Keys) -> Result<()> {
         self.key(&[Step::Key("key")], keys.group.as_deref(), GroupKey::read)?;
-        self.public_keys("senders", &keys.senders)?;
-        self.key(&[Step::Key("sign")], keys.sign.as_deref(), SigningKey::read)
+        self.public_keys("senders", &keys.senders)
     }
 
     /// A list of public keys.

@@ -67,7 +67,7 @@ impl Check {
             interface: self.interface,
             duration: self.duration.unwrap_or(usual).duration(),
             receive_buffer: receive::Settings::default().receive_buffer,
-            keys: Keys { group: self.key, senders: self.sender, sign: None },
+            keys: Keys { group: self.key, senders: self.sender },
         };
         if self.send {
             complain!(

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use weir_monitor::history::Bounds;
 use weir_monitor::receive::{Listen, Receiver, Settings};
-use weir_monitor::serve::control::{asker, opener};
+use weir_monitor::serve::control::opener;
 use weir_monitor::serve::glance::Glance;
 use weir_monitor::serve::settings::Keys;
 use weir_monitor::view::{self, Look};
@@ -84,8 +84,8 @@ impl View {
             settings.receive_buffer = usize::try_from(buffer.bytes).unwrap_or(usize::MAX);
         }
         let mut receiver = Receiver::open(&settings)?;
-        let keys = Keys { group: self.key, senders: self.sender, sign: None };
-        receiver.set_keys(opener(&keys)?, asker(&keys)?);
+        let keys = Keys { group: self.key, senders: self.sender };
+        receiver.set_keys(opener(&keys)?);
         receiver.remarks().iter().for_each(|remark| complain!("weir: {remark}"));
         let stop = Stop::on_signals().context("watch for Ctrl-C")?;
         // The picture shows that nothing comes.

@@ -60,8 +60,7 @@ impl Serve {
             unsaved = ended.unsaved;
             Ok(ended.ledger)
         };
-        let outcome =
-            self.configured.run(settings, |settings| (&settings.warnings, settings.config.to_toml()), run)?;
+        let outcome = self.configured.run(settings, |settings| (&settings.warnings, settings.config.to_toml()), run)?;
         unsaved.map_or(Ok(outcome), Err)
     }
 }

@@ -117,6 +117,14 @@ pub struct Bucket {
     pub last: f64,
 }
 
+/// A block with values of its own: it outlives its datagram.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OwnedBlock {
+    /// The block without its values.
+    head: Block<'static>,
+    values: Vec<u8>,
+}
+
 /// The blocks of a datagram, checked.
 #[derive(Clone, Copy, Debug)]
 pub struct Blocks<'a> {
@@ -138,6 +146,16 @@ impl Rate {
     /// Nanoseconds from the first of so many steps to the last, exact but for the last nanosecond.
     pub fn nanos(self, samples: u64) -> i128 {
         i128::from(samples) * i128::from(self.per_sample) * 1_000_000_000 / i128::from(self.per_second)
+    }
+
+    /// The time so many samples after another, ns, as near as it can be written.
+    pub fn after(self, time: i64, samples: u64) -> i64 {
+        near(i128::from(time) + self.nanos(samples))
+    }
+
+    /// The time so many samples before another, ns, as near as it can be written.
+    pub fn before(self, time: i64, samples: u64) -> i64 {
+        near(i128::from(time) - self.nanos(samples))
     }
 
     /// Whole samples in so many nanoseconds; of a negative time none.
@@ -232,13 +250,44 @@ impl Cause {
     }
 }
 
-impl Values<'_> {
+impl<'a> Values<'a> {
     /// How the block has them.
     pub fn form(&self) -> Form {
         match *self {
             Self::Samples(..) => Form::Samples,
             Self::Buckets(_, bucket, _) => Form::Buckets(bucket),
             Self::Gap(_) => Form::Gap,
+        }
+    }
+
+    /// As on the wire; of a gap none.
+    pub fn bytes(&self) -> &'a [u8] {
+        match *self {
+            Self::Samples(_, bytes) | Self::Buckets(_, _, bytes) => bytes,
+            Self::Gap(_) => &[],
+        }
+    }
+
+    /// The same with other bytes.
+    pub fn with<'b>(&self, bytes: &'b [u8]) -> Values<'b> {
+        match *self {
+            Self::Samples(element, _) => Values::Samples(element, bytes),
+            Self::Buckets(element, bucket, _) => Values::Buckets(element, bucket, bytes),
+            Self::Gap(gap) => Values::Gap(gap),
+        }
+    }
+
+    /// Parted after so many samples, buckets, or samples of a gap.
+    fn split_at(&self, count: u64) -> (Self, Self) {
+        match *self {
+            Self::Samples(element, bytes) | Self::Buckets(element, _, bytes) => {
+                let (before, after) = bytes.split_at(count as usize * self.form().size(element));
+                (self.with(before), self.with(after))
+            }
+            Self::Gap(gap) => {
+                let part = |samples| Self::Gap(Gap { samples, ..gap });
+                (part(count), part(gap.samples - count))
+            }
         }
     }
 
@@ -261,6 +310,39 @@ impl<'a> Block<'a> {
     /// Index of the sample behind its last.
     pub fn end(&self) -> u64 {
         self.first + self.samples()
+    }
+
+    /// Samples that each of its values stands for.
+    pub fn step(&self) -> u64 {
+        if let Values::Buckets(_, bucket, _) = self.values { bucket.into() } else { 1 }
+    }
+
+    /// When the sample of an index from [`Self::first`] on is, ns since 1970 UTC, as near as that can be written.
+    pub fn time_of(&self, index: u64) -> i64 {
+        self.rate.after(self.time, index - self.first)
+    }
+
+    /// All of it but its values.
+    pub fn head(&self) -> Block<'static> {
+        let Self { channel, first, time, rate, values } = *self;
+        Block { channel, first, time, rate, values: values.with(&[]) }
+    }
+
+    /// Whether another has the same rate, element and form; or both are gaps of one cause.
+    pub fn is_like(&self, other: &Block<'_>) -> bool {
+        let same = match (self.values, other.values) {
+            (Values::Gap(gap), Values::Gap(other)) => gap.cause == other.cause,
+            (values, other) => values.with(&[]) == other.with(&[]),
+        };
+        same && self.rate == other.rate
+    }
+
+    /// Parted in front of the sample of an index, or in front of the bucket that it is in; either part may have no samples.
+    pub fn split_at(&self, index: u64) -> (Self, Self) {
+        let count = index.saturating_sub(self.first).min(self.samples()) / self.step();
+        let (before, after) = self.values.split_at(count);
+        let first = self.first + count * self.step();
+        (Self { values: before, ..*self }, Self { first, time: self.time_of(first), values: after, ..*self })
     }
 
     /// Its samples; of buckets and gaps none.
@@ -331,6 +413,26 @@ impl<'a> Block<'a> {
     }
 }
 
+impl OwnedBlock {
+    /// A copy.
+    pub fn new(block: &Block<'_>) -> Self {
+        Self { head: block.head(), values: block.values.bytes().to_vec() }
+    }
+
+    /// To be looked at.
+    pub fn block(&self) -> Block<'_> {
+        Block { values: self.head.values.with(&self.values), ..self.head }
+    }
+
+    /// Appends a block that is like it.
+    pub fn extend(&mut self, block: &Block<'_>) {
+        if let (Values::Gap(gap), Values::Gap(more)) = (&mut self.head.values, block.values) {
+            gap.samples = gap.samples.saturating_add(more.samples);
+        }
+        self.values.extend_from_slice(block.values.bytes());
+    }
+}
+
 impl<'a> Blocks<'a> {
     pub(super) fn parse(bytes: &'a [u8], count: u16) -> Result<Self, Malformed> {
         let mut rest = bytes;
@@ -354,6 +456,10 @@ impl<'a> Iterator for Blocks<'a> {
         self.rest = rest;
         Some(block)
     }
+}
+
+fn near(nanos: i128) -> i64 {
+    nanos.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
 /// By name.

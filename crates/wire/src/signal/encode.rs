@@ -25,7 +25,7 @@ pub fn positions(
 }
 
 /// Metadata of all channels: one datagram at least, each with who sends it. With the longest texts there are a channel takes
-/// 1,121 bytes: `most` is to be more.
+/// 1,246 bytes: `most` is to be more.
 pub fn metadata(header: Header, metadata: &Metadata, most: usize, bytes: &mut Vec<u8>, mut send: impl FnMut(&[u8])) {
     let begin = |bytes: &mut Vec<u8>| {
         bytes.clear();

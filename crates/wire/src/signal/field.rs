@@ -17,8 +17,9 @@
 //! | 31 | u8 | element |
 //! | 32 | u32 | samples a bucket as it is sent now; 1: each sample; 0: it is not sent |
 //! | 33 | u8 | of those that send a channel on, the one with the least is to be followed; absent: 0 |
-//! | 64 | | request: metadata, at once |
-//! | 65 | u32 | request, behind a channel: samples a bucket from now on; 1: each sample; 0: none |
+//! | 34 | u8 | 1: a server computes it of other channels; absent: 0 |
+//! | 35 | text | stream that it comes from, with 20 |
+//! | 64, 65 | | reserved: requests of earlier versions |
 
 use super::Malformed;
 
@@ -39,6 +40,8 @@ pub(super) const PER_SAMPLE: u8 = 30;
 pub(super) const ELEMENT: u8 = 31;
 pub(super) const BUCKET: u8 = 32;
 pub(super) const PRIORITY: u8 = 33;
+pub(super) const DERIVED: u8 = 34;
+pub(super) const ORIGIN_STREAM: u8 = 35;
 pub(super) const WANT_METADATA: u8 = 64;
 pub(super) const WANT_BUCKET: u8 = 65;
 

@@ -74,7 +74,7 @@ impl Header {
     /// Reads the header, and returns what is behind it.
     ///
     /// # Errors
-    /// Another magic, version or kind; unknown flags; fewer bytes.
+    /// Another magic, version or kind; unknown flags; fewer bytes; a sequence that no sender reaches.
     pub fn parse(bytes: &[u8]) -> Result<(Self, &[u8]), Malformed> {
         if !bytes.starts_with(MAGIC) {
             return Err(Malformed::Magic);
@@ -106,6 +106,9 @@ impl Header {
         let clock = Clock { source, error: (header[5] != UNKNOWN).then_some(header[5]) };
         let count = u16::from_le_bytes([header[6], header[7]]);
         let word = |at: usize| u64::from_le_bytes(std::array::from_fn(|byte| header[at + byte]));
+        if word(16) >> 63 != 0 {
+            return Err(Malformed::Index);
+        }
         Ok((Self { kind, flags, clock, count, session: word(8), sequence: word(16) }, rest))
     }
 

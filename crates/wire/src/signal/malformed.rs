@@ -41,8 +41,8 @@ pub enum Malformed {
         /// Samples a bucket.
         bucket: u32,
     },
-    /// An index beyond what 64 bits number.
-    #[error("samples beyond index 2^64")]
+    /// Samples beyond index 2^64, or a sequence of 2^63 or more.
+    #[error("samples beyond index 2^64, or a sequence from 2^63 on")]
     Index,
     /// A field whose value has another length than its key has.
     #[error("field {key} of {length} bytes")]

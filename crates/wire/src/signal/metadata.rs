@@ -29,6 +29,10 @@ pub struct Channel {
     pub description: String,
     /// The station that it comes from, where another sends it on; empty: the sender's.
     pub origin: String,
+    /// The stream of that station; empty: nobody says.
+    pub origin_stream: String,
+    /// Whether a server computes it of other channels.
+    pub derived: bool,
     /// Limits.
     pub limits: Limits,
     /// What it measures is value x scale + offset.
@@ -70,6 +74,8 @@ impl Default for Channel {
             unit: String::new(),
             description: String::new(),
             origin: String::new(),
+            origin_stream: String::new(),
+            derived: false,
             limits: Limits::default(),
             scale: 1.0,
             offset: 0.0,
@@ -147,6 +153,8 @@ impl Channel {
             field::UNIT => self.unit = field.text()?.to_owned(),
             field::DESCRIPTION => self.description = field.text()?.to_owned(),
             field::ORIGIN => self.origin = field.text()?.to_owned(),
+            field::ORIGIN_STREAM => self.origin_stream = field.text()?.to_owned(),
+            field::DERIVED => self.derived = field.u8()? != 0,
             field::SCALE => self.scale = field.f64()?,
             field::OFFSET => self.offset = field.f64()?,
             field::PER_SECOND => self.rate.per_second = ticks(field)?,
@@ -173,6 +181,7 @@ impl Channel {
         put_text(bytes, field::UNIT, &self.unit);
         put_text(bytes, field::DESCRIPTION, &self.description);
         put_text(bytes, field::ORIGIN, &self.origin);
+        put_text(bytes, field::ORIGIN_STREAM, &self.origin_stream);
         for (key, limit) in self.limits.all() {
             if let Some(limit) = limit {
                 put(bytes, key, limit.to_le_bytes());
@@ -189,6 +198,9 @@ impl Channel {
         put(bytes, field::BUCKET, self.bucket.to_le_bytes());
         if self.priority != 0 {
             put(bytes, field::PRIORITY, [self.priority]);
+        }
+        if self.derived {
+            put(bytes, field::DERIVED, [1]);
         }
     }
 }

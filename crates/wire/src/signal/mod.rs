@@ -50,7 +50,7 @@ mod request;
 #[cfg(test)]
 mod tests;
 
-pub use block::{BLOCK_LEN, Block, Blocks, Bucket, Cause, Element, Form, GAP_LEN, Gap, Rate, Values};
+pub use block::{BLOCK_LEN, Block, Blocks, Bucket, Cause, Element, Form, GAP_LEN, Gap, OwnedBlock, Rate, Values};
 pub use header::{Clock, ClockSource, Flags, HEADER_LEN, Header, Kind};
 pub use malformed::Malformed;
 pub use metadata::{Channel, Limits, Metadata};

@@ -140,6 +140,8 @@ fn the_longest_channel_fits_a_datagram() {
         unit: long.clone(),
         description: long.clone(),
         origin: long.clone(),
+        origin_stream: long.clone(),
+        derived: true,
         limits,
         scale: 2.0,
         offset: 3.0,
@@ -153,8 +155,8 @@ fn the_longest_channel_fits_a_datagram() {
         channels: vec![channel.clone(), channel],
     };
     let mut longest = Vec::new();
-    encode::metadata(header(), &metadata, 1232, &mut Vec::new(), |bytes| longest.push(bytes.len()));
-    assert_eq!(longest, [1120, 1120]);
+    encode::metadata(header(), &metadata, 1300, &mut Vec::new(), |bytes| longest.push(bytes.len()));
+    assert_eq!(longest, [1245, 1245]);
 }
 
 #[test]
@@ -187,7 +189,9 @@ fn channel() -> impl Strategy<Value = Channel> {
                 name,
                 unit,
                 description,
+                origin_stream: origin.clone(),
                 origin,
+                derived: bucket % 2 == 1,
                 limits: Limits { display_low, display_high, very_low, low, high, very_high },
                 scale,
                 offset,

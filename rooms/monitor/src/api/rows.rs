@@ -68,7 +68,7 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
             rows.push(row(place.time, thinned.first, thinned.samples.into(), thinned.bucket));
         }
         Piece::Block(block) => each(&block, |first, samples, values| {
-            let time = block.time.saturating_add(i64::try_from(block.rate.nanos(first - block.first)).unwrap_or(0));
+            let time = block.time_of(first);
             match values {
                 Ok(values) => rows.push(row(time, first, samples, values)),
                 Err(cause) => {
@@ -80,7 +80,7 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
     let mut copied = Copied::default();
     while at < end {
         copied.clear();
-        let next = history.read_as(listed, at, MOST_COPIED, |block| copied.keep(&block));
+        let next = history.read(listed.id(), at, MOST_COPIED, |block| copied.keep(&block));
         for block in copied.blocks(0).filter(|block| block.first < end) {
             thinning.push(until(block, end), &mut add);
         }
@@ -121,22 +121,7 @@ fn each(block: &Block<'_>, mut look: impl FnMut(u64, u64, Result<Bucket, Cause>)
 
 /// What a block has in front of an index; a bucket that begins in front of it is whole.
 pub(super) fn until(block: Block<'_>, end: u64) -> Block<'_> {
-    let left = end.saturating_sub(block.first);
-    let values = match block.values {
-        Values::Samples(element, values) => {
-            let bytes = usize::try_from(left).unwrap_or(usize::MAX).saturating_mul(element.size());
-            Values::Samples(element, &values[..values.len().min(bytes)])
-        }
-        Values::Buckets(element, each, values) => {
-            let buckets = usize::try_from(left.div_ceil(each.into())).unwrap_or(usize::MAX);
-            Values::Buckets(element, each, &values[..values.len().min(buckets.saturating_mul(4 * element.size()))])
-        }
-        Values::Gap(mut gap) => {
-            gap.samples = gap.samples.min(left);
-            Values::Gap(gap)
-        }
-    };
-    Block { values, ..block }
+    block.split_at(end.saturating_add(block.step() - 1)).0
 }
 
 /// As CSV (RFC 4180), with what it is in front of it as a comment would not be read: in the head of its columns.

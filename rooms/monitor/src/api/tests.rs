@@ -78,7 +78,7 @@ fn serve(samples: u64) -> (Arc<Small>, Serving) {
 fn serve_with(samples: u64, settings: Settings) -> (Arc<Small>, Serving) {
     let small = Arc::new(Small { history: History::new(Bounds::default()), acknowledged: AtomicBool::new(false) });
     let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
-    assert_eq!(small.history.write().channel("s", "display", &channel), Some(0));
+    assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().id.key, 0);
     append(&small, 0, samples);
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let serving = server.serve(small.clone(), settings).unwrap();
@@ -87,6 +87,7 @@ fn serve_with(samples: u64, settings: Settings) -> (Arc<Small>, Serving) {
 
 /// Sample i is i, but of each hundred the last seven are missing.
 fn append(small: &Small, from: u64, to: u64) {
+    let id = small.history.catalog()[0].id();
     let mut writing = small.history.write();
     let mut at = from;
     while at < to {
@@ -96,7 +97,7 @@ fn append(small: &Small, from: u64, to: u64) {
             true => Values::Samples(Element::F64, &bytes),
             false => Values::Gap(Gap { samples: end - at, cause: Cause::Socket }),
         };
-        writing.append(0, &Block { channel: 0, first: at, time: at as i64 * 1_000_000, rate: RATE, values });
+        writing.append(id, &Block { channel: 0, first: at, time: at as i64 * 1_000_000, rate: RATE, values });
         at = end;
     }
 }
@@ -269,7 +270,7 @@ fn what_is_measured_otherwise_begins_anew_for_its_clients() {
             is_changed = true;
             heard.push("whole".to_owned());
             let channel = Channel { name: "I".into(), unit: "kA".into(), rate: RATE, ..Channel::default() };
-            assert_eq!(small.history.write().channel("s", "display", &channel), Some(0));
+            assert_eq!(small.history.write().channel("s", "display", &channel).unwrap().id.key, 0);
             append(&small, 90, 93);
         }
     }
@@ -317,7 +318,7 @@ fn messages_and_texts_have_a_greatest_length() {
         // Each byte of it takes six.
         let (name, description) = (number.to_string(), "\u{1}".repeat(255));
         let channel = Channel { name, description, rate: RATE, ..Channel::default() };
-        let key = writing.channel("s", "display", &channel).unwrap();
+        let key = writing.channel("s", "display", &channel).unwrap().id;
         let values = Values::Samples(Element::F32, &[0; 4]);
         writing.append(key, &Block { channel: 0, first: 0, time: 0, rate: RATE, values });
     }

@@ -1,6 +1,6 @@
 //! The blocks of a channel, thinned to what a screen has, each with its time.
 
-use weir_wire::signal::{Block, Element, Gap, Rate, Values};
+use weir_wire::signal::{Block, Element, Rate, Values};
 
 use crate::thin::{Thinned, Thinner};
 
@@ -101,7 +101,7 @@ impl Begin {
     }
 
     fn after(self, samples: u64) -> Self {
-        let time = self.time.saturating_add(i64::try_from(self.rate.nanos(samples)).unwrap_or(i64::MAX));
+        let time = self.rate.after(self.time, samples);
         Self { first: self.first + samples, time, ..self }
     }
 
@@ -123,25 +123,9 @@ pub(super) fn bucket(rate: Rate, seconds: f64, columns: u32) -> u32 {
 /// Blocks, copied out of the history: it is not held while they are thinned.
 #[derive(Debug, Default)]
 pub(super) struct Copied {
-    heads: Vec<Head>,
+    /// Without their values, and where those end.
+    heads: Vec<(Block<'static>, usize)>,
     values: Vec<u8>,
-}
-
-/// A block without its values.
-#[derive(Clone, Copy, Debug)]
-struct Head {
-    first: u64,
-    time: i64,
-    rate: Rate,
-    form: Kind,
-    end: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Kind {
-    Samples(Element),
-    Buckets(Element, u32),
-    Gap(Gap),
 }
 
 impl Copied {
@@ -151,28 +135,17 @@ impl Copied {
     }
 
     pub(super) fn keep(&mut self, block: &Block<'_>) {
-        let (form, values) = match block.values {
-            Values::Samples(element, values) => (Kind::Samples(element), values),
-            Values::Buckets(element, each, values) => (Kind::Buckets(element, each), values),
-            Values::Gap(gap) => (Kind::Gap(gap), [].as_slice()),
-        };
-        self.values.extend_from_slice(values);
-        let Block { first, time, rate, .. } = *block;
-        self.heads.push(Head { first, time, rate, form, end: self.values.len() });
+        self.values.extend_from_slice(block.values.bytes());
+        self.heads.push((block.head(), self.values.len()));
     }
 
     /// The blocks, of this channel.
     pub(super) fn blocks(&self, channel: u16) -> impl Iterator<Item = Block<'_>> {
         let mut begin = 0;
-        self.heads.iter().map(move |head| {
-            let values = &self.values[begin..head.end];
-            begin = head.end;
-            let values = match head.form {
-                Kind::Samples(element) => Values::Samples(element, values),
-                Kind::Buckets(element, each) => Values::Buckets(element, each, values),
-                Kind::Gap(gap) => Values::Gap(gap),
-            };
-            Block { channel, first: head.first, time: head.time, rate: head.rate, values }
+        self.heads.iter().map(move |(head, end)| {
+            let values = head.values.with(&self.values[begin..*end]);
+            begin = *end;
+            Block { channel, values, ..*head }
         })
     }
 

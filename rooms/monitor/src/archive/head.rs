@@ -58,6 +58,8 @@ impl Head {
         put("unit", channel.unit.clone());
         put("description", channel.description.clone());
         put("origin", channel.origin.clone());
+        put("origin_stream", channel.origin_stream.clone());
+        put("derived", if channel.derived { "1".into() } else { String::new() });
         put("scale", channel.scale.to_string());
         put("offset", channel.offset.to_string());
         put("ticks_per_second", channel.rate.per_second.to_string());
@@ -87,6 +89,8 @@ impl Head {
                 unit: text("unit"),
                 description: text("description"),
                 origin: text("origin"),
+                origin_stream: text("origin_stream"),
+                derived: map.contains_key("derived"),
                 limits: Limits { display_low, display_high, very_low, low, high, very_high },
                 scale: number(map, "scale").unwrap_or(1.0),
                 offset: number(map, "offset").unwrap_or(0.0),

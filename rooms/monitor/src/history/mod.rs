@@ -4,14 +4,14 @@
 //! Each channel has an index of its own here, which goes on over restarts of its station: what was due meanwhile is a gap
 //! ([`Cause::Restart`](weir_wire::signal::Cause)). Readers keep the index at which they stand. Whoever reads too late finds that the
 //! ring has moved on, and gets a gap for it.
+//!
+//! A channel is listed with its first block. Where its scale, offset or unit change, or its place is another channel's, its generation is
+//! the next: readers of the one before get nothing more.
 
 mod ring;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-use std::cell::Cell;
-use std::collections::BTreeMap;
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -40,19 +40,33 @@ pub struct Bounds {
     pub bytes: usize,
     /// At most so many channels.
     pub channels: usize,
+    /// A channel that has had nothing for so long gives way to another where there are too many.
+    pub quiet: Duration,
 }
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { span: Duration::from_secs(600), bytes: 512 << 20, channels: 4096 }
+        let (minutes, seconds) = (Duration::from_secs(600), Duration::from_secs(10));
+        Self { span: minutes, bytes: 512 << 20, channels: 4096, quiet: seconds }
     }
+}
+
+/// A channel by which it is read, as long as its numbers mean the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ChannelId {
+    /// Its place.
+    pub key: u32,
+    /// How often the place was another channel's, or measured otherwise.
+    pub generation: u32,
 }
 
 /// A channel that is kept.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listed {
-    /// By which it is read. Where there are too many, it is used again for another once nothing has come for it for a while: indices go on.
+    /// Its place. Where there are too many, it is used again for another once nothing has come for it for a while: indices go on.
     pub key: u32,
+    /// See [`ChannelId::generation`].
+    pub generation: u32,
     /// Its station.
     pub station: String,
     /// Its stream.
@@ -62,16 +76,19 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Whether it is the same channel, whatever is known of it.
-    pub fn is_called_as(&self, other: &Self) -> bool {
-        self.channel.name == other.channel.name && self.stream == other.stream && self.station == other.station
+    /// By which it is read.
+    pub fn id(&self) -> ChannelId {
+        ChannelId { key: self.key, generation: self.generation }
     }
 
-    /// Whether its values mean the same: numbers of one are no numbers of the other, else.
-    pub fn is_measured_as(&self, other: &Self) -> bool {
-        let (one, other) = (&self.channel, &other.channel);
+    fn is_measured_as(&self, other: &Channel) -> bool {
         let same = |one: f64, other: f64| one.to_bits() == other.to_bits();
-        same(one.scale, other.scale) && same(one.offset, other.offset) && one.unit == other.unit
+        let Channel { scale, offset, unit, .. } = &self.channel;
+        same(*scale, other.scale) && same(*offset, other.offset) && *unit == other.unit
+    }
+
+    fn is_called(&self, station: &str, stream: &str, name: &str) -> bool {
+        self.channel.name == name && self.stream == stream && self.station == station
     }
 }
 
@@ -97,27 +114,23 @@ struct Kept {
     rings: Vec<Ring>,
     /// When each was written last.
     written: Vec<Instant>,
-    /// No channel was written before it, as far as is known.
-    oldest: Option<Instant>,
-    /// Keys by what the channels are called: of thousands each is found at once.
+    /// When a channel that gives way was looked for in vain.
+    searched: Option<Instant>,
+    /// Places by what the channels are called: of thousands each is found at once.
     names: HashTable<u32>,
     hash: foldhash::fast::RandomState,
-    /// Channels that nothing was ever written to, in the order in which they came: others that have samples come before them.
-    newcomers: BTreeMap<u64, u32>,
-    /// Where each stands among those.
-    came: Vec<Option<u64>>,
-    count: u64,
-    /// Of forgotten channels, for the next.
-    free: Vec<u32>,
-    /// Channels that have begun anew: as they were, and as they are.
-    renewed: Vec<Renewed>,
-    /// How often two channels were compared.
-    #[cfg(test)]
-    compared: Cell<u64>,
 }
 
-/// A channel whose values mean something else from now on: what it was, and what it is. What it had is gone.
-pub type Renewed = (Arc<Listed>, Arc<Listed>);
+/// Where a channel is kept.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// By which it is read.
+    pub id: ChannelId,
+    /// The channel as it was measured until now, if it is measured otherwise from now on: what it had is gone.
+    pub renewed: Option<Arc<Listed>>,
+    /// Another channel had its place until now.
+    pub is_another: bool,
+}
 
 /// The history, while the receiving thread writes a batch.
 #[derive(Debug)]
@@ -131,6 +144,11 @@ impl History {
     /// Of nothing yet.
     pub fn new(bounds: Bounds) -> Self {
         Self { kept: Mutex::default(), batches: watch::Sender::new(0), bounds }
+    }
+
+    /// How long a time of each channel is kept at most.
+    pub fn span(&self) -> Duration {
+        self.bounds.span
     }
 
     /// Begins a batch; readers wait until it is dropped.
@@ -149,21 +167,10 @@ impl History {
     }
 
     /// Shows the blocks of a channel from an index on, up to about so many bytes of values, and returns the index to go on at. What is no
-    /// longer there is a gap ([`Cause::Viewer`](weir_wire::signal::Cause)). The receiving thread waits meanwhile: look fast, compute later.
-    pub fn read(&self, key: u32, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
-        self.lock().rings.get(key as usize).map_or(from, |ring| ring.read(from, most_bytes, look))
-    }
-
-    /// Like [`Self::read`], as long as the channel is the one that is listed so, and is measured so: else nothing is shown, and the index
-    /// stays. Who reads by a catalog of before would take new values for old ones.
-    pub fn read_as(&self, listed: &Arc<Listed>, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
-        let kept = self.lock();
-        let at = listed.key as usize;
-        let same = kept
-            .catalog
-            .get(at)
-            .is_some_and(|now| Arc::ptr_eq(now, listed) || (now.is_called_as(listed) && now.is_measured_as(listed)));
-        if same { kept.rings[at].read(from, most_bytes, look) } else { from }
+    /// longer there is a gap ([`Cause::Viewer`](weir_wire::signal::Cause)). Of another generation nothing is shown, and the index stays.
+    /// The receiving thread waits meanwhile: look fast, compute later.
+    pub fn read(&self, id: ChannelId, from: u64, most_bytes: usize, look: impl FnMut(Block<'_>)) -> u64 {
+        self.lock().ring(id).map_or(from, |ring| ring.read(from, most_bytes, look))
     }
 
     /// The index of the first sample at or after a time, or the end.
@@ -185,47 +192,47 @@ impl History {
 impl Writing<'_> {
     /// Keeps a channel from now on, or changes what is known of it: found by its station, stream and name. `None`: there are too many.
     /// One that is measured otherwise than before begins anew: nothing that came before is shown as what it never was.
-    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<u32> {
-        let kept = &mut *self.kept;
+    pub fn channel(&mut self, station: &str, stream: &str, channel: &Channel) -> Option<Placed> {
+        let Bounds { channels, quiet, .. } = self.history.bounds;
+        let (kept, now) = (&mut *self.kept, self.now);
         let hash = kept.hash.hash_one((station, stream, channel.name.as_str()));
-        let known = kept.find(hash, station, stream, &channel.name);
-        if known.is_some_and(|at| kept.catalog[at].channel == *channel) {
-            return known.map(|at| at as u32);
-        }
-        let is_full = kept.catalog.len() >= self.history.bounds.channels;
-        let is_new = known.is_none();
-        let known = match known {
-            None if is_full => Some(kept.free.pop()? as usize),
-            known => known,
+        let Kept { names, catalog, .. } = kept;
+        let known = names.find(hash, |&key| catalog[key as usize].is_called(station, stream, &channel.name)).copied();
+        let (key, is_another) = match known {
+            Some(key) => (key, false),
+            None if kept.catalog.len() < channels => (kept.catalog.len() as u32, false),
+            None => (kept.give_way(quiet, now)?, true),
         };
-        let key = known.unwrap_or(kept.catalog.len()) as u32;
-        let listed =
-            Arc::new(Listed { key, station: station.to_owned(), stream: stream.to_owned(), channel: channel.clone() });
+        let at = key as usize;
+        let before = kept.catalog.get(at).cloned();
+        if let Some(listed) = before.as_ref().filter(|listed| known.is_some() && listed.channel == *channel) {
+            return Some(Placed { id: listed.id(), renewed: None, is_another });
+        }
+        let mut generation = before.as_ref().map_or(0, |listed| listed.generation);
+        let renewed = before.filter(|listed| known.is_some() && !listed.is_measured_as(channel));
+        if is_another || renewed.is_some() {
+            generation = generation.wrapping_add(1);
+            kept.rings[at].renew(!is_another);
+        }
+        let (station, stream, channel) = (station.to_owned(), stream.to_owned(), channel.clone());
+        let listed = Arc::new(Listed { key, generation, station, stream, channel });
+        let id = listed.id();
         // Readers have the catalog as it was.
         let catalog = Arc::make_mut(&mut kept.catalog);
-        match known {
-            Some(at) => {
-                let before = std::mem::replace(&mut catalog[at], listed.clone());
-                if !is_new && !before.is_measured_as(&listed) && kept.rings[at].renew() {
-                    kept.renewed.push((before, listed));
-                }
-                kept.written[at] = Instant::now();
-            }
+        match catalog.get_mut(at) {
+            Some(place) => *place = listed,
             None => {
                 catalog.push(listed);
                 kept.rings.push(Ring::default());
-                kept.written.push(Instant::now());
-                kept.came.push(None);
+                kept.written.push(now);
             }
         }
-        if is_new {
+        if known.is_none() {
+            kept.written[at] = now;
             let Kept { names, hash: state, catalog, .. } = kept;
             names.insert_unique(hash, key, |&key| catalog[key as usize].hash(state));
-            kept.count += 1;
-            kept.newcomers.insert(kept.count, key);
-            kept.came[key as usize] = Some(kept.count);
         }
-        Some(key)
+        Some(Placed { id, renewed, is_another })
     }
 
     /// A channel has other limits from now on.
@@ -238,67 +245,23 @@ impl Writing<'_> {
         }
     }
 
-    /// Channels that had samples, and have begun anew since this was asked last.
-    pub fn take_renewed(&mut self) -> Vec<Renewed> {
-        std::mem::take(&mut self.kept.renewed)
+    /// What there is of a channel; `None`: its place is another's, or it is measured otherwise.
+    pub fn extent(&self, id: ChannelId) -> Option<Extent> {
+        self.kept.ring(id).map(Ring::extent)
     }
 
-    /// Channels that nothing was ever written to.
-    pub fn newcomers(&self) -> usize {
-        self.kept.newcomers.len()
-    }
-
-    /// Forgets the oldest channel that nothing was ever written to: one that has samples needs its place.
-    pub fn forget_newcomer(&mut self) -> Option<(u32, Arc<Listed>)> {
-        let (_, &key) = self.kept.newcomers.first_key_value()?;
-        Some(self.clear(key))
-    }
-
-    /// Forgets the channel that has had nothing for the longest time, if that is so long at least: its key is free for the next.
-    pub fn forget(&mut self, silence: Duration) -> Option<(u32, Arc<Listed>)> {
-        let kept = &mut *self.kept;
-        // Where all were written lately nobody looks at each of them again and again.
-        if kept.oldest.is_some_and(|oldest| oldest.elapsed() < silence) {
-            return None;
-        }
-        let (at, written) = kept.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
-        if written.elapsed() < silence {
-            kept.oldest = Some(*written);
-            return None;
-        }
-        Some(self.clear(at as u32))
-    }
-
-    fn clear(&mut self, key: u32) -> (u32, Arc<Listed>) {
-        let (kept, at) = (&mut *self.kept, key as usize);
-        let listed = Listed { key, station: String::new(), stream: String::new(), channel: Channel::default() };
-        let before = std::mem::replace(&mut Arc::make_mut(&mut kept.catalog)[at], Arc::new(listed));
-        kept.rings[at].clear();
-        kept.written[at] = Instant::now();
-        kept.begin(key);
-        let hash = before.hash(&kept.hash);
-        if let Ok(named) = kept.names.find_entry(hash, |&named| named == key) {
-            named.remove();
-        }
-        kept.free.push(key);
-        (key, before)
-    }
-
-    /// What there is of a channel.
-    pub fn extent(&self, key: u32) -> Option<Extent> {
-        self.kept.rings.get(key as usize).map(Ring::extent)
-    }
-
-    /// Appends a block; its index is where the channel ends, whatever it says itself.
-    pub fn append(&mut self, key: u32, block: &Block<'_>) {
+    /// Appends a block; its index is where the channel ends, whatever it says itself. `false`: its place is another's.
+    pub fn append(&mut self, id: ChannelId, block: &Block<'_>) -> bool {
         let Bounds { span, bytes, .. } = self.history.bounds;
         let share = bytes / self.kept.rings.len().max(1);
-        if let Some(ring) = self.kept.rings.get_mut(key as usize) {
-            ring.append(block);
-            ring.trim(span, share);
-            self.kept.written[key as usize] = self.now;
-            self.kept.begin(key);
+        let is_it = self.kept.ring(id).is_some();
+        if is_it {
+            let at = id.key as usize;
+            self.kept.rings[at].append(block);
+            self.kept.rings[at].trim(span, share);
+            self.kept.written[at] = self.now;
         }
+        is_it
     }
 }
 
@@ -309,22 +272,26 @@ impl Listed {
 }
 
 impl Kept {
-    /// Where the channel of this name is.
-    fn find(&self, hash: u64, station: &str, stream: &str, name: &str) -> Option<usize> {
-        let same = |&key: &u32| {
-            #[cfg(test)]
-            self.compared.set(self.compared.get() + 1);
-            let listed = &self.catalog[key as usize];
-            listed.channel.name == name && listed.stream == stream && listed.station == station
-        };
-        self.names.find(hash, same).map(|&key| key as usize)
+    fn ring(&self, id: ChannelId) -> Option<&Ring> {
+        let listed = self.catalog.get(id.key as usize).filter(|listed| listed.id() == id)?;
+        self.rings.get(listed.key as usize)
     }
 
-    /// A channel is no newcomer any more.
-    fn begin(&mut self, key: u32) {
-        if let Some(came) = self.came[key as usize].take() {
-            self.newcomers.remove(&came);
+    /// The place of the channel that has had nothing for the longest time, if that is so long at least; looked for once a second.
+    fn give_way(&mut self, quiet: Duration, now: Instant) -> Option<u32> {
+        if self.searched.is_some_and(|then| now < then + SEARCHES_APART) {
+            return None;
         }
+        let (at, written) = self.written.iter().enumerate().min_by_key(|&(_, written)| *written)?;
+        if now.saturating_duration_since(*written) < quiet {
+            self.searched = Some(now);
+            return None;
+        }
+        let hash = self.catalog[at].hash(&self.hash);
+        if let Ok(named) = self.names.find_entry(hash, |&named| named as usize == at) {
+            named.remove();
+        }
+        Some(at as u32)
     }
 }
 
@@ -333,3 +300,6 @@ impl Drop for Writing<'_> {
         self.history.batches.send_modify(|batches| *batches += 1);
     }
 }
+
+/// From one look for a channel that gives way to the next, where there was none.
+const SEARCHES_APART: Duration = Duration::from_secs(1);

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use weir_wire::signal::{Block, Cause, Element, Form, Gap, Rate, Values};
+use weir_wire::signal::{Block, Cause, Gap, OwnedBlock, Values};
 
 use super::Extent;
 
 #[derive(Debug, Default)]
 pub(super) struct Ring {
-    runs: VecDeque<Run>,
+    /// Samples, buckets or a gap each, in one go.
+    runs: VecDeque<OwnedBlock>,
     /// Bytes of all values.
     bytes: usize,
     end: u64,
@@ -18,23 +19,9 @@ pub(super) struct Ring {
     renewed: u64,
 }
 
-/// Samples, buckets or a gap, in one go.
-#[derive(Debug)]
-struct Run {
-    first: u64,
-    samples: u64,
-    time: i64,
-    rate: Rate,
-    element: Element,
-    form: Form,
-    /// Values as on the wire; of a gap none.
-    values: Vec<u8>,
-    cause: Cause,
-}
-
 impl Ring {
     pub(super) fn extent(&self) -> Extent {
-        let first = self.runs.front();
+        let first = self.runs.front().map(OwnedBlock::block);
         Extent {
             begin: first.map_or(self.end, |run| run.first),
             end: self.end,
@@ -44,64 +31,45 @@ impl Ring {
     }
 
     pub(super) fn append(&mut self, block: &Block<'_>) {
-        let (element, values, cause) = match block.values {
-            Values::Samples(element, values) | Values::Buckets(element, _, values) => (element, values, Cause::Unknown),
-            Values::Gap(gap) => (Element::F32, [].as_slice(), gap.cause),
-        };
-        let form = block.values.form();
-        let samples = block.samples();
-        match self.runs.back_mut() {
-            Some(run) if run.continues(block, element, form, cause) => {
-                run.values.extend_from_slice(values);
-                run.samples += samples;
-            }
-            _ => self.runs.push_back(Run {
-                first: self.end,
-                samples,
-                time: block.time,
-                rate: block.rate,
-                element,
-                form,
-                values: values.to_vec(),
-                cause,
-            }),
+        // No more than there are indices.
+        if self.end.checked_add(block.samples()).is_none() {
+            return;
         }
-        self.bytes += values.len();
-        self.end += samples;
-        self.end_time = block.time.saturating_add(i64::try_from(block.rate.nanos(samples)).unwrap_or(i64::MAX));
+        let block = Block { channel: 0, first: self.end, ..*block };
+        match self.runs.back_mut() {
+            Some(run) if continues(&run.block(), &block) => run.extend(&block),
+            _ => self.runs.push_back(OwnedBlock::new(&block)),
+        }
+        self.bytes += block.values.bytes().len();
+        self.end = block.end();
+        self.end_time = block.time_of(block.end());
     }
 
-    /// Forgets all that there is: what comes next goes on behind it.
-    pub(super) fn clear(&mut self) {
-        *self = Self { end: self.end, ..Self::default() };
-    }
-
-    /// Begins anew: what there is means something else than what comes next. Whether there was anything.
-    pub(super) fn renew(&mut self) -> bool {
-        let had = !self.runs.is_empty();
-        *self = Self { end: self.end, renewed: self.end, ..Self::default() };
-        had
+    /// Begins anew: what there is means something else than what comes next. `is_same`: of the same channel, whose readers go on.
+    pub(super) fn renew(&mut self, is_same: bool) {
+        let renewed = if is_same { self.end } else { 0 };
+        *self = Self { end: self.end, renewed, ..Self::default() };
     }
 
     /// Drops the oldest runs beyond a time and a size. The newest stays.
     pub(super) fn trim(&mut self, span: Duration, bytes: usize) {
         let oldest = self.end_time.saturating_sub(i64::try_from(span.as_nanos()).unwrap_or(i64::MAX));
         while self.runs.len() > 1 {
-            let old = self.runs[1].time <= oldest || self.bytes > bytes || self.runs.len() > MOST_RUNS;
+            let old = self.runs[1].block().time <= oldest || self.bytes > bytes || self.runs.len() > MOST_RUNS;
             if !old {
                 break;
             }
-            self.bytes -= self.runs.pop_front().map_or(0, |run| run.values.len());
+            self.bytes -= self.runs.pop_front().map_or(0, |run| run.block().values.bytes().len());
         }
     }
 
     /// See [`super::History::read`].
     pub(super) fn read(&self, from: u64, most_bytes: usize, mut look: impl FnMut(Block<'_>)) -> u64 {
-        let Some(oldest) = self.runs.front() else { return from };
+        let Some(oldest) = self.runs.front().map(OwnedBlock::block) else { return from };
         let mut at = from;
         if from < oldest.first {
             let samples = oldest.first - from;
-            let time = oldest.time.saturating_sub(i64::try_from(oldest.rate.nanos(samples)).unwrap_or(i64::MAX));
+            let time = oldest.rate.before(oldest.time, samples);
             // What was dropped when it began anew nobody could have read faster.
             let cause = if oldest.first == self.renewed { Cause::Server } else { Cause::Viewer };
             let values = Values::Gap(Gap { samples, cause });
@@ -109,20 +77,16 @@ impl Ring {
             at = oldest.first;
         }
         let mut left = most_bytes;
-        let start = self.runs.partition_point(|run| run.first + run.samples <= at);
-        for run in self.runs.range(start..) {
+        let start = self.runs.partition_point(|run| run.block().end() <= at);
+        for run in self.runs.range(start..).map(OwnedBlock::block) {
             if left == 0 {
                 break;
             }
-            let block = run.from(at, left);
+            let block = most(run.split_at(at).1, left);
             at = block.end();
-            left = left.saturating_sub(match block.values {
-                Values::Samples(_, values) | Values::Buckets(_, _, values) => values.len(),
-                Values::Gap(_) => 0,
-            });
-            let whole = at >= run.first + run.samples;
+            left = left.saturating_sub(block.values.bytes().len());
             look(block);
-            if !whole {
+            if at < run.end() {
                 break;
             }
         }
@@ -131,54 +95,29 @@ impl Ring {
 
     /// See [`super::History::index_at`]; times may step back between runs, the first that fits is taken.
     pub(super) fn index_at(&self, time: i64) -> u64 {
-        for run in &self.runs {
-            let end = i128::from(run.time) + run.rate.nanos(run.samples);
-            if i128::from(time) < end {
+        for run in self.runs.iter().map(OwnedBlock::block) {
+            if time < run.time_of(run.end()) {
                 let after = i128::from(time) - i128::from(run.time);
-                return run.first + run.rate.samples(after + run.rate.nanos(1) - 1).min(run.samples);
+                return run.first + run.rate.samples(after + run.rate.nanos(1) - 1).min(run.samples());
             }
         }
         self.end
     }
 }
 
-impl Run {
-    /// Whether a block is the same in all but its values, and begins where this ends: by its time, too.
-    fn continues(&self, block: &Block<'_>, element: Element, form: Form, cause: Cause) -> bool {
-        let same = self.rate == block.rate && self.element == element && self.form == form && self.cause == cause;
-        let due = i128::from(self.time) + self.rate.nanos(self.samples);
-        // Clocks are set by little all the time: what is less than half a sample is no step, as long as it does not add up in the run.
-        let near = (i128::from(block.time) - due).abs() * 2 <= self.rate.nanos(1).max(2);
-        same && near && self.values.len() < MOST_RUN_BYTES
-    }
+/// Whether a block is like a run, and begins where that ends: by its time, too.
+fn continues(run: &Block<'_>, block: &Block<'_>) -> bool {
+    // Clocks are set by little all the time: what is less than half a sample is no step, as long as it does not add up in the run.
+    let step = i128::from(block.time) - i128::from(run.time_of(run.end()));
+    let near = step.abs() * 2 <= run.rate.nanos(1).max(2);
+    run.is_like(block) && near && run.values.bytes().len() < MOST_RUN_BYTES
+}
 
-    /// What it has from an index on that is in it, of about so many bytes at most.
-    fn from(&self, at: u64, most_bytes: usize) -> Block<'_> {
-        let skipped = at.saturating_sub(self.first);
-        let moved = |skipped: u64| {
-            let time = self.time.saturating_add(i64::try_from(self.rate.nanos(skipped)).unwrap_or(i64::MAX));
-            (self.first + skipped, time)
-        };
-        let each = self.form.size(self.element);
-        let (skipped, values) = match self.form {
-            Form::Samples => {
-                let values = &self.values[skipped as usize * each..];
-                let most = (most_bytes / each).max(1) * each;
-                (skipped, Values::Samples(self.element, &values[..values.len().min(most)]))
-            }
-            Form::Buckets(bucket) => {
-                // A bucket is whole: what begins in it begins with it.
-                let buckets = skipped / u64::from(bucket);
-                let values = &self.values[buckets as usize * each..];
-                let most = (most_bytes / each).max(1) * each;
-                let values = Values::Buckets(self.element, bucket, &values[..values.len().min(most)]);
-                (buckets * u64::from(bucket), values)
-            }
-            Form::Gap => (skipped, Values::Gap(Gap { samples: self.samples - skipped, cause: self.cause })),
-        };
-        let (first, time) = moved(skipped);
-        Block { channel: 0, first, time, rate: self.rate, values }
-    }
+/// As much of the beginning of a block as about so many bytes have, one of its values at least.
+fn most(block: Block<'_>, bytes: usize) -> Block<'_> {
+    let (Values::Samples(element, _) | Values::Buckets(element, ..)) = block.values else { return block };
+    let count = (bytes / block.values.form().size(element)).max(1) as u64;
+    block.split_at(block.first.saturating_add(count.saturating_mul(block.step()))).0
 }
 
 /// Bytes of values after which a run is followed by another: what is dropped at once.

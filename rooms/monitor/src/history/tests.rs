@@ -15,105 +15,80 @@ fn block(first: u64, values: Values<'_>) -> Block<'_> {
     Block { channel: 0, first, time: first as i64 * 1_000_000, rate: RATE, values }
 }
 
-fn history(bytes: usize) -> (History, u32) {
+fn history(bytes: usize) -> (History, ChannelId) {
     let history = History::new(Bounds { bytes, ..Bounds::default() });
     let channel = Channel { name: "I".into(), rate: RATE, ..Channel::default() };
-    let key = history.write().channel("coil", "display", &channel).expect("room");
-    (history, key)
+    let id = history.write().channel("coil", "display", &channel).expect("room").id;
+    (history, id)
 }
 
 #[test]
 fn channels_are_found_by_name_and_bounded() {
     let history = History::new(Bounds { channels: 2, ..Bounds::default() });
     let mut writing = history.write();
-    let named = |name: &str, unit: &str| Channel { name: name.into(), unit: unit.into(), ..Channel::default() };
+    let named = |name: &str, description: &str| {
+        let (name, description) = (name.into(), description.into());
+        Channel { name, description, ..Channel::default() }
+    };
     let keys = ["a", "b", "a", "c"].map(|name| writing.channel("s", "display", &named(name, "")));
-    assert_eq!(keys, [Some(0), Some(1), Some(0), None]);
-    assert_eq!(writing.channel("s", "display", &named("a", "V")), Some(0));
+    assert_eq!(keys.map(|placed| placed.map(|placed| placed.id.key)), [Some(0), Some(1), Some(0), None]);
+    assert_eq!(writing.channel("s", "display", &named("a", "A")).map(|placed| placed.id.generation), Some(0));
     drop(writing);
-    assert_eq!(history.catalog()[0].channel.unit, "V");
+    assert_eq!(history.catalog()[0].channel.description, "A");
 }
 
 #[test]
-fn the_dead_make_room_for_the_next_and_the_living_stay() {
-    let history = History::new(Bounds { channels: 2, ..Bounds::default() });
+fn channels_that_are_quiet_make_room_for_the_next() {
+    let quiet = Duration::from_millis(20);
+    let history = History::new(Bounds { channels: 2, quiet, ..Bounds::default() });
     let named = |name: &str| Channel { name: name.into(), rate: RATE, ..Channel::default() };
     let bytes = values(0, 10);
+    let [dead, alive] = ["dead", "alive"].map(|name| {
+        let mut writing = history.write();
+        let id = writing.channel("s", "display", &named(name)).expect("room").id;
+        writing.append(id, &block(0, Values::Samples(Element::I32, &bytes)));
+        id
+    });
+    std::thread::sleep(quiet);
+    history.write().append(alive, &block(10, Values::Samples(Element::I32, &bytes)));
     let mut writing = history.write();
-    assert_eq!(["dead", "alive"].map(|name| writing.channel("s", "display", &named(name))), [Some(0), Some(1)]);
-    (0..2).for_each(|key| writing.append(key, &block(0, Values::Samples(Element::I32, &bytes))));
-    assert_eq!((writing.channel("s", "display", &named("new")), writing.forget(Duration::from_secs(60))), (None, None));
-    assert_eq!((writing.newcomers(), writing.forget_newcomer()), (0, None));
+    let new = writing.channel("s", "display", &named("new")).expect("room");
+    assert_eq!((new.id, new.is_another), (ChannelId { generation: 1, ..dead }, true));
+    // Readers' indices go on: nothing of the other is read for it, and nothing is written to the other.
+    assert_eq!(writing.extent(new.id).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
+    assert!(!writing.append(dead, &block(10, Values::Samples(Element::I32, &bytes))));
     drop(writing);
-    std::thread::sleep(Duration::from_millis(20));
-    history.write().append(1, &block(10, Values::Samples(Element::I32, &bytes)));
-    let mut writing = history.write();
-    assert_eq!(
-        (
-            writing.forget(Duration::from_millis(20)).map(|(key, listed)| (key, listed.channel.name.clone())),
-            writing.channel("s", "display", &named("new"))
-        ),
-        (Some((0, "dead".into())), Some(0))
-    );
-    // Nothing was written to it yet: who has samples comes before it.
-    assert_eq!((writing.newcomers(), writing.forget_newcomer().map(|(key, _)| key)), (1, Some(0)));
-    assert_eq!((writing.newcomers(), writing.channel("s", "display", &named("new"))), (0, Some(0)));
-    // Readers' indices go on: nothing of the other is read for it.
-    assert_eq!(writing.extent(0).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
-    drop(writing);
+    assert_eq!(history.read(dead, 3, usize::MAX, |_| panic!("of another")), 3);
     let catalog = history.catalog();
     let names: Vec<&str> = catalog.iter().map(|listed| listed.channel.name.as_str()).collect();
     assert_eq!(names, ["new", "alive"]);
 }
 
-/// Names are anybody's: thousands of new ones must not stop the receiving thread.
-#[test]
-fn channels_are_found_without_a_look_at_all_others() {
-    let history = History::new(Bounds { channels: 4096, ..Bounds::default() });
-    let mut writing = history.write();
-    let named = |number: u32| Channel { name: format!("c{number}"), rate: RATE, ..Channel::default() };
-    for number in 0..12_000 {
-        let channel = named(number);
-        if writing.channel("s", "display", &channel).is_none() {
-            let (_, before) = writing.forget_newcomer().expect("a newcomer");
-            assert_eq!(before.channel.name, format!("c{}", number - 4096));
-            assert!(writing.channel("s", "display", &channel).is_some());
-        }
-    }
-    let compared = writing.kept.compared.get();
-    assert!(compared < 40_000, "{compared}");
-    // Each under its key, and the forgotten ones under none.
-    let keys: std::collections::HashSet<_> =
-        (12_000 - 4096..12_000).filter_map(|number| writing.channel("s", "display", &named(number))).collect();
-    assert_eq!((keys.len(), writing.newcomers()), (4096, 4096));
-    assert_eq!(writing.channel("s", "display", &named(0)), None);
-}
-
 #[test]
 fn limits_are_told_to_who_knew_the_others() {
-    let (history, key) = history(1 << 20);
+    let (history, id) = history(1 << 20);
     let before = history.catalog();
     let limits = Limits { high: Some(3.0), ..Limits::default() };
-    history.write().set_limits(key, limits);
+    history.write().set_limits(id.key, limits);
     let after = history.catalog();
     assert_eq!((after[0].channel.limits, before[0].channel.limits), (limits, Limits::default()));
     // What stays the same is no news.
-    history.write().set_limits(key, limits);
+    history.write().set_limits(id.key, limits);
     assert!(Arc::ptr_eq(&after[0], &history.catalog()[0]));
 }
 
 #[test]
 fn a_clock_that_steps_begins_a_run_with_its_own_time() {
-    let (history, key) = history(1 << 20);
+    let (history, id) = history(1 << 20);
     let bytes = values(0, 10);
     let mut writing = history.write();
-    writing.append(key, &block(0, Values::Samples(Element::I32, &bytes)));
-    writing.append(key, &Block { time: 5_000_000_000, ..block(10, Values::Samples(Element::I32, &bytes)) });
+    writing.append(id, &block(0, Values::Samples(Element::I32, &bytes)));
+    writing.append(id, &Block { time: 5_000_000_000, ..block(10, Values::Samples(Element::I32, &bytes)) });
     drop(writing);
     let mut seen = Vec::new();
-    assert_eq!(history.read(key, 0, usize::MAX, |block| seen.push((block.first, block.time))), 20);
+    assert_eq!(history.read(id, 0, usize::MAX, |block| seen.push((block.first, block.time))), 20);
     assert_eq!(seen, [(0, 0), (10, 5_000_000_000)]);
-    assert_eq!([history.index_at(key, 3_500_000), history.index_at(key, 5_001_000_000)], [4, 11]);
+    assert_eq!([history.index_at(id.key, 3_500_000), history.index_at(id.key, 5_001_000_000)], [4, 11]);
 }
 
 proptest! {
@@ -124,7 +99,7 @@ proptest! {
         most in 1..5000_usize,
         bytes in 1_000..200_000_usize,
     ) {
-        let (history, key) = history(bytes);
+        let (history, id) = history(bytes);
         let mut end = 0;
         let mut missing = std::collections::HashSet::new();
         for (kind, count) in steps {
@@ -136,14 +111,14 @@ proptest! {
             if kind == 0 {
                 missing.extend(end..end + count);
             }
-            history.write().append(key, &block(end, values));
+            history.write().append(id, &block(end, values));
             end += count;
         }
-        let extent = history.extent(key).expect("a channel");
+        let extent = history.extent(id.key).expect("a channel");
         prop_assert_eq!(extent.end, end);
         let (mut at, mut expected) = (from, from);
         while at < end {
-            let next = history.read(key, at, most, |block| {
+            let next = history.read(id, at, most, |block| {
                 assert_eq!(block.first, expected);
                 assert_eq!(block.time, expected as i64 * 1_000_000);
                 for (offset, value) in block.each().enumerate() {
@@ -181,38 +156,33 @@ fn other_limits_are_told_to_who_reads_the_catalog() {
 /// What was measured in A is never shown in kA, whoever looks by whatever it knew.
 #[test]
 fn what_is_measured_otherwise_begins_anew() {
-    let (history, key) = history(1 << 20);
+    let (history, id) = history(1 << 20);
     let bytes = values(0, 10);
     let samples = |first| block(first, Values::Samples(Element::I32, &bytes));
-    history.write().append(key, &samples(0));
+    history.write().append(id, &samples(0));
     let before = history.catalog()[0].clone();
     let told = |description: &str, scale, unit: &str| {
         let (description, unit) = (description.into(), unit.into());
         let channel = Channel { description, unit, scale, ..before.channel.clone() };
-        let mut writing = history.write();
-        assert_eq!(writing.channel("coil", "display", &channel), Some(key));
-        writing.take_renewed()
+        history.write().channel("coil", "display", &channel).expect("room")
     };
     // What only says more of it changes nothing.
-    assert_eq!(told("of the coil", 1.0, "").len(), 0);
-    assert_eq!(history.extent(key).map(|extent| (extent.begin, extent.end)), Some((0, 10)));
-    let renewed = told("of the coil", 0.001, "kA");
-    let of = |listed: &Listed| (listed.channel.scale, listed.channel.unit.clone());
-    let changes: Vec<_> = renewed.iter().map(|(before, now)| (of(before), of(now))).collect();
-    assert_eq!(changes, [((1.0, String::new()), (0.001, "kA".to_owned()))]);
-    // Of nothing there is nothing to tell.
-    assert_eq!(told("of the coil", 0.001, "A").len(), 0);
-    assert_eq!(history.extent(key).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
-    history.write().append(key, &samples(10));
-    let now = history.catalog()[0].clone();
-    let seen = |listed: &Arc<Listed>| {
+    let same = told("of the coil", 1.0, "");
+    assert_eq!((same.id, same.renewed), (id, None));
+    assert_eq!(history.extent(id.key).map(|extent| (extent.begin, extent.end)), Some((0, 10)));
+    let other = told("of the coil", 0.001, "kA");
+    assert_eq!(other.renewed.map(|listed| (listed.channel.scale, listed.id())), Some((1.0, id)));
+    assert_eq!((other.id.key, other.id.generation, other.is_another), (id.key, 1, false));
+    assert_eq!(history.extent(id.key).map(|extent| (extent.begin, extent.end)), Some((10, 10)));
+    history.write().append(other.id, &samples(10));
+    let seen = |id: ChannelId| {
         let mut seen = Vec::new();
-        let next = history.read_as(listed, 7, usize::MAX, |block| {
+        let next = history.read(id, 7, usize::MAX, |block| {
             let cause = if let Values::Gap(gap) = block.values { Some(gap.cause) } else { None };
             seen.push((block.first, block.samples(), cause));
         });
         (next, seen)
     };
-    assert_eq!(seen(&before), (7, vec![]));
-    assert_eq!(seen(&now), (20, vec![(7, 3, Some(Cause::Server)), (10, 10, None)]));
+    assert_eq!(seen(id), (7, vec![]));
+    assert_eq!(seen(other.id), (20, vec![(7, 3, Some(Cause::Server)), (10, 10, None)]));
 }

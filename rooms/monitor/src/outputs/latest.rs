@@ -26,7 +26,7 @@ pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {
 fn latest(history: &History, listed: &Arc<Listed>) -> Option<f64> {
     let extent = history.extent(listed.key)?;
     let mut last = None;
-    history.read_as(listed, extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
+    history.read(listed.id(), extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
         last = match block.values {
             Values::Samples(..) => block.each().last(),
             Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),

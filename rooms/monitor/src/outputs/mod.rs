@@ -218,19 +218,11 @@ impl Running {
 
     /// Takes up channels that are new: from their end on at the start, later from their beginning.
     fn follow(&mut self, catalog: &Catalog, at_end: bool) {
-        for (at, listed) in catalog.iter().enumerate() {
-            let known = self.followers.get_mut(at);
-            // The key of one that was forgotten is another's.
-            if known.as_ref().is_some_and(|(known, _)| Arc::ptr_eq(known, listed) || known.is_called_as(listed)) {
-                continue;
-            }
+        for listed in catalog.iter().skip(self.followers.len()) {
             let extent = self.history.extent(listed.key).unwrap_or_default();
             let from = if at_end { extent.end } else { extent.begin };
             let follower = self.output.wants(listed).then(|| Follower::new(from, self.output.most));
-            match known {
-                Some(known) => *known = (listed.clone(), follower),
-                None => self.followers.push((listed.clone(), follower)),
-            }
+            self.followers.push((listed.clone(), follower));
         }
     }
 
@@ -246,7 +238,7 @@ impl Running {
                 let begin = follower.at();
                 let points = &mut self.points;
                 let next =
-                    self.history.read_as(listed, begin, READ_BYTES, |block| follower.take(&block, scaling, points));
+                    self.history.read(listed.id(), begin, READ_BYTES, |block| follower.take(&block, scaling, points));
                 follower.stand(next);
                 if next == begin {
                     break;
@@ -265,18 +257,18 @@ impl Running {
         self.send();
     }
 
-    /// A channel that is measured otherwise begins anew, behind what was left of it as it was.
+    /// A channel that is measured otherwise, or another one in its place, begins after what was left of it as it was.
     fn renew(&mut self, at: usize, listed: &Arc<Listed>) {
         let Some((known, follower)) = self.followers.get_mut(at) else { return };
-        if known.is_measured_as(listed) {
+        if known.id() == listed.id() {
             return;
         }
         let before = std::mem::replace(known, listed.clone());
-        let Some(follower) = follower else { return };
+        let extent = self.history.extent(listed.key).unwrap_or_default();
+        let next = self.output.wants(listed).then(|| Follower::new(extent.begin, self.output.most));
+        let Some(mut follower) = std::mem::replace(follower, next) else { return };
         let mut left = Vec::new();
         follower.close(&mut left);
-        let extent = self.history.extent(listed.key).unwrap_or_default();
-        *follower = Follower::new(extent.begin, self.output.most);
         self.counts.points.add(left.len() as u64);
         for point in &left {
             self.write(&before, point);

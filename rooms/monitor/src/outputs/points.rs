@@ -56,8 +56,7 @@ impl Follower {
     /// Adds the points that a block makes. What cannot be measured makes none.
     pub(super) fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64), points: &mut Vec<Point>) {
         let each = (block.rate.per_s() / self.most).ceil().clamp(1.0, 1e12) as u64;
-        let time =
-            |skipped: u64| block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
+        let time = |skipped: u64| block.rate.after(block.time, skipped);
         let scaled = |value: f64| value * scale + offset;
         match block.values {
             Values::Gap(gap) => {

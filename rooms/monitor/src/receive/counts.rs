@@ -8,7 +8,7 @@ use crate::seal;
 
 ledger! {
     /// Everything that a receiver has counted. It closes: `datagrams` = the sum of `by_kind` and `refused`; data = `in_order` + `copies` +
-    /// `late` + `waiting` + `forgotten`.
+    /// `late` + `jumps` + `waiting`.
     pub struct Counts {
         /// Datagrams that came.
         datagrams: u64,
@@ -24,16 +24,18 @@ ledger! {
         copies: u64,
         /// Data that came after it had been given up, or was sent before the first that came.
         late: u64,
-        /// Data that waits for what is before it.
+        /// Data that waits for what is before it, or far from all other for its successor.
         waiting: u64,
-        /// Data that waited in a session when that was forgotten.
-        forgotten: u64,
+        /// Data far from all other of its session, whose successor did not follow it.
+        jumps: u64,
         /// Datagrams of data that did not come.
         lost: u64,
         /// Samples received in order; a bucket is as many as it stands for.
         samples: u64 => Counter "weir_monitor" ["samples"],
-        /// Samples that were here before: a sender counts backwards.
+        /// Samples that were here before, or are far from all others: a sender counts backwards.
         repeated: u64,
+        /// Samples of channels that were not described yet.
+        undescribed: u64,
         /// Blocks of channels beyond those that a session may have.
         beyond: u64,
         /// Samples that are missing, by cause.
@@ -41,21 +43,15 @@ ledger! {
         /// Of those, samples that their sender itself told as missing: lost before it (of what a server sends on: in front of that server,
         /// or in it), and not on the way from there.
         missing_told: u64,
-        /// Samples that channels which a server derives lack, as it says itself, since their inputs do: no loss on the way from there.
-        inherited: u64,
         /// Sessions of senders that are known.
         sessions: usize => Gauge "weir_monitor_sessions",
         /// Sessions forgotten to make room for others.
         evicted: u64 => Counter "weir_monitor_evicted" ["sessions"],
-        /// Channels without metadata within a second: called by their numbers.
-        unnamed: u64,
-        /// Requests for metadata sent.
-        requests: u64,
         /// Datagrams dropped by full receive buffers of this server.
         socket_drops: u64 => Counter "weir_monitor_socket_dropped" ["datagrams"],
     } together {
-        /// Datagrams of data by fate: `in_order`, a `copy` of one that was here, `late` behind its gap, `forgotten` with its session, `lost`.
-        Counter "weir_monitor_data" ["datagrams"] {fate}: in_order, copies as "copy", late, forgotten, lost;
+        /// Datagrams of data by fate: `in_order`, a `copy` of one that was here, `late` after its gap, a `jump` away from all other, `lost`.
+        Counter "weir_monitor_data" ["datagrams"] {fate}: in_order, copies as "copy", late, jumps as "jump", lost;
     }
 }
 
@@ -63,10 +59,6 @@ ledger! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused {
     Malformed(Malformed),
-    /// Its number, or an index in it, is far beyond what a sender reaches.
-    Absurd,
-    /// From an address that has sent no data of its session.
-    Stranger,
     /// All sessions that there is room for are alive.
     Sessions,
     /// A channel beyond those that a session may have.
@@ -92,7 +84,7 @@ impl Counts {
     pub fn unexplained(&self) -> i64 {
         let kinds = self.by_kind.sum() + self.refused.sum();
         let data = self.by_kind[KINDS[0]];
-        let fates = self.in_order + self.copies + self.late + self.waiting + self.forgotten;
+        let fates = self.in_order + self.copies + self.late + self.jumps + self.waiting;
         (self.datagrams.wrapping_sub(kinds) as i64).abs() + (data.wrapping_sub(fates) as i64).abs()
     }
 }
@@ -109,26 +101,19 @@ impl Refused {
     }
 
     fn place(self) -> usize {
-        let (Self::Malformed(malformed) | Self::Seal(seal::Refused::Malformed(malformed))) = self else {
-            return match self {
-                Self::Absurd => 3,
-                Self::Sessions => 4,
-                Self::Channels => 5,
-                Self::Long => 6,
-                Self::Seal(seal::Refused::NoSender) => 8,
-                Self::Seal(seal::Refused::Plain) => 9,
-                Self::Seal(seal::Refused::Unsigned) => 10,
-                Self::Seal(seal::Refused::Changed) => 11,
-                Self::Seal(seal::Refused::Forged) => 12,
-                Self::Stranger => 13,
-                Self::Malformed(_) | Self::Seal(_) => 7,
-            };
-        };
-        match malformed {
-            Malformed::Magic => 0,
-            Malformed::Version(_) => 1,
-            Malformed::Sealed => 7,
-            _ => 2,
+        match self {
+            Self::Malformed(Malformed::Magic) | Self::Seal(seal::Refused::Malformed(Malformed::Magic)) => 0,
+            Self::Malformed(Malformed::Version(_)) | Self::Seal(seal::Refused::Malformed(Malformed::Version(_))) => 1,
+            Self::Malformed(Malformed::Sealed) | Self::Seal(seal::Refused::NoKey) => 6,
+            Self::Malformed(_) | Self::Seal(seal::Refused::Malformed(_)) => 2,
+            Self::Sessions => 3,
+            Self::Channels => 4,
+            Self::Long => 5,
+            Self::Seal(seal::Refused::NoSender) => 7,
+            Self::Seal(seal::Refused::Plain) => 8,
+            Self::Seal(seal::Refused::Unsigned) => 9,
+            Self::Seal(seal::Refused::Changed) => 10,
+            Self::Seal(seal::Refused::Forged) => 11,
         }
     }
 }
@@ -166,11 +151,10 @@ impl Names for Reasons {
 const KINDS: [&str; 5] = ["data", "heartbeat", "end", "metadata", "request"];
 
 /// In the order of [`Refused::place`].
-const REFUSED: [&str; 14] = [
+const REFUSED: [&str; 12] = [
     "foreign",
     "version",
     "malformed",
-    "implausible",
     "sessions",
     "channels",
     "long",
@@ -180,5 +164,4 @@ const REFUSED: [&str; 14] = [
     "unsigned",
     "changed",
     "forged",
-    "stranger",
 ];

@@ -10,11 +10,9 @@
 
 mod channel;
 mod counts;
-mod echo;
 mod follow;
 mod host;
 mod order;
-mod plausible;
 mod receiver;
 mod session;
 mod sessions;
@@ -28,7 +26,6 @@ use std::time::Duration;
 
 use weir_wire::signal::{Block, Channel, Clock};
 
-pub(crate) use channel::Kept;
 pub use counts::Counts;
 pub(crate) use counts::reason;
 pub use follow::{Changes, Follow};
@@ -56,11 +53,11 @@ pub trait Witness {
 /// Where a receiver's findings go: history, recorder, outputs. Called on the receiving thread, in batches: it neither waits nor locks for
 /// each block.
 pub trait Sink {
-    /// A channel is known, or what is known of it has changed. Comes before its first block; metadata that comes after blocks makes the
-    /// blocks wait (bounded), or names the channel by its number.
+    /// A channel is known, or what is known of it has changed. Comes before its first block.
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>);
 
-    /// The next samples of a channel, or a gap: begins where the last one ended.
+    /// The next samples of a channel, or a gap: begins where the last one ended, or before it where a sender has begun to count
+    /// backwards.
     fn block(&mut self, stream: &Arc<Stream>, block: &Block<'_>);
 
     /// Something has become of a stream.
@@ -126,6 +123,13 @@ pub struct Stream {
     pub clock: Clock,
 }
 
+impl Stream {
+    /// Whether it is the same stream of the same station.
+    pub(crate) fn is_called_as(&self, other: &Self) -> bool {
+        self.name == other.name && self.station == other.station
+    }
+}
+
 /// What has become of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum News {
@@ -133,7 +137,7 @@ pub enum News {
     Begun,
     /// It follows another session of the same station and stream, which has ended or is silent.
     Restarted,
-    /// Another session of the same station and stream is heard at the same time.
+    /// Another session of the same station and stream is heard at the same time: it is shown with a number.
     Twin,
     /// It has said nothing for longer than its heartbeats are apart.
     Silent,
@@ -141,8 +145,6 @@ pub enum News {
     Back,
     /// It has said that it ends, and everything before is here, or declared lost.
     Ended,
-    /// Of what servers send on: the last of them has ended. Nobody says whether its station has.
-    Unserved,
 }
 
 /// `magnetics/display`.

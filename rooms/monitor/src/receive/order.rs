@@ -1,30 +1,31 @@
 //! The datagrams of a session in the order of their numbers: what comes early waits for a bounded time, what does not come is a hole.
 
-use std::collections::{BTreeMap, VecDeque};
-use std::ops::Range;
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Moment;
 
 /// Puts datagrams in order. Pure: the caller brings time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Order {
-    /// The number of the datagram that is due; `None`: the first are still being collected.
+    /// The number that is due; `None`: nothing has come.
     next: Option<u64>,
-    /// The number that was due first.
-    first: u64,
-    /// Those that came early.
-    held: BTreeMap<u64, Held>,
-    /// What shows that something before it is missing: when it came, how many datagrams the sockets had dropped by then, and its
-    /// number. In the order of arrival.
-    noticed: VecDeque<(Moment, u64)>,
-    /// Holes, the newest at the back: what comes of them is late, not a copy.
-    holes: VecDeque<Range<u64>>,
+    /// Until when a lesser number may still become the first.
+    collecting: Option<Duration>,
+    /// Places from `next` on; the last one is taken.
+    window: VecDeque<Option<Held>>,
+    waiting: usize,
+    /// Which of the [`WINDOW`] numbers before `next` have come: a bit each, by the number modulo [`WINDOW`].
+    seen: [u64; WINDOW as usize / 64],
+    /// The number that the sender's next datagram has, as it said then.
+    announced: Option<(u64, Moment)>,
+    /// A datagram from far away: believed when its successor comes.
+    jump: Option<(u64, Held)>,
     /// Buffers to be used again.
     spare: Vec<Vec<u8>>,
 }
 
-/// A datagram that came early.
+/// A datagram that waits.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
@@ -42,101 +43,170 @@ pub(super) enum Verdict {
     Copy,
     /// It had been given up, or was sent before the first that came.
     Late,
-    /// No sender gets so far ahead: it is made up.
-    Absurd,
+    /// It is far from all others.
+    Jump,
+    /// It follows one that was far from all others: the sender did jump.
+    Jumped,
+}
+
+/// What comes out.
+#[derive(Debug)]
+pub(super) enum Next {
+    Datagram(Held),
+    Hole(Hole),
 }
 
 /// Datagrams that are given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hole {
-    /// Datagrams missing; 0: only the beginning has been decided.
     pub(super) datagrams: u64,
     /// What the sockets had dropped when the hole was seen.
     pub(super) drops: u64,
 }
 
 impl Order {
-    /// The number that is due; `None`: not decided yet.
-    pub(super) fn next(&self) -> Option<u64> {
-        self.next
-    }
-
-    /// The number that is due, or the first of those that are still being collected.
-    pub(super) fn reached(&self) -> Option<u64> {
-        self.next.or_else(|| self.held.keys().next().copied())
+    pub(super) fn new() -> Self {
+        Self {
+            next: None,
+            collecting: None,
+            window: VecDeque::new(),
+            waiting: 0,
+            seen: [0; WINDOW as usize / 64],
+            announced: None,
+            jump: None,
+            spare: Vec::new(),
+        }
     }
 
     /// Datagrams that wait.
-    pub(super) fn waiting(&self) -> usize {
-        self.held.len()
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting as u64 + u64::from(self.jump.is_some())
     }
 
     /// Whether time alone will change something.
     pub(super) fn is_pending(&self) -> bool {
-        !self.noticed.is_empty()
+        self.waiting > 0 || self.announced.is_some()
     }
 
-    /// Whether the datagram of a number has neither come nor been given up.
-    pub(super) fn is_new(&self, number: u64) -> bool {
-        self.next.is_none_or(|next| number >= next) && !self.held.contains_key(&number)
+    /// The number after the last one that waits.
+    pub(super) fn end(&self) -> u64 {
+        self.next.unwrap_or_default() + self.window.len() as u64
+    }
+
+    /// Whether everything before a number has come, or was given up.
+    pub(super) fn has_reached(&self, number: u64) -> bool {
+        self.collecting.is_none() && self.next.is_some_and(|next| next >= number)
+    }
+
+    /// Whether the sender's next datagram may have this number.
+    pub(super) fn is_ahead(&self, number: u64) -> bool {
+        self.next.is_none_or(|next| (next..=next + WINDOW).contains(&number))
     }
 
     /// What to do with the datagram of a number.
-    pub(super) fn judge(&mut self, number: u64) -> Verdict {
-        let Some(next) = self.next else {
-            // The first of a session has nothing in front of it.
-            if number == 0 && self.held.is_empty() {
-                self.begin(0);
-                return Verdict::Due;
-            }
-            return if self.held.contains_key(&number) { Verdict::Copy } else { Verdict::Early };
-        };
+    pub(super) fn judge(&self, number: u64) -> Verdict {
+        let Some(next) = self.next else { return Verdict::Early };
+        if number >= next + WINDOW || number + WINDOW < next {
+            return match self.jump {
+                Some((held, _)) if held == number => Verdict::Copy,
+                Some((held, _)) if held + 1 == number => Verdict::Jumped,
+                _ => Verdict::Jump,
+            };
+        }
         match number.checked_sub(next) {
-            Some(0) => Verdict::Due,
-            Some(ahead) if ahead > MOST_AHEAD => Verdict::Absurd,
-            Some(_) if self.held.contains_key(&number) => Verdict::Copy,
+            Some(place) if matches!(self.window.get(place as usize), Some(Some(_))) => Verdict::Copy,
+            Some(0) if self.collecting.is_none() => Verdict::Due,
             Some(_) => Verdict::Early,
-            None if number < self.first || self.reclaim(number) => Verdict::Late,
-            None => Verdict::Copy,
+            None if self.collecting.is_some() && next - number + self.window.len() as u64 <= WINDOW => Verdict::Early,
+            None if self.seen[word(number)] & bit(number) != 0 => Verdict::Copy,
+            None => Verdict::Late,
         }
     }
 
-    /// The one that was due has been taken.
-    pub(super) fn advance(&mut self) {
-        self.next = self.next.map(|next| next + 1);
-        self.forget_noticed();
+    /// The one that was due is taken; or it is given up.
+    pub(super) fn pass(&mut self, is_here: bool) {
+        let Some(next) = self.next else { return };
+        // A place of the window that is left is of the number that was due.
+        self.window.pop_front();
+        self.seen[word(next)] &= !bit(next);
+        self.next = Some(next + 1);
+        if is_here {
+            self.mark(next);
+        }
+        self.announced.take_if(|(number, _)| *number <= next + 1);
+    }
+
+    /// One that is late is a copy the next time.
+    pub(super) fn mark(&mut self, number: u64) {
+        self.seen[word(number)] |= bit(number);
     }
 
     /// Keeps one that is early.
-    pub(super) fn hold(&mut self, number: u64, bytes: &[u8], moment: Moment) {
-        let mut kept = self.spare.pop().unwrap_or_default();
-        kept.clear();
-        kept.extend_from_slice(bytes);
-        self.held.insert(number, Held { bytes: kept, moment });
-        self.noticed.push_back((moment, number));
-    }
-
-    /// The sender says which number its next datagram has. `false`: it is behind what came, or made up.
-    pub(super) fn announce(&mut self, number: u64, moment: Moment) -> bool {
-        let next = match self.next {
-            Some(next) => next,
-            None => self.begin(self.held.keys().next().map_or(number, |&held| held.min(number))),
-        };
-        match number.checked_sub(next) {
-            None => return false,
-            Some(0) => {}
-            Some(ahead) if ahead > MOST_AHEAD => return false,
-            Some(_) if self.noticed.iter().any(|&(_, noticed)| noticed >= number) => {}
-            Some(_) => self.noticed.push_back((moment, number)),
+    pub(super) fn hold(&mut self, number: u64, bytes: &[u8], moment: Moment, reorder: Duration) {
+        if self.next.is_none() {
+            self.collecting = Some(moment.now + reorder);
         }
-        true
+        let next = *self.next.get_or_insert(number);
+        for _ in number..next {
+            self.window.push_front(None);
+            self.next = Some(number);
+        }
+        let place = number.saturating_sub(next) as usize;
+        if self.window.len() <= place {
+            self.window.resize_with(place + 1, || None);
+        }
+        self.window[place] = Some(self.keep(bytes, moment));
+        self.waiting += 1;
     }
 
-    /// The one that is due, if it waits here. The buffer is given back by [`Self::give_back`].
-    pub(super) fn take(&mut self) -> Option<Held> {
-        let held = self.held.remove(&self.next?)?;
-        self.advance();
-        Some(held)
+    /// Keeps one from far away; returns whether another had been kept.
+    pub(super) fn hold_jump(&mut self, number: u64, bytes: &[u8], moment: Moment) -> bool {
+        let held = self.keep(bytes, moment);
+        self.jump.replace((number, held)).is_some()
+    }
+
+    /// Forgets one from far away; returns whether there was one.
+    pub(super) fn drop_jump(&mut self) -> bool {
+        self.jump.take().is_some()
+    }
+
+    /// Goes on at the one that was kept from far away; nothing else waits.
+    pub(super) fn jump(&mut self) -> Option<Hole> {
+        let (number, held) = self.jump.take()?;
+        let hole = Hole { datagrams: number.saturating_sub(self.next?), drops: held.moment.drops };
+        (self.next, self.announced, self.seen) = (Some(number), None, [0; WINDOW as usize / 64]);
+        self.window.push_back(Some(held));
+        self.waiting = 1;
+        Some(hole)
+    }
+
+    /// The sender says which number its next datagram has.
+    pub(super) fn announce(&mut self, number: u64, moment: Moment) {
+        let next = *self.next.get_or_insert(number);
+        if number > next && self.announced.is_none_or(|(announced, _)| number > announced) {
+            self.announced = Some((number, moment));
+        }
+    }
+
+    /// What is due, if it waits here, or else a hole: what has been missing for so long as `reorder`, or is in front of `floor`.
+    pub(super) fn pop(&mut self, moment: Moment, reorder: Duration, floor: u64) -> Option<Next> {
+        let next = self.next?;
+        if self.collecting.is_some_and(|until| moment.now < until) && floor <= next {
+            return None;
+        }
+        self.collecting = None;
+        if let Some(held) = self.window.front_mut().and_then(Option::take) {
+            self.waiting -= 1;
+            self.pass(true);
+            return Some(Next::Datagram(held));
+        }
+        let held = (next..).zip(&self.window).find_map(|(number, held)| Some((number, held.as_ref()?.moment)));
+        let is_over = |shown: &(u64, Moment)| moment.now >= shown.1.now + reorder;
+        let shown = held.into_iter().chain(self.announced).filter(is_over).min_by_key(|shown| shown.0);
+        let (to, shown) = shown.or((floor > next).then_some((floor, moment)))?;
+        let to = held.map_or(to, |(number, _)| to.min(number));
+        (next..to).for_each(|_| self.pass(false));
+        Some(Next::Hole(Hole { datagrams: to - next, drops: shown.drops }))
     }
 
     /// A buffer that is not needed any more.
@@ -146,69 +216,25 @@ impl Order {
         }
     }
 
-    /// Gives up what has been missing for as long as the window, or what stands in front of more than `most` that wait.
-    pub(super) fn give_up(&mut self, now: Duration, window: Duration, most: usize) -> Option<Hole> {
-        let &(noticed, number) = self.noticed.front()?;
-        if now < noticed.now + window && self.held.len() <= most {
-            return None;
-        }
-        let first = self.held.first_key_value();
-        let Some(next) = self.next else {
-            let first = first.map_or(number, |(&first, _)| first);
-            self.begin(first);
-            self.forget_noticed();
-            return Some(Hole { datagrams: 0, drops: noticed.drops });
-        };
-        let (to, drops) = match first {
-            Some((&first, held)) if first <= number => (first, held.moment.drops),
-            _ => (number, noticed.drops),
-        };
-        if self.holes.len() == MOST_HOLES {
-            self.holes.pop_front();
-        }
-        self.holes.push_back(next..to);
-        self.next = Some(to);
-        self.forget_noticed();
-        Some(Hole { datagrams: to - next, drops })
-    }
-
-    /// Nothing before a number is waited for.
-    fn begin(&mut self, first: u64) -> u64 {
-        self.first = first;
-        self.next = Some(first);
-        first
-    }
-
-    /// What is not missing any more shows nothing.
-    fn forget_noticed(&mut self) {
-        let Some(next) = self.next else { return };
-        while self.noticed.front().is_some_and(|&(_, number)| number <= next) {
-            self.noticed.pop_front();
-        }
-    }
-
-    /// Whether a number was given up; it is then no more.
-    fn reclaim(&mut self, number: u64) -> bool {
-        let Some(at) = self.holes.iter().rposition(|hole| hole.contains(&number)) else { return false };
-        let Range { start, end } = self.holes[at].clone();
-        self.holes[at] = start..number;
-        if number + 1 < end {
-            self.holes.insert(at + 1, number + 1..end);
-        }
-        if self.holes[at].is_empty() {
-            self.holes.remove(at);
-        } else if self.holes.len() > MOST_HOLES {
-            self.holes.pop_front();
-        }
-        true
+    fn keep(&mut self, bytes: &[u8], moment: Moment) -> Held {
+        let mut kept = self.spare.pop().unwrap_or_default();
+        kept.clear();
+        kept.extend_from_slice(bytes);
+        Held { bytes: kept, moment }
     }
 }
 
-/// Numbers between a datagram and the one that is due: at a million datagrams a second more than an hour.
-const MOST_AHEAD: u64 = 1 << 32;
+fn word(number: u64) -> usize {
+    (number % WINDOW / 64) as usize
+}
 
-/// Holes that are remembered, to tell what is late from copies.
-const MOST_HOLES: usize = 1024;
+fn bit(number: u64) -> u64 {
+    1 << (number % 64)
+}
+
+/// Numbers within which datagrams may come out of order, 20 ms at 200,000 datagrams per second; beyond it one is believed only with its
+/// successor.
+const WINDOW: u64 = 4096;
 
 /// Buffers that are kept to be used again.
 const SPARE: usize = 16;

@@ -1,6 +1,6 @@
 //! The sockets: groups joined, datagrams taken in batches, put into [`Sessions`].
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -15,7 +15,7 @@ use weir_wire::signal::{MOST_BYTES_V4, PORT};
 use super::counts::{Counts, Refused};
 use super::host::Host;
 use super::{Bounds, Moment, Sessions, Sink};
-use crate::seal::{Asker, Opened, Opener};
+use crate::seal::{Opened, Opener};
 
 /// What a receiver is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +46,8 @@ pub struct Receiver {
     sessions: Sessions,
     host: Host,
     opener: Opener,
-    asker: Asker,
     /// What has been opened.
     scratch: Vec<u8>,
-    /// Requests leave from here, of each family; made when there is a first one.
-    asking: [Option<UdpSocket>; 2],
     began: Instant,
     told: Duration,
     open: Open,
@@ -100,9 +97,7 @@ impl Receiver {
             sessions: Sessions::new(settings.bounds),
             host: Host::open(),
             opener: Opener::default(),
-            asker: Asker::default(),
             scratch: Vec::new(),
-            asking: [None, None],
             began: Instant::now(),
             told: Duration::ZERO,
             open: Open::default(),
@@ -110,10 +105,8 @@ impl Receiver {
     }
 
     /// Opens what is sealed from now on, and refuses what is not sealed as its keys demand. Without one only plain ones are taken.
-    /// What it asks is sealed likewise.
-    pub fn set_keys(&mut self, opener: Opener, asker: Asker) {
+    pub fn set_keys(&mut self, opener: Opener) {
         self.opener = opener;
-        self.asker = asker;
     }
 
     /// What is to be said of receive buffers that are smaller than what was asked for, a line each.
@@ -185,16 +178,7 @@ impl Receiver {
         let moment = self.moment();
         self.sessions.look(moment, &mut self.host, sink);
         sink.flush();
-        let is_due = moment.now >= self.told + TELLS_APART;
-        if is_due || self.sessions.has_newcomer() {
-            let (asking, asker) = (&mut self.asking, &mut self.asker);
-            self.sessions.requests(moment, |to, mut request| {
-                if asker.seal(&mut request, moment.wall.unsigned_abs()).is_ok() {
-                    ask(asking, to, &request);
-                }
-            });
-        }
-        if is_due {
+        if moment.now >= self.told + TELLS_APART {
             self.told = moment.now;
             self.host.refresh(moment.now);
             self.publish();
@@ -296,19 +280,6 @@ pub(crate) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
 /// What had been dropped before a datagram that carries such a count: a look at the counter may have come in between, while it waited.
 pub(super) fn dropped_before(drops: u64, last: u32, counted: u32) -> u64 {
     drops.saturating_sub(u64::from(last.wrapping_sub(counted)))
-}
-
-/// A request is a favour: one that cannot be sent is asked again, or the answer comes by itself within a second.
-fn ask(asking: &mut [Option<UdpSocket>; 2], to: SocketAddr, request: &[u8]) {
-    let any: IpAddr = if to.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    let socket = &mut asking[usize::from(to.is_ipv6())];
-    if socket.is_none() {
-        *socket = UdpSocket::bind((any, 0)).ok();
-    }
-    if let Some(socket) = socket {
-        let _ = socket.set_nonblocking(true);
-        let _ = socket.send_to(request, to);
-    }
 }
 
 fn wall() -> i64 {

@@ -5,30 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hashbrown::HashMap;
-use weir_wire::signal::{Block, Body, Cause, Channel, Clock, Datagram, Metadata, Position, Positions, Values};
+use weir_wire::signal::{
+    Block, Blocks, Body, Cause, Channel, Clock, Datagram, Metadata, OwnedBlock, Position, Positions, Values,
+};
 
-use super::channel::{Kept, Track};
+use super::channel::Track;
 use super::counts::{Counts, Refused};
-use super::echo::Echo;
-use super::order::{Held, Hole, Order, Verdict};
-use super::plausible::{Doubt, SLACK, reach};
+use super::order::{Hole, Next, Order, Verdict};
+use super::sessions::Name;
 use super::{Moment, News, Sink, Stream, Witness};
 
 /// One session.
 #[derive(Debug)]
 pub(super) struct Session {
     pub(super) id: u64,
-    pub(super) source: SocketAddr,
-    /// Addresses that have sent data of it, or said the same as one that has at the same time; the latest at the back.
-    sources: Vec<SocketAddr>,
-    echo: Echo,
-    doubt: Doubt,
-    /// When it began, when its numbers last went on, and how many of its datagrams were handed out.
-    began: Duration,
-    moved: Duration,
-    taken: u64,
+    source: SocketAddr,
     clock: Clock,
-    pub(super) first_heard: Duration,
     pub(super) last_heard: Duration,
     pub(super) life: Life,
     order: Order,
@@ -42,20 +34,17 @@ pub(super) struct Session {
     cause: Cause,
     /// Datagrams that the sockets had dropped when the last one in order came.
     drops: u64,
+    /// When the first data came, and the time of the last block, ns.
+    pub(super) data_since: Option<Duration>,
+    pub(super) time: Option<i64>,
     /// Station and stream, as the sender has them.
-    pub(super) claim: Option<(String, String)>,
-    /// How it is shown; `None`: nobody has been told yet.
-    stream: Option<Arc<Stream>>,
-    queue: Queue,
-    pub(super) asked: (u32, Duration),
-}
-
-/// Blocks that wait for a name.
-#[derive(Debug, Default)]
-struct Queue {
-    bytes: usize,
-    /// When the first of them began to wait.
-    since: Option<Duration>,
+    pub(super) claim: Option<Name>,
+    /// By which it was shown last.
+    pub(super) name: Option<Name>,
+    /// How it is shown; `None`: no sink knows it.
+    pub(super) stream: Option<Arc<Stream>>,
+    /// When another session took its name.
+    pub(super) displaced: Option<Duration>,
 }
 
 /// Whether a session is heard.
@@ -64,17 +53,14 @@ pub(super) enum Life {
     Live,
     Silent,
     Ended,
-    /// Another session has its name since it was silent.
-    Replaced,
 }
 
 /// What the receiver has, for a session that is being fed.
 pub(super) struct Around<'a, S: ?Sized> {
     pub(super) tally: &'a mut Counts,
-    pub(super) queued: &'a mut usize,
     pub(super) witness: &'a mut dyn Witness,
     pub(super) sink: &'a mut S,
-    pub(super) window: Duration,
+    pub(super) reorder: Duration,
 }
 
 impl Session {
@@ -82,121 +68,40 @@ impl Session {
         Self {
             id,
             source,
-            sources: Vec::new(),
-            echo: Echo::default(),
-            doubt: Doubt::default(),
-            began: moment.now,
-            moved: moment.now,
-            taken: 0,
             clock,
-            first_heard: moment.now,
             last_heard: moment.now,
             life: Life::Live,
-            order: Order::default(),
+            order: Order::new(),
             announced: None,
             end: None,
             tracks: HashMap::default(),
             holes: 0,
             cause: Cause::Unknown,
             drops: moment.drops,
+            data_since: None,
+            time: None,
             claim: None,
+            name: None,
             stream: None,
-            queue: Queue::default(),
-            asked: (0, Duration::ZERO),
+            displaced: None,
         }
     }
 
-    /// How it is shown; `None`: nobody has been told yet.
-    pub(super) fn stream(&self) -> Option<&Arc<Stream>> {
-        self.stream.as_ref()
-    }
-
-    /// Whether blocks wait for a name, and since when.
-    pub(super) fn waiting_since(&self) -> Option<Duration> {
-        self.queue.since
-    }
-
-    /// Whether data of it was taken, or waits for what is before it.
-    pub(super) fn has_data(&self) -> bool {
-        self.taken > 0 || self.order.waiting() > 0
-    }
-
-    pub(super) fn waits(&self) -> u64 {
-        self.order.waiting() as u64
+    /// Datagrams that wait for what is before them, or for their successor.
+    pub(super) fn waiting(&self) -> u64 {
+        self.order.waiting()
     }
 
     pub(super) fn is_pending(&self) -> bool {
         self.order.is_pending()
     }
 
-    /// Whether a datagram can be of this sender: numbers and indices go on from those before, or enough in a row agree; what is no data
-    /// comes from where data comes from, or is a copy of what does. `bytes`: the whole of it.
-    pub(super) fn admit(
-        &mut self,
-        datagram: &Datagram<'_>,
-        bytes: &[u8],
-        source: SocketAddr,
-        now: Duration,
-    ) -> Result<(), Refused> {
-        let is_data = matches!(datagram.body, Body::Data(_));
-        // Until there is data, who began it speaks for it.
-        let is_own = self.sources.contains(&source) || self.sources.is_empty() && source == self.source;
-        if !is_own && !is_data && !self.echo.is_one(bytes, now) {
-            return Err(Refused::Stranger);
-        }
+    /// Whether a datagram shows that its sender lives: by its number it is none of those that came, and the sender can have got to it.
+    pub(super) fn is_sign_of_life(&self, datagram: &Datagram<'_>) -> bool {
         let number = datagram.header.sequence;
-        if number >= MOST_NUMBER {
-            return Err(Refused::Absurd);
-        }
-        let reached = self.order.reached();
-        let span = self.moved.saturating_sub(self.began).max(Duration::from_secs(1));
-        let reach = reach(self.taken, span, now.saturating_sub(self.moved));
-        let is_near = reached.is_none_or(|reached| number.saturating_sub(reached) <= reach);
-        // Only its own source ends, or adds to, a row of what is in doubt.
-        let mut believed = match is_own {
-            true => self.doubt.judge(number, is_near, SLACK, now),
-            false => is_near,
-        };
-        let mut fits = |channel, end, rate| {
-            let Some(track) = self.tracks.get_mut(&channel) else { return };
-            believed &= track.believes(end, rate, is_own, now);
-        };
         match datagram.body {
-            Body::Data(blocks) => blocks.for_each(|block| fits(block.channel, block.end(), Some(block.rate))),
-            Body::Heartbeat(positions) | Body::End(positions) => {
-                positions.for_each(|position| fits(position.channel, position.next, None));
-            }
-            Body::Metadata(_) | Body::Request(_) => {}
-        }
-        if !believed {
-            return Err(Refused::Absurd);
-        }
-        let is_recent = reached.is_none_or(|reached| reached.saturating_sub(number) <= MOST_WAITING as u64);
-        match (is_data, is_own) {
-            (true, _) if is_recent => self.trust(source),
-            (true, _) => {}
-            (false, true) => self.echo.hear(bytes, now),
-            // The other of two ways: both speak for it from now on. It pushes out none that does already.
-            (false, false) => {
-                if self.sources.is_empty() {
-                    self.trust(self.source);
-                }
-                if self.sources.len() < MOST_SOURCES {
-                    self.trust(source);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// What is no data is taken from there from now on.
-    fn trust(&mut self, source: SocketAddr) {
-        if self.sources.last() != Some(&source) {
-            self.sources.retain(|other| *other != source);
-            if self.sources.len() >= MOST_SOURCES {
-                self.sources.remove(0);
-            }
-            self.sources.push(source);
+            Body::Data(_) => matches!(self.order.judge(number), Verdict::Due | Verdict::Early | Verdict::Jumped),
+            _ => self.order.is_ahead(number),
         }
     }
 
@@ -214,49 +119,64 @@ impl Session {
             self.stream =
                 self.stream.as_ref().map(|stream| Arc::new(Stream { clock: header.clock, ..(**stream).clone() }));
         }
-        let reached = self.order.next();
         match datagram.body {
-            Body::Data(blocks) => match self.order.judge(header.sequence) {
-                Verdict::Due => {
-                    self.hand_out(blocks, moment, around);
-                    self.order.advance();
-                }
-                Verdict::Early => {
-                    around.tally.waiting += 1;
-                    self.order.hold(header.sequence, bytes, moment);
-                }
-                Verdict::Copy => around.tally.copies += 1,
-                Verdict::Late => around.tally.late += 1,
-                Verdict::Absurd => return Err(Refused::Absurd),
-            },
-            Body::Heartbeat(positions) => {
+            Body::Data(blocks) => self.take_data(header.sequence, blocks, bytes, moment, around),
+            Body::Heartbeat(positions) => self.announce(header.sequence, positions, moment),
+            // One that data has gone beyond was none.
+            Body::End(positions) if self.order.is_ahead(header.sequence) => {
                 self.announce(header.sequence, positions, moment);
-            }
-            Body::End(positions) => {
-                // One that data has gone beyond was none.
-                if self.announce(header.sequence, positions, moment) {
-                    self.end = Some(header.sequence);
-                }
+                self.end = Some(header.sequence);
             }
             Body::Metadata(fields) => {
                 let metadata = Metadata::parse(fields).map_err(Refused::Malformed)?;
                 self.learn(metadata, around)?;
             }
-            Body::Request(_) => {}
+            Body::End(_) | Body::Request(_) => {}
         }
-        self.settle(moment, around);
-        if self.order.next() != reached {
-            self.moved = moment.now;
-        }
+        self.settle(moment, 0, around);
         Ok(())
     }
 
-    /// Whether a datagram can have been sent just now: by its number it is none of those that came.
-    pub(super) fn is_news(&self, datagram: &Datagram<'_>) -> bool {
-        let number = datagram.header.sequence;
-        match datagram.body {
-            Body::Data(_) => self.order.is_new(number),
-            _ => self.order.next().is_none_or(|next| number >= next),
+    fn take_data<S: Sink + ?Sized>(
+        &mut self,
+        number: u64,
+        blocks: Blocks<'_>,
+        bytes: &[u8],
+        moment: Moment,
+        around: &mut Around<'_, S>,
+    ) {
+        match self.order.judge(number) {
+            Verdict::Early if around.tally.waiting >= MOST_WAITING => self.settle(moment, self.order.end(), around),
+            Verdict::Jumped => {
+                (self.announced, self.end) = (None, None);
+                self.settle(moment, self.order.end(), around);
+                if let Some(hole) = self.order.jump() {
+                    self.miss(hole, moment, around);
+                }
+            }
+            _ => {}
+        }
+        match self.order.judge(number) {
+            Verdict::Due => {
+                let dropped = u64::from(self.order.drop_jump());
+                around.tally.jumps += dropped;
+                around.tally.waiting -= dropped;
+                self.hand_out(blocks, moment, around);
+                self.order.pass(true);
+            }
+            Verdict::Early | Verdict::Jumped => {
+                around.tally.waiting += 1;
+                self.order.hold(number, bytes, moment, around.reorder);
+            }
+            Verdict::Copy => around.tally.copies += 1,
+            Verdict::Late => {
+                around.tally.late += 1;
+                self.order.mark(number);
+            }
+            Verdict::Jump => match self.order.hold_jump(number, bytes, moment) {
+                true => around.tally.jumps += 1,
+                false => around.tally.waiting += 1,
+            },
         }
     }
 
@@ -266,7 +186,7 @@ impl Session {
         is_data && self.end.take_if(|end| datagram.header.sequence >= *end).is_some()
     }
 
-    /// It is heard again: those who let go of it at its end hear of its channels anew.
+    /// It is heard again: sinks that let go of it at its end hear of its channels again.
     pub(super) fn come_back<S: Sink + ?Sized>(&mut self, sink: &mut S) {
         let ended = self.life == Life::Ended;
         self.life = Life::Live;
@@ -283,37 +203,37 @@ impl Session {
         known
     }
 
-    /// Hands out what can be, gives up what has been missing for too long.
-    pub(super) fn settle<S: Sink + ?Sized>(&mut self, moment: Moment, around: &mut Around<'_, S>) {
+    /// Hands out what can be, gives up what has been missing for too long or is in front of `floor`.
+    pub(super) fn settle<S: Sink + ?Sized>(&mut self, moment: Moment, floor: u64, around: &mut Around<'_, S>) {
         loop {
-            while let Some(Held { bytes, moment: then }) = self.order.take() {
-                around.tally.waiting -= 1;
-                // It was read before it was kept.
-                if let Ok(Datagram { body: Body::Data(blocks), .. }) = Datagram::parse(&bytes) {
-                    self.hand_out(blocks, then, around);
+            let next = self.order.pop(moment, around.reorder, floor);
+            let is_last = next.is_none();
+            match next {
+                Some(Next::Datagram(held)) => {
+                    around.tally.waiting -= 1;
+                    // It was read before it was kept.
+                    if let Ok(Datagram { body: Body::Data(blocks), .. }) = Datagram::parse(&held.bytes) {
+                        self.hand_out(blocks, held.moment, around);
+                    }
+                    self.order.give_back(held.bytes);
                 }
-                self.order.give_back(bytes);
+                Some(Next::Hole(hole)) => self.miss(hole, moment, around),
+                None => {}
             }
-            let reached = self.order.next();
-            if let Some((_, positions)) =
-                self.announced.take_if(|(number, _)| reached.is_some_and(|next| next >= *number))
-            {
+            let announced = self.announced.take_if(|(number, _)| self.order.has_reached(*number));
+            if let Some((_, positions)) = announced {
                 self.reach(&positions, moment, around);
+            } else if is_last {
+                break;
             }
-            let most = if around.tally.waiting < MOST_WAITING_OF_ALL { MOST_WAITING } else { FEW };
-            let Some(hole) = self.order.give_up(moment.now, around.window, most) else { break };
-            self.miss(hole, moment, around);
         }
-        let ended = self.end.is_some_and(|end| self.order.next().is_some_and(|next| next >= end));
-        if ended && self.life == Life::Live {
+        if self.life != Life::Ended && self.end.is_some_and(|end| self.order.has_reached(end)) {
             self.life = Life::Ended;
+            self.tell(News::Ended, around.sink);
         }
     }
 
     fn miss<S: Sink + ?Sized>(&mut self, hole: Hole, moment: Moment, around: &mut Around<'_, S>) {
-        if hole.datagrams == 0 {
-            return;
-        }
         around.tally.lost = around.tally.lost.saturating_add(hole.datagrams);
         self.holes += 1;
         self.cause = match () {
@@ -324,83 +244,74 @@ impl Session {
         self.drops = hole.drops.max(self.drops);
     }
 
-    /// The sender says where its channels stand in front of a number. `false`: that number is behind what came, or made up.
-    fn announce(&mut self, number: u64, positions: Positions<'_>, moment: Moment) -> bool {
-        if !self.order.announce(number, moment) {
-            return false;
+    /// The sender says where its channels stand in front of a number. One that is behind what came, or far ahead, says nothing.
+    fn announce(&mut self, number: u64, positions: Positions<'_>, moment: Moment) {
+        if !self.order.is_ahead(number) {
+            return;
         }
+        self.order.announce(number, moment);
         let (announced, kept) = self.announced.get_or_insert_with(|| (number, Vec::new()));
-        if number < *announced {
-            return true;
-        }
         if number > *announced {
             *announced = number;
             kept.clear();
         }
-        let room = MOST_CHANNELS.saturating_sub(kept.len());
-        kept.extend(positions.take(room));
-        true
+        if number == *announced {
+            kept.extend(positions.take(MOST_CHANNELS.saturating_sub(kept.len())));
+        }
     }
 
     fn reach<S: Sink + ?Sized>(&mut self, positions: &[Position], moment: Moment, around: &mut Around<'_, S>) {
-        let Self { tracks, stream, queue, .. } = self;
+        let Some(stream) = &self.stream else { return };
         for &Position { channel, next } in positions {
-            let Ok(track) = track(tracks, channel, self.holes) else { continue };
+            let Some(track) = self.tracks.get_mut(&channel).filter(|track| track.known.is_some()) else { continue };
             let cause = if track.holes == self.holes { Cause::Station } else { self.cause };
-            if track.next().is_none() {
-                track.moved = moment.now;
-            }
             if let Some(gap) = track.reach(channel, next, cause, moment.wall) {
-                track.moved = moment.now;
                 track.holes = self.holes;
                 around.tally.missing.add(cause as usize, gap.samples());
-                give(&gap, track, stream.as_ref(), queue, moment, around);
+                around.sink.block(stream, &gap);
             }
         }
     }
 
-    fn hand_out<'a, S: Sink + ?Sized>(
-        &mut self,
-        blocks: impl Iterator<Item = Block<'a>>,
-        moment: Moment,
-        around: &mut Around<'_, S>,
-    ) {
+    fn hand_out<S: Sink + ?Sized>(&mut self, blocks: Blocks<'_>, moment: Moment, around: &mut Around<'_, S>) {
         around.tally.in_order += 1;
-        self.taken += 1;
         self.drops = moment.drops.max(self.drops);
-        let Self { tracks, stream, queue, .. } = self;
         for block in blocks {
-            let Ok(track) = track(tracks, block.channel, self.holes) else {
+            self.time = Some(block.time);
+            let Ok(track) = track(&mut self.tracks, block.channel, self.holes) else {
                 around.tally.beyond += 1;
                 continue;
             };
+            let since = *track.undescribed.get_or_insert(moment.now);
+            if track.known.is_none() && moment.now >= since + DESCRIBED_WITHIN {
+                let channel = Arc::new(by_number(&block));
+                track.known = Some(channel.clone());
+                self.stream.iter().for_each(|stream| around.sink.channel(stream, &channel));
+            }
+            let (Some(stream), Some(known)) = (&self.stream, &track.known) else {
+                around.tally.undescribed = around.tally.undescribed.saturating_add(block.samples());
+                continue;
+            };
+            let is_derived = known.derived;
             // Where nothing was lost on the way since the last one, the sender has left it out.
             let cause = if track.holes == self.holes { Cause::Station } else { self.cause };
             track.holes = self.holes;
-            let (gap, new) = track.accept(block, cause, &mut around.tally.repeated);
-            if new.is_some() {
-                track.moved = moment.now;
-            }
-            if let Some(gap) = &gap {
-                around.tally.missing.add(cause as usize, gap.samples());
-            }
-            match new.map(|new| (new.values, new.samples())) {
-                Some((Values::Gap(_), samples)) if track.is_derived() => {
-                    around.tally.inherited = around.tally.inherited.saturating_add(samples);
+            let Ok(kept) = track.admit(&block, &mut around.tally.repeated) else { continue };
+            for block in kept.iter().map(OwnedBlock::block).chain([block]) {
+                let (gap, new) = track.accept(&block, cause, &mut around.tally.repeated);
+                if let Some(gap) = &gap {
+                    around.tally.missing.add(cause as usize, gap.samples());
                 }
-                Some((Values::Gap(gap), samples)) => around.tally.miss_told(gap.cause, samples),
-                Some((_, samples)) => around.tally.samples += samples,
-                None => {}
-            }
-            for block in gap.iter().chain(&new) {
-                give(block, track, stream.as_ref(), queue, moment, around);
+                match new.map(|new| (new.values, new.samples())) {
+                    // What its inputs lack counts there.
+                    Some((Values::Gap(_), _)) if is_derived => {}
+                    Some((Values::Gap(gap), samples)) => around.tally.miss_told(gap.cause, samples),
+                    Some((_, samples)) => around.tally.samples += samples,
+                    None => {}
+                }
+                gap.iter().chain(&new).for_each(|block| around.sink.block(stream, block));
             }
         }
-    }
-
-    /// Bytes of blocks that wait for a name.
-    pub(super) fn queued(&self) -> usize {
-        self.queue.bytes
     }
 
     fn learn<S: Sink + ?Sized>(&mut self, metadata: Metadata, around: &mut Around<'_, S>) -> Result<(), Refused> {
@@ -408,18 +319,20 @@ impl Session {
         if self.claim.as_ref().is_none_or(|(known, of)| *known != station || *of != stream) {
             // Under another name it is another stream to everybody.
             self.claim = Some((station, stream));
-            self.stream = None;
+            self.leave_name(None);
         }
-        let holes = self.holes;
         for channel in channels {
             let id = channel.id;
             let taken = |other: (&u16, &Track)| {
-                let same = |known: &Arc<Channel>| known.name == channel.name && known.origin == channel.origin;
+                let same = |known: &Arc<Channel>| {
+                    known.name == channel.name
+                        && known.origin == channel.origin
+                        && known.origin_stream == channel.origin_stream
+                };
                 *other.0 != id && other.1.known.as_ref().is_some_and(same)
             };
-            let same =
-                self.tracks.get(&id).and_then(|track| track.known.as_ref()).is_some_and(|known| **known == channel);
-            if same {
+            let known = self.tracks.get(&id).and_then(|track| track.known.as_ref());
+            if known.is_some_and(|known| **known == channel) {
                 continue;
             }
             // Two channels of one name, and of one station where others send them on, are told apart by their numbers.
@@ -429,32 +342,23 @@ impl Session {
                 () => channel.name.clone(),
             };
             let channel = Arc::new(Channel { name, ..channel });
-            let track = track(&mut self.tracks, id, holes)?;
+            let track = track(&mut self.tracks, id, self.holes)?;
             if track.known.as_ref() == Some(&channel) {
                 continue;
             }
             track.known = Some(channel.clone());
-            if let Some(stream) = &self.stream {
-                around.sink.channel(stream, &channel);
-            }
+            self.stream.iter().for_each(|stream| around.sink.channel(stream, &channel));
         }
-        self.release(around);
         Ok(())
     }
 
     /// It is shown under a name from now on.
-    pub(super) fn show<S: Sink + ?Sized>(
-        &mut self,
-        (station, name): (String, String),
-        news: News,
-        around: &mut Around<'_, S>,
-    ) {
+    pub(super) fn show<S: Sink + ?Sized>(&mut self, (station, name): Name, news: News, sink: &mut S) {
         let stream = Stream { session: self.id, station, name, source: self.source, clock: self.clock };
         let stream = Arc::new(stream);
-        around.sink.stream(&stream, news);
-        self.channels().iter().for_each(|channel| around.sink.channel(&stream, channel));
+        sink.stream(&stream, news);
+        self.channels().iter().for_each(|channel| sink.channel(&stream, channel));
         self.stream = Some(stream);
-        self.release(around);
     }
 
     /// Something has become of it.
@@ -464,65 +368,23 @@ impl Session {
         }
     }
 
-    /// Its name is another's now.
-    pub(super) fn replace(&mut self) {
-        self.life = Life::Replaced;
-        self.stream = None;
-    }
-
-    /// Channels that have waited for long enough are called by their numbers.
-    pub(super) fn name_by_number<S: Sink + ?Sized>(&mut self, around: &mut Around<'_, S>) {
-        for (&id, track) in &mut self.tracks {
-            if let (None, Some(kept)) = (&track.known, track.waiting.first()) {
-                let channel = Arc::new(kept.guess(id));
-                around.tally.unnamed += 1;
-                track.known = Some(channel.clone());
-                if let Some(stream) = &self.stream {
-                    around.sink.channel(stream, &channel);
-                }
-            }
-        }
-        self.release(around);
-    }
-
-    /// Hands out what waits no longer.
-    fn release<S: Sink + ?Sized>(&mut self, around: &mut Around<'_, S>) {
-        let (Some(stream), true) = (&self.stream, self.queue.since.is_some()) else { return };
-        let mut left = 0;
-        for (&id, track) in &mut self.tracks {
-            if track.known.is_some() {
-                for kept in track.waiting.drain(..) {
-                    around.sink.block(stream, &kept.block(id));
-                }
-            }
-            left += track.waiting.iter().map(Kept::bytes).sum::<usize>();
-        }
-        *around.queued -= self.queue.bytes - left;
-        self.queue.bytes = left;
-        if left == 0 {
-            self.queue.since = None;
-        }
+    /// It has no name any more: until it has another, its samples are not shown. `displaced`: when another session took it.
+    pub(super) fn leave_name(&mut self, displaced: Option<Duration>) {
+        (self.stream, self.displaced) = (None, displaced);
+        self.holes += 1;
+        self.cause = Cause::Unknown;
     }
 }
 
-/// To the sink, or to those that wait for a name.
-fn give<S: Sink + ?Sized>(
-    block: &Block<'_>,
-    track: &mut Track,
-    stream: Option<&Arc<Stream>>,
-    queue: &mut Queue,
-    moment: Moment,
-    around: &mut Around<'_, S>,
-) {
-    if let (Some(stream), Some(_), true) = (stream, &track.known, track.waiting.is_empty()) {
-        around.sink.block(stream, block);
-        return;
-    }
-    let kept = Kept::new(block);
-    queue.bytes += kept.bytes();
-    *around.queued += kept.bytes();
-    queue.since.get_or_insert(moment.now);
-    track.waiting.push(kept);
+/// A channel that was not described in time.
+fn by_number(block: &Block<'_>) -> Channel {
+    let (element, bucket) = match block.values {
+        Values::Samples(element, _) => (element, 1),
+        Values::Buckets(element, bucket, _) => (element, bucket),
+        Values::Gap(_) => Default::default(),
+    };
+    let (id, rate) = (block.channel, block.rate);
+    Channel { id, name: id.to_string(), rate, element, bucket, ..Channel::default() }
 }
 
 /// A channel, made where there is room.
@@ -537,18 +399,12 @@ fn track(
     Ok(tracks.entry(channel).or_insert_with(|| Track::new(holes)))
 }
 
-/// No sender gets so far: a million datagrams a second take a hundred thousand years.
-const MOST_NUMBER: u64 = 1 << 62;
+/// A channel that is described later than so long after its first block is called by its number: stations describe each once a second.
+pub(super) const DESCRIBED_WITHIN: Duration = Duration::from_secs(1);
 
-/// Datagrams of a session that wait for what is before them.
-const MOST_WAITING: usize = 4096;
-
-/// Those of all sessions together; beyond it each has a few.
-const MOST_WAITING_OF_ALL: u64 = 65_536;
-const FEW: usize = 16;
-
-/// Addresses that a session's data comes from: two networks, and those of before.
-const MOST_SOURCES: usize = 8;
+/// Datagrams that wait in all sessions together: 16 full windows. Beyond it a session that wants one more gives up
+/// its holes.
+const MOST_WAITING: u64 = 65_536;
 
 /// Channels of a session.
 const MOST_CHANNELS: usize = 4096;

@@ -128,6 +128,16 @@ impl Bench {
         self.sessions.take(bytes, SOURCE.parse().unwrap(), self.moment, &mut self.witness, &mut self.book);
     }
 
+    /// A sender says who it is, and that it begins.
+    fn begin(&mut self, sender: &Sender, station: &str) {
+        self.take(&sender.metadata(station));
+        self.take(&sender.positions(Kind::Heartbeat));
+    }
+
+    fn news(&self) -> Vec<(&str, News)> {
+        self.book.news.iter().map(|(name, news)| (name.as_str(), *news)).collect()
+    }
+
     fn pass(&mut self, time: Duration) {
         self.moment.now += time;
         self.sessions.look(self.moment, &mut self.witness, &mut self.book);
@@ -142,7 +152,7 @@ impl Bench {
 fn what_is_missing_is_a_gap_of_its_cause() {
     let mut bench = Bench::new();
     let mut sender = Sender::new(1, 1);
-    bench.take(&sender.metadata("s"));
+    bench.begin(&sender, "s");
     bench.take(&sender.data(&[(0, 10)]));
     drop(sender.data(&[(0, 7)]));
     bench.take(&sender.data(&[(0, 3)]));
@@ -174,8 +184,8 @@ fn what_is_missing_is_a_gap_of_its_cause() {
 fn late_ones_and_copies_are_told_apart() {
     let mut bench = Bench::new();
     let mut sender = Sender::new(1, 1);
+    bench.begin(&sender, "s");
     let all: Vec<_> = (0..4).map(|_| sender.data(&[(0, 1)])).collect();
-    bench.take(&sender.metadata("s"));
     for index in [0, 0, 3] {
         bench.take(&all[index]);
     }
@@ -202,98 +212,88 @@ fn who_joins_first_begins_with_the_first_of_those_that_come_together() {
 }
 
 #[test]
-fn blocks_wait_for_metadata_and_then_for_no_longer_than_a_second() {
+fn channels_begin_with_their_description_or_after_a_second_with_their_number() {
     let mut bench = Bench::new();
     let mut sender = Sender::new(1, 2);
+    bench.take(&sender.positions(Kind::Heartbeat));
     bench.take(&sender.data(&[(0, 2), (1, 2)]));
-    let mut asked = Vec::new();
-    bench.sessions.requests(bench.moment, |to, bytes| asked.push((to, bytes.to_vec())));
-    assert_eq!((asked.len(), asked[0].0), (1, SOURCE.parse().unwrap()));
     assert!(bench.book.samples.is_empty());
     bench.take(&sender.metadata("s"));
     assert_eq!(bench.book.names, [("s/display", "c0"), ("s/display", "c1")].map(|(a, b)| (a.into(), b.into())));
-    assert_eq!(bench.book.samples.len(), 2);
+    bench.take(&sender.data(&[(0, 1), (1, 3)]));
+    assert_eq!((bench.book.samples[&(1, 0)].0, bench.book.samples[&(1, 1)].1.len()), (2, 3));
+    assert_eq!(bench.sessions.counts(0).undescribed, 4);
 
     let mut silent = Sender::new(0xab, 1);
+    bench.take(&silent.positions(Kind::Heartbeat));
+    for _ in 0..10 {
+        bench.take(&silent.data(&[(0, 2)]));
+        bench.pass(MS * 100);
+    }
+    assert!(!bench.book.samples.contains_key(&(0xab, 0)));
     bench.take(&silent.data(&[(0, 2)]));
-    bench.pass(MS * 990);
-    assert_eq!(bench.book.samples.len(), 2);
-    bench.pass(MS * 30);
-    assert_eq!(bench.book.samples[&(0xab, 0)].1.len(), 2);
+    assert_eq!(bench.book.samples[&(0xab, 0)], (20, vec![Ok(20), Ok(21)]));
     assert_eq!(bench.book.names[2], ("00000000000000ab/".into(), "0".into()));
     bench.take(&silent.metadata("late"));
-    bench.pass(MS * 300);
     assert_eq!(bench.book.names[3], ("late/display".into(), "c0".into()));
 }
 
+/// Sample i of any sender is of the same time: both have begun together.
 #[test]
-fn a_restart_is_no_twin() {
+fn of_two_with_a_name_the_later_one_has_it() {
     let mut bench = Bench::new();
-    let (first, second) = (Sender::new(1, 1), Sender::new(2, 1));
-    let beat = |bench: &mut Bench, sender: &Sender| {
-        bench.take(&sender.metadata("s"));
-        bench.take(&sender.positions(Kind::Heartbeat));
+    let (mut first, mut second) = (Sender::new(1, 1), Sender::new(2, 1));
+    let send = |bench: &mut Bench, sender: &mut Sender| {
+        bench.begin(sender, "s");
+        bench.take(&sender.data(&[(0, 10)]));
+        bench.pass(MS * 10);
     };
-    beat(&mut bench, &first);
-    bench.pass(MS * 50);
-    // The first was killed.
-    for _ in 0..6 {
-        beat(&mut bench, &second);
-        bench.pass(MS * 50);
-    }
-    let begun = ("s/display".to_owned(), News::Begun);
-    assert_eq!(bench.book.news, [begun.clone(), ("s/display".into(), News::Restarted)]);
+    send(&mut bench, &mut first);
+    // The first is killed; the second goes on from there.
+    second.next[0] = 10;
+    (0..20).for_each(|_| send(&mut bench, &mut second));
+    let restarted = [("s/display", News::Begun), ("s/display", News::Restarted)];
+    assert_eq!(bench.news(), restarted);
     // It was only standing still.
-    for _ in 0..6 {
-        beat(&mut bench, &first);
-        beat(&mut bench, &second);
-        bench.pass(MS * 50);
-    }
-    assert_eq!(bench.book.news[2..], [("s#2/display".into(), News::Twin)]);
-    bench.pass(MS * 600);
-    assert_eq!(bench.book.news.len(), 5);
-    beat(&mut bench, &second);
-    assert_eq!(bench.book.news[5..], [("s/display".into(), News::Back)]);
+    (0..20).for_each(|_| [&mut first, &mut second].into_iter().for_each(|sender| send(&mut bench, sender)));
+    assert_eq!(bench.news()[2..], [("s#2/display", News::Twin)]);
+    // One that has earlier times is a twin at once.
+    let mut third = Sender::new(3, 1);
+    send(&mut bench, &mut third);
+    assert_eq!(bench.news()[3..], [("s#3/display", News::Twin)]);
+    // A number lasts until the one that has the name has ended.
     bench.take(&second.positions(Kind::End));
-    assert_eq!(bench.book.news[6..], [("s/display".into(), News::Ended)]);
-    let third = Sender::new(3, 1);
-    beat(&mut bench, &third);
-    assert_eq!(bench.book.news[7..], [("s/display".into(), News::Restarted)]);
+    send(&mut bench, &mut first);
+    assert_eq!(bench.news()[4..], [("s/display", News::Ended), ("s/display", News::Restarted)]);
 }
 
 #[test]
 fn newcomers_do_not_push_out_the_living() {
-    let mut bench = Bench::with(Bounds { sessions: 3, ..Bounds::default() });
+    let mut bench = Bench::with(Bounds { sessions: 4, ..Bounds::default() });
     let living = Sender::new(1, 1);
-    bench.take(&living.metadata("s"));
+    bench.begin(&living, "s");
     for session in 2..100 {
         bench.take(&Sender::new(session, 1).positions(Kind::Heartbeat));
         bench.take(&living.positions(Kind::Heartbeat));
     }
     let counts = bench.sessions.counts(0);
-    assert_eq!((counts.sessions, counts.refused["sessions"], counts.evicted), (3, 96, 0));
-    bench.pass(MS * 210);
-    bench.take(&living.positions(Kind::Heartbeat));
+    assert_eq!((counts.sessions, counts.refused["sessions"], counts.evicted), (4, 95, 0));
+    // Where little room is left, those that are silent go.
+    for _ in 0..10 {
+        bench.pass(MS * 60);
+        bench.take(&living.positions(Kind::Heartbeat));
+    }
     bench.take(&Sender::new(200, 1).positions(Kind::Heartbeat));
     let counts = bench.sessions.counts(0);
-    assert_eq!((counts.sessions, counts.evicted), (3, 1));
-    // Who sends data finds a place among those who only say their names, and none of those among who sends.
-    let mut senders: Vec<_> = (300..303).map(|session| Sender::new(session, 1)).collect();
-    senders.iter_mut().for_each(|sender| bench.take(&sender.data(&[(0, 10)])));
-    bench.take(&Sender::new(400, 1).metadata("t"));
-    bench.take(&Sender::new(401, 1).data(&[(0, 10)]));
-    let counts = bench.sessions.counts(0);
-    assert_eq!((counts.sessions, counts.evicted, counts.in_order, counts.refused["sessions"]), (3, 4, 3, 98));
-    // Of the one that had a name it is said that it is over.
-    assert_eq!(bench.book.news, [News::Begun, News::Ended].map(|news| ("s/display".to_owned(), news)));
-    assert_eq!(counts.unexplained(), 0);
+    assert_eq!((counts.sessions, counts.refused["sessions"], counts.evicted), (2, 95, 3));
+    assert_eq!((bench.news(), counts.unexplained()), (vec![("s/display", News::Begun)], 0));
 }
 
 #[test]
 fn buckets_and_gaps_count_what_they_stand_for() {
     let mut bench = Bench::new();
     let sender = Sender::new(1, 1);
-    bench.take(&sender.metadata("s"));
+    bench.begin(&sender, "s");
     let mut sequence = 0;
     let mut send = |bench: &mut Bench, first: u64, values: Values<'_>| {
         let mut packer = Packer::new(1472);
@@ -315,11 +315,9 @@ fn buckets_and_gaps_count_what_they_stand_for() {
 #[test]
 fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
     let mut bench = Bench::new();
-    let channel = |id: u16, origin: &str, name: &str| {
-        let (origin, name) = (origin.into(), name.into());
-        Channel { id, name, origin, rate: RATE, ..Channel::default() }
-    };
-    let channels = vec![channel(0, "coil", "I"), channel(1, "derived", "derived/P")];
+    let channel =
+        |id: u16, name: &str, derived| Channel { id, name: name.into(), derived, rate: RATE, ..Channel::default() };
+    let channels = vec![channel(0, "I", false), channel(1, "P", true)];
     let metadata = Metadata { station: "server".into(), stream: "view".into(), channels, ..Metadata::default() };
     encode::metadata(header(Kind::Metadata, 1, 0), &metadata, 1472, &mut Vec::new(), |bytes| bench.take(bytes));
     let mut sequence = 0;
@@ -332,6 +330,7 @@ fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
         sequence += 1;
     };
     let sample = 0_i32.to_le_bytes();
+    bench.take(&Sender::new(1, 0).positions(Kind::Heartbeat));
     send(&mut bench, 0, Values::Samples(Element::I32, &sample));
     send(&mut bench, 1, Values::Gap(Gap { samples: 5, cause: Cause::Network }));
     // The next does not come: of both something was lost on this way.
@@ -339,7 +338,7 @@ fn gaps_of_what_is_derived_are_no_loss_of_this_way() {
     send(&mut bench, 7, Values::Samples(Element::I32, &sample));
     bench.pass(MS * 30);
     let counts = bench.sessions.counts(0);
-    assert_eq!((counts.samples, counts.inherited, counts.missing["network"], counts.lost), (4, 5, 5 + 2, 1));
+    assert_eq!((counts.samples, counts.missing["network"], counts.lost), (4, 5 + 2, 1));
     // Of the other channel, too, five were lost before the server.
     assert_eq!(counts.missing_told, 5);
 }
@@ -367,7 +366,7 @@ proptest! {
     fn samples_and_gaps_are_what_was_sent(fates in fates(), metadata_late in 0..100_u64) {
         let mut bench = Bench::new();
         let mut sender = Sender::new(7, 4);
-        let mut arrivals: Vec<(u64, Vec<u8>)> = vec![(0, sender.positions(Kind::Heartbeat)), (metadata_late, sender.metadata("s"))];
+        let mut arrivals = vec![(metadata_late, sender.metadata("s")), (0, sender.positions(Kind::Heartbeat))];
         let mut fast = 0;
         for (time, fate) in (1..).zip(&fates) {
             let datagram = sender.data(&fate.blocks);
@@ -389,22 +388,23 @@ proptest! {
             bench.take(datagram);
         }
         (0..30).for_each(|_| bench.pass(MS));
+        let mut due = 0;
         for (channel, &sent) in (0..).zip(&sender.next) {
-            if sent == 0 {
-                prop_assert!(!bench.book.samples.contains_key(&(7, channel)));
+            let Some((first, samples)) = bench.book.samples.get(&(7, channel)) else {
+                prop_assert!(sent == 0 || metadata_late > 0);
                 continue;
-            }
-            let (first, samples) = &bench.book.samples[&(7, channel)];
+            };
             prop_assert_eq!(*first + samples.len() as u64, sent);
-            prop_assert_eq!(*first, 0);
-            for (index, sample) in (0..).zip(samples) {
+            prop_assert!(*first == 0 || metadata_late > 0, "nothing is unknown of what was described");
+            due += samples.len() as u64;
+            for (index, sample) in (*first as i32..).zip(samples) {
                 prop_assert!(sample.is_err() || *sample == Ok(index));
             }
         }
         let counts = bench.sessions.counts(0);
         prop_assert_eq!(counts.unexplained(), 0);
         prop_assert!(counts.in_order >= fast as u64, "what is not late for long is not lost");
-        prop_assert_eq!(counts.samples + counts.missing.sum(), sender.next.iter().sum::<u64>());
+        prop_assert_eq!(counts.samples + counts.missing.sum(), due);
         prop_assert!(bench.book.news.contains(&("s/display".into(), News::Ended)));
     }
 
@@ -428,13 +428,17 @@ struct Relay {
     ahead: u64,
 }
 
+fn stream(session: u64) -> Arc<Stream> {
+    let (station, name) = (format!("server{session}"), "view".into());
+    Arc::new(Stream { session, station, name, source: SOURCE.parse().unwrap(), clock: Clock::default() })
+}
+
 impl Relay {
     fn new(session: u64, ahead: u64, priority: u8, follow: &mut Follow<Book>) -> Self {
-        let (station, name) = (format!("server{session}"), "view".into());
-        let stream = Stream { session, station, name, source: SOURCE.parse().unwrap(), clock: Clock::default() };
+        let stream = stream(session);
         let channel =
             Channel { id: 9, name: "c".into(), origin: "s".into(), rate: RATE, priority, ..Channel::default() };
-        let relay = Self { stream: Arc::new(stream), ahead };
+        let relay = Self { stream, ahead };
         follow.channel(&relay.stream, &Arc::new(channel));
         relay
     }
@@ -450,186 +454,95 @@ impl Relay {
     }
 }
 
+impl Follow<Book> {
+    /// The feed's samples, and what was said of it.
+    fn shown(&mut self) -> (Samples, Vec<News>) {
+        let news = self.inner().news.iter().filter(|(name, _)| name == "s/view").map(|(_, news)| *news).collect();
+        (self.inner().samples.values().next().map(|(_, samples)| samples.clone()).unwrap_or_default(), news)
+    }
+}
+
 #[test]
-fn another_server_takes_over_where_one_stops() {
-    let mut follow = Follow::new(Book::default());
+fn another_server_takes_over_where_one_is_silent_or_ends() {
+    let counted = Arc::new(Changes::default());
+    let mut follow = Follow::new(Book::default()).counting(counted.clone());
     let first = Relay::new(1, 0, 1, &mut follow);
     let second = Relay::new(2, 700, 2, &mut follow);
     for from in (0..1000).step_by(10) {
         first.send(from..from + 10, &mut follow);
         second.send(from..from + 10, &mut follow);
     }
-    assert_eq!(follow.changes(), 0);
-    // The first is killed; both had lost what is between 1000 and 1005.
-    for from in (1005..2000).step_by(5) {
-        second.send(from..from + 5, &mut follow);
-    }
-    assert_eq!(follow.changes(), 1);
-    // It comes back, and is followed again once it has been steady.
-    for from in (2000..4000).step_by(10) {
+    // The first is killed, and half a second later silent; both had lost what is between 1000 and 1005.
+    (1005..1500).step_by(5).for_each(|from| second.send(from..from + 5, &mut follow));
+    assert_eq!(follow.shown().0.len(), 1000);
+    follow.stream(&first.stream, News::Silent);
+    assert_eq!((follow.shown().0.len(), follow.changes()), (1500, 1));
+    // It comes back, and is followed again once it has been heard for a second.
+    follow.stream(&first.stream, News::Back);
+    for from in (1500..3000).step_by(10) {
         second.send(from..from + 10, &mut follow);
         first.send(from..from + 10, &mut follow);
     }
     assert_eq!(follow.changes(), 2);
-    let book = follow.inner();
-    assert_eq!(book.news, [("s/view".into(), News::Begun)]);
-    let (_, samples) = book.samples.values().next().unwrap();
-    assert_eq!(samples.len(), 4000);
+    follow.stream(&first.stream, News::Ended);
+    second.send(3000..4000, &mut follow);
+    let (samples, news) = follow.shown();
+    assert_eq!((samples.len(), news), (4000, vec![News::Begun]));
     for (index, sample) in (0..).zip(samples) {
         let expected = if (1000..1005).contains(&index) { Err(Cause::Server) } else { Ok(index) };
-        assert_eq!(*sample, expected, "{index}");
+        assert_eq!(sample, expected, "{index}");
     }
+    assert_eq!(counted.missing.load(std::sync::atomic::Ordering::Relaxed), 5);
 }
 
 #[test]
-fn what_no_server_had_is_counted_as_it_is_shown() {
-    let counted = Arc::new(Changes::default());
-    let mut follow = Follow::new(Book::default()).counting(counted.clone());
-    let first = Relay::new(1, 0, 1, &mut follow);
-    first.send(0..1000, &mut follow);
-    let count = || counted.missing.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(count(), 0);
-    // It is killed, and started again two seconds later.
-    follow.stream(&first.stream, News::Silent);
-    Relay::new(2, 0, 1, &mut follow).send(3000..4000, &mut follow);
-    let (_, samples) = follow.inner().samples.values().next().unwrap();
-    let missing = samples.iter().filter(|sample| **sample == Err(Cause::Server)).count();
-    assert_eq!((samples.len(), missing, count()), (4000, 2000, 2000));
-}
-
-#[test]
-fn what_no_server_sends_on_any_more_has_ended() {
+fn a_feed_that_no_server_sends_on_is_silent_and_the_next_tells_what_is_missing() {
     let mut follow = Follow::new(Book::default());
     let relays = [1, 2].map(|session| Relay::new(session, 0, session as u8, &mut follow));
     relays.iter().for_each(|relay| relay.send(0..100, &mut follow));
-    let of_feed = |follow: &mut Follow<Book>| -> Vec<News> {
-        follow.inner().news.iter().filter(|(name, _)| name == "s/view").map(|(_, news)| *news).collect()
-    };
-    follow.stream(&relays[0].stream, News::Ended);
-    assert_eq!(of_feed(&mut follow), [News::Begun]);
-    follow.stream(&relays[1].stream, News::Ended);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Unserved]);
-    let names = follow.inner().names.len();
-    Relay::new(3, 0, 1, &mut follow).send(500..1000, &mut follow);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Unserved, News::Back]);
-    assert_eq!(follow.inner().names.len(), names + 1);
-    let (_, samples) = follow.inner().samples.values().next().unwrap();
-    assert_eq!((samples.len(), samples.iter().filter(|sample| sample.is_ok()).count()), (1000, 600));
-}
-
-/// Servers that are killed never say that they end.
-#[test]
-fn what_no_server_is_heard_to_send_on_is_silent() {
-    let mut follow = Follow::new(Book::default());
-    let relays = [1, 2].map(|session| Relay::new(session, 0, session as u8, &mut follow));
-    relays.iter().for_each(|relay| relay.send(0..100, &mut follow));
-    let of_feed = |follow: &mut Follow<Book>| -> Vec<News> {
-        follow.flush();
-        follow.inner().news.iter().filter(|(name, _)| name == "s/view").map(|(_, news)| *news).collect()
-    };
     follow.stream(&relays[0].stream, News::Silent);
-    assert_eq!(of_feed(&mut follow), [News::Begun]);
-    follow.stream(&relays[1].stream, News::Silent);
-    follow.stream(&relays[1].stream, News::Silent);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Silent]);
-    follow.stream(&relays[1].stream, News::Back);
-    assert_eq!(of_feed(&mut follow), [News::Begun, News::Silent, News::Back]);
+    assert_eq!(follow.shown().1, [News::Begun]);
     // It begins anew before it is silent: of the session that it had nothing is said any more.
     let anew = Stream { session: 3, ..(*relays[1].stream).clone() };
     follow.stream(&Arc::new(anew), News::Restarted);
-    assert_eq!(of_feed(&mut follow)[3..], [News::Silent]);
-    Relay::new(3, 0, 1, &mut follow).send(500..600, &mut follow);
-    assert_eq!(of_feed(&mut follow)[4..], [News::Back]);
+    assert_eq!(follow.shown().1, [News::Begun, News::Silent]);
+    Relay::new(3, 0, 1, &mut follow).send(500..1000, &mut follow);
+    let (samples, news) = follow.shown();
+    assert_eq!(news, [News::Begun, News::Silent, News::Back]);
+    assert_eq!((samples.len(), samples.iter().filter(|sample| sample.is_ok()).count()), (1000, 600));
 }
 
 #[test]
-fn servers_that_were_killed_make_room_for_the_next() {
+fn a_feed_is_not_shown_while_its_station_is_heard() {
     let mut follow = Follow::new(Book::default());
-    for (session, from) in (1..=30).zip((0..).step_by(2000)) {
-        Relay::new(session, 0, 1, &mut follow).send(from..from + 2000, &mut follow);
-    }
-    assert_eq!(follow.changes(), 29);
-    let (_, samples) = follow.inner().samples.values().next().unwrap();
-    assert_eq!(samples.len(), 60_000);
-}
-
-#[test]
-fn servers_that_only_say_they_are_push_out_none_that_sends() {
-    let mut follow = Follow::new(Book::default());
-    let real: Vec<_> = (1..=8).map(|session| Relay::new(session, 0, 1, &mut follow)).collect();
-    for from in (0..3000).step_by(10) {
-        real.iter().for_each(|relay| relay.send(from..from + 10, &mut follow));
-    }
-    // One that has not begun yet, and a few forged ones.
-    let late = Relay::new(20, 0, 1, &mut follow);
-    (100..107).for_each(|session| drop(Relay::new(session, 0, 0, &mut follow)));
-    // While all of them send there is no place for it.
-    late.send(2990..3000, &mut follow);
-    late.send(3000..3500, &mut follow);
-    assert_eq!(follow.changes(), 0);
-    // They are killed: it is the next.
-    real.iter().for_each(|relay| follow.stream(&relay.stream, News::Silent));
-    late.send(3000..5000, &mut follow);
-    assert_eq!(follow.changes(), 1);
-    (200..300).for_each(|session| drop(Relay::new(session, 0, 0, &mut follow)));
-    late.send(5000..6000, &mut follow);
-    real[7].send(5900..6000, &mut follow);
-    assert_eq!(follow.changes(), 1);
-    let (_, samples) = follow.inner().samples.values().next().unwrap();
-    assert_eq!(samples.iter().filter(|sample| sample.is_ok()).count(), 6000);
-}
-
-#[test]
-fn feeds_that_nobody_is_heard_of_make_room_for_others() {
-    let mut follow = Follow::new(Book::default());
-    let counted = Arc::new(Changes::default());
-    follow = follow.counting(counted.clone());
-    let real = Relay::new(1, 0, 1, &mut follow);
-    real.send(0..100, &mut follow);
-    let announce = |session: u64, follow: &mut Follow<Book>| {
-        let relay = Relay { stream: Arc::new(Stream { session, ..(*real.stream).clone() }), ahead: 0 };
-        let origin = format!("origin{session}");
-        let channel = Channel { id: 9, name: "c".into(), origin, rate: RATE, priority: 1, ..Channel::default() };
-        follow.channel(&relay.stream, &Arc::new(channel));
-        relay
-    };
-    let all: Vec<_> = (2..6000).map(|session| announce(session, &mut follow)).collect();
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-    assert_eq!((count(&counted.evicted), count(&counted.refused)), (5999 - 4096, 0));
-    // The newest of them sends, and so does the first of all, still.
-    all.last().unwrap().send(0..10, &mut follow);
-    real.send(100..200, &mut follow);
-    let lengths: Vec<_> = follow.inner().samples.values().map(|(_, samples)| samples.len()).collect();
-    assert_eq!((lengths.len(), lengths.iter().sum::<usize>()), (2, 210));
-    // Where all are heard, the next has to wait.
-    (6000..12_000).for_each(|session| announce(session, &mut follow).send(0..10, &mut follow));
-    assert!(count(&counted.refused) > 0);
-    real.send(200..300, &mut follow);
-    assert!(follow.inner().samples.values().any(|(_, samples)| samples.len() == 300));
-}
-
-#[test]
-fn channels_that_no_server_has_any_more_make_room_for_others() {
-    let mut follow = Follow::new(Book::default());
-    let counted = Arc::new(Changes::default());
-    follow = follow.counting(counted.clone());
+    let station = Stream { session: 9, station: "s".into(), name: "view".into(), ..(*stream(1)).clone() };
+    let station = Arc::new(station);
+    follow.stream(&station, News::Begun);
     let relay = Relay::new(1, 0, 1, &mut follow);
-    let tell = |id: u16, name: String, follow: &mut Follow<Book>| {
-        let channel = Channel { id, name, origin: "s".into(), rate: RATE, priority: 1, ..Channel::default() };
+    relay.send(0..100, &mut follow);
+    assert_eq!((follow.shown(), follow.inner().names.len()), ((vec![], vec![News::Begun]), 0));
+    follow.stream(&station, News::Silent);
+    relay.send(100..200, &mut follow);
+    assert_eq!((follow.shown().0.len(), follow.inner().names.len()), (100, 1));
+}
+
+#[test]
+fn servers_and_feeds_are_bounded_and_those_that_are_gone_make_room() {
+    let counted = Arc::new(Changes::default());
+    let mut follow = Follow::new(Book::default()).counting(counted.clone());
+    let refused = || counted.refused.load(std::sync::atomic::Ordering::Relaxed);
+    let relays: Vec<_> = (1..=5).map(|session| Relay::new(session, 0, 1, &mut follow)).collect();
+    assert_eq!(refused(), 1);
+    follow.stream(&relays[0].stream, News::Silent);
+    let relay = Relay::new(6, 0, 1, &mut follow);
+    assert_eq!(refused(), 1);
+    let announce = |origin: u32, follow: &mut Follow<Book>| {
+        let channel = Channel { id: 9, name: "c".into(), origin: origin.to_string(), ..Channel::default() };
         follow.channel(&relay.stream, &Arc::new(channel));
     };
-    let count = |counter: &std::sync::atomic::AtomicU64| counter.load(std::sync::atomic::Ordering::Relaxed);
-    // One number after another is another channel's; 9 keeps its own.
-    (0..6000).for_each(|number| tell(10, format!("c{number}"), &mut follow));
-    relay.send(0..100, &mut follow);
-    assert_eq!((count(&counted.evicted), count(&counted.refused)), (6001 - 4096, 0));
-    assert_eq!(
-        follow.inner().samples.iter().map(|((_, id), (_, samples))| (*id, samples.len())).collect::<Vec<_>>(),
-        [(0, 100)]
-    );
-    // Where a server has all of them, the next has no place, and is not taken for what its number was before.
-    (11..11 + 4094).for_each(|id| tell(id, format!("d{id}"), &mut follow));
-    assert_eq!(count(&counted.refused), 0);
-    tell(5000, "e".into(), &mut follow);
-    assert_eq!(count(&counted.refused), 1);
+    (1..4097).for_each(|origin| announce(origin, &mut follow));
+    assert_eq!(refused(), 2);
+    (1..=6).for_each(|session| follow.stream(&stream(session), News::Silent));
+    announce(4097, &mut follow);
+    assert_eq!(refused(), 2);
 }

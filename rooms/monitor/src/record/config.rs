@@ -24,8 +24,6 @@ keys! {
         key (fixed): Option<PathBuf>;
         /// Files of the senders' public keys. Without it: anybody may send.
         senders (fixed): Option<Vec<PathBuf>>;
-        /// File of the key by which requests to stations are signed.
-        sign (fixed): Option<PathBuf>;
         /// Where files are written.
         directory (fixed): PathBuf = ".";
         /// What names of files begin with.
@@ -45,6 +43,7 @@ keys! {
         /// Where signals come in.
         listen (fixed): Vec<Listen> = [{ address = "239.192.77.1:5110" }];
     }
+    gone { sign: "receivers ask stations for nothing: remove it"; }
 }
 
 /// A configuration that is read at the start and with each reload.
@@ -101,11 +100,7 @@ impl Config {
                 receive_buffer: bytes(self.receive_buffer),
                 ..receive::Settings::default()
             },
-            keys: Keys {
-                group: self.key.clone(),
-                senders: self.senders.clone().unwrap_or_default(),
-                sign: self.sign.clone(),
-            },
+            keys: Keys { group: self.key.clone(), senders: self.senders.clone().unwrap_or_default() },
             archive: archive::Settings { directory: self.directory.clone(), prefix: self.prefix.clone(), limits },
         }
     }
@@ -130,7 +125,7 @@ mod tests {
         assert_eq!(least.settings().receive, receive::Settings::default());
         assert_eq!(least.settings().archive.limits, Limits::default());
         let all = "receive_buffer = \"1MiB\"\ndirectory = \"/data\"\nprefix = \"shot\"\ncut_size = \"1GiB\"\ncut_after = \"1h\"\n\
-                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\nkey = \"/k\"\nsign = \"/s\"\n\
+                   leave = \"10GiB\"\nqueue = \"1GiB\"\nadmin = \"127.0.0.1:9518\"\nkey = \"/k\"\n\
                    [[listen]]\naddress = \"239.1.1.1:5000\"\ninterface = \"eth0\"\nsource = \"192.0.2.1\"\n\
                    [[listen]]\naddress = \"0.0.0.0:5001\"\n";
         for config in [least, read(all).unwrap()] {

@@ -19,7 +19,7 @@ use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};
 use crate::receive::{self, Receiver};
-use crate::serve::control::{asker, opener};
+use crate::serve::control::opener;
 use crate::serve::settings::Keys;
 use config::{Config, Origin};
 use room::{Room, State};
@@ -60,7 +60,7 @@ pub fn run(origin: &Origin, config: &Config, verbosity: u8) -> Result<Ledger> {
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
-    receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
+    receiver.set_keys(opener(&settings.keys)?);
     let folders = vec![settings.archive.directory.clone()];
     let service = setup.start(Needs { folders, ..Needs::default() })?;
     receiver.remarks().iter().for_each(|remark| tracing::warn!("{remark}"));

@@ -44,8 +44,6 @@ struct Entry {
 pub(super) enum End {
     /// Its station.
     Station,
-    /// The last server that sent it on; of its station nobody says so.
-    Server,
     /// A channel that it is made of.
     Input,
     /// A reload has taken it away.
@@ -136,11 +134,6 @@ impl Board {
         }
     }
 
-    /// Since samples of a channel came last.
-    pub(super) fn silence(&self, key: u32, now: Duration) -> Duration {
-        self.entries.get(&key).map_or(Duration::ZERO, |entry| now.saturating_sub(entry.heard))
-    }
-
     /// A channel is no longer kept.
     pub(super) fn forget(&mut self, key: u32) {
         self.entries.remove(&key);
@@ -205,7 +198,6 @@ impl End {
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Station => "its station has ended",
-            Self::Server => "the last server that sent it on has ended",
             Self::Input => "a channel that it is made of has ended",
             Self::Derived => "it is no longer derived",
         }

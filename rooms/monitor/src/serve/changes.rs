@@ -5,12 +5,11 @@ use std::hash::Hash;
 use std::time::Duration;
 
 use weir_units::format::{plain, printable};
-use weir_wire::signal::{Block, Cause, Gap, Values};
+use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::events::Draft;
-use super::open::Open;
 use crate::api::Severity;
-use crate::history::{Extent, Listed, Renewed};
+use crate::history::{Extent, Listed};
 use crate::receive::Stream;
 
 /// What was said of it, each once in a while.
@@ -30,12 +29,16 @@ impl Changes {
         }
     }
 
-    /// Channels are measured otherwise than before.
-    pub(super) fn renewed(&mut self, all: Vec<Renewed>, open: &Open, told: &mut Vec<Draft>) {
-        for (before, listed) in all {
-            if is_due(&mut self.renewed, &listed.key, open.now()) {
-                told.push(told_renewed(&before, &listed, open.wall()));
-            }
+    /// A channel is measured otherwise than before.
+    pub(super) fn renewed(
+        &mut self,
+        before: &Listed,
+        new: &Channel,
+        (now, wall): (Duration, i64),
+        told: &mut Vec<Draft>,
+    ) {
+        if is_due(&mut self.renewed, &before.key, now) {
+            told.push(told_renewed(before, new, wall));
         }
     }
 }
@@ -52,30 +55,17 @@ fn is_due<K: Clone + Eq + Hash>(said: &mut HashMap<K, Duration>, key: &K, now: D
     true
 }
 
-/// What a station would have sent since the channel was heard last, in an earlier session of it: by its times, and where its clock was set
-/// meanwhile by this machine's. `silence`: since samples came last. Returns by how much the clock was set, ns, too.
-pub(super) fn due_meanwhile(
-    block: &Block<'_>,
-    extent: Extent,
-    silence: Duration,
-) -> (Option<Block<'static>>, Option<i64>) {
-    if extent.begin == extent.end {
-        return (None, None);
-    }
-    let by_times = i128::from(block.time) - i128::from(extent.end_time);
-    // The block itself came within the silence, too.
-    let silence = i128::try_from(silence.as_nanos()).unwrap_or(i128::MAX);
-    let here = (silence - block.rate.nanos(block.samples())).max(0);
-    // Less than that is not seen: what comes first may be as old, or late.
-    let was_set = by_times < -SET || by_times > silence.saturating_add(SET);
-    let passed = if was_set { here } else { by_times };
-    let step = i64::try_from(by_times - passed).unwrap_or(if by_times < 0 { i64::MIN } else { i64::MAX });
+/// What a station would have sent since the channel was heard last, in an earlier session of it, by its times: within the length of the
+/// history. Beyond that nobody knows whether it ran.
+pub(super) fn due_meanwhile(block: &Block<'_>, extent: Extent, span: Duration) -> Option<Block<'static>> {
+    let passed = i128::from(block.time) - i128::from(extent.end_time);
+    let is_known = extent.begin < extent.end && passed <= span.as_nanos().cast_signed();
     // To the nearest sample.
-    let samples = block.rate.samples(passed + block.rate.nanos(1) / 2);
-    let gap = Gap { samples, cause: Cause::Restart };
+    let samples =
+        Some(block.rate.samples(passed + block.rate.nanos(1) / 2)).filter(|samples| is_known && *samples > 0)?;
+    let values = Values::Gap(Gap { samples, cause: Cause::Restart });
     let (channel, rate) = (block.channel, block.rate);
-    let gap = Block { channel, first: extent.end, time: extent.end_time, rate, values: Values::Gap(gap) };
-    ((samples > 0).then_some(gap), was_set.then_some(step))
+    Some(Block { channel, first: extent.end, time: extent.end_time, rate, values })
 }
 
 /// By how much a clock has stepped between two blocks, ns.
@@ -100,8 +90,8 @@ fn told_step(stream: &Stream, time_ns: i64, step: i64) -> Draft {
 }
 
 /// What a channel was measured as, and is now.
-fn told_renewed(before: &Listed, listed: &Listed, time_ns: i64) -> Draft {
-    let (old, new) = (&before.channel, &listed.channel);
+fn told_renewed(before: &Listed, new: &Channel, time_ns: i64) -> Draft {
+    let old = &before.channel;
     let number = |name: &str, old: f64, new: f64| {
         (old.to_bits() != new.to_bits()).then(|| format!("{name} {} (it was {})", plain(new), plain(old)))
     };
@@ -112,7 +102,7 @@ fn told_renewed(before: &Listed, listed: &Listed, time_ns: i64) -> Draft {
     Draft {
         time_ns,
         severity: Severity::Info,
-        station: listed.station.clone(),
+        station: before.station.clone(),
         channel: new.name.clone(),
         kind: "scale",
         text: format!("it is measured otherwise from now on, and its curve begins anew: {}", changes.join(", ")),
@@ -122,10 +112,6 @@ fn told_renewed(before: &Listed, listed: &Listed, time_ns: i64) -> Draft {
 
 /// Clocks that are kept right move by less between two blocks.
 const LEAST_STEP: i64 = 5_000_000;
-
-/// By so much what a station's clock says of the time between two of its sessions may differ from what passed here, ns: what comes of it
-/// may be late, and this machine may stand still.
-const SET: i128 = 10_000_000_000;
 
 /// From one event of a station, or of a channel, to the next.
 const APART: Duration = Duration::from_secs(10);
@@ -142,29 +128,19 @@ mod tests {
     const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
 
     #[test]
-    fn what_was_due_meanwhile_is_not_by_a_clock_that_was_set() {
+    fn what_was_due_meanwhile_is_within_the_history() {
         const HOUR: i64 = 3_600_000_000_000;
         let extent = Extent { begin: 0, end: 500, begin_time: 0, end_time: HOUR };
-        let due = |passed: i64, silence: Duration| {
-            let values = Values::Samples(Element::F32, &[0; 400]);
+        let values = Values::Samples(Element::F32, &[0; 400]);
+        let due = |passed: i64| {
             let block = Block { channel: 3, first: 0, time: HOUR + passed, rate: RATE, values };
-            let (gap, step) = due_meanwhile(&block, extent, silence);
+            let gap = due_meanwhile(&block, extent, Duration::from_secs(600));
             assert!(gap.is_none_or(|gap| (gap.first, gap.time) == (500, HOUR)));
-            (gap.map_or(0, |gap| gap.samples()), step)
+            gap.map_or(0, |gap| gap.samples())
         };
-        let second = Duration::from_secs(1);
-        // As it was, 100 samples came within that time; and a second late.
-        assert_eq!(due(5_000_000_000, second * 5 + second / 10), (5000, None));
-        assert_eq!(due(6_000_000_000, second * 5), (6000, None));
-        assert_eq!(due(0, second), (0, None));
-        assert_eq!(due(-1_000_000_000, second), (0, None));
-        // On and back by an hour.
-        let silence = second * 5 + second / 10;
-        assert_eq!(due(HOUR + 5_000_000_000, silence), (5000, Some(HOUR)));
-        assert_eq!(due(5_000_000_000 - HOUR, silence), (5000, Some(-HOUR)));
-        let nothing = Extent::default();
-        let values = Values::Samples(Element::F32, &[0; 4]);
+        let minutes = 60_000_000_000;
+        assert_eq!([5 * minutes, 0, -minutes, 10 * minutes, 11 * minutes].map(due), [300_000, 0, 0, 600_000, 0]);
         let block = Block { channel: 3, first: 0, time: HOUR, rate: RATE, values };
-        assert_eq!(due_meanwhile(&block, nothing, second), (None, None));
+        assert_eq!(due_meanwhile(&block, Extent::default(), Duration::MAX), None);
     }
 }

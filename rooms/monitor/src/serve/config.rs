@@ -46,8 +46,6 @@ keys! {
         key (fixed): Option<PathBuf>;
         /// Files of the senders' public keys: nothing unsigned is taken. Without it: anybody may send.
         senders (fixed): Option<Vec<PathBuf>>;
-        /// File of the key by which stations are asked, where they name `servers`.
-        sign (fixed): Option<PathBuf>;
         /// Share of what is between limits that a value has to come back by.
         hysteresis: Share = "1%";
         /// How long a channel may be without samples. Without it: three times what its longest block stands for, 500ms at least.
@@ -67,6 +65,7 @@ keys! {
         /// Limits beside those of the stations; the first that fits is taken.
         limit: Vec<Limit>;
     }
+    gone { sign: "receivers ask stations for nothing: remove it"; }
 }
 
 keys! {
@@ -280,11 +279,7 @@ impl Config {
                 receive_buffer: bytes(self.receive_buffer),
                 bounds: receive::Bounds { reorder: self.reorder.duration(), ..receive::Bounds::default() },
             },
-            keys: Keys {
-                group: self.key.clone(),
-                senders: self.senders.clone().unwrap_or_default(),
-                sign: self.sign.clone(),
-            },
+            keys: Keys { group: self.key.clone(), senders: self.senders.clone().unwrap_or_default() },
             http,
             api: http::Settings {
                 read_only: self.read_only,
@@ -465,7 +460,7 @@ mod tests {
         assert_eq!(least.http.0.to_string(), "127.0.0.1:5180");
         let all = "http = \"0.0.0.0:80\"\nhosts = [\"a\"]\norigins = [\"https://b\"]\nread_only = true\npeers = [\"http://c:5180\"]\n\
                    history = \"1min\"\nmemory = \"64MiB\"\nreceive_buffer = \"1MiB\"\nreorder = \"5ms\"\nkey = \"k\"\n\
-                   senders = [\"p\"]\nsign = \"q\"\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
+                   senders = [\"p\"]\nhysteresis = \"2%\"\nstale = \"2s\"\nadmin = \"127.0.0.1:9518\"\n\
                    [[derive]]\nname = \"p\"\nunit = \"W\"\nexpression = \"{a/b}*2\"\nstatistic = \"rms\"\nwindow = \"2s\"\n\
                    [[derive]]\nname = \"f\"\nexpression = \"{a/b}\"\nstatistic = \"peak_frequency\"\nwindow = \"1s\"\n\
                    [[derive]]\nname = \"h\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n\
@@ -550,11 +545,12 @@ mod tests {
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{derived/p} + {a/b}\"\n".into(),
-                "m.toml:3: derive.expression: it is made of itself, directly or by others",
+                "m.toml:3: derive.expression: `p` is not above it: write it after those that it uses",
             ),
             (
-                "[[derive]]\nname = \"p\"\nexpression = \"{derived/q}\"\n".into(),
-                "m.toml:3: derive.expression: there is no derived channel `q`",
+                "[[derive]]\nname = \"p\"\nexpression = \"{derived/q}\"\n[[derive]]\nname = \"q\"\nexpression = \"{a/b}\"\n"
+                    .into(),
+                "m.toml:3: derive.expression: `q` is not above it: write it after those that it uses",
             ),
             (
                 "[[derive]]\nname = \"p\"\nexpression = \"{a/b}\"\nstatistic = \"amplitude\"\nwindow = \"1s\"\n".into(),
@@ -572,6 +568,7 @@ mod tests {
                 "key = \"k\"\nsenders = []\n".into(),
                 "m.toml:2: senders: it names nobody (name the files of those who may send, or leave it out: then anybody may)",
             ),
+            ("sign = \"f\"\n".into(), "m.toml:1: sign is gone: receivers ask stations for nothing: remove it"),
             ("histery = \"1s\"\n".into(), "m.toml:1: unknown key `histery`, did you mean `history`?"),
         ] {
             assert_eq!(read(&text).unwrap_err().to_string(), line);

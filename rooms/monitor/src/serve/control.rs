@@ -27,7 +27,7 @@ use crate::api;
 use crate::history::History;
 use crate::outputs::Outputs;
 use crate::receive::{Follow, Receiver};
-use crate::seal::{Asker, GroupKey, Opener, PublicKey, Sealer, SigningKey};
+use crate::seal::{GroupKey, Opener, PublicKey, Sealer, SigningKey};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///
@@ -38,7 +38,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let file = origin.file().map(Into::into);
     let setup = Setup::new(Launch { fixed: config.fixed(), file, verbosity })?;
     let mut receiver = Receiver::open(&settings.receive)?;
-    receiver.set_keys(opener(&settings.keys)?, asker(&settings.keys)?);
+    receiver.set_keys(opener(&settings.keys)?);
     let http = api::Server::bind(settings.http)?;
     let publisher = settings.publish.as_ref().map(|publish| {
         let keys = &settings.keys;
@@ -97,14 +97,4 @@ pub fn opener(keys: &Keys) -> Result<Opener> {
     let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
     let senders = keys.senders.iter().map(|path| PublicKey::read(path)).collect::<Result<_, _>>()?;
     Ok(Opener::new(group, senders))
-}
-
-/// Seals what is asked of stations with these keys.
-///
-/// # Errors
-/// One line: a file of them cannot be read, or is open to others.
-pub fn asker(keys: &Keys) -> Result<Asker> {
-    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
-    let signing = keys.sign.as_deref().map(SigningKey::read).transpose()?;
-    Ok(Asker::new(group, signing))
 }

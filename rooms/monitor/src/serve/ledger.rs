@@ -44,14 +44,6 @@ ledger! {
         /// Samples that were due while a station did not run, by the times on both sides, or where its clock was set meanwhile by what
         /// passed here: gaps of cause `restart`, beside those of `received`.
         due_in_restarts: u64,
-        /// Of the samples that `received` misses by cause `server`, those that no server of a feed had: behind the last of one that stopped
-        /// or was started again, and in front of the first of the next.
-        missing_between_servers: u64,
-        /// Feeds of servers that were forgotten for others, since nobody of them was heard, and channels of feeds that no server had any
-        /// more; and channels refused where all were heard.
-        forgotten_feeds: u64,
-        /// See `forgotten_feeds`.
-        refused_feeds: u64,
         /// Streams, by name.
         streams: Vec<StreamCount>,
     }
@@ -98,7 +90,7 @@ impl StreamCount {
             source: stream.source.to_string(),
             state: match news {
                 News::Silent => "silent",
-                News::Ended | News::Unserved => "ended",
+                News::Ended => "ended",
                 _ => "live",
             },
             clock: match stream.clock.source {
@@ -123,8 +115,7 @@ impl Ledger {
 /// For people: a line of totals, a line a stream.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Counts { datagrams, samples, missing, missing_told, inherited, lost, copies, late, refused, .. } =
-            &self.received;
+        let Counts { datagrams, samples, missing, missing_told, lost, copies, late, refused, .. } = &self.received;
         writeln!(
             f,
             "{}: {} datagrams, {} samples of {}, {} missing",
@@ -138,8 +129,7 @@ impl fmt::Display for Ledger {
             writeln!(f, "  missing, {cause}: {}", grouped(*samples))?;
         }
         let told = "of these, missing where they were sent, as told from there";
-        let derived = "missing of what servers derive, as of its inputs";
-        let counts = [(told, missing_told), (derived, inherited), ("datagrams lost", lost), ("copies", copies)];
+        let counts = [(told, missing_told), ("datagrams lost", lost), ("copies", copies)];
         for (what, count) in counts.into_iter().chain([("late", late)]) {
             if *count > 0 {
                 writeln!(f, "  {what}: {}", grouped(*count))?;

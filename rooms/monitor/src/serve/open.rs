@@ -65,7 +65,7 @@ impl Streams {
             }
             // New names come by the thousand: one look makes room for many.
             if self.known.len() >= MOST_STREAMS.max(self.left) + MORE_STREAMS {
-                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Unserved | News::Silent));
+                self.known.retain(|_, (_, news)| !matches!(news, News::Ended | News::Silent));
                 self.left = self.known.len();
                 let Self { known, names, .. } = self;
                 names.retain(|_, session| known.contains_key(session) || *session == stream.session);
@@ -76,12 +76,10 @@ impl Streams {
 }
 
 /// Why datagrams are refused, and what to do.
-pub(crate) const REFUSALS: [(&str, &str); 14] = [
+pub(crate) const REFUSALS: [(&str, &str); 12] = [
     ("foreign", "something else is on the group: choose a group of their own for signals"),
     ("version", "sent by another version of weir: bring them to one"),
     ("malformed", "damaged or forged: weir monitor check names the source"),
-    ("implausible", "damaged or forged: weir monitor check names the source; keys keep forgers out"),
-    ("stranger", "somebody else speaks for a station: weir monitor check names the source; keys keep forgers out"),
     ("sessions", "too many senders live: listen to fewer, or keys keep forgers out"),
     ("channels", "a sender has more channels than can be"),
     ("long", "something else is on the group, or forged"),
@@ -154,6 +152,10 @@ impl Open {
         self.crowded.fetch_add(1, Ordering::Relaxed);
     }
 
+    fn crowded(&self) -> u64 {
+        self.crowded.load(Ordering::Relaxed) + self.changes.refused.load(Ordering::Relaxed)
+    }
+
     /// Other channels are made of others from now on.
     pub(super) fn set_derive(&self, derive: Vec<Derive>) {
         *self.derive.lock().unwrap_or_else(PoisonError::into_inner) = Some(derive);
@@ -187,7 +189,7 @@ impl Open {
             reason: "crowded",
             remedy: "all that are kept have had samples in the last seconds: listen to fewer stations, or use another server",
             unit: "datagram",
-            total: self.crowded.load(Ordering::Relaxed),
+            total: self.crowded(),
         };
         REFUSALS.iter().map(of).chain([crowded]).collect()
     }
@@ -212,15 +214,15 @@ impl Open {
         streams.sort_by(|a, b| (&a.station, &a.stream, &a.session).cmp(&(&b.station, &b.stream, &b.session)));
         let states = self.board().states();
         // Sessions of servers are whole in themselves: what is missing between two of them only their feed lacks.
-        let (mut received, between) = (self.receive.counts(), self.changes.missing.load(Ordering::Relaxed));
-        received.missing.add(Cause::Server as usize, between);
+        let mut received = self.receive.counts();
+        received.missing.add(Cause::Server as usize, self.changes.missing.load(Ordering::Relaxed));
         Ledger {
             elapsed_s: self.now().as_secs_f64(),
             channels: states.len(),
             stale: states.iter().filter(|state| state.stale).count(),
             in_alarm: states.iter().filter(|state| state.alarm != Alarm::None).count(),
             unacknowledged: states.iter().filter(|state| state.unacknowledged != Alarm::None).count(),
-            crowded_channels: self.crowded.load(Ordering::Relaxed),
+            crowded_channels: self.crowded(),
             forgotten_channels: self.forgotten.load(Ordering::Relaxed),
             events: self.events.count(),
             received,
@@ -228,9 +230,6 @@ impl Open {
             published: self.sent.as_ref().map(|sent| sent.count()),
             outputs: self.outputs.counts(),
             changes: self.changes.followed.load(Ordering::Relaxed),
-            missing_between_servers: between,
-            forgotten_feeds: self.changes.evicted.load(Ordering::Relaxed),
-            refused_feeds: self.changes.refused.load(Ordering::Relaxed),
             streams,
             ..Ledger::default()
         }
@@ -331,7 +330,7 @@ mod tests {
         let open = Open::new(history, &Arc::default(), receive::Open::default());
         open.changes.missing.store(20_250, Ordering::Relaxed);
         let ledger = open.account();
-        assert_eq!((ledger.received.missing["server"], ledger.missing_between_servers), (20_250, 20_250));
+        assert_eq!(ledger.received.missing["server"], 20_250);
         assert!(ledger.closed && ledger.to_string().contains("missing, server: 20,250"), "{ledger}");
     }
 }

@@ -13,13 +13,12 @@ use anyhow::Result;
 use weir_program::clock::{Nanos, nanos};
 use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
-use weir_wire::signal::{Block, Cause, Channel, Rate};
+use weir_wire::signal::{Block, Cause, Channel, OwnedBlock, Rate};
 
 use super::ledger::SentCount;
 use super::open::Open;
 use super::settings::Publish;
 use crate::history::Listed;
-use crate::receive::Kept;
 use crate::seal::Sealer;
 use crate::send::{Counts, Group, Lane, Outlets, Sender, Stream};
 
@@ -107,8 +106,7 @@ impl Publisher {
             Line { listed: listed.clone(), at, offset: None, heard: None }
         });
         if !Arc::ptr_eq(&line.listed, listed) {
-            let is_same = line.listed.is_called_as(listed) && line.listed.is_measured_as(listed);
-            match is_same {
+            match line.listed.id() == listed.id() {
                 true => self.sender.describe(channel.clone()),
                 false => self.sender.redefine(channel.clone(), now),
             }
@@ -116,7 +114,7 @@ impl Publisher {
         }
         // The receiving thread waits meanwhile.
         let mut blocks = Vec::new();
-        line.at = open.history.read_as(listed, line.at, MOST_BYTES, |block| blocks.push(Kept::new(&block)));
+        line.at = open.history.read(listed.id(), line.at, MOST_BYTES, |block| blocks.push(OwnedBlock::new(&block)));
         if !blocks.is_empty() {
             line.heard = Some(now);
         } else if line.heard.take_if(|heard| now >= *heard + OPEN).is_some() {
@@ -124,7 +122,7 @@ impl Publisher {
             self.sender.flush(id, now);
         }
         for kept in blocks {
-            let block = kept.block(id);
+            let block = Block { channel: id, ..kept.block() };
             let offset = *line.offset.get_or_insert_with(|| {
                 let offset = periods(block.time, block.rate).wrapping_sub_unsigned(block.first);
                 let first = block.first.wrapping_add_signed(offset);
@@ -153,12 +151,8 @@ impl Publisher {
 fn channel(settings: &Publish, listed: &Listed, id: u16) -> Channel {
     let Listed { station, stream, channel, .. } = listed;
     let bucket = if channel.bucket == 0 { 0 } else { channel.bucket.max(settings.bucket(channel.rate)) };
-    // Two streams of a station may have a channel of the same name: the other streams' have theirs in front.
-    let name = match stream.as_str() {
-        "" | "display" => channel.name.clone(),
-        stream => format!("{stream}/{}", channel.name),
-    };
-    Channel { id, name, origin: station.clone(), priority: settings.priority, bucket, ..channel.clone() }
+    let (origin, origin_stream) = (station.clone(), stream.clone());
+    Channel { id, origin, origin_stream, priority: settings.priority, bucket, ..channel.clone() }
 }
 
 /// Periods from 1970 to a time, to the nearest.

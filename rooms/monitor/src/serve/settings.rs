@@ -109,8 +109,6 @@ pub struct Keys {
     pub group: Option<PathBuf>,
     /// Public keys of those who may send; empty: anybody, unsigned.
     pub senders: Vec<PathBuf>,
-    /// By which requests to stations are signed; `None`: they are not.
-    pub sign: Option<PathBuf>,
 }
 
 impl Keys {

@@ -19,7 +19,6 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
-use crate::derived;
 use crate::history::Listed;
 
 /// How it begins.
@@ -64,8 +63,7 @@ struct Signal {
 
 impl Signal {
     fn is_derived(&self) -> bool {
-        let Listed { station, stream, channel, .. } = &*self.listed;
-        derived::is_one(station, stream, &channel.name)
+        self.listed.channel.derived
     }
 
     /// Of those that are missing, what counts: what is derived lacks what its inputs lack.
@@ -105,13 +103,13 @@ impl Signals {
             let extent = history.extent(listed.key).unwrap_or_default();
             let (at, gone) = missing.entry(listed.key).or_insert((extent.begin, 0));
             // What is measured otherwise begins anew.
-            if before.get(listed.key as usize).is_some_and(|before| !before.listed.is_measured_as(listed)) {
+            if before.get(listed.key as usize).is_some_and(|before| before.listed.id() != listed.id()) {
                 *at = extent.begin;
             }
             let mut value = None;
             loop {
                 let begin = *at;
-                *at = history.read_as(listed, begin, READ_BYTES, |block| match block.values {
+                *at = history.read(listed.id(), begin, READ_BYTES, |block| match block.values {
                     Values::Samples(..) => value = block.each().last(),
                     Values::Buckets(..) => value = block.buckets().last().map(|bucket| bucket.last),
                     Values::Gap(gap) => {
@@ -125,7 +123,7 @@ impl Signals {
             }
             // Nothing new: what is the last stays it.
             if value.is_none() && extent.end > 0 {
-                history.read_as(listed, extent.end - 1, 64, |block| {
+                history.read(listed.id(), extent.end - 1, 64, |block| {
                     value = match block.values {
                         Values::Samples(..) => block.each().last(),
                         Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),

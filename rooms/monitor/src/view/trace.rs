@@ -62,7 +62,7 @@ impl Trace {
     /// Takes in what has come since.
     pub(super) fn follow(&mut self, history: &History, listed: &Arc<Listed>) {
         let before = self.listed.replace(listed.clone());
-        if before.is_some_and(|before| !before.is_measured_as(listed)) {
+        if before.is_some_and(|before| before.id() != listed.id()) {
             self.columns.clear();
         }
         let scaling = (listed.channel.scale, listed.channel.offset);
@@ -73,7 +73,7 @@ impl Trace {
         self.at = self.at.max(oldest).max(extent.begin);
         loop {
             let (at, begin) = (self.at, self.at);
-            let next = history.read_as(listed, at, READ_BYTES, |block| self.take(&block, scaling));
+            let next = history.read(listed.id(), at, READ_BYTES, |block| self.take(&block, scaling));
             self.at = next;
             if next == begin {
                 break;
@@ -85,8 +85,7 @@ impl Trace {
     }
 
     fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64)) {
-        let time =
-            |skipped: u64| block.time.saturating_add(i64::try_from(block.rate.nanos(skipped)).unwrap_or(i64::MAX));
+        let time = |skipped: u64| block.time_of(block.first + skipped);
         let scaled = |value: f64| value * scale + offset;
         match block.values {
             Values::Samples(..) => {

@@ -13,7 +13,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_monitor::archive::{self, Limits, Recorder, State};
-use weir_monitor::history::{Bounds, History};
+use weir_monitor::history::{Bounds, ChannelId, History};
 use weir_monitor::receive::{self, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_service::pulse::Pulses;
 use weir_testbed::random;
@@ -36,7 +36,7 @@ struct Station {
 /// Where all is kept, and counted.
 struct Keeper<'a> {
     history: &'a History,
-    keys: HashMap<(u64, u16), u32>,
+    keys: HashMap<(u64, u16), ChannelId>,
     recorder: Recorder,
     /// Of each session's first channel: the index behind its last block.
     reached: HashMap<u64, u64>,
@@ -57,7 +57,7 @@ impl Witness for Idle {
 
 impl Sink for Keeper<'_> {
     fn channel(&mut self, stream: &Arc<Stream>, channel: &Arc<Channel>) {
-        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap();
+        let key = self.history.write().channel(&stream.station, &stream.name, channel).unwrap().id;
         self.keys.insert((stream.session, channel.id), key);
         self.recorder.channel(stream, channel);
     }

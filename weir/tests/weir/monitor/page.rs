@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_monitor::api::{
     Acknowledged, Alarm, Event, NotAcknowledged, Server, Serving, Settings, Severity, Shown, State,
 };
-use weir_monitor::history::{Bounds, History};
+use weir_monitor::history::{Bounds, ChannelId, History};
 use weir_testbed::{Started, program, skip};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Limits, Rate, Values};
 
@@ -76,7 +76,7 @@ const PERIOD_NS: i64 = 1_000_000;
 /// What is fed.
 struct Rig {
     history: History,
-    keys: Vec<u32>,
+    keys: Vec<ChannelId>,
     /// Time of the sample of index 0.
     begin: i64,
     /// Each server's own.
@@ -107,7 +107,7 @@ impl Rig {
         let mut writing = history.write();
         let limits = Limits { display_low: Some(-1.2), display_high: Some(1.2), high: Some(2.0), ..Limits::default() };
         let rate = Rate::hertz(1000);
-        let mut keys: Vec<u32> = (0..CHANNELS)
+        let mut keys: Vec<ChannelId> = (0..CHANNELS)
             .map(|number| {
                 let limits = if number % 2 == 0 { limits } else { Limits::default() };
                 let unit = match number {
@@ -122,7 +122,7 @@ impl Rig {
                     rate,
                     ..Channel::default()
                 };
-                writing.channel("magnetics", "display", &channel).unwrap()
+                writing.channel("magnetics", "display", &channel).unwrap().id
             })
             .collect();
         let hostile = Channel {
@@ -132,12 +132,12 @@ impl Rig {
             rate,
             ..Channel::default()
         };
-        keys.push(writing.channel("<b>bold", "display", &hostile).unwrap());
-        let made = Channel { name: "made".into(), rate, ..Channel::default() };
-        keys.push(writing.channel("derived", "derived", &made).unwrap());
+        keys.push(writing.channel("<b>bold", "display", &hostile).unwrap().id);
+        let made = Channel { name: "made".into(), rate, derived: true, ..Channel::default() };
+        keys.push(writing.channel("derived", "derived", &made).unwrap().id);
         drop(writing);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        let states = keys.iter().map(|&key| {
+        let states = keys.iter().map(|&ChannelId { key, .. }| {
             let (alarm, stale, unacknowledged) = match key {
                 2 => (Alarm::VeryHigh, false, Alarm::VeryHigh),
                 4 => (Alarm::High, false, Alarm::None),

@@ -56,7 +56,7 @@ impl Feed {
             }
             let mut copied = std::mem::take(&mut message.copied);
             copied.clear();
-            let next = history.read_as(listed, self.at, MOST_COPIED, |block| copied.keep(&block));
+            let next = history.read(listed.id(), self.at, MOST_COPIED, |block| copied.keep(&block));
             for block in copied.blocks(self.key).filter(|block| block.first < end) {
                 self.thinning.push(until(block, end), |piece| message.add(piece));
             }

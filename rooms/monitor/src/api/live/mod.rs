@@ -28,7 +28,6 @@ use weir_wire::signal::{Clock, Flags, Header, Kind};
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
 use super::{Acknowledged, Api, Event, News, State};
-use crate::derived;
 use crate::history::{Catalog, History, Listed};
 use ask::Ask;
 use feed::{Feed, Message};
@@ -246,7 +245,7 @@ impl Client {
         let fresh: Vec<_> = catalog.iter().enumerate().filter(is_new).map(|(_, listed)| listed.clone()).collect();
         let is_renewed = |listed: &&Arc<Listed>| {
             let known = self.known.get(listed.key as usize);
-            known.is_some_and(|known| known.is_called_as(listed) && !known.is_measured_as(listed))
+            known.is_some_and(|known| known.id() != listed.id())
         };
         let renewed = fresh.iter().filter(is_renewed).map(|listed| listed.key).collect();
         if !fresh.is_empty() {
@@ -329,7 +328,7 @@ pub(super) fn described(listed: &Listed) -> Value {
         "unit": channel.unit,
         "description": channel.description,
         "origin": channel.origin,
-        "derived": derived::is_one(&listed.station, &listed.stream, &channel.name),
+        "derived": channel.derived,
         "rate_hz": channel.rate.per_s(),
         "scale": channel.scale,
         "offset": channel.offset,
@@ -378,20 +377,7 @@ const MOST_LOOKED: usize = 4 << 20;
 
 #[cfg(test)]
 mod tests {
-    use weir_wire::signal::Channel;
-
     use super::*;
-
-    /// A page of a server that has it from another one holds it so, too.
-    #[test]
-    fn what_another_server_derives_is_derived() {
-        let listed = |stream: &str, name: &str| {
-            let channel = Channel { name: name.into(), ..Channel::default() };
-            Listed { key: 0, station: "derived".into(), stream: stream.into(), channel }
-        };
-        assert_eq!(described(&listed("view", "derived/power"))["derived"], true);
-        assert_eq!(described(&listed("display", "power"))["derived"], false);
-    }
 
     #[test]
     fn few_clients_wait_for_less_than_a_frame_and_many_for_one() {

@@ -13,15 +13,16 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use weir_units::expression::{Expression, ExpressionError};
-use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
+use weir_wire::signal::{Block, Cause, Channel, Element, Gap, OwnedBlock, Rate, Values};
 
 use super::settings::{self, Window};
+use crate::history::ChannelId;
 use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
 
-use crate::derived;
-pub(super) use crate::derived::STATION;
+/// The station, and the stream, of the channels that a server makes.
+pub(super) const STATION: &str = "derived";
 
 /// All channels that are made of others.
 #[derive(Debug, Default)]
@@ -36,7 +37,7 @@ struct Made {
     inputs: Vec<Input>,
     over: Over,
     /// In the history, once all inputs are known.
-    key: Option<u32>,
+    id: Option<ChannelId>,
 }
 
 /// What becomes of a sample.
@@ -51,7 +52,7 @@ enum Over {
 struct Input {
     /// `station/channel`.
     name: String,
-    key: Option<u32>,
+    id: Option<ChannelId>,
     rate: Rate,
     scale: (f64, f64),
     pieces: VecDeque<Piece>,
@@ -70,22 +71,10 @@ struct Piece {
 }
 
 /// The next samples of a channel that was made, or a gap.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct Computed {
-    pub(super) key: u32,
-    time: i64,
-    rate: Rate,
-    values: Result<Vec<u8>, Gap>,
-}
-
-impl Computed {
-    pub(super) fn block(&self) -> Block<'_> {
-        let values = match &self.values {
-            Ok(bytes) => Values::Samples(Element::F64, bytes),
-            Err(gap) => Values::Gap(*gap),
-        };
-        Block { channel: 0, first: 0, time: self.time, rate: self.rate, values }
-    }
+    pub(super) id: ChannelId,
+    pub(super) block: OwnedBlock,
 }
 
 /// Reads an expression whose names are channels.
@@ -103,35 +92,16 @@ pub(super) fn read(expression: &str) -> Result<Expression, ExpressionError> {
     Ok(read)
 }
 
-/// Of channels that are made of others, by name and expression: the first that is made of itself, or of one that there is not.
+/// Of channels that are made of others, by name and expression: the first that is made of one that is not above it.
 ///
 /// # Errors
 /// Its place, and what is wrong.
 pub(super) fn order(all: &[(String, String)]) -> Result<(), (usize, String)> {
-    let inputs = |expression: &str| read(expression).map(|read| read.names().to_vec()).unwrap_or_default();
-    // What another server derives comes as any other channel does.
-    let is_ours = |name: &&str| !derived::is_one(STATION, "", name);
-    let made = |name: &str| {
-        let rest = name.strip_prefix(STATION).and_then(|rest| rest.strip_prefix('/'));
-        rest.filter(is_ours).map(str::to_owned)
-    };
-    let needs: Vec<Vec<String>> =
-        all.iter().map(|(_, expression)| inputs(expression).iter().filter_map(|name| made(name)).collect()).collect();
-    for (at, needs) in needs.iter().enumerate() {
-        if let Some(none) = needs.iter().find(|need| all.iter().all(|(name, _)| name != *need)) {
-            return Err((at, format!("there is no derived channel `{none}`")));
-        }
-    }
-    let mut known: Vec<&str> = Vec::new();
-    while known.len() < all.len() {
-        let is_next =
-            |at: &usize| !known.contains(&&*all[*at].0) && needs[*at].iter().all(|need| known.contains(&&**need));
-        match (0..all.len()).find(is_next) {
-            Some(at) => known.push(&all[at].0),
-            None => {
-                let at = (0..all.len()).find(|&at| !known.contains(&&*all[at].0)).unwrap_or_default();
-                return Err((at, "it is made of itself, directly or by others".into()));
-            }
+    for (at, (_, expression)) in all.iter().enumerate() {
+        let names = read(expression).map(|read| read.names().to_vec()).unwrap_or_default();
+        let is_used = |(name, _): &&(String, String)| names.contains(&format!("{STATION}/{name}"));
+        if let Some((name, _)) = all[at..].iter().find(is_used) {
+            return Err((at, format!("`{name}` is not above it: write it after those that it uses")));
         }
     }
     Ok(())
@@ -144,14 +114,14 @@ impl Derive {
         all
     }
 
-    /// These from now on; what is the same goes on. Returns the keys of those that are no more. New ones are to be told of every channel.
-    pub(super) fn change(&mut self, settings: &[settings::Derive]) -> Vec<u32> {
+    /// These from now on; what is the same goes on. Returns those that are no more. New ones are to be told of every channel.
+    pub(super) fn change(&mut self, settings: &[settings::Derive]) -> Vec<ChannelId> {
         let made = |settings: &settings::Derive| {
             // They have been read when they were checked.
             let expression = read(&settings.expression).ok()?;
             let input = |name: &String| Input {
                 name: name.clone(),
-                key: None,
+                id: None,
                 rate: Rate::hertz(1),
                 scale: (1.0, 0.0),
                 pieces: VecDeque::new(),
@@ -159,38 +129,43 @@ impl Derive {
                 ended: false,
             };
             let inputs = expression.names().iter().map(input).collect();
-            Some(Made { settings: settings.clone(), expression, inputs, over: Over::Each, key: None })
+            Some(Made { settings: settings.clone(), expression, inputs, over: Over::Each, id: None })
         };
         let mut before = std::mem::take(&mut self.0);
         for settings in settings {
             let same = before.iter().position(|made| made.settings == *settings);
             self.0.extend(same.map(|at| before.swap_remove(at)).or_else(|| made(settings)));
         }
-        before.into_iter().filter_map(|made| made.key).collect()
+        before.into_iter().filter_map(|made| made.id).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A channel is known by this key; `make` is asked for the key of a channel whose inputs are known now, and told how long its window is.
+    /// Whether a channel of this name is made here.
+    pub(super) fn makes(&self, name: &str) -> bool {
+        self.0.iter().any(|made| made.settings.name == name)
+    }
+
+    /// A channel is read by this id; `make` is asked for that of a channel whose inputs are known now, and told how long its window is.
     pub(super) fn follow(
         &mut self,
         station: &str,
-        key: u32,
+        id: ChannelId,
         channel: &Channel,
-        mut make: impl FnMut(&Channel, Duration) -> Option<u32>,
+        mut make: impl FnMut(&Channel, Duration) -> Option<ChannelId>,
     ) {
         let name = format!("{station}/{}", channel.name);
         for at in 0..self.0.len() {
             let made = &mut self.0[at];
             for input in made.inputs.iter_mut().filter(|input| input.name == name) {
-                input.key = Some(key);
+                input.id = Some(id);
                 input.rate = channel.rate;
                 input.scale = (channel.scale, channel.offset);
                 input.ended = false;
             }
-            if made.key.is_some() || made.inputs.iter().any(|input| input.key.is_none()) {
+            if made.id.is_some() || made.inputs.iter().any(|input| input.id.is_none()) {
                 continue;
             }
             let rate = made.inputs[0].rate;
@@ -199,69 +174,70 @@ impl Derive {
             let rate = made.over.rate(rate);
             let description = expression.clone();
             let (name, unit) = (name.clone(), unit.clone());
-            let made_channel = Channel { name, unit, description, rate, element: Element::F64, ..Channel::default() };
+            let (element, derived) = (Element::F64, true);
+            let made_channel = Channel { name, unit, description, rate, element, derived, ..Channel::default() };
             let length = window.map_or(Duration::ZERO, Window::length);
-            made.key = make(&made_channel, length);
+            made.id = make(&made_channel, length);
             // Others may be made of it.
-            if let Some(key) = made.key {
+            if let Some(id) = made.id {
                 self.follow(
                     STATION,
-                    key,
+                    id,
                     &made_channel,
-                    &mut make as &mut dyn FnMut(&Channel, Duration) -> Option<u32>,
+                    &mut make as &mut dyn FnMut(&Channel, Duration) -> Option<ChannelId>,
                 );
             }
         }
     }
 
     /// A channel is no longer kept.
-    pub(super) fn forget(&mut self, key: u32) {
+    pub(super) fn forget(&mut self, id: ChannelId) {
         for made in &mut self.0 {
-            made.key = made.key.filter(|&own| own != key);
-            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
-                input.key = None;
+            made.id = made.id.filter(|&own| own != id);
+            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
+                input.id = None;
                 input.pieces.clear();
                 input.end = None;
             }
         }
     }
 
-    /// The station of a channel has ended in order. Returns the keys of those that are made of it, and what is left of them: what can no
+    /// The station of a channel has ended in order. Returns those that are made of it, and what is left of them: what can no
     /// longer be computed is a gap.
-    pub(super) fn end(&mut self, key: u32) -> (Vec<u32>, Vec<Computed>) {
-        let (mut keys, mut results) = (Vec::new(), Vec::new());
+    pub(super) fn end(&mut self, id: ChannelId) -> (Vec<ChannelId>, Vec<Computed>) {
+        let (mut ids, mut results) = (Vec::new(), Vec::new());
         for made in &mut self.0 {
             let mut is_of = false;
-            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
+            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
                 input.ended = true;
                 is_of = true;
             }
-            if is_of && let Some(key) = made.key {
-                keys.push(key);
-                made.go_on(key, &mut results);
+            if is_of && let Some(id) = made.id {
+                ids.push(id);
+                made.go_on(id, &mut results);
             }
         }
-        (keys, results)
+        (ids, results)
     }
 
     /// Whether a channel is made of one that has ended: what can still be computed of it is the last of it.
-    pub(super) fn has_ended(&self, key: u32) -> bool {
-        self.0.iter().any(|made| made.key == Some(key) && made.inputs.iter().any(|input| input.ended))
+    pub(super) fn has_ended(&self, id: ChannelId) -> bool {
+        self.0.iter().any(|made| made.id == Some(id) && made.inputs.iter().any(|input| input.ended))
     }
 
     /// What samples of a channel add to those that are made of it.
-    pub(super) fn take(&mut self, key: u32, block: &Block<'_>) -> Vec<Computed> {
+    pub(super) fn take(&mut self, id: ChannelId, block: &Block<'_>) -> Vec<Computed> {
         let mut results = Vec::new();
-        let ended = self.has_ended(key);
+        let ended = self.has_ended(id);
         for made in &mut self.0 {
             let mut is_of = false;
-            for input in made.inputs.iter_mut().filter(|input| input.key == Some(key)) {
+            for input in made.inputs.iter_mut().filter(|input| input.id == Some(id)) {
                 input.push(block);
                 input.ended = ended;
                 is_of = true;
             }
-            if is_of && let Some(key) = made.key {
-                made.go_on(key, &mut results);
+            if is_of && let Some(id) = made.id {
+                made.go_on(id, &mut results);
             }
         }
         results
@@ -270,20 +246,20 @@ impl Derive {
 
 impl Made {
     /// Computes what can be.
-    fn go_on(&mut self, key: u32, results: &mut Vec<Computed>) {
+    fn go_on(&mut self, id: ChannelId, results: &mut Vec<Computed>) {
         let (mut arguments, mut stack) = (vec![0.0; self.inputs.len()], Vec::new());
         while let Some(mut piece) = self.inputs[0].pieces.pop_front() {
             let late = self.inputs[0].end.unwrap_or(piece.time).saturating_sub(piece.time) > MOST_WAIT;
             match &mut piece.values {
                 Err((samples, cause)) => {
                     self.over.skip(piece.time, piece.rate, (*samples, *cause), |time, rate, value| {
-                        give(results, key, time, rate, value);
+                        give(results, id, time, rate, value);
                     });
                 }
                 Ok(values) => {
                     let mut done = 0;
                     for (index, &value) in values.iter().enumerate() {
-                        let time = at(piece.time, piece.rate, index as u64);
+                        let time = piece.rate.after(piece.time, index as u64);
                         let mut outcome = Some(Ok(()));
                         for (place, input) in self.inputs.iter_mut().enumerate() {
                             arguments[place] = if place == 0 {
@@ -310,14 +286,14 @@ impl Made {
                         let Some(outcome) = outcome else { break };
                         done = index + 1;
                         let value = outcome.map(|()| self.expression.evaluate(&arguments, &mut stack));
-                        let mut give = |time, rate, value| give(results, key, time, rate, value);
+                        let mut give = |time, rate, value| give(results, id, time, rate, value);
                         match value {
                             Ok(value) => self.over.push(time, piece.rate, value, &mut give),
                             Err(cause) => self.over.skip(time, piece.rate, (1, cause), &mut give),
                         }
                     }
                     if done < values.len() {
-                        let time = at(piece.time, piece.rate, done as u64);
+                        let time = piece.rate.after(piece.time, done as u64);
                         values.drain(..done);
                         self.inputs[0].pieces.push_front(Piece { time, ..piece });
                         return;
@@ -354,7 +330,7 @@ impl Over {
             Self::Each => give(time, rate, Ok(value)),
             Self::Moving(moving) => give(time, rate, moving.push(value).map_err(|cause| (1, cause))),
             Self::Spectrum(spectrum) => {
-                let begin = before(time, rate, spectrum.passed());
+                let begin = rate.before(time, spectrum.passed());
                 if let Some(value) = spectrum.push(value, rate) {
                     give(begin, spectrum.rate(rate), value.map_err(|cause| (1, cause)));
                 }
@@ -371,7 +347,7 @@ impl Over {
                 give(time, rate, Err((samples, cause)));
             }
             Self::Spectrum(spectrum) => {
-                let begin = before(time, rate, spectrum.passed());
+                let begin = rate.before(time, spectrum.passed());
                 let missing = spectrum.skip(samples, cause);
                 if missing > 0 {
                     give(begin, spectrum.rate(rate), Err((missing, cause)));
@@ -389,7 +365,7 @@ impl Input {
             Values::Buckets(..) => Err((block.samples(), Cause::Unselected)),
             Values::Gap(gap) => Err((gap.samples, gap.cause)),
         };
-        self.end = Some(at(block.time, block.rate, block.samples()));
+        self.end = Some(block.time_of(block.end()));
         self.pieces.push_back(Piece { time: block.time, rate: block.rate, values });
         if self.pieces.len() > MOST_PIECES {
             self.pieces.pop_front();
@@ -420,26 +396,17 @@ impl Input {
 type Given = Result<f64, (u64, Cause)>;
 
 /// Joins what is next to what is there, if it is of the same kind.
-fn give(results: &mut Vec<Computed>, key: u32, time: i64, rate: Rate, value: Given) {
-    let last = results.last_mut().filter(|last| last.key == key && last.rate == rate);
-    match (value, last.map(|last| &mut last.values)) {
-        (Ok(value), Some(Ok(bytes))) => bytes.extend(value.to_le_bytes()),
-        (Err((samples, cause)), Some(Err(gap))) if gap.cause == cause => {
-            gap.samples = gap.samples.saturating_add(samples);
-        }
-        (Ok(value), _) => results.push(Computed { key, time, rate, values: Ok(value.to_le_bytes().to_vec()) }),
-        (Err((samples, cause)), _) => {
-            results.push(Computed { key, time, rate, values: Err(Gap { samples, cause }) });
-        }
+fn give(results: &mut Vec<Computed>, id: ChannelId, time: i64, rate: Rate, value: Given) {
+    let bytes = value.unwrap_or_default().to_le_bytes();
+    let values = match value {
+        Ok(_) => Values::Samples(Element::F64, &bytes),
+        Err((samples, cause)) => Values::Gap(Gap { samples, cause }),
+    };
+    let block = Block { channel: 0, first: 0, time, rate, values };
+    match results.last_mut().filter(|last| last.id == id && last.block.block().is_like(&block)) {
+        Some(last) => last.block.extend(&block),
+        None => results.push(Computed { id, block: OwnedBlock::new(&block) }),
     }
-}
-
-fn at(time: i64, rate: Rate, samples: u64) -> i64 {
-    i64::try_from(i128::from(time) + rate.nanos(samples)).unwrap_or(i64::MAX)
-}
-
-fn before(time: i64, rate: Rate, samples: u64) -> i64 {
-    i64::try_from(i128::from(time) - rate.nanos(samples)).unwrap_or(i64::MIN)
 }
 
 /// How long samples wait for those of other channels, ns.

@@ -161,7 +161,7 @@ fn hostile(random_ones: u64, senders: u64) -> Option<u64> {
     let ledger = server.await_ledger(|ledger| ledger["received"]["datagrams"].as_u64() > Some(sent_so_far));
     let number = |key: &Value| key.as_u64().unwrap();
     let (known, evicted) = (number(&ledger["received"]["sessions"]), number(&ledger["received"]["evicted"]));
-    // Whether one is refused, or another gives way to it, is a matter of how fast they come.
+    // Whether one is refused, or finds the place of one that is silent, is a matter of how fast they come.
     assert!(
         known <= 4096 && known + evicted + number(&ledger["received"]["refused"]["sessions"]) >= senders,
         "{ledger:#}"
@@ -169,8 +169,6 @@ fn hostile(random_ones: u64, senders: u64) -> Option<u64> {
     assert_eq!(ledger["received"]["socket_drops"], 0, "{ledger:#}");
     let resident = resident(&server);
 
-    // Each of them has a name of its own after a second, but not each has room.
-    server.await_ledger(|ledger| ledger["crowded_channels"].as_u64() > Some(1000));
     // There is room for another that is what it says.
     let mut late = start_station(&two.ns, "late", &["--display", "0", "--source", "counter,name=n,rate=1k/s"]);
     await_event(&other.ns, "begin", "late");
