@@ -23,8 +23,8 @@ Examples:
 Sends counters of interfaces and of the machine, samples of packets, and the packets that the kernel
 drops, with its reasons. Counters need no privilege, samples CAP_NET_RAW and CAP_BPF, drops CAP_BPF
 and CAP_PERFMON; all of it is given up once attached. SIGHUP reads the file again, SIGUSR1 prints
-the ledger as JSON, SIGTERM and Ctrl-C send the last samples and end with the ledger. docs/sflow.md
-explains every key of the file.")]
+the ledger as JSON, SIGTERM and Ctrl-C send the last samples and end with the ledger.
+docs/configuration.md has every key of the file.")]
 pub(super) struct Agent {
     #[command(flatten)]
     configured: Configured,

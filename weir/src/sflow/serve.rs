@@ -23,7 +23,7 @@ Examples:
 
 Without a file it listens on port 6343 of all addresses. SIGHUP reads the file again (one that is
 wrong changes nothing, one that is right loses nothing), SIGUSR1 prints the ledger as JSON, SIGTERM
-and Ctrl-C end with the ledger. docs/sflow.md explains every key of the file.")]
+and Ctrl-C end with the ledger. docs/configuration.md has every key of the file.")]
 pub(super) struct Serve {
     #[command(flatten)]
     configured: Configured,

@@ -14,7 +14,7 @@ use super::{path, read};
 fn alerts_are_on_metrics_that_there_are() {
     assert_known("prometheus/weir-tee.rules.yaml", &weir_tee::metrics::families());
     assert_known("prometheus/weir-loss.rules.yaml", &weir_loss::metrics::families());
-    assert_known("prometheus/weir-sflow.rules.yaml", &weir_program::ledger::families::<weir_sflow::ledger::Ledger>());
+    assert_known("prometheus/weir-sflow.rules.yaml", &families::<weir_sflow::ledger::Ledger>());
     assert_known("prometheus/weir-protect.rules.yaml", &weir_protect::metrics::families());
     assert_known("prometheus/weir-agent.rules.yaml", &families::<weir_agent::ledger::Ledger>());
     assert_known(
