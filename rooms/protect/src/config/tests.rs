@@ -212,7 +212,7 @@ fn a_mistake_is_one_line_with_its_place_and_its_remedy() {
         ),
         (level("action = \"mark\"\ndscp = 300"), ":7: `300`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\""),
         (level("action = \"mark\"\ndscp = \"cs8\""), ":7: `cs8`: write a DSCP, 0 to 63, or its name"),
-        (level("action = \"mark\"\ndscp = true"), "expected a DSCP: write 0 to 63, or its name, e.g. \"cs1\""),
+        (level("action = \"mark\"\ndscp = true"), "a DSCP: write 0 to 63, or its name, e.g. \"cs1\""),
         (level("action = \"redirect\""), "levels.to: to is missing: write e.g. to = \"65000:100\""),
         (level("action = \"drop\"\nrate = \"1mbit\""), ":7: protect.groups.web.levels.rate: it is of another action"),
         (
