@@ -242,7 +242,7 @@ impl Run {
 fn run(plan: &Plan) -> Result<Outcome> {
     #[cfg(not(feature = "rooms"))]
     if let Some(room) = plan.weir_commands().find(|command| !["lab", "send", "recv"].contains(command)) {
-        usage(Err(crate::not_in_this_build(&format!("weir {room}"))))?;
+        return usage(Err(crate::not_in_this_build(&format!("weir {room}"))));
     }
     Ok(if runner::run(plan)? { Outcome::Unmet } else { Outcome::Done })
 }
