@@ -89,7 +89,7 @@ enum LabCommand {
     Compare(Compare),
     /// Keeps the network of `shell` up; `shell` starts it.
     #[command(hide = true)]
-    Keep(Keep),
+    Keep(Document),
 }
 
 #[derive(Debug, Args)]
@@ -154,12 +154,6 @@ enum Steps {
     },
 }
 
-#[derive(Debug, Args)]
-struct Keep {
-    #[command(flatten)]
-    document: Document,
-}
-
 impl Lab {
     pub(super) fn run(self) -> Result<Outcome> {
         match self.command {
@@ -213,9 +207,8 @@ impl Lab {
                 Ok(if unmet { Outcome::Unmet } else { Outcome::Done })
             }
             LabCommand::Compare(compare) => compare.run(),
-            LabCommand::Keep(Keep { document }) => {
-                let sweep = usage(document.sweep(&[]))?;
-                shell::keep(sweep)?;
+            LabCommand::Keep(document) => {
+                shell::keep(usage(document.sweep(&[]))?)?;
                 Ok(Outcome::Done)
             }
         }
@@ -247,6 +240,10 @@ impl Run {
 }
 
 fn run(plan: &Plan) -> Result<Outcome> {
+    #[cfg(not(feature = "rooms"))]
+    if let Some(room) = plan.weir_commands().find(|command| !["lab", "send", "recv"].contains(command)) {
+        return usage(Err(crate::not_in_this_build(&format!("weir {room}"))));
+    }
     Ok(if runner::run(plan)? { Outcome::Unmet } else { Outcome::Done })
 }
 

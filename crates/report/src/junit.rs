@@ -8,6 +8,7 @@ use std::path::Path;
 
 use askama::Template;
 
+use crate::charts::escape;
 use crate::judge::{Judged, Verdict};
 use crate::record::{Manifest, Record};
 use crate::store::{self, StoreError};
@@ -39,9 +40,9 @@ pub fn write(path: &Path, manifest: &Manifest, records: &[Record], judged: &[Jud
     let asserts = judged.iter().filter(|judged| judged.claim.required).map(of_assert).collect();
     let cells = records.iter().map(|record| of_cell(record, repeated)).collect();
     let report = Report {
-        scenario: escaped(&manifest.scenario),
+        scenario: escape(&manifest.scenario),
         elapsed_s: manifest.elapsed_s.max(0.0),
-        begun: escaped(manifest.started.trim_end_matches('Z')),
+        begun: escape(manifest.started.trim_end_matches('Z')),
         suites: [("asserts", asserts), ("cells", cells)],
     };
     let text = report.render().map_err(|error| StoreError::new("render", path, io::Error::other(error)))?;
@@ -66,34 +67,17 @@ fn time(cases: &[Case]) -> f64 {
 fn of_assert(judged: &Judged) -> Case {
     let trouble = match judged.verdict {
         Verdict::Reproduced => None,
-        Verdict::Refuted | Verdict::Undecided => Some(("failure", "assert", escaped(&judged.sentence()))),
-        Verdict::Skipped => Some(("skipped", "duration", escaped(&judged.reason))),
+        Verdict::Refuted | Verdict::Undecided => Some(("failure", "assert", escape(&judged.sentence()))),
+        Verdict::Skipped => Some(("skipped", "duration", escape(&judged.reason))),
     };
-    Case { name: escaped(&judged.name), time_s: 0.0, trouble }
+    Case { name: escape(&judged.name), time_s: 0.0, trouble }
 }
 
 fn of_cell(record: &Record, repeated: bool) -> Case {
     let row = &record.row;
-    let why = || ("error", "disturbed", escaped(&format!("not valid: {}", record.remarks.join("; "))));
+    let why = || ("error", "disturbed", escape(&format!("not valid: {}", record.remarks.join("; "))));
     let name = if repeated { format!("{} #{}", row.cell, row.repeat) } else { row.cell.clone() };
-    Case { name: escaped(&name), time_s: row.duration_s.max(0.0), trouble: (!row.valid).then(why) }
-}
-
-/// For XML 1.0, without the characters that it cannot hold in any form (section 2.2).
-fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => escaped += "&amp;",
-            '<' => escaped += "&lt;",
-            '>' => escaped += "&gt;",
-            '"' => escaped += "&quot;",
-            '\t' | '\n' | '\r' => escaped += &format!("&#{};", u32::from(c)),
-            ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => escaped.push(c),
-            _ => escaped.push(char::REPLACEMENT_CHARACTER),
-        }
-    }
-    escaped
+    Case { name: escape(&name), time_s: row.duration_s.max(0.0), trouble: (!row.valid).then(why) }
 }
 
 #[cfg(test)]

@@ -148,7 +148,7 @@ mod tests {
 
     fn twice(dir: &Path, manifest: &Manifest, records: &[Record]) {
         let mut store = store::Store::create(dir).unwrap();
-        store.manifest(manifest).unwrap();
+        store::write_manifest(dir, manifest).unwrap();
         records.iter().for_each(|record| store.append(record).unwrap());
 
         let read = |paths: &Rendered| -> Vec<Vec<u8>> {

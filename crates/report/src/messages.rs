@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-use crate::store::{self, StoreError};
+use crate::store::StoreError;
 
 /// A message. Times are ns of CLOCK_MONOTONIC: those of sending of the sender's machine, that of receiving of the receiver's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,14 +48,6 @@ impl MessageTable {
         let file = file.map_err(|error| StoreError::new("create", path, error))?;
         let waiting = HEAD.as_bytes().to_vec();
         Ok(Self { file, path: path.to_owned(), waiting, given: 0, written: 0, bytes: 0, is_broken: false })
-    }
-
-    /// The same in the directory of a result, in place of an earlier one: a link of that name is not followed.
-    ///
-    /// # Errors
-    /// It cannot be made.
-    pub fn of_result(path: &Path) -> Result<Self, StoreError> {
-        Self::create(path, store::fresh(path))
     }
 
     /// Adds messages. Once it has failed it takes no more, and only counts them.
@@ -147,7 +139,10 @@ mod tests {
 
     #[test]
     fn a_file_that_cannot_be_made_is_named() {
-        let error = MessageTable::of_result(Path::new("/nowhere/m.csv")).err().unwrap().to_string();
+        let error = MessageTable::create(Path::new("/nowhere/m.csv"), File::create("/nowhere/m.csv"))
+            .err()
+            .unwrap()
+            .to_string();
         assert!(error.starts_with("create /nowhere/m.csv: No such file"), "{error}");
     }
 }

@@ -6,13 +6,12 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use rust_xlsxwriter::{
-    Chart, ChartAxisCrossing, ChartEmptyCells, ChartFormat, ChartLine, ChartMarker, ChartMarkerType, ChartType, Color,
-    ConditionalFormat3ColorScale, ConditionalFormatFormula, ConditionalFormatType, DocProperties, ExcelDateTime,
-    Format, FormatBorder, Note, Table, TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
+    Chart, ChartAxisCrossing, ChartEmptyCells, ChartType, Color, ConditionalFormat3ColorScale,
+    ConditionalFormatFormula, ConditionalFormatType, DocProperties, ExcelDateTime, Format, FormatBorder, Note, Table,
+    TableColumn, TableStyle, Workbook, Worksheet, XlsxError,
 };
 
 use crate::cells::{self, Cell};
-use crate::charts::COLOURS;
 use crate::columns::{self, Columns, Field, Kind};
 use crate::grid::{Grid, Place};
 use crate::record::{ChartKind, Manifest, Record, Scale};
@@ -241,20 +240,12 @@ fn native(
     let numeric = grid.rows.iter().all(|place| place.number.is_some());
     let mut native = Chart::new(if numeric { ChartType::ScatterStraightWithMarkers } else { ChartType::Line });
     let bottom = top + height - 1;
-    for (index, column) in (0..width).enumerate() {
-        let colour = COLOURS[index % COLOURS.len()];
-        let marker = ChartMarker::new()
-            .set_type(ChartMarkerType::Circle)
-            .set_size(5)
-            .set_format(ChartFormat::new().set_solid_fill(rust_xlsxwriter::ChartSolidFill::new().set_color(colour)))
-            .clone();
+    for column in 0..width {
         native
             .add_series()
             .set_name((sheet, top - 1, left + column))
             .set_categories((sheet, top, 0, bottom, 0))
-            .set_values((sheet, top, left + column, bottom, left + column))
-            .set_marker(&marker)
-            .set_format(ChartFormat::new().set_line(ChartLine::new().set_color(colour).set_width(1.75)));
+            .set_values((sheet, top, left + column, bottom, left + column));
     }
     native.title().set_name(
         &[&grid.name, &chart.title].into_iter().filter(|part| !part.is_empty()).cloned().collect::<Vec<_>>().join(": "),

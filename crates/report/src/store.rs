@@ -78,8 +78,8 @@ impl Store {
         Ok(Self { dir: dir.to_owned(), cells, whole: 0 })
     }
 
-    /// Opens the result directory of a run that was cut short, to go on behind the records that it is to keep (see
-    /// [`whole_records`]); others are dropped.
+    /// Opens the result directory of a run that was cut short, to go on behind the records that it is to keep;
+    /// others are dropped.
     ///
     /// # Errors
     /// Its `cells.jsonl` cannot be written; then it is as it was.
@@ -94,14 +94,6 @@ impl Store {
         let fail = |error| StoreError::new("append to", &path, error);
         let whole = cells.metadata().map_err(fail)?.len();
         Ok(Self { dir: dir.to_owned(), cells, whole })
-    }
-
-    /// Writes the manifest, in place of an earlier one: [`write_manifest`].
-    ///
-    /// # Errors
-    /// It cannot be written; an earlier one is then still there.
-    pub fn manifest(&self, manifest: &Manifest) -> Result<(), StoreError> {
-        write_manifest(&self.dir, manifest)
     }
 
     /// Appends a record.
@@ -189,7 +181,12 @@ pub fn read_manifest(dir: &Path) -> Result<Manifest, StoreError> {
 
 /// The manifest in these bytes of a file.
 pub(crate) fn parse_manifest(path: &Path, bytes: &[u8]) -> Result<Manifest, StoreError> {
-    serde_json::from_slice(bytes).map_err(|error| StoreError::new("read", path, error.into()))
+    let read = |error: serde_json::Error| StoreError::new("read", path, error.into());
+    let mut manifest: Manifest = serde_json::from_slice(bytes).map_err(read)?;
+    // The scenario says it, too, and cells were measured by that.
+    let seed = manifest.source.lines().find_map(|line| line.strip_prefix("seed = ")?.parse().ok());
+    manifest.seed = seed.unwrap_or(manifest.seed);
+    Ok(manifest)
 }
 
 const NO_RESULT: &str =
@@ -257,23 +254,13 @@ pub fn changed(dir: &Path, records: &[Record]) -> Option<String> {
 }
 
 /// FNV-1a, 64 bits: no signature, but nobody hits it by chance.
-pub(crate) fn checksum(bytes: &[u8]) -> u64 {
+pub fn checksum(bytes: &[u8]) -> u64 {
     let mix = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, mix)
 }
 
 /// In front of the checksum, behind all that it is of.
 const SEAL: &str = ",\"seal\":\"";
-
-/// Reads the records of a run that was cut short, without those of cells that were stopped in their middle, or changed since.
-///
-/// # Errors
-/// As [`read_records`].
-pub fn whole_records(dir: &Path) -> Result<Vec<Record>, StoreError> {
-    let mut records = read_records(dir)?;
-    records.retain(|record| !record.stopped && !record.changed);
-    Ok(records)
-}
 
 /// The name of a cell or a host as a part of a file's name: what a path or a shell would take for something else
 /// becomes a dash.
@@ -345,7 +332,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(&dir.path().join("made/on/the/way")).unwrap();
         let (manifest, records) = (fixture::manifest(), fixture::records());
-        store.manifest(&manifest).unwrap();
+        write_manifest(&store.dir, &manifest).unwrap();
         records.iter().for_each(|record| store.append(record).unwrap());
         assert_eq!(format!("{:?}", read_manifest(&store.dir).unwrap()), format!("{manifest:?}"));
         assert_eq!(format!("{:?}", read_records(&store.dir).unwrap()), format!("{records:?}"));
@@ -359,7 +346,7 @@ mod tests {
         store.append(&fixture::records()[0]).unwrap();
         assert!(holds_a_run(dir.path()));
         fs::write(dir.path().join(CELLS), "").unwrap();
-        store.manifest(&fixture::manifest()).unwrap();
+        write_manifest(dir.path(), &fixture::manifest()).unwrap();
         assert!(holds_a_run(dir.path()));
     }
 
@@ -385,7 +372,8 @@ mod tests {
         let torn = serde_json::to_vec(&records[3]).unwrap();
         fs::write(&path, [fs::read(&path).unwrap(), torn[..50].to_vec()].concat()).unwrap();
 
-        let kept = whole_records(dir.path()).unwrap();
+        let mut kept = read_records(dir.path()).unwrap();
+        kept.retain(|record| !record.stopped);
         let mut resumed = Store::resume(dir.path(), &kept).unwrap();
         assert_eq!(format!("{kept:?}"), format!("{:?}", [&records[0], &records[2]]));
         resumed.append(&records[3]).unwrap();
@@ -397,7 +385,7 @@ mod tests {
     fn records_are_read_in_the_order_of_the_sweep() {
         let dir = tempfile::tempdir().unwrap();
         let mut store = Store::create(dir.path()).unwrap();
-        store.manifest(&fixture::manifest()).unwrap();
+        write_manifest(dir.path(), &fixture::manifest()).unwrap();
         let records = fixture::records();
         records.iter().rev().for_each(|record| store.append(record).unwrap());
         assert_eq!(format!("{:?}", read(dir.path()).unwrap().1), format!("{records:?}"));
@@ -439,7 +427,6 @@ mod tests {
             read.iter().map(|record| record.believes(crate::columns::Statistic::Counter)).collect::<Vec<_>>(),
             [true, false]
         );
-        assert_eq!(whole_records(dir.path()).unwrap().len(), 1);
         assert!(!read[1].believes(crate::columns::Statistic::Rate));
         let told = changed(dir.path(), &read).unwrap();
         let own = format!("cells.jsonl was changed since it was measured: nothing of {} is", records[1].row.cell);
@@ -472,7 +459,7 @@ mod tests {
         [CELLS, ".manifest.json.new", "m.csv"].into_iter().for_each(link);
         let mut store = Store::create(&run).unwrap();
         store.append(&fixture::records()[0]).unwrap();
-        store.manifest(&fixture::manifest()).unwrap();
+        write_manifest(&run, &fixture::manifest()).unwrap();
         fresh(&run.join("m.csv")).unwrap().write_all(b"here").unwrap();
         assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
         assert_eq!((read_records(&run).unwrap().len(), fs::read(run.join("m.csv")).unwrap()), (1, b"here".to_vec()));

@@ -14,7 +14,7 @@ use crate::record::{Manifest, Record};
 use crate::{answer, summary};
 
 /// Widest line, in characters.
-const WIDTH: u16 = 100;
+const WIDTH: u16 = 80;
 
 /// Column, heading.
 const SHOWN: &[(&str, &str)] =
@@ -26,7 +26,7 @@ const LOST: &str = "lost_share";
 const SHOWN_OF_BULK: &[(&str, &str)] =
     &[("mbit_per_s", "Mbit/s"), ("retransmits", "sent again"), ("rtt_mean_us", "mean rtt")];
 
-/// The run as text of at most 100 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
+/// The run as text of at most 80 columns: the answer, the table, the verdicts, how much was run, the warnings. `styled`
 /// for a terminal: lines and colours; else it is plain text.
 pub fn render(manifest: &Manifest, records: &[Record], styled: bool) -> String {
     let cells = cells::group(manifest.columns(), records);

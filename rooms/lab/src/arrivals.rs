@@ -15,7 +15,7 @@ use rand_pcg::Pcg64;
 use rand_pcg::rand_core::Rng;
 use weir_program::clock::{self, Nanos, nanos, now};
 use weir_program::stop::Stop;
-use weir_traffic::{Departure, Pacing, Source, Transport};
+use weir_traffic::{Pacing, Source, Transport};
 use weir_wire::ip::{Headers, UDP};
 use weir_wire::pcap::{Reader, Step};
 use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Extension, Kind, Probe};
@@ -176,18 +176,15 @@ pub struct Planned<'a> {
     session: u16,
     /// Messages that have left.
     sent: u32,
-    /// When each of them did, if that is kept: there is room for the plan.
-    pub departures: Option<Vec<Departure>>,
     bytes: Vec<u8>,
     stop: &'a Stop,
 }
 
 impl<'a> Planned<'a> {
-    /// Of these messages, until the stop. `keeps`: when each was due and sent.
-    pub fn new(plan: Vec<Due>, session: u16, keeps: bool, stop: &'a Stop) -> Self {
+    /// Of these messages, until the stop.
+    pub fn new(plan: Vec<Due>, session: u16, stop: &'a Stop) -> Self {
         let bytes = vec![0; plan.iter().map(|due| due.bytes).max().unwrap_or(0).max(BASE_LEN)];
-        let departures = keeps.then(|| Vec::with_capacity(plan.len()));
-        Planned { plan: plan.into_iter(), begin: None, session, sent: 0, departures, bytes, stop }
+        Planned { plan: plan.into_iter(), begin: None, session, sent: 0, bytes, stop }
     }
 }
 
@@ -215,11 +212,8 @@ impl Source for Planned<'_> {
         Some((due.at, message))
     }
 
-    fn sent(&mut self, at: Nanos, intended: Nanos) {
+    fn sent(&mut self) {
         self.sent = self.sent.wrapping_add(1);
-        if let Some(departures) = &mut self.departures {
-            departures.push(Departure { intended, sent: at });
-        }
     }
 }
 
@@ -272,20 +266,6 @@ mod tests {
         let variance = gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         // An exponential distribution deviates by its mean; of a sample of 10,000 to within some percent.
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.06, "{mean} {variance}");
-    }
-
-    /// However many there are an interval.
-    #[test]
-    fn every_departure_of_a_plan_is_kept() {
-        let stop = Stop::new().unwrap();
-        let plan = again_and_again(&[Due { at: 0, bytes: 64 }], 2_500 * MILLISECOND);
-        assert_eq!(plan.len(), 2500);
-        let mut planned = Planned::new(plan, 1, true, &stop);
-        (0..2500).for_each(|number| planned.sent(number + 1, number));
-        let departures = planned.departures.unwrap();
-        let last = Departure { intended: 2499, sent: 2500 };
-        assert_eq!((departures.len(), departures.last()), (2500, Some(&last)));
-        assert!(Planned::new(Vec::new(), 1, false, &stop).departures.is_none());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
-use weir_emulator::datapath::{self, Emulator};
+use weir_emulator::datapath::{Emulator, EmulatorSettings};
 use weir_kernel::counters::{self, Snmp};
 use weir_kernel::processors::Processors;
 use weir_kernel::scheduling;
@@ -30,8 +30,6 @@ use crate::watch::{self, Watched};
 pub struct Testbed {
     /// Carry the cells' links.
     emulators: Vec<Emulator>,
-    /// How their ports are opened.
-    pub settings: datapath::EmulatorSettings,
     /// Ends the run early.
     pub stop: Stop,
     /// Whether emulators and messages run as real-time threads.
@@ -93,14 +91,13 @@ pub struct Measured<'a> {
 impl Testbed {
     /// Starts what the cells of a scenario share, with so many emulator threads.
     pub fn start(scenario: &Scenario, stop: Stop, emulators: usize) -> Result<Testbed> {
-        let settings = datapath::EmulatorSettings::default();
         // Threads inherit how they are scheduled; the one that asks for it ends here.
         std::thread::scope(|scope| {
             joined(scope.spawn(|| {
                 let realtime = scenario.run.realtime && scheduling::become_real_time().is_ok();
-                let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(settings.clone()));
+                let emulators = (0..emulators.max(1)).map(|_| Emulator::spawn(EmulatorSettings::default()));
                 let emulators = emulators.collect::<Result<_, _>>()?;
-                Ok(Testbed { emulators, settings, stop, realtime })
+                Ok(Testbed { emulators, stop, realtime })
             }))
         })
     }
@@ -117,7 +114,7 @@ impl<'a> Prepared<'a> {
     pub fn new(testbed: &'a Testbed, cell: &Cell, seed: u64, session: u16, worker: usize) -> Result<Self> {
         let scenario = &cell.scenario;
         let topology = Topology::new(scenario)?;
-        let network = Network::build(&topology, testbed.emulator(worker), &testbed.settings, seed)?;
+        let network = Network::build(&topology, testbed.emulator(worker), seed)?;
         let (tracer, untraced) =
             match scenario.run.trace.detail().map(|detail| trace(&network, &topology, scenario, detail)) {
                 None => (None, None),

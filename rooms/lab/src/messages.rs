@@ -41,7 +41,7 @@ pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> R
 
 /// Writes a file with all of these rows, or none.
 fn write_whole(path: &Path, rows: &[Message]) -> Result<(), StoreError> {
-    let mut table = MessageTable::of_result(path)?;
+    let mut table = MessageTable::create(path, store::fresh(path))?;
     let written = table.write(rows).and_then(|()| table.finish());
     if written.is_err() && fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
         let _ = fs::remove_file(path);

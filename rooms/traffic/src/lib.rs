@@ -8,7 +8,7 @@
 //!
 //! Sockets are created by [`Sender::open`] and [`Receiver::bind`] in the network namespace of the calling thread, and
 //! stay there; `run` may be called on any thread. Plain threads, non-blocking sockets, `ppoll`; nothing is allocated
-//! per message. QUIC alone works otherwise: each end drives quinn on a runtime of its own.
+//! per message. QUIC alone allocates.
 //!
 //! ```
 //! use std::{thread, time::Duration};

@@ -58,8 +58,6 @@ pub struct SendReport {
     pub local: Option<SocketAddr>,
     /// SO_SNDBUF as the kernel granted it (twice what was asked for), bytes; QUIC: quinn's send window.
     pub send_buffer: Option<usize>,
-    /// Time of each send call by sequence number, if they were to be kept.
-    pub send_times: Vec<Nanos>,
     /// The messages by sequence number, if they were to be kept.
     pub departures: Vec<Departure>,
     /// Whether a stop ended the window early.

@@ -112,15 +112,13 @@ pub struct SenderSettings {
     /// UDP, not in batches: whether to count all that the network reports about datagrams, also that a host cannot be reached,
     /// which the kernel keeps to itself otherwise (IP_RECVERR).
     pub reports: bool,
-    /// Whether to keep the time of every send (8 bytes a message), up to [`Self::MAX_SEND_TIMES`].
-    pub keep_send_times: bool,
-    /// Whether to keep when every message was due and sent (16 bytes each), likewise.
-    pub keep_departures: bool,
+    /// Of how many messages it is kept when they were due and sent (16 bytes each).
+    pub keep_departures: usize,
 }
 
 impl SenderSettings {
-    /// Send times kept at most.
-    pub const MAX_SEND_TIMES: usize = 1 << 22;
+    /// Messages that anybody should keep the times of: 64 MiB.
+    pub const MOST_DEPARTURES: usize = 1 << 22;
 
     /// 1000 bytes every 10 ms over UDP for 60 s, drained for 10 s.
     pub fn new(to: SocketAddr) -> Self {
@@ -147,8 +145,7 @@ impl SenderSettings {
             drain: Duration::from_secs(10),
             announce: false,
             reports: false,
-            keep_send_times: false,
-            keep_departures: false,
+            keep_departures: 0,
         }
     }
 

@@ -251,7 +251,7 @@ impl Send {
             announce: true,
             // A socket that also receives would be woken up by each.
             reports: !self.reverse && !self.bidir,
-            keep_departures: self.messages.is_some(),
+            keep_departures: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             ..SenderSettings::new(self.to)
         }
     }

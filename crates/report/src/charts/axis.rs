@@ -6,7 +6,7 @@ use crate::columns::in_unit;
 use crate::record::Scale;
 
 /// An axis of a chart.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Axis {
     low: f64,
     high: f64,
@@ -104,22 +104,24 @@ impl Axis {
     /// The value's place, 0 at the low and 1 at the high end; `None` if it cannot be shown (0 on a logarithmic axis).
     pub(super) fn place(&self, value: f64) -> Option<f64> {
         let place = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log if value > 0.0 => (value / self.low).log10() / (self.high / self.low).log10(),
             Scale::Log if value == 0.0 && self.floor => 0.0,
-            Scale::Log => return None,
+            Scale::Log if value <= 0.0 => return None,
+            _ => self.share(value),
         };
         (place.is_finite() && (-0.001..=1.001).contains(&place)).then_some(place)
     }
 
     /// The same, with what lies beyond an end put there.
     pub(super) fn clamped(&self, value: f64) -> f64 {
-        match (self.scale, value) {
-            (_, v) if v.is_nan() => 0.0,
-            (Scale::Log, v) => (v.max(self.low * 1e-3) / self.low).log10() / (self.high / self.low).log10(),
-            (Scale::Linear, v) => (v - self.low) / (self.high - self.low),
+        let least = if self.scale == Scale::Log { self.low * 1e-3 } else { f64::NEG_INFINITY };
+        if value.is_nan() { 0.0 } else { self.share(value.max(least)).clamp(0.0, 1.0) }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        match self.scale {
+            Scale::Linear => (value - self.low) / (self.high - self.low),
+            Scale::Log => (value / self.low).log10() / (self.high / self.low).log10(),
         }
-        .clamp(0.0, 1.0)
     }
 }
 

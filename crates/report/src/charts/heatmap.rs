@@ -30,10 +30,7 @@ const STEPS: f64 = 63.0;
 struct HeatMap<'a> {
     chart: &'a Chart,
     units: [&'a str; 3],
-    scale: Scale,
     axis: Axis,
-    low: f64,
-    high: f64,
     crowded: bool,
 }
 
@@ -55,10 +52,10 @@ pub(super) fn render(chart: &Chart, cells: &[Cell<'_>]) -> String {
     };
     let axis = match chart.scale {
         Scale::Linear => Axis::linear(&[low, high], false, units[2]),
-        Scale::Log => Axis::log(&[low, high], units[2]),
+        Scale::Log => Axis::log(&[low, high], units[2]).tight(&[low, high]),
     };
     let crowded = grids.iter().map(|grid| grid.rows.len() * grid.columns.len()).sum::<usize>() > MOST_MARKED;
-    HeatMap { chart, units, scale: chart.scale, axis, low, high, crowded }.render(&grids)
+    HeatMap { chart, units, axis, crowded }.render(&grids)
 }
 
 impl HeatMap<'_> {
@@ -105,8 +102,7 @@ impl HeatMap<'_> {
         }
         let mut free = f64::NEG_INFINITY;
         for (value, label) in &self.axis.ticks {
-            let inside = *value >= self.low * (1.0 - 1e-9) && *value <= self.high * (1.0 + 1e-9);
-            let Some(place) = self.place(*value).filter(|_| inside) else { continue };
+            let Some(place) = self.axis.place(*value) else { continue };
             let (x, half) = (left + width * place, width_of(label, 11.0) / 2.0);
             svg.line((x, top + 10.0), (x, top + 13.0), "class=\"axis\"");
             if x - half > free {
@@ -117,7 +113,7 @@ impl HeatMap<'_> {
         let cells = || grids.iter().flat_map(Grid::iter).map(|(.., cell)| cell);
         let (mut x, size) = (left + width + 36.0, (20.0, 14.0));
         let is_zero =
-            |cell: &Cell<'_>| cell.measured(&self.chart.value).is_some_and(|m| self.place(m.value()).is_none());
+            |cell: &Cell<'_>| cell.measured(&self.chart.value).is_some_and(|m| self.axis.place(m.value()).is_none());
         let zero = if self.units[2] == "Mbit/s" { "0: nothing got through" } else { "0" };
         for (there, name) in
             [(cells().any(is_zero), zero), (cells().any(|cell| !cell.believes(&self.chart.value)), "not valid")]
@@ -160,7 +156,7 @@ impl HeatMap<'_> {
                 match cell.and_then(|cell| Some((cell, cell.measured(&self.chart.value)?))) {
                     None => crowd.entry("class=\"empty\"".into()).or_default().push(at),
                     Some((_, measured)) if self.crowded => {
-                        let rounded = self.place(measured.value()).map(|place| (place * STEPS).round() / STEPS);
+                        let rounded = self.axis.place(measured.value()).map(|place| (place * STEPS).round() / STEPS);
                         crowd.entry(fill(rounded)).or_default().push(at);
                     }
                     Some((cell, measured)) => self.field(svg, cell, measured, place, (at, size)),
@@ -194,7 +190,7 @@ impl HeatMap<'_> {
         let (value, valid) = (measured.value(), cell.believes(&self.chart.value));
         let mark = if valid { "" } else { ", not valid" };
         let whereabouts = place.iter().filter(|name| !name.is_empty()).copied().collect::<Vec<_>>().join(", ");
-        let shade = self.place(value);
+        let shade = self.axis.place(value);
         let style = format!("{} rx=\"2\"", fill(shade));
         svg.rect(at, size, &style, &format!("{whereabouts}: {}{ends}{mark}", word(value)));
         let ink = shade.map(|place| Rgb::sequential(place).ink());
@@ -217,16 +213,6 @@ impl HeatMap<'_> {
             let middle = (at.0 + size.0 / 2.0, at.1 + size.1 / 2.0 + 4.0);
             svg.text(middle, fit.clamp(6.0, 11.5), Anchor::Middle, &style, &text);
         }
-    }
-
-    /// Between the ends, 0 to 1; `None` where there is no colour: a 0 on a logarithmic scale.
-    fn place(&self, value: f64) -> Option<f64> {
-        let place = match self.scale {
-            Scale::Linear => (value - self.low) / (self.high - self.low),
-            Scale::Log if value > 0.0 => (value / self.low).log10() / (self.high / self.low).log10(),
-            Scale::Log => return None,
-        };
-        place.is_finite().then(|| place.clamp(0.0, 1.0))
     }
 }
 

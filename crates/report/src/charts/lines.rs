@@ -105,7 +105,7 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
     }
     notes.extend(shown().any(|point| !point.valid).then(|| (Mark::Invalid, "not valid".into())));
     notes.extend(shown().any(|point| y.is_on_floor(point.y)).then(|| (Mark::Zero, "0".into())));
-    let ordered = (ordered && lines.len() > COLOURS.len()).then(|| chart.series.clone());
+    let ordered = (ordered && lines.len() > COLOURS).then(|| chart.series.clone());
     let series = lines.iter().map(|line| line.name.clone()).collect();
     let theirs = |line: &Line| {
         let tooltip = |y| format!("{}, published: {}", line.name, known.words(&chart.y, y));
@@ -127,7 +127,7 @@ pub(super) fn plot(chart: &Chart, cells: &[Cell<'_>], published: Option<&Publish
         notes,
         x,
         x_label: chart.x_label.clone(),
-        panels: vec![Panel { heading: String::new(), remark: String::new(), y, height, curves, bands: Vec::new() }],
+        panels: vec![Panel { y, height, curves, ..Panel::default() }],
         nothing: "nothing was measured",
     }
 }

@@ -18,11 +18,12 @@ use crate::record::{Chart, ChartKind, Published};
 
 pub(crate) use self::lines::{Arranged, Line};
 pub(crate) use self::plot::Point;
+pub(crate) use self::svg::escape;
 
 const WIDTH: f64 = 760.0;
 
-/// The colours of series on white ground: blue, vermillion, green, purple, orange, sky, grey.
-pub(super) const COLOURS: [&str; 7] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#b37c00", "#3a9bd4", "#444c56"];
+/// Colours of series, see `svg::STYLE`.
+const COLOURS: usize = 7;
 
 /// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
 /// name.
@@ -91,7 +92,7 @@ mod tests {
     fn many_numbers_go_from_light_to_dark_and_zero_has_a_floor() {
         let records = fixture::matrix_records();
         let drawn = draw(&fixture::matrix_manifest().charts[1], &records);
-        assert!(drawn.contains("loss_pct from 0 % to 50 %") && drawn.contains(">45 %</text>"));
+        assert!(drawn.contains("loss_pct from 0 % to 50 %") && drawn.contains(">0 %</text>"));
         assert!(drawn.contains("50 %, 100 ms: 0 Mbit/s"), "{drawn}");
         assert_eq!(drawn.matches("not valid</title>").count(), 1);
         assert!(!drawn.contains("baseline"));

@@ -15,6 +15,7 @@ const RIGHT: f64 = 28.0;
 pub(super) const MOST_MARKED: usize = 1500;
 
 /// A chart.
+#[derive(Default)]
 pub(super) struct Plot {
     pub(super) title: String,
     /// What the picture shows, for those who do not see it.
@@ -35,6 +36,7 @@ pub(super) struct Plot {
 }
 
 /// A part of a chart with a y axis of its own.
+#[derive(Default)]
 pub(super) struct Panel {
     /// Above it at the left, and at the right.
     pub(super) heading: String,
@@ -177,8 +179,8 @@ impl Plot {
             return format!("class=\"{class}\" style=\"color:{}\"", Rgb::ordered(place).hex());
         }
         // Colours come round again with dashes.
-        let dash = ["", " d1", " d2"][series / COLOURS.len() % 3];
-        format!("class=\"{class} s{}{dash}\"", series % COLOURS.len())
+        let dash = ["", " d1", " d2"][series / COLOURS % 3];
+        format!("class=\"{class} s{}{dash}\"", series % COLOURS)
     }
 }
 
@@ -319,21 +321,20 @@ impl Frame<'_> {
         }
     }
 
-    /// The names of the series at their ends, moved apart where they would touch.
+    /// The names of the series at their ends, as far as these do not touch.
     fn names(&self, svg: &mut Svg) {
-        let most = (self.panel.height / 12.5) as usize;
-        // If there is no room for all names, those at equal steps.
-        let step = self.panel.curves.len().div_ceil(most.max(1)).max(1);
-        let ends = self.panel.curves.iter().step_by(step).filter_map(|curve| {
+        let ends = self.panel.curves.iter().filter_map(|curve| {
             let end = curve.parts.iter().flatten().rev().find_map(|point| self.at(point.x, point.y))?;
             Some((curve.series, end))
         });
         let mut ends: Vec<(usize, (f64, f64))> = ends.collect();
-        ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1).then(a.0.cmp(&b.0)));
-        let wanted: Vec<f64> = ends.iter().map(|(_, (_, y))| *y).collect();
-        for ((series, at), y) in ends.iter().zip(parted(&wanted, 12.5, self.bottom + 4.0)) {
-            svg.line((at.0 + 4.0, at.1), (self.right + 6.0, y), &self.plot.style("l thin", *series));
-            svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, "class=\"ink\"", &self.plot.series[*series]);
+        ends.sort_by(|a, b| a.1.1.total_cmp(&b.1.1));
+        let mut free = f64::NEG_INFINITY;
+        for (series, (_, y)) in ends {
+            if y > free {
+                svg.text((self.right + 9.0, y + 4.0), 11.0, Anchor::Start, "class=\"ink\"", &self.plot.series[series]);
+                free = y + 12.5;
+            }
         }
     }
 
@@ -350,24 +351,6 @@ impl Frame<'_> {
     }
 }
 
-/// Ascending places moved as little as possible (in squares) so that they lie `least` apart and none beyond `most`.
-fn parted(places: &[f64], least: f64, most: f64) -> Vec<f64> {
-    // Without the distances that is a regression to ascending values: neighbours that do not ascend become their mean.
-    let mut runs: Vec<(f64, usize)> = Vec::new();
-    for (index, place) in places.iter().enumerate() {
-        runs.push((place - index as f64 * least, 1));
-        while let [.., (before, n), (after, m)] = runs[..]
-            && before > after
-        {
-            runs.truncate(runs.len() - 2);
-            runs.push(((before * n as f64 + after * m as f64) / (n + m) as f64, n + m));
-        }
-    }
-    let flat = runs.iter().flat_map(|&(place, n)| std::iter::repeat_n(place, n));
-    let highest = most - places.len().saturating_sub(1) as f64 * least;
-    flat.enumerate().map(|(index, place)| place.min(highest) + index as f64 * least).collect()
-}
-
 fn triangle((x, y): (f64, f64), size: f64) -> [(f64, f64); 3] {
     [(x - size, y - size * 0.7), (x + size, y - size * 0.7), (x, y + size)]
 }
@@ -379,14 +362,6 @@ fn diamond((x, y): (f64, f64), radius: f64) -> [(f64, f64); 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_are_parted_and_stay_above_the_floor() {
-        assert_eq!(parted(&[10.0, 50.0], 12.0, 100.0), [10.0, 50.0]);
-        assert_eq!(parted(&[50.0, 50.0, 50.0], 12.0, 100.0), [38.0, 50.0, 62.0]);
-        assert_eq!(parted(&[90.0, 99.0], 12.0, 100.0), [88.0, 100.0]);
-        assert!(parted(&[], 12.0, 100.0).is_empty());
-    }
 
     #[test]
     fn a_curve_over_an_equal_one_is_dashed() {

@@ -120,21 +120,21 @@ pub(super) fn width_of(text: &str, size: f64) -> f64 {
     text.chars().count() as f64 * size * 0.53
 }
 
-/// Text as XML wants it; characters that XML does not know are left out.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
+/// For XML 1.0, without the characters that it cannot hold in any form (section 2.2).
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\t' | '\n' | '\r' => safe.push(' '),
-            c if c.is_control() || c == '\u{fffe}' || c == '\u{ffff}' => {}
-            c => safe.push(c),
+            '&' => escaped += "&amp;",
+            '<' => escaped += "&lt;",
+            '>' => escaped += "&gt;",
+            '"' => escaped += "&quot;",
+            '\t' | '\n' | '\r' => escaped += &format!("&#{};", u32::from(c)),
+            ' '..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'.. => escaped.push(c),
+            _ => escaped.push(char::REPLACEMENT_CHARACTER),
         }
     }
-    safe
+    escaped
 }
 
 fn title(text: &str) -> String {

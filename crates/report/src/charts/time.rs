@@ -85,12 +85,11 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         about: "quantities over time".into(),
         subtitle,
         series,
-        ordered: None,
-        notes: Vec::new(),
         x: Axis::linear(&[0.0, end], false, ""),
         x_label: x_label.to_owned(),
         panels: quantities.iter().zip(curves).map(panel).collect(),
         nothing: "nothing was sampled",
+        ..Plot::default()
     }
 }
 
@@ -137,19 +136,11 @@ pub(super) fn distribution(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         about: "delays by percentile, a line for each cell".into(),
         subtitle: format!("{label}{more}"),
         series,
-        ordered: None,
-        notes: Vec::new(),
         x: Axis::nines(&shares),
         x_label: x_label.to_owned(),
-        panels: vec![Panel {
-            heading: String::new(),
-            remark: String::new(),
-            y,
-            height: 300.0,
-            curves,
-            bands: Vec::new(),
-        }],
+        panels: vec![Panel { y, height: 300.0, curves, ..Panel::default() }],
         nothing: "no delays were measured",
+        ..Plot::default()
     }
 }
 

@@ -37,7 +37,7 @@ fn a_matrix_that_is_too_wide_becomes_lines() {
     let text = render(&fixture::matrix_manifest(), &records, false);
     assert!(text.lines().any(|line| line.trim_start().starts_with("1%/10ms ")), "{text}");
     assert_eq!(text.matches("baseline").count(), 1);
-    assert!(text.lines().all(|line| line.chars().count() <= 100));
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn fits_the_terminal_and_is_plain_elsewhere() {
                 .replace("\x1b[33m", "")
                 .replace("\x1b[1m", "")
                 .replace("\x1b[0m", "");
-            assert!(shown.chars().count() <= 100, "{line}");
+            assert!(shown.chars().count() <= 80, "{line}");
         }
         assert_eq!(text.contains('\x1b'), styled);
     }

@@ -29,9 +29,12 @@ impl PathAccount<'_> {
         let share = share.map(|share| share.value);
         let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
         let intended = self.times.as_ref().map(|times| times.intended.delays());
-        let censored = delays.zip(session).zip(sent.zip(received));
-        let censored =
-            censored.map(|((delays, session), (sent, received))| with_undelivered(delays, session, sent, received));
+        // Of datagrams it is known that they were lost, not late.
+        let late = sent.filter(|_| !of_udp).zip(received);
+        let censored = delays.zip(session).map(|(delays, session)| match late {
+            Some((sent, received)) => with_undelivered(delays, session, sent, received),
+            None => delays.clone(),
+        });
         let connect = sent.map_or_else(|| bulk.and_then(|report| report.connect), |sent| sent.connect);
         let kernel_drops = self.kernel_drops.iter().map(|drop| drop.packets).sum::<u64>();
         let has_kernel_drops = sent.is_some() || !of_udp && bulk.is_some();
@@ -224,9 +227,9 @@ fn with_undelivered(
     received: &ReceiveReport,
 ) -> Distribution {
     let mut delays = delays.clone();
-    for (number, time) in (0..).zip(&sent.send_times) {
+    for (number, departure) in (0..).zip(&sent.departures) {
         if !session.numbers.contains(number) {
-            delays.record(received.finished.saturating_sub(*time));
+            delays.record(received.finished.saturating_sub(departure.sent));
         }
     }
     delays

@@ -41,8 +41,6 @@ pub enum Endpoints {
         exchange: Exchange,
         /// When messages are due and how long they are, where they are not all alike, and by which number they are known.
         plan: Option<(Vec<Due>, u16)>,
-        /// Whether it is kept when messages were due and sent.
-        keeps_departures: bool,
     },
     /// A bulk transfer of our own, by both ends.
     Bulk(Box<(bulk::Sender, bulk::Receiver)>),
@@ -197,7 +195,10 @@ impl Endpoints {
                 let receivers = receivers.collect::<Result<Vec<_>>>()?;
                 let (link, _) = flow.paths[0].forward.first().context("a path has a link")?;
                 let interface = network.interface(flow.sender, *link);
-                let settings = sender_settings(scenario, traffic, to, session, interface);
+                let mut settings = sender_settings(scenario, traffic, to, session, interface);
+                if let (Some(plan), true) = (&plan, scenario.run.messages) {
+                    settings.keep_departures = plan.len();
+                }
                 let sender = Box::new(sender.run(|| Sender::open(&settings))??);
                 if to.ip().is_multicast() {
                     network.wait_for_members(to.ip(), &flow.receivers)?;
@@ -205,8 +206,7 @@ impl Endpoints {
                 let ends = std::iter::once(&flow.sender).chain(&flow.receivers);
                 let affinity = ends.map(|&node| processors[node]).collect();
                 let plan = plan.map(|plan| (plan, session));
-                let keeps_departures = settings.keep_departures;
-                Ok(Endpoints::Messages { sender, receivers, affinity, exchange, plan, keeps_departures })
+                Ok(Endpoints::Messages { sender, receivers, affinity, exchange, plan })
             }
         }
     }
@@ -222,7 +222,7 @@ impl Endpoints {
     /// Starts at `begin` and goes on to the end of the window and the drain.
     pub fn run(self, begin: Nanos, realtime: bool, stop: &Stop) -> Result<Facts> {
         match self {
-            Endpoints::Messages { sender, receivers, affinity, exchange, plan, keeps_departures } => {
+            Endpoints::Messages { sender, receivers, affinity, exchange, plan } => {
                 let exchange = &exchange;
                 let processor = |end: usize| affinity.get(end).copied().flatten();
                 std::thread::scope(|scope| {
@@ -237,11 +237,7 @@ impl Endpoints {
                         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(begin));
                         match plan {
                             Some((plan, session)) => {
-                                let mut planned = Planned::new(plan, session, keeps_departures, stop);
-                                let report = sender.relay(&mut planned, exchange, stop);
-                                // The sender's own are as many as fit into its interval.
-                                let departures = planned.departures.unwrap_or_default();
-                                SendReport { departures, ..report }
+                                sender.relay(&mut Planned::new(plan, session, stop), exchange, stop)
                             }
                             None => sender.run(exchange, stop),
                         }

@@ -41,8 +41,10 @@ pub(super) fn sender_settings(
         tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
         quic: QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() },
         connect_timeout: scenario.tcp.connect_timeout.duration(),
-        keep_send_times: traffic.transport != Transport::Udp,
-        keep_departures: scenario.run.messages,
+        keep_departures: match traffic.transport {
+            Transport::Udp if !scenario.run.messages => 0,
+            _ => flights(scenario, traffic),
+        },
         ttl: group.then_some(MULTICAST_TTL),
         interface: group.then(|| interface.to_owned()),
         ..SenderSettings::new(to)
@@ -128,7 +130,7 @@ pub(super) fn iperf3_settings(scenario: &Scenario, traffic: &Traffic, to: Socket
 const QUANTUM: Duration = Duration::from_micros(200);
 
 /// Messages of a receiver whose times are kept: 96 MiB.
-pub(super) const MOST_FLIGHTS: usize = 1 << 22;
+pub(super) const MOST_FLIGHTS: usize = SenderSettings::MOST_DEPARTURES;
 
 /// Receive buffer of bulk datagrams, bytes: 60 ms at 1 Gbit/s of small ones.
 const BULK_BUFFER: usize = 32 << 20;

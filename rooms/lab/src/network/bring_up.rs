@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use nix::errno::Errno;
-use weir_emulator::datapath::{self, LinkPorts, Port};
+use weir_emulator::datapath::{EmulatorSettings, LinkPorts, Port};
 use weir_emulator::model::{Direction, Key, Way};
 use weir_kernel::Error;
 use weir_kernel::links::{BridgeSettings, Index, MacAddress, VethEnd};
@@ -28,12 +28,7 @@ pub(super) fn nodes(topology: &Topology) -> Result<Vec<NodeNs>> {
 }
 
 impl Network<'_> {
-    pub(super) fn bring_up(
-        &mut self,
-        topology: &Topology,
-        settings: &datapath::EmulatorSettings,
-        seed: u64,
-    ) -> Result<()> {
+    pub(super) fn bring_up(&mut self, topology: &Topology, seed: u64) -> Result<()> {
         let mut bridges: Vec<Option<Index>> = vec![None; topology.nodes.len()];
         for (index, node) in topology.nodes.iter().enumerate() {
             match node.kind {
@@ -42,7 +37,7 @@ impl Network<'_> {
             }
         }
         for (index, link) in topology.links.iter().enumerate() {
-            let wire = self.add_link(topology, index, settings, seed).with_context(|| format!("link {}", link.name))?;
+            let wire = self.add_link(topology, index, seed).with_context(|| format!("link {}", link.name))?;
             self.links.push(wire);
         }
         self.wait_until_running()?;
@@ -134,13 +129,7 @@ impl Network<'_> {
         }
     }
 
-    fn add_link(
-        &mut self,
-        topology: &Topology,
-        index: usize,
-        settings: &datapath::EmulatorSettings,
-        seed: u64,
-    ) -> Result<Wire> {
+    fn add_link(&mut self, topology: &Topology, index: usize, seed: u64) -> Result<Wire> {
         let link = &topology.links[index];
         let name = |node: usize| {
             let interface = topology.nodes[node].interface(index).context("a link ends at an interface")?;
@@ -166,7 +155,7 @@ impl Network<'_> {
                 self.nodes[link.ends[end]].netlink()?.add_veth(&near(end), &far)?;
                 let far = self.fabric.netlink()?.link(name)?.index;
                 self.fabric.netlink()?.set_no_link_local(far)?;
-                let port = self.fabric.ns.run(|| Port::open(far, settings))??;
+                let port = self.fabric.ns.run(|| Port::open(far, &EmulatorSettings::default()))??;
                 self.receive_buffer = self.receive_buffer.min(port.receive_buffer());
                 ports.push(port);
                 self.fabric.netlink()?.set_up(far)?;

@@ -18,7 +18,7 @@ mod tests;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use weir_emulator::datapath::{self, Emulator, LinkId};
+use weir_emulator::datapath::{Emulator, LinkId};
 use weir_emulator::model::{Nanos, Plan, Way};
 use weir_kernel::counters::{InterfaceCounters, Interfaces};
 use weir_kernel::links::Netlink;
@@ -70,12 +70,7 @@ struct Emulated {
 
 impl<'a> Network<'a> {
     /// Builds the network of a checked topology, links running.
-    pub fn build(
-        topology: &Topology,
-        emulator: &'a Emulator,
-        settings: &datapath::EmulatorSettings,
-        seed: u64,
-    ) -> Result<Self> {
+    pub fn build(topology: &Topology, emulator: &'a Emulator, seed: u64) -> Result<Self> {
         let mut network = Network {
             emulator,
             nodes: bring_up::nodes(topology)?,
@@ -86,7 +81,7 @@ impl<'a> Network<'a> {
             refused: Vec::new(),
             snooping_from: Instant::now(),
         };
-        network.bring_up(topology, settings, seed)?;
+        network.bring_up(topology, seed)?;
         Ok(network)
     }
 

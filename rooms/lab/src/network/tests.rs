@@ -47,11 +47,11 @@ impl Lab {
     fn new(text: &str) -> Lab {
         let sweep = Sweep::new("test.toml", text, &[]).unwrap();
         let topology = Topology::new(sweep.scenario()).unwrap();
-        Lab { topology, emulator: Emulator::spawn(datapath::EmulatorSettings::default()).unwrap() }
+        Lab { topology, emulator: Emulator::spawn(weir_emulator::datapath::EmulatorSettings::default()).unwrap() }
     }
 
     fn network(&self) -> Network<'_> {
-        Network::build(&self.topology, &self.emulator, &datapath::EmulatorSettings::default(), 1).unwrap()
+        Network::build(&self.topology, &self.emulator, 1).unwrap()
     }
 
     fn node(&self, name: &str) -> usize {

@@ -29,6 +29,7 @@ pub(super) fn receivers(cell: &Cell) -> usize {
 pub(super) fn finished(sweep: &Sweep, mut records: Vec<Record>) -> Vec<Record> {
     let cells: BTreeMap<_, _> = sweep.cells.iter().map(|cell| (cell.name.as_str(), cell)).collect();
     let settings: BTreeMap<_, _> = cells.iter().map(|(name, cell)| (*name, cell.scenario.fingerprint())).collect();
+    records.retain(|record| !record.stopped && !record.changed);
     let all = records.len();
     records.retain(|record| settings.get(&*key(record).0).is_none_or(|settings| record.settings == *settings));
     if records.len() < all {

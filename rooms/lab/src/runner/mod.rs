@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, Result, ensure};
 use weir_kernel::limits;
 use weir_kernel::namespaces::user;
-use weir_program::output::{self, say};
+use weir_program::output::{self, complain, say};
 use weir_program::stop::Stop;
 use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
@@ -73,6 +73,13 @@ impl Plan {
         Plan { sweep, dir, command, extras, json: false, earlier }
     }
 
+    /// The commands of this executable that programs of the scenario are.
+    pub fn weir_commands(&self) -> impl Iterator<Item = &str> {
+        let words = self.sweep.cells.iter().flat_map(|cell| &cell.scenario.programs).flat_map(|program| &program.run);
+        let words = words.flat_map(|words| words.split_whitespace());
+        words.clone().zip(words.skip(1)).filter(|(program, _)| *program == "{weir}").map(|(_, command)| command)
+    }
+
     /// Says the result as JSON, on standard output, in place of all words.
     pub fn as_json(self) -> Plan {
         Plan { json: true, ..self }
@@ -106,7 +113,13 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
     let done = match plan.earlier {
         None => Vec::new(),
-        Some(_) => earlier::finished(&plan.sweep, store::whole_records(&plan.dir)?),
+        Some(_) => {
+            let records = store::read_records(&plan.dir)?;
+            if let Some(changed) = store::changed(&plan.dir, &records) {
+                complain!("weir: {changed}, and runs again");
+            }
+            earlier::finished(&plan.sweep, records)
+        }
     };
     let names: BTreeSet<_> = done.iter().map(earlier::key).collect();
     let scenario = plan.sweep.scenario();
@@ -135,7 +148,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
         // One that was stopped is measured again when the run is resumed.
         manifest.own_cost = (!testbed.stop.is_set()).then_some(measured);
     }
-    store.manifest(&manifest).map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
+    let written = store::write_manifest(&plan.dir, &manifest);
+    written.map_err(|error| if plan.earlier.is_none() { error.at_the_start() } else { error })?;
     testbed.stop.last_words(format!(
         "ended without a report: `weir lab report {}` renders what was measured",
         plan.dir.display()

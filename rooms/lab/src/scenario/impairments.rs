@@ -5,8 +5,8 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize, Serializer};
 use toml::{Table, Value};
 use weir_emulator::model;
-use weir_program::config::{did_you_mean, one_line};
-use weir_units::{Share, Size, Span};
+use weir_program::config::one_line;
+use weir_units::{Share, Size, Span, UnitError};
 
 /// Planned loss: `"5%"`, `{ mean = "5%", burst = 4 }`, `{ to_bad = "1%", to_good = "25%" }` or `{ list = [3, 17] }`.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
@@ -14,46 +14,28 @@ use weir_units::{Share, Size, Span};
 pub enum Loss {
     /// Each packet independently.
     Share(Share),
-    /// A share, in bursts of a mean length.
-    Mean(MeanLoss),
-    /// Gilbert-Elliott bursts.
-    Bursts(Bursts),
-    /// These packets of each flow, from 0.
-    List(DropList),
+    /// In bursts, or these packets.
+    Keys(LossKeys),
 }
 
-/// Gilbert-Elliott loss by its mean: all is lost in the bad state, nothing in the good one.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+/// Loss by keys: `mean` and `burst`, `to_bad` and `to_good`, or `list`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-pub struct MeanLoss {
-    /// Share of packets lost in the long run.
-    pub mean: Share,
-    /// Mean length of a burst, packets; 1: each packet independently.
-    #[serde(default = "MeanLoss::single")]
-    pub burst: f64,
-}
-
-/// Gilbert-Elliott loss, see [`weir_emulator::model::Loss::GilbertElliott`].
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct Bursts {
-    /// Chance a packet to turn bad.
-    pub to_bad: Share,
+pub struct LossKeys {
+    /// Share of packets lost in the long run: all in the bad state, none in the good one.
+    pub mean: Option<Share>,
+    /// Mean length of a burst, packets; absent, or 1: each packet independently.
+    pub burst: Option<f64>,
+    /// Chance a packet to turn bad, see [`weir_emulator::model::Loss::GilbertElliott`].
+    pub to_bad: Option<Share>,
     /// Chance a packet to turn good again.
-    pub to_good: Share,
+    pub to_good: Option<Share>,
     /// Loss in the good state; absent: 0.
-    #[serde(default)]
-    pub good: Share,
+    pub good: Option<Share>,
     /// Loss in the bad state; absent: all.
     pub bad: Option<Share>,
-}
-
-/// Explicit losses.
-#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct DropList {
     /// Indexes, from 0, of the packets of every flow.
-    pub list: Vec<u64>,
+    pub list: Option<Vec<u64>>,
 }
 
 /// Delay variation: exactly one distribution, and whether it may reorder.
@@ -112,42 +94,38 @@ impl Loss {
     /// # Errors
     /// There is no such process.
     pub fn model(&self) -> Result<model::Loss> {
-        Ok(match self {
-            Loss::Share(share) if share.fraction() == 0.0 => model::Loss::None,
-            Loss::Share(share) => model::Loss::Bernoulli(share.fraction()),
-            Loss::Mean(mean) => mean.model()?,
-            Loss::Bursts(bursts) => model::Loss::GilbertElliott {
-                to_bad: bursts.to_bad.fraction(),
-                to_good: bursts.to_good.fraction(),
-                good: bursts.good.fraction(),
-                bad: bursts.bad.map_or(1.0, |bad| bad.fraction()),
-            },
-            Loss::List(list) => model::Loss::List(list.list.clone()),
-        })
+        let keys = match self {
+            Loss::Share(share) => &LossKeys { mean: Some(*share), ..LossKeys::default() },
+            Loss::Keys(keys) => keys,
+        };
+        let LossKeys { mean, burst, to_bad, to_good, good, bad, list } = keys;
+        let [has_mean, has_bursts] =
+            [mean.is_some() || burst.is_some(), [to_bad, to_good, good, bad].iter().any(|key| key.is_some())];
+        match (mean, to_bad.zip(*to_good), list) {
+            (Some(mean), _, None) if !has_bursts => of_mean(*mean, burst.unwrap_or(1.0)),
+            (_, Some((to_bad, to_good)), None) if !has_mean => Ok(model::Loss::GilbertElliott {
+                to_bad: to_bad.fraction(),
+                to_good: to_good.fraction(),
+                good: good.map_or(0.0, Share::fraction),
+                bad: bad.map_or(1.0, Share::fraction),
+            }),
+            (_, _, Some(list)) if !has_mean && !has_bursts => Ok(model::Loss::List(list.clone())),
+            _ => bail!("a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others"),
+        }
     }
 }
 
-impl MeanLoss {
-    fn single() -> f64 {
-        1.0
-    }
-
-    /// A packet turns good again with 1/burst, and bad as often as the mean wants it.
-    fn model(&self) -> Result<model::Loss> {
-        let (mean, burst) = (self.mean.fraction(), self.burst);
-        ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
-        let to_bad = mean / (burst * (1.0 - mean));
-        ensure!(
-            burst == 1.0 || to_bad <= 1.0,
-            "loss: a mean of {} needs bursts longer than {burst} packets",
-            self.mean
-        );
-        Ok(match burst {
-            _ if mean == 0.0 => model::Loss::None,
-            1.0 => model::Loss::Bernoulli(mean),
-            _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
-        })
-    }
+/// A packet turns good again with 1/burst, and bad as often as the mean wants it.
+fn of_mean(share: Share, burst: f64) -> Result<model::Loss> {
+    let mean = share.fraction();
+    ensure!(burst.is_finite() && burst >= 1.0, "loss.burst of {burst}: a burst has at least 1 packet");
+    let to_bad = mean / (burst * (1.0 - mean));
+    ensure!(burst == 1.0 || to_bad <= 1.0, "loss: a mean of {share} needs bursts longer than {burst} packets");
+    Ok(match burst {
+        _ if mean == 0.0 => model::Loss::None,
+        1.0 => model::Loss::Bernoulli(mean),
+        _ => model::Loss::GilbertElliott { to_bad, to_good: 1.0 / burst, good: 0.0, bad: 1.0 },
+    })
 }
 
 impl Variation {
@@ -174,34 +152,20 @@ impl TryFrom<Value> for Loss {
     type Error = String;
 
     fn try_from(value: Value) -> Result<Loss, String> {
-        let table = match value {
-            Value::String(share) => return share.parse().map(Loss::Share).map_err(|error| error.to_string()),
-            Value::Integer(number) => return share_of_number(&number).map(Loss::Share),
-            Value::Float(number) => return share_of_number(&number).map(Loss::Share),
-            Value::Table(table) => table,
-            other => return Err(format!("{other}: a loss is a share, e.g. \"5%\", or a table of keys")),
-        };
-        let has = |key: &str| table.contains_key(key);
-        if (has("mean") || has("burst")) && (has("to_bad") || has("to_good")) {
-            return Err("`mean` and `burst` say what `to_bad` and `to_good` say: keep two of them".into());
-        }
-        if has("list") {
-            of_table(table).map(Loss::List)
-        } else if has("to_bad") || has("to_good") {
-            of_table(table).map(Loss::Bursts)
-        } else if has("mean") || has("burst") {
-            of_table(table).map(Loss::Mean)
-        } else {
-            let keys = ["mean", "burst", "to_bad", "to_good", "good", "bad", "list"];
-            let near = table.keys().next().map(|key| format!("unknown key `{key}`{}", did_you_mean(key, keys)));
-            Err(near.unwrap_or_else(|| "a loss needs `mean`, `to_bad` and `to_good`, or `list`".into()))
-        }
+        let loss = match value {
+            Value::String(share) => share.parse().map(Loss::Share).map_err(|error: UnitError| error.to_string()),
+            Value::Integer(number) => share_of_number(&number).map(Loss::Share),
+            Value::Float(number) => share_of_number(&number).map(Loss::Share),
+            Value::Table(table) => of_table(table).map(Loss::Keys),
+            other => Err(format!("{other}: a loss is a share, e.g. \"5%\", or a table of keys")),
+        }?;
+        loss.model().map(|_| loss).map_err(|error| error.to_string())
     }
 }
 
 /// Only nothing is the same in any unit.
 fn share_of_number(number: &impl ToString) -> Result<Share, String> {
-    number.to_string().parse().map_err(|error: weir_units::UnitError| error.to_string())
+    number.to_string().parse().map_err(|error: UnitError| error.to_string())
 }
 
 /// Reads a table; a mistake in a value names its key.
@@ -330,10 +294,10 @@ mod tests {
                 "mean: `5`: a share needs a unit, e.g. \"5%\"",
                 "unknown key `brust`, did you mean `burst`?",
                 "unknown key `maen`, did you mean `mean`?",
-                "missing field `to_good`",
+                "a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others",
                 "list: invalid type: string \"3\", expected a sequence",
                 "true: a loss is a share, e.g. \"5%\", or a table of keys",
-                "a loss needs `mean`, `to_bad` and `to_good`, or `list`",
+                "a loss needs `mean`, `to_bad` and `to_good`, or `list`, and no keys of the others",
             ]
         );
         assert_eq!(Loss::try_from(Value::Integer(0)), Ok(Loss::Share(Share::default())));
@@ -341,10 +305,7 @@ mod tests {
 
     #[test]
     fn bursts_of_any_length_lose_the_same_mean() {
-        let loss = |burst| {
-            let loss = MeanLoss { mean: "5%".parse().unwrap(), burst };
-            loss.model().map_err(|error| error.to_string())
-        };
+        let loss = |burst| of_mean("5%".parse().unwrap(), burst).map_err(|error| error.to_string());
         assert_eq!(loss(1.0), Ok(model::Loss::Bernoulli(0.05)));
         for burst in [2.0, 4.0, 16.0, 100.0] {
             let model::Loss::GilbertElliott { to_bad, to_good, good, bad } = loss(burst).unwrap() else { panic!() };

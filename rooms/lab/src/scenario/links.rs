@@ -224,7 +224,7 @@ mod tests {
         let three = error("ends = [\"a\", \"b\", \"c\"]");
         assert_eq!(three, "ends: a link is between two nodes, not 3: a switch joins more");
         let twice = error("ends = [\"a\", \"b\"]\nloss = { mean = \"5%\", to_bad = \"1%\" }");
-        assert!(twice.starts_with("`mean` and `burst` say what `to_bad` and `to_good` say"), "{twice}");
+        assert!(twice.starts_with("a loss needs `mean`, `to_bad` and `to_good`, or `list`"), "{twice}");
         assert!(toml::from_str::<Link>("ends = [\"a\", \"b\"]").is_ok());
     }
 }

@@ -13,7 +13,6 @@ mod tests;
 mod traffic;
 
 use std::collections::BTreeMap;
-use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
@@ -21,7 +20,7 @@ use include_dir::{Dir, include_dir};
 use indexmap::IndexMap;
 use serde::{Deserialize, Serialize};
 
-pub use self::impairments::{Bursts, DropList, Loss, MeanLoss, Order, Queue, Reorder, Variation};
+pub use self::impairments::{Loss, LossKeys, Order, Queue, Reorder, Variation};
 pub use self::links::{Link, LinkDirection, PathImpairments, Step};
 pub use self::nodes::{Addresses, Host, Router, Switch};
 pub use self::programs::{Column, Poll, Program};
@@ -31,8 +30,8 @@ pub use self::traffic::{
 };
 use weir_program::config::did_you_mean;
 use weir_report::record::{Chart, Claim, OwnColumn, Published};
+use weir_report::store;
 use weir_traffic::Transport;
-use weir_units::Span;
 
 use crate::traces::{Replayed, Traces};
 
@@ -128,32 +127,12 @@ pub struct ExtraCell {
 impl Scenario {
     /// Tells whether two cells measure the same: all that they are, but how they are told, and how many run at once.
     pub fn fingerprint(&self) -> String {
-        let run = Run {
-            repeat: NonZeroU32::MIN,
-            jobs: Jobs::Auto,
-            reruns: 0,
-            control: Span::from_secs(0),
-            ..self.run.clone()
-        };
-        let measured = Scenario {
-            title: String::new(),
-            description: String::new(),
-            axes: toml::Table::new(),
-            run,
-            cells: Vec::new(),
-            charts: Vec::new(),
-            claims: Vec::new(),
-            asserts: Vec::new(),
-            published: None,
-            directory: None,
-            ..self.clone()
-        };
-        let text = toml::to_string(&measured).unwrap_or_default();
-        // FNV-1a, the same in every version.
-        let mixed = text
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        format!("{mixed:016x}")
+        let mut measured = toml::Table::try_from(self).unwrap_or_default();
+        measured.retain(|key, _| !TOLD.contains(&key));
+        if let Some(run) = measured.get_mut("run").and_then(toml::Value::as_table_mut) {
+            run.retain(|key, _| !["repeat", "jobs", "reruns", "control"].contains(&key));
+        }
+        format!("{:016x}", store::checksum(measured.to_string().as_bytes()))
     }
 
     /// Its columns, as the report knows them.
@@ -213,5 +192,9 @@ impl Scenario {
         SHIPPED.files().filter_map(|file| Some((file.path().file_stem()?.to_str()?, file.contents_utf8()?)))
     }
 }
+
+/// Keys that say how cells are told, not what they are.
+const TOLD: [&str; 9] =
+    ["title", "description", "axes", "cells", "charts", "claims", "assert", "published", "directory"];
 
 static SHIPPED: Dir<'static> = include_dir!("$CARGO_MANIFEST_DIR/../../scenarios");

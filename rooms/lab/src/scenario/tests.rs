@@ -27,7 +27,6 @@ from = "NAME"
 to = "b"
 port = 9
 transport = "udp"
-payload = "100B"
 [columns.NAME]
 value = "run.duration_s"
 [[programs]]

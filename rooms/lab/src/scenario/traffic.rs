@@ -30,6 +30,7 @@ pub struct Traffic {
     #[serde(default)]
     pub engine: Engine,
     /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
+    #[serde(default = "Traffic::default_payload")]
     pub payload: Size,
     /// Messages: from one to the next.
     #[serde(default = "Traffic::default_interval")]
@@ -177,6 +178,10 @@ pub struct Tcp {
 }
 
 impl Traffic {
+    fn default_payload() -> Size {
+        Size { bytes: 1000 }
+    }
+
     fn default_interval() -> Span {
         Span::from_millis(10)
     }

@@ -105,7 +105,7 @@ impl<'a> Keeper<'a> {
     fn new(sweep: Sweep, testbed: &'a Testbed) -> Result<Self> {
         let scenario = sweep.scenario();
         let topology = Topology::new(scenario)?;
-        let mut network = Network::build(&topology, testbed.emulator(0), &testbed.settings, scenario.run.seed)?;
+        let mut network = Network::build(&topology, testbed.emulator(0), scenario.run.seed)?;
         let mut refused = network.refused().to_vec();
         let mut notes = Vec::new();
         match network.set_congestion(&topology, &scenario.tcp.congestion) {

@@ -12,8 +12,6 @@
 mod keeper;
 mod ledger;
 
-use std::fmt;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
@@ -27,6 +25,7 @@ use weir_kernel::namespaces::{NetNs, user};
 use weir_kernel::rendezvous::{self, Lease, Reply};
 use weir_program::output::{complain, in_one_line};
 use weir_program::signals;
+use weir_report::store;
 
 pub use self::keeper::keep;
 pub use self::ledger::Ledger;
@@ -46,20 +45,13 @@ enum Request {
 }
 
 /// What a keeper does not do, as JSON.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, thiserror::Error)]
+#[error("{words}")]
 pub struct Refusal {
     words: String,
     /// Whether what was asked for makes no sense; otherwise it could not be done.
     pub is_mistake: bool,
 }
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.words)
-    }
-}
-
-impl std::error::Error for Refusal {}
 
 impl From<anyhow::Error> for Refusal {
     fn from(error: anyhow::Error) -> Self {
@@ -192,10 +184,7 @@ fn place(name: &str) -> Result<PathBuf> {
 
 /// Tells scenarios apart; the same within one version of the program.
 fn fingerprint(sweep: &Sweep) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    env!("CARGO_PKG_VERSION").hash(&mut hasher);
-    sweep.to_toml().unwrap_or_default().hash(&mut hasher);
-    hasher.finish()
+    store::checksum([env!("CARGO_PKG_VERSION"), &sweep.to_toml().unwrap_or_default()].concat().as_bytes())
 }
 
 const READY: &str = "ready";

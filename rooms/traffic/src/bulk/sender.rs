@@ -3,10 +3,12 @@
 use std::net::TcpStream;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use quinn_proto::PathStats;
 use socket2::SockRef;
 use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::{self, Nanos, nanos, now};
@@ -30,7 +32,7 @@ pub struct Sender {
 /// A look at a connection while another thread sends.
 enum Look {
     Tcp(TcpStream),
-    Quic(quinn::Connection),
+    Quic(Arc<Mutex<PathStats>>),
 }
 
 impl Sender {
@@ -164,7 +166,7 @@ fn transfer(
 
 impl Look {
     fn at(channel: &Channel) -> Option<Self> {
-        channel.stream().ok().map(Self::Tcp).or_else(|| channel.connection().map(Self::Quic))
+        channel.stream().ok().map(Self::Tcp).or_else(|| channel.path().map(Self::Quic))
     }
 
     fn tcp_info(&self) -> Option<TcpInfo> {
@@ -175,7 +177,7 @@ impl Look {
     fn retransmits(&self) -> u64 {
         match self {
             Self::Tcp(_) => self.tcp_info().map_or(0, |info| info.retransmits.into()),
-            Self::Quic(connection) => connection.stats().path.lost_packets,
+            Self::Quic(path) => seen(path).lost_packets,
         }
     }
 
@@ -193,13 +195,17 @@ impl Look {
                     in_flight: Some(info.in_flight_bytes()),
                 }
             }
-            Self::Quic(connection) => {
-                let path = connection.stats().path;
+            Self::Quic(path) => {
+                let path = seen(path);
                 let (congestion_window, rtt, retransmits) = (path.cwnd, path.rtt, path.lost_packets);
                 Sample { at, stream, congestion_window, rtt, retransmits, ..Sample::default() }
             }
         })
     }
+}
+
+fn seen(path: &Mutex<PathStats>) -> PathStats {
+    *path.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Shortest time between two looks, ns: a look takes some microseconds a connection.

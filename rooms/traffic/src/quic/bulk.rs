@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::now;
 use weir_program::stop::Stop;
 
@@ -13,20 +14,21 @@ use crate::{ErrorLog, Exchange, ReceiverSettings, TrafficError};
 /// Listens in the calling thread's network namespace.
 pub(crate) fn listen_for_bulk(settings: &BulkSettings) -> Result<Listener, TrafficError> {
     let receiving = ReceiverSettings { transport: settings.transport, ..ReceiverSettings::new(settings.to) };
-    Listener::bind(&receiving).map(Listener::of_bulk)
+    let mut listener = Listener::bind(&receiving)?;
+    listener.is_bulk = true;
+    Ok(listener)
 }
 
 /// Receives until the window is over, the sender has ended, or the stop is set.
-pub(crate) fn receive_bulk(listener: Listener, mut batches: Batches, exchange: &Exchange, stop: &Stop) -> Received {
-    let mut errors = ErrorLog::default();
-    let mut arrivals = listener.start(stop, exchange.as_fd()).map_err(|error| errors.count("listen", &error)).ok();
-    let mut events = Vec::new();
-    while let Some(arrivals) = &mut arrivals {
+pub(crate) fn receive_bulk(mut listener: Listener, mut batches: Batches, exchange: &Exchange, stop: &Stop) -> Received {
+    let (mut errors, mut events) = (ErrorLog::default(), Vec::new());
+    loop {
         let end = exchange.window().map(|window| window.end);
         if stop.is_set() || exchange.ending().is_some() || end.is_some_and(|end| now() >= end) {
             break;
         }
-        arrivals.next(&mut events, end, true);
+        let wakes = [stop.as_fd(), exchange.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        listener.next(&mut events, end, &wakes);
         for event in events.drain(..) {
             match (event, exchange.window()) {
                 (Event::Bytes { bytes, at }, Some(window)) => batches.count(window, at, bytes),
@@ -35,5 +37,5 @@ pub(crate) fn receive_bulk(listener: Listener, mut batches: Batches, exchange: &
             }
         }
     }
-    Received { batches, errors: errors.into_counts(), kept: Box::new(arrivals) }
+    Received { batches, errors: errors.into_counts(), kept: Box::new(listener) }
 }

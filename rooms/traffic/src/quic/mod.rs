@@ -1,16 +1,15 @@
 //! QUIC (RFC 9000, RFC 9221) by quinn: messages over a stream or over datagrams.
 //!
-//! Receivers show a raw public key (RFC 7250), and clients take any: nothing has to be distributed. Each end drives quinn on the thread that runs it ([`reactor`]): a current-thread runtime, woken by its socket, by the stop, and by a timer that is exact
-//! to microseconds. quinn's own timers (loss detection, pacing) are tokio's, 1 ms coarse, as its users run them.
+//! Receivers show a raw public key (RFC 7250), and clients take any: nothing has to be distributed. Each end drives quinn's protocol on the thread that
+//! runs it ([`engine`]), woken by its socket, by the stop, and by timers that are exact to microseconds.
 //!
 //! The congestion window, not the socket, bounds what is under way, and quinn's send window what waits behind it:
 //! "sent" means handed to quinn, as it means handed to the kernel for TCP.
 
 mod bulk;
 mod client;
-mod reactor;
+mod engine;
 mod server;
-mod sys;
 mod tls;
 
 use std::io;
@@ -19,8 +18,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::socket::{getsockopt, sockopt};
-use quinn::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
-use quinn::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
+use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
+use quinn_proto::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
 use rustls::AlertDescription;
 use socket2::{Domain, Type};
 
@@ -165,6 +164,9 @@ fn ended_by(error: &ConnectionError) -> Option<String> {
         error => Some(error.to_string()),
     }
 }
+
+/// How a peer ends a connection whose sender has not ended, in words.
+const DONE_WORD: &str = "the peer closed it";
 
 /// Error code of a connection that is closed as planned.
 const DONE: VarInt = VarInt::from_u32(0);

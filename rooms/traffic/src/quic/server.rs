@@ -1,46 +1,33 @@
 //! The receiving end: takes every connection, and hands on what comes in the order in which it comes.
 
-use std::io;
+use std::collections::HashMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use nix::poll::PollFd;
 use nix::sys::socket::{setsockopt, sockopt};
-use quinn::{Connection, Endpoint, EndpointConfig, Incoming, ReadError, RecvStream, TokioRuntime};
-use tokio::select;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use quinn_proto::{ConnectionHandle, Dir, ReadError, StreamEvent, StreamId};
+use socket2::SockRef;
 use weir_dgram::Memory;
 use weir_program::clock::{Nanos, now};
-use weir_program::stop::Stop;
 use weir_wire::probe::Probe;
 
-use super::reactor::{Flag, Reactor};
-use super::{DONE, ended_by, tls, transport_config, udp_socket};
+use super::engine::Engine;
+use super::{ended_by, tls, transport_config, udp_socket};
 use crate::error::{cannot_bind, cannot_set};
 use crate::receiver::frames::Frames;
-use crate::{ReceiverSettings, TrafficError, Transport};
+use crate::{ReceiverSettings, TrafficError};
 
-/// A bound socket. What comes before [`Self::start`] waits in it.
+/// A bound socket, and its connections. What comes before the first call of [`Self::next`] waits in it.
 #[derive(Debug)]
 pub(crate) struct Listener {
-    socket: UdpSocket,
+    engine: Engine,
     address: SocketAddr,
-    config: quinn::ServerConfig,
-    purpose: Purpose,
-    receive_buffer: Option<usize>,
-}
-
-/// What is done with what comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Purpose {
-    /// Messages in datagrams.
-    Datagrams,
-    /// Messages in streams.
-    Streams,
-    /// Streams of which only the length counts.
-    Bulk,
+    /// Whether only the length of what comes counts.
+    pub(super) is_bulk: bool,
+    /// The connections that are up, each with its peer and its streams.
+    peers: HashMap<ConnectionHandle, (SocketAddr, HashMap<StreamId, Frames>)>,
 }
 
 /// Something that has come.
@@ -62,17 +49,6 @@ pub(crate) enum Event {
     Failed { operation: &'static str, reason: String },
 }
 
-/// The connections of a listener, at work.
-#[derive(Debug)]
-pub(crate) struct Arrivals {
-    events: mpsc::Receiver<Event>,
-    exchange: Flag,
-    endpoint: Endpoint,
-    socket: UdpSocket,
-    // Last: the others belong to it.
-    reactor: Reactor,
-}
-
 impl Listener {
     /// Makes and binds the socket in the calling thread's network namespace.
     pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
@@ -87,16 +63,10 @@ impl Listener {
         }
         let bind = cannot_bind(address);
         socket.bind(&address.into()).map_err(&bind)?;
-        let receive_buffer = socket.recv_buffer_size().ok();
-        let purpose = if transport == Transport::QuicDatagram { Purpose::Datagrams } else { Purpose::Streams };
         let socket = UdpSocket::from(socket);
         let address = socket.local_addr().map_err(&bind)?;
-        Ok(Self { socket, address, config, purpose, receive_buffer })
-    }
-
-    /// The same, of a bulk transfer.
-    pub(super) fn of_bulk(self) -> Self {
-        Self { purpose: Purpose::Bulk, ..self }
+        let engine = Engine::new(socket, Some(config)).map_err(&bind)?;
+        Ok(Self { engine, address, is_bulk: false, peers: HashMap::new() })
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -106,170 +76,93 @@ impl Listener {
 
     /// SO_RCVBUF as the kernel granted it, bytes.
     pub(crate) fn receive_buffer(&self) -> Option<usize> {
-        self.receive_buffer
-    }
-
-    /// Takes connections from now on, on the thread that asks for their events. `exchange` is a descriptor that
-    /// becomes readable when sending has ended. Fails where the process has no file descriptor left.
-    pub(crate) fn start(self, stop: &Stop, exchange: BorrowedFd<'_>) -> io::Result<Arrivals> {
-        let reactor = Reactor::new(stop)?;
-        let socket = self.socket.try_clone()?;
-        let (sender, events) = mpsc::channel(EVENTS);
-        let (exchange, endpoint) = reactor.with(|| {
-            let exchange = Flag::new(exchange)?;
-            let runtime = Arc::new(TokioRuntime);
-            let endpoint = Endpoint::new(EndpointConfig::default(), Some(self.config), self.socket, runtime)?;
-            tokio::spawn(accept(endpoint.clone(), self.purpose, sender));
-            io::Result::Ok((exchange, endpoint))
-        })?;
-        Ok(Arrivals { events, exchange, endpoint, socket, reactor })
-    }
-}
-
-impl Arrivals {
-    /// Adds to `events` what has come, and waits for it until the time `until` (`None`: without end), the stop, or
-    /// (`watch_exchange`) the end of sending.
-    pub(crate) fn next(&mut self, events: &mut Vec<Event>, until: Option<Nanos>, watch_exchange: bool) {
-        let Self { events: queue, exchange, reactor, .. } = self;
-        reactor.until(until, async {
-            select! {
-                biased;
-                _ = queue.recv_many(events, BATCH) => {}
-                () = exchange.set(), if watch_exchange => {}
-            }
-        });
-    }
-
-    /// Waits on although there was a stop.
-    pub(crate) fn outlast_the_stop(&mut self) {
-        self.reactor.outlast_the_stop();
+        SockRef::from(&self.engine.socket).recv_buffer_size().ok()
     }
 
     /// Datagrams that the kernel dropped at the socket; `None`: it does not tell.
     pub(crate) fn socket_drops(&self) -> Option<u64> {
-        Memory::of(self.socket.as_fd()).ok().map(|memory| memory.drops.into())
+        Memory::of(self.engine.socket.as_fd()).ok().map(|memory| memory.drops.into())
     }
-}
 
-/// Tells the peers that it was enough. They need not hear it.
-impl Drop for Arrivals {
-    fn drop(&mut self) {
-        self.endpoint.close(DONE, b"");
-        for _ in 0..LAST_TURNS {
-            self.reactor.turn();
-        }
-    }
-}
-
-async fn accept(endpoint: Endpoint, purpose: Purpose, events: mpsc::Sender<Event>) {
-    while let Some(incoming) = endpoint.accept().await {
-        if endpoint.open_connections() > MOST_CONNECTIONS {
-            incoming.refuse();
-            continue;
-        }
-        tokio::spawn(serve(incoming, purpose, events.clone()));
-    }
-}
-
-/// Serves a connection to its end. Nobody listens to its events any more once the receiver has ended.
-async fn serve(incoming: Incoming, purpose: Purpose, events: mpsc::Sender<Event>) {
-    let connection = match incoming.await {
-        Ok(connection) => connection,
-        Err(error) => {
-            if let Some(reason) = ended_by(&error) {
-                let _ = events.send(Event::Failed { operation: "accept", reason }).await;
-            }
-            return;
-        }
-    };
-    let _ = events.send(Event::Connected).await;
-    let error = match purpose {
-        Purpose::Datagrams => read_datagrams(&connection, &events).await,
-        Purpose::Streams | Purpose::Bulk => read_streams(&connection, purpose, &events).await,
-    };
-    if let Some(reason) = ended_by(&error) {
-        let _ = events.send(Event::Failed { operation: "receive", reason }).await;
-    }
-    let _ = events.send(Event::Closed).await;
-}
-
-async fn read_datagrams(connection: &Connection, events: &mpsc::Sender<Event>) -> quinn::ConnectionError {
-    let peer = connection.remote_address();
-    loop {
-        let event = match connection.read_datagram().await {
-            Ok(bytes) => match Probe::parse_datagram(&bytes) {
-                Ok(probe) => Event::Message { probe, length: bytes.len(), peer, at: now() },
-                Err(_) => Event::Foreign,
-            },
-            Err(error) => return error,
-        };
-        let _ = events.send(event).await;
-    }
-}
-
-async fn read_streams(
-    connection: &Connection,
-    purpose: Purpose,
-    events: &mpsc::Sender<Event>,
-) -> quinn::ConnectionError {
-    let mut readers = JoinSet::new();
-    let error = loop {
-        match connection.accept_uni().await {
-            Ok(stream) => readers.spawn(read(stream, purpose, connection.remote_address(), events.clone())),
-            Err(error) => break error,
-        };
-    };
-    // What came before the end is read to the end.
-    readers.join_all().await;
-    error
-}
-
-async fn read(mut stream: RecvStream, purpose: Purpose, peer: SocketAddr, events: mpsc::Sender<Event>) {
-    let (mut chunks, mut frames, mut come) = ([const { Bytes::new() }; CHUNKS], Frames::default(), Vec::new());
-    let end = loop {
-        match stream.read_chunks(&mut chunks).await {
-            Ok(Some(count)) if purpose == Purpose::Bulk => {
-                let bytes = chunks[..count].iter().map(|chunk| chunk.len() as u64).sum();
-                come.push(Event::Bytes { bytes, at: now() });
-            }
-            Ok(Some(count)) => {
-                let at = now();
-                let mut message = |probe: &Probe, length| come.push(Event::Message { probe: *probe, length, peer, at });
-                if chunks[..count].iter().any(|chunk| frames.feed(chunk, &mut message).is_err()) {
-                    break Event::Foreign;
+    /// Adds to `events` what has come, and waits for it until the time `until` (`None`: without end), or until one of `wakes`
+    /// is ready.
+    pub(crate) fn next(&mut self, events: &mut Vec<Event>, until: Option<Nanos>, wakes: &[PollFd<'_>]) {
+        use quinn_proto::Event as Happened;
+        self.engine.work(until, wakes);
+        while let Some((handle, happened)) = self.engine.events.pop_front() {
+            let connection = self.engine.connections.get_mut(&handle);
+            match (happened, connection) {
+                (Happened::Connected, Some(connection)) => {
+                    self.peers.insert(handle, (connection.remote_address(), HashMap::new()));
+                    events.push(Event::Connected);
                 }
+                (Happened::DatagramReceived, Some(connection)) => {
+                    let (at, peer) = (now(), connection.remote_address());
+                    while let Some(bytes) = connection.datagrams().recv() {
+                        events.push(match Probe::parse_datagram(&bytes) {
+                            Ok(probe) => Event::Message { probe, length: bytes.len(), peer, at },
+                            Err(_) => Event::Foreign,
+                        });
+                    }
+                }
+                (Happened::Stream(StreamEvent::Opened { dir: Dir::Uni }), Some(connection)) => {
+                    let opened: Vec<_> = std::iter::from_fn(|| connection.streams().accept(Dir::Uni)).collect();
+                    for stream in opened {
+                        if let Some((_, streams)) = self.peers.get_mut(&handle) {
+                            streams.insert(stream, Frames::default());
+                        }
+                        self.read(handle, stream, events);
+                    }
+                }
+                (Happened::Stream(StreamEvent::Readable { id }), _) => self.read(handle, id, events),
+                (Happened::ConnectionLost { reason }, _) => {
+                    let peer = self.peers.remove(&handle);
+                    let operation = if peer.is_some() { "receive" } else { "accept" };
+                    for frames in peer.iter().flat_map(|(_, streams)| streams.values()) {
+                        events.push(Event::CutOff { bytes: frames.partial() as u64 });
+                    }
+                    events.extend(ended_by(&reason).map(|reason| Event::Failed { operation, reason }));
+                    events.extend(peer.map(|_| Event::Closed));
+                }
+                _ => {}
             }
-            // What ended the connection its own task tells.
-            Ok(None) | Err(ReadError::ConnectionLost(_)) => break Event::CutOff { bytes: frames.partial() as u64 },
-            Err(error) => break Event::Failed { operation: "receive", reason: error.to_string() },
         }
-        for event in come.drain(..) {
-            if events.send(event).await.is_err() {
-                return;
+        self.engine.connections.retain(|_, connection| !connection.is_drained());
+    }
+
+    /// Reads what a stream has. One that is at its end, or not ours, is not read again.
+    fn read(&mut self, handle: ConnectionHandle, id: StreamId, events: &mut Vec<Event>) {
+        let Some((peer, streams)) = self.peers.get_mut(&handle) else { return };
+        let (Some(frames), Some(connection)) = (streams.get_mut(&id), self.engine.connections.get_mut(&handle)) else {
+            return;
+        };
+        let (mut stream, at) = (connection.recv_stream(id), now());
+        let Ok(mut chunks) = stream.read(true) else { return };
+        let end = loop {
+            match chunks.next(usize::MAX) {
+                Ok(Some(chunk)) if self.is_bulk => events.push(Event::Bytes { bytes: chunk.bytes.len() as u64, at }),
+                Ok(Some(chunk)) => {
+                    let message = |probe: &Probe, length| {
+                        events.push(Event::Message { probe: *probe, length, peer: *peer, at });
+                    };
+                    if frames.feed(&chunk.bytes, message).is_err() {
+                        break Some(Event::Foreign);
+                    }
+                }
+                Ok(None) => break Some(Event::CutOff { bytes: frames.partial() as u64 }),
+                Err(ReadError::Blocked) => break None,
+                Err(error) => break Some(Event::Failed { operation: "receive", reason: error.to_string() }),
             }
+        };
+        // The engine's next turn tells the peer that there is room again.
+        let _ = chunks.finalize();
+        if let Some(end) = end {
+            streams.remove(&id);
+            events.push(end);
         }
-    };
-    come.push(end);
-    for event in come {
-        let _ = events.send(event).await;
     }
 }
-
-/// Connections at once, at most.
-const MOST_CONNECTIONS: usize = 1024;
-
-/// Events between the connections and the receiver; behind them flow control holds the senders back.
-const EVENTS: usize = 1024;
-
-/// Events taken at once.
-const BATCH: usize = 256;
-
-/// Pieces of a stream taken at once: each is what one packet held.
-const CHUNKS: usize = 64;
 
 /// The UDP socket's receive buffer unless told otherwise: user space reads in bursts, and what a burst drops would be
 /// taken for the path's loss. The kernel caps it.
 const SOCKET_BUFFER: usize = 4 << 20;
-
-/// Turns of the runtime that a closing connection needs to say so.
-const LAST_TURNS: usize = 4;

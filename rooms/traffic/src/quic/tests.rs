@@ -1,9 +1,11 @@
 //! QUIC over the loopback interface: what is its own. What all transports share is in `traffic/tests.rs`.
 
 use std::net::UdpSocket;
+use std::os::fd::AsFd;
 use std::thread;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::{nanos, now};
 use weir_program::stop::Stop;
 
@@ -128,10 +130,6 @@ fn the_engine_adds_little_delay() {
     }
 }
 
-fn exchange_fd(exchange: &Exchange) -> std::os::fd::BorrowedFd<'_> {
-    std::os::fd::AsFd::as_fd(exchange)
-}
-
 #[test]
 fn nobody_there() {
     // Somebody else's socket: it hears and says nothing.
@@ -176,10 +174,10 @@ fn a_peer_that_goes_away_ends_the_run_and_is_counted() {
     let sender = Sender::open(&settings).unwrap();
     let sent = thread::scope(|scope| {
         scope.spawn(|| {
-            let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+            let mut arrivals = listener;
             let mut events = Vec::new();
             while !events.iter().any(|event| matches!(event, Event::Message { .. })) {
-                arrivals.next(&mut events, None, false);
+                arrivals.next(&mut events, None, &[]);
             }
         });
         sender.run(&exchange, &stop)
@@ -209,10 +207,10 @@ fn what_a_peer_that_falls_silent_has_not_acknowledged_is_told() {
         let sent = thread::scope(|scope| {
             scope.spawn(|| {
                 let sender_is_over = sender_is_over;
-                let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+                let mut arrivals = listener;
                 let mut events = Vec::new();
                 while events.iter().all(|event| matches!(event, Event::Connected)) {
-                    arrivals.next(&mut events, None, false);
+                    arrivals.next(&mut events, None, &[]);
                 }
                 // It lives, and does nothing.
                 let _ = sender_is_over.recv();
@@ -247,16 +245,16 @@ fn the_longest_datagram_is_what_quinn_can_send() {
     for (address, longest) in [("127.0.0.1:0", 1434), ("[::1]:0", 1414)] {
         let listen: SocketAddr = address.parse().unwrap();
         assert_eq!(longest_datagram(listen), longest);
-        let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+        let stop = Stop::new().unwrap();
         let settings = ReceiverSettings { listen, ..receiving(Transport::QuicDatagram) };
         let listener = Listener::bind(&settings).unwrap();
         let to = listener.local_addr();
         let mut client = Client::open(&sending(Transport::QuicDatagram, to)).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                let mut arrivals = listener.start(&stop, exchange_fd(&exchange)).unwrap();
+                let mut arrivals = listener;
                 while !stop.is_set() {
-                    arrivals.next(&mut Vec::new(), None, false);
+                    arrivals.next(&mut Vec::new(), None, &[PollFd::new(stop.as_fd(), PollFlags::POLLIN)]);
                 }
             });
             client.length = longest + 1;

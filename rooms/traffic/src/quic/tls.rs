@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock};
 
-use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
+use quinn_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use ring::rand::SystemRandom;
 use ring::signature::Ed25519KeyPair;
 use rustls::client::Resumption;
@@ -19,7 +19,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, PeerIncompatible, ServerConfig
 use crate::{TrafficError, Transport};
 
 /// For an end that shows the key of this process: made at the first call, never stored.
-pub(super) fn server(transport: Transport) -> Result<quinn::ServerConfig, TrafficError> {
+pub(super) fn server(transport: Transport) -> Result<quinn_proto::ServerConfig, TrafficError> {
     static KEY: OnceLock<Result<Arc<CertifiedKey>, String>> = OnceLock::new();
     let key = Arc::clone(KEY.get_or_init(new_key).as_ref().map_err(refused)?);
     let resolver = Arc::new(AlwaysResolvesServerRawPublicKeys::new(key));
@@ -29,7 +29,7 @@ pub(super) fn server(transport: Transport) -> Result<quinn::ServerConfig, Traffi
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     let config = QuicServerConfig::try_from(config).map_err(refused)?;
-    Ok(quinn::ServerConfig::with_crypto(Arc::new(config)))
+    Ok(quinn_proto::ServerConfig::with_crypto(Arc::new(config)))
 }
 
 fn new_key() -> Result<Arc<CertifiedKey>, String> {
@@ -40,14 +40,14 @@ fn new_key() -> Result<Arc<CertifiedKey>, String> {
 }
 
 /// For an end that takes any key: what is measured is not a secret.
-pub(super) fn client(transport: Transport) -> Result<quinn::ClientConfig, TrafficError> {
+pub(super) fn client(transport: Transport) -> Result<quinn_proto::ClientConfig, TrafficError> {
     let builder = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]);
     let key = Arc::new(AnyKey(provider().signature_verification_algorithms));
     let mut config = builder.map_err(refused)?.dangerous().with_custom_certificate_verifier(key).with_no_client_auth();
     config.alpn_protocols = vec![protocol(transport)];
     config.resumption = Resumption::disabled();
     let config = QuicClientConfig::try_from(config).map_err(refused)?;
-    Ok(quinn::ClientConfig::new(Arc::new(config)))
+    Ok(quinn_proto::ClientConfig::new(Arc::new(config)))
 }
 
 /// That the peer has the key that it shows is verified all the same, so that the handshake costs what it costs.

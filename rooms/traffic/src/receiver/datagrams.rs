@@ -123,13 +123,8 @@ fn take(
 }
 
 fn wait(socket: &Socket, ending: &Ending<'_>, until: Option<Nanos>) {
-    let readable = |fd, awaited| PollFd::new(fd, if awaited { PollFlags::POLLIN } else { PollFlags::empty() });
-    let mut fds = [
-        readable(socket.as_fd(), true),
-        readable(ending.stop_fd(), ending.awaits_stop()),
-        readable(ending.exchange_fd(), ending.awaits_exchange()),
-    ];
-    clock::wait(&mut fds, until);
+    let [stop, exchange] = ending.wakes();
+    clock::wait(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN), stop, exchange], until);
 }
 
 /// Datagrams between two looks at the clock's other duties.

@@ -2,6 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 
+use nix::poll::{PollFd, PollFlags};
 use weir_program::clock::{Nanos, nanos};
 use weir_program::stop::Stop;
 
@@ -107,9 +108,11 @@ impl<'a> Ending<'a> {
         self.stop.is_set()
     }
 
-    /// Whether a stop is to be waited for: once heard it stays readable.
-    pub(crate) fn awaits_stop(&self) -> bool {
-        self.last.is_none()
+    /// What is to be waited for besides messages: a stop until it was heard, and the end of sending unless [`Self::check`] found
+    /// it. Both stay readable.
+    pub(super) fn wakes(&self) -> [PollFd<'_>; 2] {
+        let wakes = [(self.stop_fd(), self.last.is_none()), (self.exchange_fd(), self.awaits_exchange)];
+        wakes.map(|(fd, is_awaited)| PollFd::new(fd, if is_awaited { PollFlags::POLLIN } else { PollFlags::empty() }))
     }
 
     pub(crate) fn stop_fd(&self) -> BorrowedFd<'_> {
@@ -218,10 +221,11 @@ mod tests {
         assert_eq!(ending.check(&mut sessions, false, 5), Err(Ended::Stopped));
         exchange.open(crate::Window { start: 1, end: 50 });
         let mut ending = Ending::new(&until, &exchange, &stop, 0);
-        assert!(ending.awaits_stop());
+        let awaits_stop = |ending: &Ending<'_>| ending.wakes()[0].events() == PollFlags::POLLIN;
+        assert!(awaits_stop(&ending));
         assert_eq!(ending.check(&mut sessions, false, 5), Ok(Some(5)));
         assert_eq!(ending.check(&mut sessions, false, 6), Ok(Some(105)));
-        assert!(!ending.awaits_stop() && ending.awaits_exchange() && ending.has_time(104));
+        assert!(!awaits_stop(&ending) && ending.awaits_exchange() && ending.has_time(104));
         exchange.close(1, 6);
         assert_eq!(ending.check(&mut sessions, false, 104), Ok(Some(105)));
         assert_eq!(ending.check(&mut sessions, false, 105), Err(Ended::Stopped));

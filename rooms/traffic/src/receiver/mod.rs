@@ -174,7 +174,7 @@ impl Receiver {
                 let report = streams::receive(listener.as_ref(), connection, sessions, ending, self.desk.as_ref());
                 ReceiveReport { receive_buffer, ..report }
             }
-            Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending, stop),
+            Endpoint::Quic(listener) => quic::receive(*listener, sessions, ending),
         };
         if let Some(desk) = desk {
             desk.close(&mut report);

@@ -4,11 +4,12 @@ use std::io::{self, IoSlice};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::num::NonZeroU16;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use nix::libc::{EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ENOBUFS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
+use quinn_proto::PathStats;
 use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
 use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::{self, Nanos, nanos, now};
@@ -99,9 +100,9 @@ impl Channel {
         }
     }
 
-    /// The QUIC connection; `None`: never made, or another transport.
-    pub(crate) fn connection(&self) -> Option<quinn::Connection> {
-        if let Outlet::Quic(client) = &self.outlet { client.connection() } else { None }
+    /// What is known of the path of a QUIC connection; `None`: another transport.
+    pub(crate) fn path(&self) -> Option<Arc<Mutex<PathStats>>> {
+        if let Outlet::Quic(client) = &self.outlet { Some(client.path()) } else { None }
     }
 
     /// Whether a connection was made.
@@ -157,9 +158,9 @@ impl Channel {
     }
 
     /// Waits until the time `until` or the stop; a connection that needs this thread works meanwhile.
-    pub(super) fn sleep(&self, until: Nanos, stop: &Stop) {
-        match &self.outlet {
-            Outlet::Quic(client) => client.sleep(until),
+    pub(super) fn sleep(&mut self, until: Nanos, stop: &Stop) {
+        match &mut self.outlet {
+            Outlet::Quic(client) => client.sleep(until, stop),
             _ => clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(until)),
         }
     }
@@ -203,7 +204,7 @@ impl Channel {
                     (AsFd::as_fd(&*socket), result)
                 }
                 Outlet::Quic(client) => {
-                    return client.write(message, deadline).unwrap_or_else(|reason| {
+                    return client.write(message, deadline, stop).unwrap_or_else(|reason| {
                         self.errors.count("send", &io::Error::other(reason));
                         Outcome::Broken
                     });
@@ -265,10 +266,10 @@ impl Channel {
             Outlet::Quic(client) if client.datagrams => {
                 for _ in 0..ANNOUNCEMENTS {
                     // Who has hung up has heard it.
-                    if client.write(end, deadline) != Ok(Outcome::Sent) || stop.is_set() {
+                    if client.write(end, deadline, stop) != Ok(Outcome::Sent) || stop.is_set() {
                         break;
                     }
-                    client.sleep(now() + nanos(ANNOUNCEMENT_INTERVAL));
+                    client.sleep(now() + nanos(ANNOUNCEMENT_INTERVAL), stop);
                 }
                 return 0;
             }

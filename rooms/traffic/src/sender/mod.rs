@@ -18,9 +18,8 @@ pub trait Source {
     /// The next message: when it is due, ns since the start of the window, and its bytes. `None`: there are no more.
     fn next(&mut self) -> Option<(Nanos, &[u8])>;
 
-    /// It was handed to the kernel, in a call at this time, and had been due at that one. One that was not is followed by the
-    /// next all the same.
-    fn sent(&mut self, at: Nanos, due: Nanos);
+    /// It was handed to the kernel. One that was not is followed by the next all the same.
+    fn sent(&mut self);
 }
 
 /// A socket that is ready to send.
@@ -124,8 +123,8 @@ impl Run<'_> {
         let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
         self.exchange.open(window);
         self.report.window = Some(window);
-        self.reserve();
         let ours = source.is_none();
+        self.reserve(ours);
         if ours && self.settings.in_batches() {
             self.batches(window);
         } else {
@@ -177,7 +176,7 @@ impl Run<'_> {
             match outcome {
                 Outcome::Sent => {
                     if let Some(source) = &mut source {
-                        source.sent(at, intended);
+                        source.sent();
                     }
                     self.count(intended, at, length);
                     self.exchange.set_sent(self.report.sent);
@@ -265,9 +264,6 @@ impl Run<'_> {
         report.lateness.record(at - intended);
         report.first_send.get_or_insert(at);
         report.last_send = Some(at);
-        if report.send_times.len() < report.send_times.capacity() {
-            report.send_times.push(at);
-        }
         if report.departures.len() < report.departures.capacity() {
             report.departures.push(Departure { intended, sent: at });
         }
@@ -278,7 +274,6 @@ impl Run<'_> {
     /// Announces the end if asked to, and waits until the peer has taken everything.
     fn finish(&mut self) {
         let deadline = now().saturating_add(nanos(self.settings.drain));
-        let taken = self.channel.quic().map_or(0, |quic| quic.taken);
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
             self.report.announcements = self.channel.announce(&end, deadline, self.stop);
@@ -289,21 +284,17 @@ impl Run<'_> {
             (self.report.lost_packets, self.report.left_behind) = (quic.lost_packets, quic.left_behind);
             self.report.acknowledged = quic.acknowledged;
             // They leave in their order: a greeting before them, announcements after them.
-            self.report.never_left = taken.saturating_sub(quic.have_left);
+            let taken = self.report.sent + u64::from(self.messages.hello().is_some());
+            self.report.never_left = quic.have_left.map_or(0, |left| taken.saturating_sub(left));
         }
     }
 
-    /// Makes room for the send times, so that none is allocated while sending.
-    fn reserve(&mut self) {
+    /// Makes room for the times of messages, so that none is allocated while sending. How many others make is not known.
+    fn reserve(&mut self, ours: bool) {
         let settings = &self.settings;
         let expected = (nanos(settings.duration) / nanos(settings.interval).max(1) + 2).min(self.left());
-        let room = expected.min(SenderSettings::MAX_SEND_TIMES as u64) as usize;
-        if settings.keep_send_times {
-            self.report.send_times.reserve_exact(room);
-        }
-        if settings.keep_departures {
-            self.report.departures.reserve_exact(room);
-        }
+        let expected = if ours { usize::try_from(expected).unwrap_or(usize::MAX) } else { usize::MAX };
+        self.report.departures.reserve_exact(expected.min(settings.keep_departures));
     }
 }
 

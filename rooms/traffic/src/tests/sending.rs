@@ -11,14 +11,14 @@ use crate::*;
 
 #[test]
 fn every_datagram_arrives() {
-    let settings = SenderSettings { keep_send_times: true, ..sender(Transport::Udp, ANY.parse().unwrap()) };
+    let settings = SenderSettings { keep_departures: 10_000, ..sender(Transport::Udp, ANY.parse().unwrap()) };
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     let session = received.main_session().unwrap();
     assert_eq!(session.machine, Machine::Same);
-    assert_eq!(sent.send_times.len() as u64, sent.sent);
-    assert!(sent.send_times.is_sorted());
-    assert_eq!(sent.send_times.last().copied(), sent.last_send);
+    assert_eq!(sent.departures.len() as u64, sent.sent);
+    assert!(sent.departures.is_sorted_by_key(|departure| departure.sent));
+    assert_eq!(sent.departures.last().map(|departure| departure.sent), sent.last_send);
     let window = sent.window.unwrap();
     assert_eq!(window.end - window.start, 200_000_000);
     assert!(sent.first_send >= Some(window.start) && sent.last_send < Some(window.end));
@@ -89,7 +89,7 @@ fn batches_send_all_of_a_schedule_at_few_times() {
             // 29 x 7 ms > 200 ms: the last interval is cut off.
             interval: Duration::from_micros(if payload_bytes < 10_000 { 70 } else { 7000 }),
             quantum: Duration::from_millis(2),
-            keep_send_times: true,
+            keep_departures: 10_000,
             ..sender(Transport::Udp, ANY.parse().unwrap())
         };
         let receiving = ReceiverSettings { receive_buffer: Some(64 << 20), ..receiver(Transport::Udp) };
@@ -100,11 +100,11 @@ fn batches_send_all_of_a_schedule_at_few_times() {
         // None early, each late by the quantum and what the machine adds.
         let window = sent.window.unwrap();
         let interval = settings.interval.as_nanos() as u64;
-        assert_eq!(sent.send_times.len() as u64, sent.sent);
-        for (number, &at) in (0..).zip(&sent.send_times) {
-            assert!(at >= window.start + number * interval, "message {number} left early");
+        assert_eq!(sent.departures.len() as u64, sent.sent);
+        for (number, departure) in (0..).zip(&sent.departures) {
+            assert!(departure.sent >= window.start + number * interval, "message {number} left early");
         }
-        let mut times = sent.send_times.clone();
+        let mut times: Vec<_> = sent.departures.iter().map(|departure| departure.sent).collect();
         times.dedup();
         assert!(times.len() <= 200 / 2 + 2, "{} calls", times.len());
         assert_eq!(sent.lateness.n(), sent.sent);

@@ -2,7 +2,7 @@
 
 use tempfile::TempDir;
 use weir_report::record::{LedgerEntry, Manifest, Record, Row, Timeline};
-use weir_report::store::Store;
+use weir_report::store::{self, Store};
 
 use super::{Ended, weir};
 use crate::sflow::page::run_with;
@@ -21,7 +21,7 @@ fn a_report_of_many_cells_opens_with_its_first_rows() {
     }))
     .unwrap();
     let mut store = Store::create(dir.path()).unwrap();
-    store.manifest(&manifest).unwrap();
+    store::write_manifest(dir.path(), &manifest).unwrap();
     (0..CELLS).for_each(|number| store.append(&record(number)).unwrap());
     let report = Ended::of(&mut weir(&["lab", "report", dir.path().to_str().unwrap()]));
     assert_eq!(report.status, Some(0), "{report:?}");
