@@ -10,7 +10,7 @@ use crate::archive::Reading;
 pub fn archive(bytes: &[u8]) -> Option<(u64, u64)> {
     let (mut samples, mut missing) = (0_u64, 0_u64);
     let mut reading = Reading::new(bytes, bytes.len() as u64);
-    while let Some((_, message)) = reading.next().ok()? {
+    while let Some((_, message)) = reading.read_block().ok()? {
         let block = message.block(0).ok()?;
         let count = if matches!(block.values, Values::Gap(_)) { &mut missing } else { &mut samples };
         *count = count.saturating_add(block.samples());

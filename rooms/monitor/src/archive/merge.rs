@@ -80,7 +80,7 @@ impl Merge {
         };
         for (file, path) in files.iter().enumerate() {
             let (mut reading, mut begin) = (open(path)?, None);
-            while let Some((head, message)) = reading.next().with_context(|| path.display().to_string())? {
+            while let Some((head, message)) = reading.read_block().with_context(|| path.display().to_string())? {
                 let block = message.block(head.channel.id)?;
                 begin.get_or_insert(time_of(&block, block.end()));
                 let at = merge.line(&head, block.first);
@@ -203,7 +203,7 @@ impl Merge {
 
     fn read_on(&mut self, file: usize) -> Result<()> {
         let (path, Some(reading)) = &mut self.files[file] else { return Ok(()) };
-        let Some((head, message)) = reading.next().with_context(|| path.display().to_string())? else {
+        let Some((head, message)) = reading.read_block().with_context(|| path.display().to_string())? else {
             self.damaged.extend(reading.damage.take().map(|damage| (path.clone(), damage)));
             self.files[file].1 = None;
             return Ok(());

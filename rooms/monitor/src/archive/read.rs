@@ -77,7 +77,7 @@ impl<R: Read> Reading<R> {
     ///
     /// # Errors
     /// It cannot be read, or is not an MCAP file.
-    pub fn next(&mut self) -> io::Result<Option<(Arc<Head>, Message)>> {
+    pub fn read_block(&mut self) -> io::Result<Option<(Arc<Head>, Message)>> {
         let damage = loop {
             let Self { source, reader, channels, ours, whole, taken, .. } = self;
             let (opcode, data) = match reader.next_event() {

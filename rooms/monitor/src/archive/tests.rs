@@ -65,7 +65,7 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 fn read(path: &Path, mut look: impl FnMut(&Head, &Block<'_>)) -> io::Result<Option<Damage>> {
     let mut reading = Reading::open(path)?;
-    while let Some((head, message)) = reading.next()? {
+    while let Some((head, message)) = reading.read_block()? {
         look(&head, &message.block(head.channel.id).unwrap());
     }
     Ok(reading.damage)
