@@ -48,6 +48,7 @@ fn rates_are_true(before: &[&str]) {
     let (over, mut moments) = (AtomicBool::new(false), Source::drawn());
     thread::scope(|scope| {
         scope.spawn(|| send(other, told, &over));
+        let _over = Over(&over);
         let flags = [&**WEIR, "sflow", "agent", "--to", "127.0.0.1", "--agent", "10.0.0.1", "--polling", "2s"];
         let command = [before, &flags, &["--sampling", "1000", "--samples", "100000/s"]].concat();
         let mut agent = Command::new(command[0]);
@@ -69,12 +70,20 @@ fn rates_are_true(before: &[&str]) {
                 hits.check(&analyser, &meter, SMOOTHING);
             }
         }
-        over.store(true, Ordering::Relaxed);
         let bits = |count| 8.0 * (meter.at(&count, Instant::now()) - meter.at(&count, begin));
         let gigabits = hits.each_ref().map(|hits| bits(hits.count) / begin.elapsed().as_secs_f64() / 1e9);
         eprintln!("TCP {:.1}, UDP {:.1} Gbit/s", gigabits[2], gigabits[3]);
         hits.iter().for_each(Hits::are_enough);
     });
+}
+
+/// Ends the sending when dropped, in a panic, too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 fn segments(reading: &Reading) -> f64 {
