@@ -272,7 +272,8 @@ impl Lane {
     /// Sends what of the batch goes here. Behind what waits already, it waits as well.
     pub(super) fn flush(&mut self, batch: &Batch, turn: &mut Turn<'_>) {
         let (gate, source) = (self.health.hop.gate(), self.source);
-        if self.backlog.is_empty() {
+        // One that was refused asks nobody: then the next is tried.
+        while self.backlog.is_empty() && !self.pending.rest().is_empty() {
             let first = self.pending.rest().iter().flat_map(|part| part.singles()).next();
             let parts = match gate {
                 Gate::Open => self.pending.rest(),
@@ -283,10 +284,12 @@ impl Lane {
             if self.reports.has_memory() {
                 self.reports.remember(runs().map(|(run, _)| run));
             }
-            if !parts.is_empty()
-                && let Some(statistics) = self.sender.send(runs(), turn.scratch)
-            {
-                self.account(gate, turn.scratch, statistics, Self::take_pending);
+            if parts.is_empty() {
+                break;
+            }
+            let Some(statistics) = self.sender.send(runs(), turn.scratch) else { break };
+            if !self.account(gate, turn.scratch, statistics, Self::take_pending) {
+                break;
             }
         }
         if gate == Gate::Silent {
@@ -332,24 +335,26 @@ impl Lane {
 
     /// Sends some of what waits, the oldest first.
     pub(super) fn drain(&mut self, turn: &mut Turn<'_>) {
-        if self.backlog.is_empty() {
-            return;
-        }
         let gate = self.health.hop.gate();
-        let most = match (gate, &self.sender) {
-            // Nobody tells when sessions take more.
-            (Gate::Open, Sender::Sessions(_)) => usize::MAX,
-            (Gate::Open, _) => DRAINED,
-            _ => usize::from(self.health.hop.take_ask()),
-        };
-        if most > 0 {
+        while !self.backlog.is_empty() {
+            let most = match (gate, &self.sender) {
+                // Nobody tells when sessions take more.
+                (Gate::Open, Sender::Sessions(_)) => usize::MAX,
+                (Gate::Open, _) => DRAINED,
+                _ => usize::from(self.health.hop.take_ask()),
+            };
+            if most == 0 {
+                break;
+            }
             if self.reports.has_memory() {
                 self.reports.remember(self.backlog.runs().take(most).map(|(run, _)| run));
             }
             let Some(statistics) = self.sender.send(self.backlog.runs().take(most), turn.scratch) else {
                 return self.abandon(turn);
             };
-            self.account(gate, turn.scratch, statistics, Self::take_waiting);
+            if !self.account(gate, turn.scratch, statistics, Self::take_waiting) {
+                break;
+            }
         }
         if gate == Gate::Silent {
             self.discard(Reason::Unreachable);
@@ -377,14 +382,14 @@ impl Lane {
     }
 
     /// Counts what became of datagrams that were sent at this gate; `pop` takes so many out of where they are, and tells their
-    /// bytes.
+    /// bytes. Returns whether the next hop is still to be asked, since all were refused.
     fn account(
         &mut self,
         gate: Gate,
         scratch: &Scratch,
         statistics: SendStatistics,
         mut pop: impl FnMut(&mut Self, usize) -> u64,
-    ) {
+    ) -> bool {
         let (mut all_sent, mut unreachable) = (0, false);
         for outcome in &scratch.send.outcomes {
             match *outcome {
@@ -408,7 +413,6 @@ impl Lane {
         }
         match (gate, all_sent) {
             (Gate::Open, _) => {}
-            // One that was refused asks nobody.
             (_, 0) => self.health.hop.let_ask(),
             (_, sent) => {
                 self.count().sent_unresolved.add(sent);
@@ -424,6 +428,7 @@ impl Lane {
         if unreachable {
             self.renew();
         }
+        gate != Gate::Open && all_sent == 0 && !statistics.blocked && !unreachable
     }
 
     /// Takes so many out of what of a batch goes here, and tells their bytes.

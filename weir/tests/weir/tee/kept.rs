@@ -68,7 +68,7 @@ fn sinks_see_the_original_source() {
 fn what_is_kept_over_ipv6_passes_a_narrower_link() {
     let Some(ip) = program("ip") else { return };
     let Some([client, host, a]) = network(["client", "tee", "a"]) else { return };
-    let narrow = || std::process::Command::new(&ip).args(["link", "set", "a", "mtu", "1300"]).status().unwrap();
+    let narrow = || std::process::Command::new(&ip).args(["link", "set", "dev", "a", "mtu", "1300"]).status().unwrap();
     assert!(host.switch().run(narrow).unwrap().success());
     let sink = Sink::bind(&a, a.at6(5000));
     let tee = Tee::configured(&host, &one_way("[fd00::3]:5000", "kept"));

@@ -55,7 +55,7 @@ fn flags_are_checked_as_a_file_is() {
 fn a_mistake_is_a_line_and_status_2() {
     for (from, to, message) in [
         ("[[destination]]", "[[destinations]]", ":3: unknown key `destinations`, did you mean `destination`?"),
-        ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: look up user nobdy: no such user (create it, "),
+        ("[[listener]]", "user = \"nobdy\"\n[[listener]]", ":1: user: look up user nobdy: no such user (create it, "),
         ("to = ", "too = ", ":5: unknown key `too`, did you mean `to`?"),
         ("127.0.0.1:9", "127.0.0.1", ":5: destination.to: `127.0.0.1`: write HOST:PORT, e.g. "),
         ("\"sink\"", "\"sink\"\nttl = 0", ":5: destination.ttl: 0 (it must be 1 to 255)"),
