@@ -100,7 +100,7 @@ fn check_finds_what_is_not_there() {
         (
             "station",
             "[[source]]\nkind = \"ring\"\npath = \"/nowhere\"",
-            "2: source: ring is gone: write its frames to a pipe: kind = \"stdin\", format = \"raw\"".into(),
+            "2: source.kind: ring is gone: write its frames to a pipe: kind = \"stdin\", format = \"raw\"".into(),
         ),
         ("station", "servers = []", "1: servers is gone: stations take no requests, remove it".into()),
         (

@@ -9,7 +9,6 @@ mod samples;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -76,18 +75,6 @@ impl Member {
         assert!(length <= 1472, "{length} bytes");
         self.datagrams.push(bytes[..length].to_vec());
         Some(Datagram::read(&bytes[..length]))
-    }
-
-    /// Takes datagrams until one is as it should be.
-    #[track_caller]
-    fn await_datagram(&mut self, is_it: impl Fn(&Datagram) -> bool) -> Datagram {
-        let begin = Instant::now();
-        while begin.elapsed() < PATIENCE {
-            if let Some(datagram) = self.next(PATIENCE).filter(&is_it) {
-                return datagram;
-            }
-        }
-        panic!("not among {} datagrams", self.datagrams.len());
     }
 
     /// All that was sent by a station that has ended: every channel of one session, of which the network lost nothing.
