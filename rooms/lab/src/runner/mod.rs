@@ -116,7 +116,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
         Some(_) => {
             let records = store::read_records(&plan.dir)?;
             if let Some(changed) = store::changed(&plan.dir, &records) {
-                complain!("weir: {changed}, and runs again");
+                complain!("weir: {changed}; what it measured runs again");
             }
             earlier::finished(&plan.sweep, records)
         }
