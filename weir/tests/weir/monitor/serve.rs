@@ -207,6 +207,7 @@ fn restarts_and_twins_are_told_apart_and_hostile_datagrams_counted() {
     first.metadata();
     first.data(10, false);
     first.positions(2);
+    serve.await_event("end");
     let mut second = Station::new(to, "coil", 2);
     second.metadata();
     second.data(10, false);
