@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{ArgAction, Args};
 use serde::Serialize;
 use weir_kernel::capabilities::User;
-use weir_program::config::{Address, Base, Checked, Flags, Origin, Source};
+use weir_program::config::{Address, Checked, Flags, Origin};
 use weir_program::output::{complain, print, print_patiently};
 use weir_service::{Fixed, Launch};
 use weir_units::format::shown;
@@ -64,14 +64,6 @@ impl Configured {
         let Service { admin, user, .. } = &self.service;
         let flags = flags.with("--admin", "admin", admin.map(Address)).with("--user", "user", user.as_ref());
         Origin::new(self.config.clone(), flags)
-    }
-
-    /// The file, or where there is none the document that `flags` make.
-    pub(super) fn base<D>(&self, flags: impl FnOnce() -> Result<D>) -> Result<Base<D>> {
-        Ok(match &self.config {
-            Some(path) => Base::File(Source::new(path.clone())),
-            None => Base::Flags(Box::new(flags()?)),
-        })
     }
 
     /// Runs a service to its end and prints its ledger, as one line of JSON on standard output or in words on standard

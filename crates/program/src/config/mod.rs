@@ -23,7 +23,7 @@ use weir_kernel::capabilities::User;
 use node::{LeftOut, Mistake, MistakeKind, Node, in_words};
 
 pub use keys::{Field, Key, KeyName, Kind, Table, Value, or_absent, plain, reference};
-pub use origin::{Base, Checked, Flags, Origin, Source};
+pub use origin::{Checked, Flags, Origin};
 
 /// An address with its port, as `admin` has it in every configuration: `10.0.0.1:514`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -157,39 +157,3 @@ fn read(path: &Path, is_reload: bool) -> Result<String> {
 
 /// No configuration of anybody's is longer.
 pub(super) const LONGEST: u64 = 16 << 20;
-
-/// Where the document of a configuration comes from, at the start and at every reload.
-#[derive(Clone, Debug)]
-pub enum Base<D> {
-    /// A file.
-    File(Source),
-    /// The command line, which says what a file would.
-    Flags(Box<D>),
-}
-
-impl<D: DeserializeOwned + Clone> Base<D> {
-    /// The file; `None`: all is on the command line, and a reload would read nothing new.
-    pub fn file(&self) -> Option<&PathBuf> {
-        match self {
-            Self::File(source) => Some(&source.path),
-            Self::Flags(_) => None,
-        }
-    }
-
-    /// Reads it as it is now, and has `check` make a configuration of it, which knows from the document where everything
-    /// stands.
-    ///
-    /// # Errors
-    /// One line: the file cannot be read or is no such document, or that of `check`.
-    pub fn load<T>(&self, check: impl FnOnce(D, Option<&Document<'_>>) -> Result<T>) -> Result<T> {
-        match self {
-            Self::File(source) => {
-                let origin = source.path.display().to_string();
-                let text = source.read()?;
-                let file = Document::parse(&origin, &text)?;
-                check(file.read()?, Some(&file))
-            }
-            Self::Flags(flags) => check(D::clone(flags), None),
-        }
-    }
-}

@@ -1,7 +1,7 @@
 //! Datagrams of what is not data: each of at most `most` bytes, written to `bytes`, which is overwritten each time.
 
 use super::position::POSITION_LEN;
-use super::{HEADER_LEN, Header, Kind, Metadata, Position, Request};
+use super::{HEADER_LEN, Header, Kind, Metadata, Position};
 
 /// Heartbeats (or ends) for all positions: one datagram at least.
 pub fn positions(
@@ -47,11 +47,4 @@ pub fn metadata(header: Header, metadata: &Metadata, most: usize, bytes: &mut Ve
     if bytes.len() > empty || metadata.channels.is_empty() {
         send(bytes);
     }
-}
-
-/// A request.
-pub fn request(header: Header, request: &Request, bytes: &mut Vec<u8>) {
-    bytes.clear();
-    bytes.extend(Header { kind: Kind::Request, count: 0, ..header }.to_bytes());
-    request.write(bytes);
 }

@@ -1,4 +1,4 @@
-//! Fields of metadata and requests: a key, a length, a value.
+//! Fields of metadata: a key, a length, a value.
 //!
 //! | key | value | |
 //! |---|---|---|
@@ -42,8 +42,6 @@ pub(super) const BUCKET: u8 = 32;
 pub(super) const PRIORITY: u8 = 33;
 pub(super) const DERIVED: u8 = 34;
 pub(super) const ORIGIN_STREAM: u8 = 35;
-pub(super) const WANT_METADATA: u8 = 64;
-pub(super) const WANT_BUCKET: u8 = 65;
 
 /// Longest description, bytes.
 pub const MOST_DESCRIPTION: usize = 255;

@@ -34,8 +34,8 @@ pub enum Kind {
     End,
     /// What channels are.
     Metadata,
-    /// What somebody asks of the sender.
-    Request,
+    /// What earlier versions asked of a sender.
+    Reserved,
 }
 
 /// How a datagram is protected: the trailers are described with the keys, in docs.
@@ -89,7 +89,7 @@ impl Header {
             1 => Kind::Heartbeat,
             2 => Kind::End,
             3 => Kind::Metadata,
-            4 => Kind::Request,
+            4 => Kind::Reserved,
             other => return Err(Malformed::Kind(other)),
         };
         if header[3] & !(SIGNED | ENCRYPTED) != 0 {

@@ -6,7 +6,7 @@
 //! | offset | bytes | header | |
 //! |---|---|---|---|
 //! | 0 | 2 | magic | `WS` |
-//! | 2 | 1 | version, kind | version 1 in the upper four bits; kind: 0 data, 1 heartbeat, 2 end, 3 metadata, 4 request |
+//! | 2 | 1 | version, kind | version 1 in the upper four bits; kind: 0 data, 1 heartbeat, 2 end, 3 metadata, 4 reserved |
 //! | 3 | 1 | flags | 1 signed, 2 encrypted |
 //! | 4 | 1 | clock | what keeps the sender's time: 0 unknown, 1 free running, 2 NTP, 3 PTP |
 //! | 5 | 1 | clock error | at most 2^n ns; 255: unknown |
@@ -36,7 +36,7 @@
 //! **Heartbeat** and **end** say for each channel (2 bytes) which index (8 bytes) its next sample has: what was lost at the end is known
 //! without a further sample.
 //!
-//! **Metadata** and **requests** are fields: 1 byte key, 1 byte length, so many bytes ([`field`]). Unknown keys are to be skipped.
+//! **Metadata** is fields: 1 byte key, 1 byte length, so many bytes ([`field`]). Unknown keys are to be skipped.
 
 mod block;
 pub mod encode;
@@ -46,7 +46,6 @@ mod malformed;
 mod metadata;
 mod packer;
 mod position;
-mod request;
 #[cfg(test)]
 mod tests;
 
@@ -56,7 +55,6 @@ pub use malformed::Malformed;
 pub use metadata::{Channel, Limits, Metadata};
 pub use packer::Packer;
 pub use position::{Position, Positions};
-pub use request::{Request, Wish};
 
 /// Port where none is said.
 pub const PORT: u16 = 5110;
@@ -87,13 +85,13 @@ pub enum Body<'a> {
     End(Positions<'a>),
     /// What channels are: [`Metadata::parse`].
     Metadata(&'a [u8]),
-    /// What somebody asks of the sender: [`Request::parse`].
-    Request(&'a [u8]),
+    /// A request of an earlier version: to be ignored.
+    Reserved,
 }
 
 impl<'a> Datagram<'a> {
-    /// Reads a datagram. Every block and position is checked here: reading them fails no more. Metadata and requests are checked when
-    /// they are parsed.
+    /// Reads a datagram. Every block and position is checked here: reading them fails no more. Metadata is checked when it is
+    /// parsed.
     ///
     /// # Errors
     /// What is wrong with the bytes; a signed or encrypted one has to be opened first.
@@ -107,7 +105,7 @@ impl<'a> Datagram<'a> {
             Kind::Heartbeat => Body::Heartbeat(Positions::parse(rest, header.count)?),
             Kind::End => Body::End(Positions::parse(rest, header.count)?),
             Kind::Metadata => Body::Metadata(rest),
-            Kind::Request => Body::Request(rest),
+            Kind::Reserved => Body::Reserved,
         };
         Ok(Self { header, body })
     }

@@ -220,7 +220,7 @@ proptest! {
     }
 
     #[test]
-    fn positions_and_requests_read_as_written(next in proptest::collection::vec(any::<(u16, u64)>(), 0..400), metadata: bool) {
+    fn positions_read_as_written(next in proptest::collection::vec(any::<(u16, u64)>(), 0..400)) {
         let positions: Vec<_> = next.iter().map(|&(channel, next)| Position { channel, next }).collect();
         let mut read = Vec::new();
         let header = Header { kind: Kind::End, ..header() };
@@ -229,11 +229,6 @@ proptest! {
             read.extend(part);
         });
         prop_assert_eq!(read, positions);
-        let wishes = next.iter().map(|&(channel, bucket)| Wish { channel, bucket: bucket as u32 }).collect();
-        let (request, mut bytes) = (Request { metadata, wishes }, Vec::new());
-        encode::request(header, &request, &mut bytes);
-        let Ok(Datagram { body: Body::Request(body), .. }) = Datagram::parse(&bytes) else { panic!("no request") };
-        prop_assert_eq!(Request::parse(body), Ok(request));
     }
 
     #[test]
@@ -268,6 +263,6 @@ proptest! {
         if let Ok(Datagram { body: Body::Data(blocks), header }) = Datagram::parse(&bytes) {
             prop_assert_eq!(blocks.count(), usize::from(header.count));
         }
-        let _ = (Metadata::parse(&bytes), Request::parse(&bytes));
+        let _ = Metadata::parse(&bytes);
     }
 }

@@ -131,7 +131,7 @@ impl Session {
                 let metadata = Metadata::parse(fields).map_err(Refused::Malformed)?;
                 self.learn(metadata, around)?;
             }
-            Body::End(_) | Body::Request(_) => {}
+            Body::End(_) | Body::Reserved => {}
         }
         self.settle(moment, 0, around);
         Ok(())

@@ -108,7 +108,7 @@ impl Sessions {
     ) -> Result<Kind, Refused> {
         let datagram = Datagram::parse(bytes).map_err(Refused::Malformed)?;
         let Header { kind, session: id, clock, .. } = datagram.header;
-        if kind == Kind::Request {
+        if kind == Kind::Reserved {
             return Ok(kind);
         }
         if !self.sessions.contains_key(&id) {
