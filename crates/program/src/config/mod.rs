@@ -464,7 +464,7 @@ mod tests {
     fn a_pipe_is_read_once_and_what_has_no_end_never() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("c.toml");
-        let source = Source::new(path.clone());
+        let source = origin::Source::new(path.clone());
         let fails = |why: &str| {
             let told = format!("{:#}", source.read().unwrap_err());
             assert_eq!(told, format!("read {}: {why}", path.display()));

@@ -110,7 +110,7 @@ impl Flags {
 
 /// A file that is read at the start and at every reload. Clones know of one another's reading.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub(super) struct Source {
     path: PathBuf,
     /// Whether the start is over: until then it may be a pipe, whose end is waited for.
     is_read: Arc<AtomicBool>,
@@ -118,7 +118,7 @@ pub struct Source {
 
 impl Source {
     /// The file at a path; nothing is read yet.
-    pub fn new(path: PathBuf) -> Self {
+    pub(super) fn new(path: PathBuf) -> Self {
         Self { path, is_read: Arc::default() }
     }
 

@@ -10,7 +10,6 @@
 //! again without a nonce being used twice.
 
 mod keys;
-mod requests;
 #[cfg(test)]
 mod tests;
 
@@ -22,7 +21,6 @@ use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use weir_wire::signal::{Flags, HEADER_LEN, Header, Malformed};
 
 pub use keys::{GroupKey, KeyError, PublicKey, SigningKey};
-pub use requests::Asker;
 
 /// Bytes that encryption adds.
 pub const ENCRYPTION_LEN: usize = 8 + 16;
@@ -260,14 +258,9 @@ impl Opener {
 
 /// The key of a session.
 fn session_key(group: &GroupKey, session: u64) -> LessSafeKey {
-    derived_key(group, session, INFO)
-}
-
-/// A key of a session, for this purpose.
-fn derived_key(group: &GroupKey, session: u64, info: &[u8]) -> LessSafeKey {
     let salt = Salt::new(HKDF_SHA256, &session.to_le_bytes());
     let pseudorandom = salt.extract(group.bytes());
-    match pseudorandom.expand(&[info], &CHACHA20_POLY1305) {
+    match pseudorandom.expand(&[INFO], &CHACHA20_POLY1305) {
         Ok(key) => LessSafeKey::new(UnboundKey::from(key)),
         // 32 bytes are far below the most that HKDF gives (RFC 5869 section 2.3).
         Err(_) => unreachable!("a key of 32 bytes"),

@@ -65,10 +65,11 @@ type Seen = Vec<(&'static Structure, u64)>;
 /// What is known of a data source.
 #[derive(Debug, Default)]
 pub struct Source {
-    /// Of packets on their way in, or of those that nobody knows the way of.
+    /// Of packets, but for those on their way out that have a sampler of their own.
     pub(crate) sampler: Sampler,
-    /// Of packets on their way out, where there are such samples: devices may count either way by itself.
+    /// Of packets on their way out, where the device counts either way by itself.
     pub(crate) egress: Option<Box<Sampler>>,
+    pub(super) ways: Ways,
     /// Whether the samples agree with these counters.
     pub(super) agrees: Option<Box<Agrees>>,
     /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
@@ -221,8 +222,11 @@ impl Shard {
         };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
         let ingress = ingress(sample);
-        let sampler = match ingress {
-            Some(false) => source.egress.get_or_insert_default(),
+        if source.egress.is_none() && ingress.is_some_and(|ingress| source.ways.are_apart(ingress, sample_pool)) {
+            source.egress = Some(Box::default());
+        }
+        let sampler = match (ingress, &mut source.egress) {
+            (Some(false), Some(egress)) => egress,
             _ => &mut source.sampler,
         };
         let weight = sampler.sample(&placed.moment, sequence, sampling_rate, sample_pool, drops);
@@ -542,6 +546,30 @@ fn compare(
     agents.source_at(slot)?.contradicted = contradicted;
     Some(slot_of)
 }
+
+/// Whether a device counts packets in and out of a data source by one pool, or each by its own.
+#[derive(Debug, Default)]
+pub(super) struct Ways {
+    /// The last sample: whether it was on its way in, and its pool.
+    last: Option<(bool, u32)>,
+    /// Times in a row that the pool went back when samples turned outwards, and inwards.
+    back: [u8; 2],
+}
+
+impl Ways {
+    /// Takes a sample. Whether each way has a pool of its own: one pool goes back in a datagram out of order at most, not time after time.
+    fn are_apart(&mut self, ingress: bool, pool: u32) -> bool {
+        let Some((way, before)) = self.last.replace((ingress, pool)) else { return false };
+        let back = &mut self.back[usize::from(ingress)];
+        if way != ingress {
+            *back = if pool.wrapping_sub(before) > u32::MAX / 2 { *back + 1 } else { 0 };
+        }
+        *back >= TURNS
+    }
+}
+
+/// Turns after which it is no chance that the pool of one way is behind that of the other.
+const TURNS: u8 = 4;
 
 /// Whether a packet was sampled on its way into its data source; `None`: the agent does not tell.
 fn ingress(sample: &FlowSample<'_>) -> Option<bool> {

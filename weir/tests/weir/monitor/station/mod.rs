@@ -9,7 +9,7 @@ mod samples;
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use serde_json::Value;
