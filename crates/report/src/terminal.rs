@@ -18,7 +18,7 @@ const WIDTH: u16 = 80;
 
 /// Column, heading.
 const SHOWN: &[(&str, &str)] =
-    &[("msgs_per_s", "msgs/s"), (LOST, "lost"), ("delay_mean_us", "mean"), ("delay_max_us", "max delay")];
+    &[("msgs_per_s", "msgs/s"), (LOST, "lost"), ("delay_mean_us", "mean"), ("delay_max_us", "max")];
 
 /// Shown as a percentage, and only where datagrams were sent.
 const LOST: &str = "lost_share";

@@ -163,8 +163,13 @@ fn a_day_drifts_nowhere_and_grows_nothing() {
         let moment = Moment { now, wall: BEGIN + now.as_nanos() as i64, drops: 0 };
         for (number, station) in (0..).zip(&mut stations) {
             // Each hour, one after the other: as one that is told to end.
-            if step % an_hour == 18_000 + number * 9_000 && step > 0 {
+            let restarts = 18_000 + number * 9_000;
+            if (restarts..restarts + 2).contains(&(step % an_hour)) {
                 station.positions(Kind::End, |bytes| sessions.take(bytes, source(), moment, &mut Idle, &mut keeper));
+                continue;
+            }
+            // Its end counts once what was sent before it has come, or is given up.
+            if step % an_hour == restarts + 2 {
                 *station = fresh(station.name, now, &mut keeper);
                 starts += 1;
             }

@@ -1,9 +1,11 @@
 //! The systemd units.
 
 use std::fs;
+use std::os::unix::fs::chown;
 use std::process::Command;
 use std::time::Duration;
 
+use nix::unistd::geteuid;
 use weir_testbed::program;
 
 use super::{RECORDER, STATE, assert_flags_exist, check, check_of, read};
@@ -87,6 +89,10 @@ fn an_analyser_that_protects_finds_its_tokens_and_its_speaker() {
     assert!(written.contains(&format!("tokens = \"{copy}\"")), "{copy}");
     let tokens = tempfile::NamedTempFile::new().unwrap();
     fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
+    if geteuid().is_root() {
+        // The service becomes nobody.
+        chown(tokens.path(), Some(65534), Some(65534)).unwrap();
+    }
     let config = check_of(&["sflow", "serve"], &written.replace(&copy, tokens.path().to_str().unwrap()));
     assert_eq!(config["protect"]["mode"].as_str(), Some("observe"));
     assert!(written.contains(&format!("journal = \"{STATE}/")));
