@@ -11,6 +11,7 @@ const volatile u8 follow_queue; /* whether sockets are followed: a drop tells th
 const volatile u32 gro_flag;    /* number of UDP_FLAGS_GRO_ENABLED in udp_sock.udp_flags, 6.7 */
 const volatile u32 reason_backlog = ~0u;
 const volatile u32 reason_receive_buffer = ~0u;
+const volatile u32 reason_otherhost = ~0u;
 
 enum {
 	AF_INET = 2,

@@ -153,8 +153,8 @@ int drop(u64 *ctx)
 		*list = (references & 0xffff) == 1 ? rest : 0;
 	}
 
-	/* What an interface overhears was to come to somebody else. */
-	if (p.offset || BITS(skb, pkt_type) == PACKET_OTHERHOST || !follows_port(f, p.port))
+	/* What an interface overhears was to come to somebody else. What is dropped at a bridge's port is on its way there. */
+	if (p.offset || reason == reason_otherhost || !follows_port(f, p.port))
 		return 0;
 
 	mac = skb->mac_header;

@@ -71,7 +71,8 @@ impl Programs {
         let has_socket = u8::from(arguments("kfree_skb") >= 4);
         let follow_queue = u8::from(detail >= Detail::Queues);
         let joining = own.enumerator("UDP_FLAGS_GRO_ENABLED").unwrap_or(0);
-        let (backlog, receive_buffer) = (reasons.number("CPU_BACKLOG"), reasons.number("SOCKET_RCVBUFF"));
+        let [backlog, receive_buffer, otherhost] =
+            ["CPU_BACKLOG", "SOCKET_RCVBUFF", "OTHERHOST"].map(|name| reasons.number(name));
 
         let loads_directly = u8::from(direct);
         let by_source = u8::from(extras.by_source.is_some());
@@ -94,6 +95,7 @@ impl Programs {
             .override_global("gro_flag", &joining, true)
             .override_global("reason_backlog", &backlog, true)
             .override_global("reason_receive_buffer", &receive_buffer, true)
+            .override_global("reason_otherhost", &otherhost, true)
             .override_global("by_source", &by_source, true)
             .override_global("source_mask_v4", &source_mask_v4, true)
             .override_global("source_mask_v6", &source_mask_v6, true)
