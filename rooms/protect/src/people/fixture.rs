@@ -145,7 +145,7 @@ impl Fixture {
         std::thread::spawn(move || {
             while let Ok(Asked { command, by, answer }) = asked.recv() {
                 journal.remember(&[Entry::new(at(45), &by, What::Announced, format!("{command:?}"))]);
-                let _ = answer.send(done(&show, command, &by));
+                let _ = answer.send(done(&show, &command, &by));
             }
         });
         Self { commands, board }
@@ -157,7 +157,7 @@ impl Fixture {
     }
 }
 
-fn done(board: &Show, command: Command, by: &str) -> Result<String, Denied> {
+fn done(board: &Show, command: &Command, by: &str) -> Result<String, Denied> {
     let with = |id: u64, change: &dyn Fn(&mut Attack) -> Result<String, Denied>| {
         let mut done = Err(Denied::Unknown(id));
         board.send_modify(|board| {
@@ -168,7 +168,7 @@ fn done(board: &Show, command: Command, by: &str) -> Result<String, Denied> {
         done
     };
     let stop = |stopped| board.send_modify(|board| Arc::make_mut(board).stopped = stopped);
-    match command {
+    match *command {
         Command::Approve { id } => with(id, &|attack| {
             if attack.phase != Phase::Pending {
                 return Err(Denied::Done(id));
