@@ -95,7 +95,8 @@ impl Way {
     /// Whether samples told of more, and of less.
     fn compare(&mut self, read: Option<Read>) -> (bool, bool) {
         let grown = |from: Option<Read>, to: Option<Read>| Some(to?.since(&from?));
-        let exceeds = |grown: [f64; 2]| (0..2).any(|at| self.told[1].low(at) > SLACK * grown[at]);
+        // Of both: interfaces count packets before they are cut into frames (segmentation offload), and octets alone may lack headers.
+        let exceeds = |grown: [f64; 2]| (0..2).all(|at| self.told[1].low(at) > SLACK * grown[at]);
         let falls_short = |intervals: usize| {
             let told = self.told[..intervals + 2].iter().fold(Told::default(), Told::and);
             // Octets that went back began again: nobody knows by how much they have grown.

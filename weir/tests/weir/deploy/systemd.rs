@@ -89,10 +89,6 @@ fn an_analyser_that_protects_finds_its_tokens_and_its_speaker() {
     assert!(written.contains(&format!("tokens = \"{copy}\"")), "{copy}");
     let tokens = tempfile::NamedTempFile::new().unwrap();
     fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
-    if geteuid().is_root() {
-        // The service becomes nobody.
-        chown(tokens.path(), Some(65534), Some(65534)).unwrap();
-    }
     let config = check_of(&["sflow", "serve"], &written.replace(&copy, tokens.path().to_str().unwrap()));
     assert_eq!(config["protect"]["mode"].as_str(), Some("observe"));
     assert!(written.contains(&format!("journal = \"{STATE}/")));
@@ -122,6 +118,10 @@ fn the_first_configuration_of_the_documents_is_a_good_one() {
     let unindented = |block: &str| block.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n");
     let tokens = tempfile::NamedTempFile::new().unwrap();
     fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
+    if geteuid().is_root() {
+        // The service becomes nobody.
+        chown(tokens.path(), Some(65534), Some(65534)).unwrap();
+    }
     let first = unindented(blocks[0]).replace("/etc/weir/protect.tokens", tokens.path().to_str().unwrap());
     check_of(&["sflow", "serve"], &first);
     assert!(blocks.len() >= 3, "{blocks:?}");
