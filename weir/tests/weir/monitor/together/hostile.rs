@@ -169,7 +169,8 @@ fn hostile(random_ones: u64, senders: u64) -> Option<u64> {
     assert_eq!(ledger["received"]["socket_drops"], 0, "{ledger:#}");
     let resident = resident(&server);
 
-    // There is room for another that is what it says.
+    // There is room for another that is what it says, once those that are silent have given way.
+    server.await_ledger(|ledger| number(&ledger["received"]["sessions"]) < 4096 / 4 * 3);
     let mut late = start_station(&two.ns, "late", &["--display", "0", "--source", "counter,name=n,rate=1k/s"]);
     await_event(&other.ns, "begin", "late");
     late.await_ledger(has_sent(500));
