@@ -148,3 +148,29 @@ const LONGEST: usize = 6;
 const BACK: f64 = (1_u64 << 63) as f64;
 /// For how long what was found holds, ns: interfaces are mostly polled more often.
 const FOR: Nanos = 60 * SECOND;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether samples tell of more than counters, of an interface that counts so many packets and octets between two readings.
+    fn exceeds(told: (u32, u32), counted: [u32; 2]) -> bool {
+        let mut agrees = Agrees::default();
+        (1..8_u32).any(|reading| {
+            for _ in 0..200 {
+                agrees.sample(0, f64::from(told.0) / 200.0, told.1);
+            }
+            let [packets, octets] = counted.map(|each| each * reading);
+            agrees.ways[0].compare(Some(Read { packets: [packets, 0, 0], octets: octets.into() })).0
+        })
+    }
+
+    #[test]
+    fn frames_of_packets_that_are_cut_after_counting_are_no_more() {
+        // 1,000 packets of 64 kB leave as 44,000 frames, with 66 octets of headers each.
+        assert!(!exceeds((44_000, 1514), [1_000, 44_000 * 1448 + 66_000]));
+        // What was told between two readings is held against three intervals.
+        assert!(exceeds((8 * 44_000, 1514), [1_000, 44_000 * 1448 + 66_000]));
+        assert!(!exceeds((1_000, 1514), [1_000, 1_514_000]) && exceeds((8_000, 1514), [1_000, 1_514_000]));
+    }
+}

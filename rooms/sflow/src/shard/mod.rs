@@ -19,6 +19,7 @@ mod statistics;
 mod tally;
 mod turnstile;
 mod watching;
+mod ways;
 
 #[cfg(test)]
 mod tests;

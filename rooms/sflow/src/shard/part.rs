@@ -15,6 +15,7 @@ use super::directory::Names;
 use super::offenders::Offenders;
 use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
+use super::ways::Ways;
 use super::{Now, Statistics, Table, Tally};
 use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head};
 use crate::config::{Limits, Named, Settings};
@@ -546,30 +547,6 @@ fn compare(
     agents.source_at(slot)?.contradicted = contradicted;
     Some(slot_of)
 }
-
-/// Whether a device counts packets in and out of a data source by one pool, or each by its own.
-#[derive(Debug, Default)]
-pub(super) struct Ways {
-    /// The last sample: whether it was on its way in, and its pool.
-    last: Option<(bool, u32)>,
-    /// Times in a row that the pool went back when samples turned outwards, and inwards.
-    back: [u8; 2],
-}
-
-impl Ways {
-    /// Takes a sample. Whether each way has a pool of its own: one pool goes back in a datagram out of order at most, not time after time.
-    fn are_apart(&mut self, ingress: bool, pool: u32) -> bool {
-        let Some((way, before)) = self.last.replace((ingress, pool)) else { return false };
-        let back = &mut self.back[usize::from(ingress)];
-        if way != ingress {
-            *back = if pool.wrapping_sub(before) > u32::MAX / 2 { *back + 1 } else { 0 };
-        }
-        *back >= TURNS
-    }
-}
-
-/// Turns after which it is no chance that the pool of one way is behind that of the other.
-const TURNS: u8 = 4;
 
 /// Whether a packet was sampled on its way into its data source; `None`: the agent does not tell.
 fn ingress(sample: &FlowSample<'_>) -> Option<bool> {
