@@ -85,6 +85,11 @@ impl Track {
         index.wrapping_sub(block.first).cast_signed()
     }
 
+    /// The sender says that its next sample has an index, while nothing can be shown.
+    pub(super) fn begin(&mut self, index: u64) {
+        self.next.get_or_insert(index);
+    }
+
     /// What the sender's word adds that its next sample has an index: a gap, if that is not the one that is due. `now`: when nothing
     /// better is known of the time.
     pub(super) fn reach(&mut self, channel: u16, index: u64, cause: Cause, now: i64) -> Option<Block<'static>> {

@@ -261,9 +261,13 @@ impl Session {
     }
 
     fn reach<S: Sink + ?Sized>(&mut self, positions: &[Position], moment: Moment, around: &mut Around<'_, S>) {
-        let Some(stream) = &self.stream else { return };
         for &Position { channel, next } in positions {
             let Some(track) = self.tracks.get_mut(&channel).filter(|track| track.known.is_some()) else { continue };
+            // Whatever name it will have, it is missing from here on.
+            let Some(stream) = &self.stream else {
+                track.begin(next);
+                continue;
+            };
             let cause = if track.holes == self.holes { Cause::Station } else { self.cause };
             if let Some(gap) = track.reach(channel, next, cause, moment.wall) {
                 track.holes = self.holes;

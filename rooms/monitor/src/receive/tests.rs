@@ -1,6 +1,7 @@
 //! Whatever a network does, each sample comes out once and in order, or is a gap: of exactly so many.
 
 mod forged;
+mod wire;
 
 use std::collections::BTreeMap;
 
@@ -265,6 +266,22 @@ fn of_two_with_a_name_the_later_one_has_it() {
     bench.take(&second.positions(Kind::End));
     send(&mut bench, &mut first);
     assert_eq!(bench.news()[4..], [("s/display", News::Ended), ("s/display", News::Restarted)]);
+}
+
+/// Whether it is a restart or a twin is known with the first samples that come.
+#[test]
+fn what_is_lost_before_a_name_is_decided_is_a_gap() {
+    let mut bench = Bench::new();
+    let (mut first, mut second) = (Sender::new(1, 1), Sender::new(2, 1));
+    bench.begin(&first, "s");
+    bench.take(&first.data(&[(0, 10)]));
+    second.next[0] = 10;
+    bench.begin(&second, "s");
+    drop(second.data(&[(0, 7)]));
+    bench.take(&second.data(&[(0, 3)]));
+    bench.pass(MS * 25);
+    assert_eq!(bench.news(), [("s/display", News::Begun), ("s/display", News::Restarted)]);
+    assert_eq!((bench.book.samples[&(2, 0)].0, bench.gaps(2, 0)), (10, vec![Cause::Network; 7]));
 }
 
 #[test]
