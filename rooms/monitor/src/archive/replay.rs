@@ -1,7 +1,6 @@
 //! An archive as datagrams again: at any speed, as sessions of our own, gaps as gaps.
 
 use std::collections::HashMap;
-use std::io::IoSlice;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -9,15 +8,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Result, anyhow};
-use weir_dgram::{Outgoing, Socket};
+use weir_dgram::Socket;
+use weir_program::clock::{Nanos, nanos};
 use weir_program::stop::Stop;
-use weir_wire::signal::{
-    Block, Cause, Channel, Clock, Form, Gap, Header, Kind, MOST_BYTES_V4, MOST_BYTES_V6, Metadata, Packer, Position,
-    Values, encode,
-};
+use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::merge::Merge;
 use super::{Damage, Head, time_of};
+use crate::seal::Sealer;
+use crate::send::{Lane, Outlets, Patient, Sender, Stream};
 
 /// What is replayed, and how.
 #[derive(Debug)]
@@ -58,49 +57,42 @@ pub fn replay(settings: &Settings, socket: &Socket, stop: &Stop) -> Result<Repla
         player.know(head);
         if stop.is_set() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    if player.senders.is_empty() {
+    if player.streams.is_empty() {
         let first = settings.files.first().map_or_else(String::new, |file| file.display().to_string());
         return Err(anyhow!("{first}: no signal in it"));
     }
-    player.tell();
     while !stop.is_set()
         && let Some((head, block)) = merge.next()?
     {
         player.play(&head, &block);
     }
-    player.end();
-    Ok(Replayed { damaged: merge.damaged, ..player.replayed })
+    Ok(Replayed { damaged: merge.damaged, ..player.end() })
 }
 
 struct Player<'a> {
     settings: &'a Settings,
     socket: &'a Socket,
     stop: &'a Stop,
-    senders: Vec<Sender>,
-    /// By session and number: which sender, which of its channels.
-    places: HashMap<(u64, u16), (usize, usize)>,
-    /// When it began, and with which time.
-    begun: Option<(Instant, i64)>,
+    streams: Vec<Played<'a>>,
+    /// By session and number: which stream, which of its channels.
+    places: HashMap<(u64, u16), (usize, u16)>,
+    began: Instant,
+    /// When the first block was sent, and which time it has.
+    first: Option<(Instant, i64)>,
     /// What is added to times.
     shift: i64,
-    beat: Instant,
-    told: Instant,
-    bytes: Vec<u8>,
-    replayed: Replayed,
+    stepped: Nanos,
 }
 
 /// A stream of a station.
-struct Sender {
-    session: u64,
-    sequence: u64,
-    metadata: Metadata,
-    packer: Packer,
-    channels: Vec<Played>,
+struct Played<'a> {
+    sender: Sender<Patient<'a>>,
+    channels: Vec<Stands>,
 }
 
 /// Where a channel stands.
-#[derive(Clone, Copy)]
-struct Played {
+#[derive(Clone, Copy, Default)]
+struct Stands {
     next: u64,
     /// After its last sample: its session, and the recorded time.
     last: Option<(u64, i64)>,
@@ -108,20 +100,8 @@ struct Played {
 
 impl<'a> Player<'a> {
     fn new(settings: &'a Settings, socket: &'a Socket, stop: &'a Stop) -> Self {
-        let now = Instant::now();
-        Self {
-            settings,
-            socket,
-            stop,
-            senders: Vec::new(),
-            places: HashMap::new(),
-            begun: None,
-            shift: 0,
-            beat: now,
-            told: now,
-            bytes: Vec::new(),
-            replayed: Replayed::default(),
-        }
+        let (streams, places, began) = (Vec::new(), HashMap::new(), Instant::now());
+        Self { settings, socket, stop, streams, places, began, first: None, shift: 0, stepped: 0 }
     }
 
     /// Sessions that followed one another are one here; what was due between them is a gap.
@@ -130,59 +110,58 @@ impl<'a> Player<'a> {
         if self.places.contains_key(&key) {
             return;
         }
-        let same = |sender: &Sender| sender.metadata.station == head.station && sender.metadata.stream == head.stream;
-        let at = self.senders.iter().position(same).unwrap_or_else(|| {
-            let metadata = Metadata {
+        let same = |played: &Played<'_>| played.sender.station() == head.station && played.sender.name() == head.stream;
+        let at = self.streams.iter().position(same).unwrap_or_else(|| {
+            let stream = Stream {
                 station: head.station.clone(),
-                stream: head.stream.clone(),
-                software: concat!("weir ", env!("CARGO_PKG_VERSION"), " replay").into(),
-                channels: Vec::new(),
+                name: head.stream.clone(),
+                sealer: Sealer::default(),
+                most_bytes: Outlets::most_bytes([self.settings.to]),
+                fault: Cause::Station,
             };
-            let packer = Packer::new(most(self.settings.to));
-            self.senders.push(Sender { session: random(), sequence: 0, metadata, packer, channels: Vec::new() });
-            self.senders.len() - 1
+            let sender = Sender::new(stream, Patient::new(self.socket, self.stop));
+            self.streams.push(Played { sender, channels: Vec::new() });
+            self.streams.len() - 1
         });
-        let sender = &mut self.senders[at];
+        let Played { sender, channels, .. } = &mut self.streams[at];
         // What a server sends on is of several stations, whose channels may have one name.
-        let is_it = |known: &Channel| known.name == head.channel.name && known.origin == head.channel.origin;
-        let known = sender.metadata.channels.iter().position(is_it);
-        let channel = known.unwrap_or_else(|| {
-            let id = u16::try_from(sender.metadata.channels.len()).unwrap_or(u16::MAX);
-            sender.metadata.channels.push(Channel { id, ..head.channel.clone() });
-            sender.channels.push(Played { next: 0, last: None });
-            sender.channels.len() - 1
+        let is_it = |lane: &Lane| lane.channel.name == head.channel.name && lane.channel.origin == head.channel.origin;
+        let known = sender.lanes.values().find(|lane| is_it(lane)).map(|lane| lane.channel.id);
+        let id = known.unwrap_or_else(|| {
+            let id = u16::try_from(channels.len()).unwrap_or(u16::MAX);
+            sender.add(Lane::new(Channel { id, ..head.channel.clone() }, 0, 0, 1));
+            channels.push(Stands::default());
+            id
         });
-        self.places.insert(key, (at, channel));
+        self.places.insert(key, (at, id));
     }
 
     fn play(&mut self, head: &Arc<Head>, block: &Block<'_>) {
         let Some(&(at, channel)) = self.places.get(&(head.session, head.channel.id)) else { return };
         self.wait(block);
-        let sender = &mut self.senders[at];
-        let Played { mut next, last } = sender.channels[channel];
+        let now = self.now();
+        let Played { sender, channels, .. } = &mut self.streams[at];
+        let Stands { next, last } = &mut channels[usize::from(channel)];
         // What was due between sessions; within one the merge has gaps for what is missing.
-        if let Some((session, time)) = last
+        if let Some((session, time)) = *last
             && session != head.session
         {
-            let missing = block.rate.samples(i128::from(block.time) - i128::from(time));
-            if missing > 0 {
-                let values = Values::Gap(Gap { samples: missing, cause: Cause::Restart });
-                let time = time.saturating_add(self.shift);
-                let gap = Block { channel: channel as u16, first: next, time, rate: block.rate, values };
-                self.put(at, &gap);
-                next += missing;
-            }
+            let samples = block.rate.samples(i128::from(block.time) - i128::from(time));
+            let values = Values::Gap(Gap { samples, cause: Cause::Restart });
+            let time = time.saturating_add(self.shift);
+            sender.push_block(&Block { channel, first: *next, time, rate: block.rate, values }, now);
+            *next += samples;
         }
         let time = block.time.saturating_add(self.shift);
-        self.put(at, &Block { channel: channel as u16, first: next, time, ..*block });
-        let last = Some((head.session, time_of(block, block.end())));
-        self.senders[at].channels[channel] = Played { next: next + block.samples(), last };
+        sender.push_block(&Block { channel, first: *next, time, ..*block }, now);
+        *next += block.samples();
+        *last = Some((head.session, time_of(block, block.end())));
     }
 
     /// Until the last sample of a block is due; meanwhile what waits is sent.
     fn wait(&mut self, block: &Block<'_>) {
         let end = time_of(block, block.end());
-        let (start, zero) = *self.begun.get_or_insert_with(|| {
+        let (start, zero) = *self.first.get_or_insert_with(|| {
             if !self.settings.keep_times {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
                 self.shift = i64::try_from(now.as_nanos()).unwrap_or(i64::MAX).saturating_sub(block.time);
@@ -193,155 +172,53 @@ impl<'a> Player<'a> {
             let after = end.saturating_sub(zero).max(0) as f64 / self.settings.speed;
             let due = start + Duration::from_nanos(after as u64);
             while Instant::now() + SLACK < due && !self.stop.is_set() {
-                self.flush();
-                self.beat();
-                self.stop.wait(due.min(Instant::now() + BEATS_APART));
+                self.step();
+                self.stop.wait(due.min(Instant::now() + STEPS_APART));
             }
         }
-        if self.told.elapsed() >= TOLD_APART {
-            self.tell();
+        if self.now() >= self.stepped + nanos(STEPS_APART) || self.stepped == 0 {
+            self.step();
         }
     }
 
-    fn put(&mut self, at: usize, block: &Block<'_>) {
-        match block.values {
-            Values::Gap(gap) => self.replayed.missing += gap.samples,
-            _ => self.replayed.samples += block.samples(),
-        }
-        let (element, form, values) = match block.values {
-            Values::Samples(element, values) => (element, Form::Samples, values),
-            Values::Buckets(element, bucket, values) => (element, Form::Buckets(bucket), values),
-            Values::Gap(_) => {
-                if !self.senders[at].packer.copy(block) {
-                    self.send(at);
-                    self.senders[at].packer.copy(block);
-                }
-                return;
-            }
-        };
-        // Of others' archives a message may have more than a datagram.
-        let (each, mut rest, mut done) = (form.size(element), values, 0);
-        while !rest.is_empty() {
-            let room = self.senders[at].packer.room(element, form);
-            if room == 0 {
-                self.send(at);
-                continue;
-            }
-            let (part, left) = rest.split_at((room * each).min(rest.len()));
-            let count = part.len() / each;
-            let first = block.first + done;
-            let position = (block.channel, first, time_of(block, first));
-            let bytes = self.senders[at].packer.block(position, block.rate, (element, form), count as u16);
-            bytes.extend_from_slice(part);
-            done += count as u64 * if let Form::Buckets(bucket) = form { u64::from(bucket) } else { 1 };
-            rest = left;
-        }
-    }
-
-    fn flush(&mut self) {
-        for at in 0..self.senders.len() {
-            if !self.senders[at].packer.is_empty() {
-                self.send(at);
+    /// Sends what waits, descriptions and heartbeats: before the first block all channels are described.
+    fn step(&mut self) {
+        self.stepped = self.now().max(1);
+        for Played { sender, .. } in &mut self.streams {
+            sender.step(self.stepped, 0);
+            while sender.due(0) == 0 {
+                sender.step(self.stepped, 0);
             }
         }
     }
 
-    fn send(&mut self, at: usize) {
-        let sender = &mut self.senders[at];
-        let header = sender.header(Kind::Data);
-        let sent = give(self.socket, self.stop, sender.packer.finish(header));
-        sender.packer.clear();
-        sender.sequence += 1;
-        self.replayed.datagrams += 1;
-        self.replayed.refused += u64::from(!sent);
-        self.beat = Instant::now();
+    fn now(&self) -> Nanos {
+        nanos(self.began.elapsed())
     }
 
-    fn beat(&mut self) {
-        if self.beat.elapsed() >= BEATS_APART {
-            self.positions(Kind::Heartbeat);
-        }
-    }
-
-    fn positions(&mut self, kind: Kind) {
-        self.beat = Instant::now();
-        for sender in &self.senders {
-            let positions: Vec<Position> = sender
-                .channels
-                .iter()
-                .zip(0..)
-                .map(|(played, channel)| Position { channel, next: played.next })
-                .collect();
-            encode::positions(sender.header(kind), &positions, most(self.settings.to), &mut self.bytes, |bytes| {
-                give(self.socket, self.stop, bytes);
+    fn end(mut self) -> Replayed {
+        let (now, share) = (self.now(), self.streams.len().max(1) as u32);
+        let mut replayed = Replayed::default();
+        for Played { sender, .. } in &mut self.streams {
+            sender.end(now, |apart| {
+                self.stop.wait(Instant::now() + apart / share);
             });
-        }
-    }
-
-    fn tell(&mut self) {
-        self.told = Instant::now();
-        for sender in &self.senders {
-            encode::metadata(
-                sender.header(Kind::Metadata),
-                &sender.metadata,
-                most(self.settings.to),
-                &mut self.bytes,
-                |bytes| {
-                    give(self.socket, self.stop, bytes);
-                },
-            );
-        }
-    }
-
-    /// The end is sent three times, as one may be lost.
-    fn end(&mut self) {
-        self.flush();
-        for _ in 0..3 {
-            self.positions(Kind::End);
-        }
-    }
-}
-
-impl Sender {
-    fn header(&self, kind: Kind) -> Header {
-        let (session, sequence) = (self.session, self.sequence);
-        Header { kind, flags: Default::default(), clock: Clock::default(), count: 0, session, sequence }
-    }
-}
-
-/// Sends a datagram, and waits while the socket has no room; `false`: it was not sent.
-fn give(socket: &Socket, stop: &Stop, bytes: &[u8]) -> bool {
-    let pieces = [IoSlice::new(bytes)];
-    loop {
-        let progress = socket.send(&[Outgoing { pieces: &pieces, segment: None, to: None }]);
-        match progress.error {
-            None => return true,
-            Some(error) if error.kind() == std::io::ErrorKind::WouldBlock => {
-                if stop.wait(Instant::now() + SLACK) {
-                    return false;
-                }
+            for lane in sender.lanes.values() {
+                replayed.samples += lane.sent;
+                replayed.missing += lane.gaps.iter().sum::<u64>();
             }
-            Some(_) => return false,
+            replayed.datagrams += sender.counts.data;
+            replayed.refused += sender.counts.not_taken;
         }
+        replayed
     }
-}
-
-fn most(to: SocketAddr) -> usize {
-    if to.is_ipv4() { MOST_BYTES_V4 } else { MOST_BYTES_V6 }
-}
-
-/// A session's number.
-fn random() -> u64 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
 }
 
 /// What is due so soon goes now.
 const SLACK: Duration = Duration::from_millis(1);
 
-const BEATS_APART: Duration = Duration::from_millis(50);
-
-const TOLD_APART: Duration = Duration::from_secs(1);
+/// Heartbeats are as far apart.
+const STEPS_APART: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
@@ -359,8 +236,9 @@ mod tests {
             let channel = Channel { id, name: "temp".into(), origin: origin.into(), ..Channel::default() };
             player.know(&Arc::new(Head { session: 7, station: "control".into(), stream: "view".into(), channel }));
         }
-        assert_eq!((player.senders.len(), player.senders[0].metadata.station.as_str()), (1, "control"));
-        let origins: Vec<_> = player.senders[0].metadata.channels.iter().map(|told| told.origin.as_str()).collect();
+        assert_eq!((player.streams.len(), player.streams[0].sender.station()), (1, "control"));
+        let lanes = player.streams[0].sender.lanes.values();
+        let origins: Vec<_> = lanes.map(|lane| lane.channel.origin.as_str()).collect();
         assert_eq!(origins, ["alpha", "beta"]);
         assert_eq!(player.places.values().collect::<std::collections::HashSet<_>>().len(), 2);
     }

@@ -14,6 +14,7 @@ mod keys;
 mod tests;
 
 use std::collections::HashMap;
+use std::path::Path;
 
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, Tag, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
@@ -115,6 +116,14 @@ impl Sealer {
     pub fn new(group: Option<GroupKey>, signing: Option<SigningKey>) -> Self {
         let signing = signing.map(SigningKey::into_pair);
         Self { group, signing, ..Self::default() }
+    }
+
+    /// With the keys in these files.
+    ///
+    /// # Errors
+    /// A file cannot be read, holds no key, or is open to others.
+    pub fn read(group: Option<&Path>, signing: Option<&Path>) -> Result<Self, KeyError> {
+        Ok(Self::new(group.map(GroupKey::read).transpose()?, signing.map(SigningKey::read).transpose()?))
     }
 
     /// Bytes that it adds to each datagram.

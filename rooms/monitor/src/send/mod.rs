@@ -15,5 +15,5 @@ mod sender;
 mod tests;
 
 pub(crate) use lane::Lane;
-pub(crate) use outlet::{Group, Outlet, Outlets, REASONS};
+pub(crate) use outlet::{Group, Outlet, Outlets, Patient, REASONS};
 pub(crate) use sender::{Counts, Sender, Stream};

@@ -4,10 +4,11 @@ use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use weir_dgram::{Address, Options, Outgoing, Socket};
+use weir_program::stop::Stop;
 use weir_wire::signal::{MOST_BYTES_V4, MOST_BYTES_V6};
 
 use super::pace::Pace;
@@ -88,8 +89,8 @@ impl Outlets {
     }
 
     /// Most bytes of a datagram that is fragmented on no way.
-    pub(crate) fn most_bytes(groups: &[Group]) -> usize {
-        if groups.iter().all(|group| group.address.is_ipv4()) { MOST_BYTES_V4 } else { MOST_BYTES_V6 }
+    pub(crate) fn most_bytes(to: impl IntoIterator<Item = SocketAddr>) -> usize {
+        if to.into_iter().all(|to| to.is_ipv4()) { MOST_BYTES_V4 } else { MOST_BYTES_V6 }
     }
 
     /// Reports on earlier datagrams would fail the next one.
@@ -110,6 +111,41 @@ impl Outlet for Outlets {
 
     fn expect(&mut self, per_s: f64) {
         self.pace.set(LEAST_PACE + 2.0 * per_s);
+    }
+}
+
+/// One place, over a connected socket that is waited for while it has no room.
+#[derive(Debug)]
+pub(crate) struct Patient<'a> {
+    socket: &'a Socket,
+    stop: &'a Stop,
+    /// Why the last datagram that was not taken was not.
+    pub(crate) failed: Option<io::Error>,
+}
+
+impl<'a> Patient<'a> {
+    pub(crate) fn new(socket: &'a Socket, stop: &'a Stop) -> Self {
+        Self { socket, stop, failed: None }
+    }
+}
+
+impl Outlet for Patient<'_> {
+    fn send(&mut self, datagram: &[u8]) -> bool {
+        let pieces = [IoSlice::new(datagram)];
+        loop {
+            match self.socket.send(&[Outgoing { pieces: &pieces, segment: None, to: None }]).error {
+                None => return true,
+                Some(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if self.stop.wait(Instant::now() + Duration::from_millis(1)) {
+                        return false;
+                    }
+                }
+                failed => {
+                    self.failed = failed;
+                    return false;
+                }
+            }
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! A session: its lanes, its datagrams, and when each is due.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 use weir_program::clock::Nanos;
@@ -19,8 +20,6 @@ pub(crate) struct Stream {
     pub(crate) station: String,
     /// Which of its streams.
     pub(crate) name: String,
-    /// Random at each start.
-    pub(crate) session: u64,
     /// What protects it.
     pub(crate) sealer: Sealer,
     /// Most bytes of a datagram.
@@ -76,8 +75,10 @@ pub(crate) struct Counts {
 
 impl<O: Outlet> Sender<O> {
     pub(crate) fn new(stream: Stream, outlet: O) -> Self {
-        let Stream { station, name, session, sealer, most_bytes, fault } = stream;
+        let Stream { station, name, sealer, most_bytes, fault } = stream;
         let most_bytes = most_bytes - sealer.overhead();
+        // Random; never 0, which stands for none.
+        let session = RandomState::new().hash_one(&station).max(1);
         let (kind, flags, clock) = (Kind::Data, Flags::default(), Clock::default());
         let software = concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned();
         Self {
@@ -104,6 +105,11 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// By which others know it.
+    pub(crate) fn station(&self) -> &str {
+        &self.metadata.station
+    }
+
+    /// Which of the station's streams.
     pub(crate) fn name(&self) -> &str {
         &self.metadata.stream
     }

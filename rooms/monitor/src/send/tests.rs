@@ -32,12 +32,13 @@ fn sender(refused: BTreeSet<usize>) -> Sender<Picky> {
     let stream = Stream {
         station: "s".into(),
         name: "view".into(),
-        session: 7,
         sealer: Sealer::default(),
         most_bytes: 1452,
         fault: Cause::Server,
     };
-    Sender::new(stream, Picky { refused, ..Picky::default() })
+    let mut sender = Sender::new(stream, Picky { refused, ..Picky::default() });
+    sender.header.session = 7;
+    sender
 }
 
 fn channel(id: u16) -> Channel {

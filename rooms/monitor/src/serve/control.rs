@@ -5,7 +5,6 @@
 //! then:        thread receive -> HTTP -> the room runs, as every service does (weir_service)
 //! ```
 
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::thread;
 
@@ -22,12 +21,12 @@ use super::ledger::Ledger;
 use super::open::Open;
 use super::publish::Publisher;
 use super::room::{Parts, Server};
-use super::settings::{Keys, Publish};
+use super::settings::Keys;
 use crate::api;
 use crate::history::History;
 use crate::outputs::Outputs;
 use crate::receive::{Follow, Receiver};
-use crate::seal::{GroupKey, Opener, PublicKey, Sealer, SigningKey};
+use crate::seal::{GroupKey, Opener, PublicKey, Sealer};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///
@@ -41,8 +40,7 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     receiver.set_keys(opener(&settings.keys)?);
     let http = api::Server::bind(settings.http)?;
     let publisher = settings.publish.as_ref().map(|publish| {
-        let keys = &settings.keys;
-        Publisher::open(publish, sealer(publish, keys)?, session())
+        Publisher::open(publish, Sealer::read(settings.keys.group.as_deref(), publish.sign.as_deref())?)
     });
     let publisher = publisher.transpose()?;
     let service: Service<Server<'_>> = setup.start(Needs::default())?;
@@ -76,17 +74,6 @@ pub fn run(origin: &Origin, config: Config, verbosity: u8) -> Result<Ledger> {
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| open.account())
-}
-
-fn sealer(publish: &Publish, keys: &Keys) -> Result<Sealer> {
-    let group = keys.group.as_deref().map(GroupKey::read).transpose()?;
-    let signing = publish.sign.as_deref().map(SigningKey::read).transpose()?;
-    Ok(Sealer::new(group, signing))
-}
-
-/// Another one at each start.
-fn session() -> u64 {
-    RandomState::new().hash_one(std::process::id())
 }
 
 /// Opens what is sealed with these keys.

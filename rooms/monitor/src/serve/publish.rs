@@ -54,7 +54,7 @@ struct Line {
 
 impl Publisher {
     /// Opens its sockets. `sealer`: what protects what it sends.
-    pub(super) fn open(settings: &Publish, sealer: Sealer, session: u64) -> Result<Self> {
+    pub(super) fn open(settings: &Publish, sealer: Sealer) -> Result<Self> {
         let group = |&address: &std::net::SocketAddr| Group {
             address,
             interface: settings.interface.clone().filter(|_| address.ip().is_multicast()),
@@ -63,9 +63,8 @@ impl Publisher {
         let stream = Stream {
             station: settings.name.clone(),
             name: settings.feed.clone(),
-            session,
             sealer,
-            most_bytes: Outlets::most_bytes(&groups),
+            most_bytes: Outlets::most_bytes(settings.to.iter().copied()),
             fault: Cause::Server,
         };
         let sender = Sender::new(stream, Outlets::open(&groups, settings.ttl, 0)?);

@@ -5,7 +5,6 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use anyhow::{Context, Result};
-use ring::rand::{SecureRandom, SystemRandom};
 use weir_program::clock::nanos;
 use weir_service::privileges::Needs;
 use weir_service::{Launch, Service, Setup};
@@ -20,7 +19,7 @@ use super::settings::{Kind, Source};
 use super::sources::{self, Next};
 use super::state::State;
 use super::worker::{FITS_WITHIN, Orders, Running, Worker};
-use crate::seal::{GroupKey, Sealer, SigningKey};
+use crate::seal::Sealer;
 use crate::send::{Group, Outlets, Sender, Stream};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
@@ -79,25 +78,12 @@ fn streams(config: &Config) -> Result<Vec<Sender<Outlets>>> {
         let stream = Stream {
             station: config.name.0.0.clone(),
             name: name.into(),
-            session: session()?,
-            sealer: sealer(config)?,
-            most_bytes: Outlets::most_bytes(&groups).min(usize::try_from(config.most_bytes.bytes)?),
+            sealer: Sealer::read(config.encrypt.as_deref(), config.sign.as_deref())?,
+            most_bytes: Outlets::most_bytes(groups.iter().map(|group| group.address))
+                .min(usize::try_from(config.most_bytes.bytes)?),
             fault: Cause::Station,
         };
         Ok(Sender::new(stream, Outlets::open(&groups, config.ttl, config.dscp)?))
     };
     config.streams().map(open).collect()
-}
-
-fn sealer(config: &Config) -> Result<Sealer> {
-    let group = config.encrypt.as_deref().map(GroupKey::read).transpose()?;
-    let signing = config.sign.as_deref().map(SigningKey::read).transpose()?;
-    Ok(Sealer::new(group, signing))
-}
-
-/// Random; never 0, which stands for none.
-fn session() -> Result<u64> {
-    let mut bytes = [0; 8];
-    SystemRandom::new().fill(&mut bytes).ok().context("no random numbers from the kernel")?;
-    Ok(u64::from_le_bytes(bytes).max(1))
 }

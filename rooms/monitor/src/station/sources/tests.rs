@@ -33,7 +33,6 @@ fn board() -> Board {
     let stream = Sent {
         station: "s".into(),
         name: "display".into(),
-        session: 1,
         sealer: Sealer::default(),
         most_bytes: 1472,
         fault: Cause::Station,

@@ -1,5 +1,4 @@
 //! Whatever happens between senders and a viewer: each sample is shown once and in order, or is in a gap of exactly so many.
-#![allow(clippy::unwrap_used, reason = "every function here is part of a test")]
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -7,24 +6,32 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use fastrand::Rng;
-use weir_monitor::receive::{Bounds, Follow, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_testbed::random;
-use weir_wire::signal::{
-    Block, Channel, Clock, Element, Flags, Form, Header, Kind, Metadata, Packer, Position, Rate, Values, encode,
-};
+use weir_wire::signal::{Block, Cause, Channel, Element, Form, Header, Kind, Packer, Position, Rate, Values, encode};
+
+use crate::receive::{Bounds, Follow, Moment, News, Sessions, Sink, Stream, Witness};
+use crate::seal::Sealer;
+use crate::send::{self, Lane, Outlet};
 
 /// A sender of one channel, whose sample i is i; 10 of them a datagram, each 10 ms.
-#[derive(Clone)]
 struct Sender {
-    station: &'static str,
-    /// Of a server: the station that it sends on, and its priority.
-    origin: Option<(&'static str, u8)>,
+    sender: send::Sender<Sent>,
     session: u64,
-    sequence: u64,
     next: u64,
     /// Time of the sample 0, ns.
     origin_ns: i64,
     began: u64,
+}
+
+/// What a sender sends.
+#[derive(Default)]
+struct Sent(Vec<Vec<u8>>);
+
+impl Outlet for Sent {
+    fn send(&mut self, datagram: &[u8]) -> bool {
+        self.0.push(datagram.to_vec());
+        true
+    }
 }
 
 /// What becomes of datagrams on a way.
@@ -91,66 +98,58 @@ impl Sink for Book {
 }
 
 impl Sender {
-    fn new(station: &'static str, session: u64, began: u64) -> Self {
-        Self { station, origin: None, session, sequence: 0, next: 0, origin_ns: began as i64 * MS, began }
+    fn new(station: &str, session: u64, began: u64) -> Self {
+        let channel = Channel { name: "c".into(), ..Channel::default() };
+        Self::of(station, "display", channel, session, (0, began as i64 * MS, began))
     }
 
     /// Counts from the beginning of the world, as all servers of a feed do.
-    fn server(station: &'static str, origin: (&'static str, u8), session: u64, began: u64) -> Self {
-        Self { origin: Some(origin), next: began, origin_ns: 0, ..Self::new(station, session, began) }
+    fn server(station: &str, (origin, priority): (&str, u8), session: u64, began: u64) -> Self {
+        let (origin, origin_stream) = (origin.into(), "display".into());
+        let channel = Channel { name: "c".into(), origin, origin_stream, priority, ..Channel::default() };
+        Self::of(station, "view", channel, session, (began, 0, began))
     }
 
-    fn header(&self, kind: Kind) -> Header {
-        let (flags, clock) = (Flags::default(), Clock::default());
-        Header { kind, flags, clock, count: 0, session: self.session, sequence: self.sequence }
-    }
-
-    fn data(&mut self) -> Vec<u8> {
-        let mut packer = Packer::new(1472);
-        let position = (0, self.next, self.origin_ns.wrapping_add((self.next as i64).wrapping_mul(MS)));
-        let bytes = packer.block(position, RATE, (Element::I32, Form::Samples), EACH as u16);
-        (self.next..self.next + EACH).for_each(|index| bytes.extend((index as i32).to_le_bytes()));
-        let bytes = packer.finish(self.header(Kind::Data)).to_vec();
-        self.next += EACH;
-        self.sequence += 1;
-        bytes
-    }
-
-    fn positions(&self, kind: Kind) -> Vec<u8> {
-        let (mut sent, at) = (Vec::new(), [Position { channel: 0, next: self.next }]);
-        encode::positions(self.header(kind), &at, 1472, &mut Vec::new(), |bytes| sent = bytes.to_vec());
-        sent
-    }
-
-    fn metadata(&self) -> Vec<u8> {
-        let channel = Channel { name: "c".into(), rate: RATE, ..Channel::default() };
-        let channel = match self.origin {
-            Some((origin, priority)) => {
-                Channel { origin: origin.into(), origin_stream: "display".into(), priority, ..channel }
-            }
-            None => channel,
-        };
-        let stream = if self.origin.is_some() { "view" } else { "display" };
-        let (station, stream) = (self.station.into(), stream.into());
-        let metadata = Metadata { station, stream, channels: vec![channel], ..Metadata::default() };
-        let mut sent = Vec::new();
-        encode::metadata(self.header(Kind::Metadata), &metadata, 1472, &mut Vec::new(), |bytes| sent = bytes.to_vec());
-        sent
+    fn of(
+        station: &str,
+        name: &str,
+        channel: Channel,
+        session: u64,
+        (next, origin_ns, began): (u64, i64, u64),
+    ) -> Self {
+        let (sealer, most_bytes, fault) = (Sealer::default(), 1472, Cause::Station);
+        let stream = send::Stream { station: station.into(), name: name.into(), sealer, most_bytes, fault };
+        let mut sender = send::Sender::new(stream, Sent::default());
+        sender.header.session = session;
+        sender.add(Lane::new(Channel { rate: RATE, element: Element::I32, ..channel }, next, origin_ns, 1));
+        Self { sender, session, next, origin_ns, began }
     }
 
     /// What it sends at a moment, ms.
     fn send(&mut self, now: u64) -> Vec<Vec<u8>> {
-        let mut sent = Vec::new();
-        let age = now - self.began;
-        if [0, 100, 300].contains(&age) || age.is_multiple_of(1000) {
-            sent.extend([self.metadata(), self.positions(Kind::Heartbeat)]);
-        }
-        if age % 50 == 45 {
-            sent.push(self.positions(Kind::Heartbeat));
-        }
+        let (age, at) = (now - self.began, (now - self.began) * MS as u64);
         if age % 10 == 5 {
-            sent.push(self.data());
+            self.sender.lanes.get_mut(&0).unwrap().origin = self.origin_ns;
+            let samples: Vec<f64> = (self.next..self.next + EACH).map(|index| index as f64).collect();
+            self.sender.push(0, self.next, &samples, at);
+            self.next += EACH;
         }
+        self.sender.step(at, 0);
+        std::mem::take(&mut self.sender.outlet.0)
+    }
+
+    /// A datagram as if it came from it.
+    fn forge(&self, kind: Kind, session: u64, sequence: u64, first: u64) -> Vec<u8> {
+        let header = Header { kind, session, sequence, ..self.sender.header };
+        let mut packer = Packer::new(1472);
+        if kind == Kind::Data {
+            let time = self.origin_ns.wrapping_add((first as i64).wrapping_mul(MS));
+            let bytes = packer.block((0, first, time), RATE, (Element::I32, Form::Samples), EACH as u16);
+            (first..first + EACH).for_each(|index| bytes.extend((index as i32).to_le_bytes()));
+            return packer.finish(header).to_vec();
+        }
+        let (mut sent, at) = (Vec::new(), [Position { channel: 0, next: first }]);
+        encode::positions(header, &at, 1472, &mut Vec::new(), |bytes| sent = bytes.to_vec());
         sent
     }
 }
@@ -207,12 +206,15 @@ impl World {
     }
 
     /// Its end, as often as it is sent; the last one comes.
-    fn end(&mut self, sender: &Sender, ways: &mut [Way]) {
-        for apart in [0, 10, 20, 40] {
-            self.pass(apart, &mut [], ways);
-            self.send(&sender.positions(Kind::End), ways);
+    fn end(&mut self, sender: &mut Sender, ways: &mut [Way]) {
+        sender.sender.end((self.now - sender.began) * MS as u64, |_| ());
+        let mut sent = std::mem::take(&mut sender.sender.outlet.0);
+        let last = sent.pop().unwrap();
+        for bytes in sent {
+            self.send(&bytes, ways);
+            self.pass(10, &mut [], ways);
         }
-        self.send(&sender.positions(Kind::End), &mut [Way::default()]);
+        self.send(&last, &mut [Way::default()]);
         self.pass(100, &mut [], ways);
     }
 
@@ -250,7 +252,7 @@ fn loss_bursts_copies_and_datagrams_out_of_order() {
         let mut ways = [bad(&mut world.random)];
         let mut sender = Sender::new("coil", 1, 0);
         world.pass(1500, &mut [&mut sender], &mut ways);
-        world.end(&sender, &mut ways);
+        world.end(&mut sender, &mut ways);
         world.whole(1, sender.next);
         assert!(world.has("coil/display", News::Ended));
         let (counts, (first, ..)) = (world.sessions.counts(0), world.sink.inner().shown[&1]);
@@ -268,7 +270,7 @@ fn of_two_ways_either_is_enough() {
         world.pass(400, &mut [&mut sender], &mut [late, dead]);
         let mut ways = [bad(&mut world.random), late];
         world.pass(400, &mut [&mut sender], &mut ways);
-        world.end(&sender, &mut ways);
+        world.end(&mut sender, &mut ways);
         assert_eq!(world.whole(1, sender.next), 0);
     });
 }
@@ -281,9 +283,9 @@ fn restarts_with_and_without_an_end() {
         let mut first = Sender::new("coil", 1, 0);
         world.pass(700, &mut [&mut first], &mut ways);
         if has_end {
-            world.end(&first, &mut ways);
+            world.end(&mut first, &mut ways);
         }
-        let pause = world.random.u64(20..900);
+        let pause = world.random.u64(0..900);
         world.pass(pause, &mut [], &mut ways);
         let mut second = Sender::new("coil", 2, world.now);
         world.pass(1500, &mut [&mut second], &mut ways);
@@ -325,7 +327,7 @@ fn a_clock_that_is_set_loses_nothing() {
             sender.origin_ns += step * MS;
         }
         world.pass(500, &mut [&mut sender], &mut ways);
-        world.end(&sender, &mut ways);
+        world.end(&mut sender, &mut ways);
         world.whole(1, sender.next);
     });
 }
@@ -362,19 +364,13 @@ fn datagrams_that_are_made_up_stop_nothing() {
         let mut sender = Sender::new("coil", 1, 0);
         for _ in 0..60 {
             world.pass(15, &mut [&mut sender], &mut ways);
-            let mut forged = sender.clone();
             let random = &mut world.random;
             let far = |random: &mut Rng| random.u64(..) >> random.u32(2..64);
-            if random.bool() {
-                forged.session += far(random) % 5;
-            }
-            forged.sequence += [far(random) % 8, (1 << 13) + far(random)][usize::from(random.bool())];
-            forged.next = [forged.next + far(random) % 100, far(random)][usize::from(random.bool())];
-            let mut bytes = match random.u32(0..4) {
-                0 => forged.positions(Kind::Heartbeat),
-                1 => forged.positions(Kind::End),
-                _ => forged.data(),
-            };
+            let session = sender.session + if random.bool() { far(random) % 5 } else { 0 };
+            let ahead = [far(random) % 8, (1 << 13) + far(random)][usize::from(random.bool())];
+            let first = [sender.next + far(random) % 100, far(random)][usize::from(random.bool())];
+            let kind = [Kind::Heartbeat, Kind::End, Kind::Data, Kind::Data][random.usize(0..4)];
+            let mut bytes = sender.forge(kind, session, sender.sender.header.sequence + ahead, first);
             if random.u32(0..4) == 0 {
                 bytes.truncate(random.usize(0..bytes.len()));
             }
