@@ -85,6 +85,11 @@ impl Track {
         index.wrapping_sub(block.first).cast_signed()
     }
 
+    /// Whether it is known which index is due: what is not shown from there on is missing.
+    pub(super) fn has_begun(&self) -> bool {
+        self.next.is_some()
+    }
+
     /// The sender says that its next sample has an index, while nothing can be shown.
     pub(super) fn begin(&mut self, index: u64) {
         self.next.get_or_insert(index);

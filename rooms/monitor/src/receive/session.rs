@@ -293,7 +293,9 @@ impl Session {
                 self.stream.iter().for_each(|stream| around.sink.channel(stream, &channel));
             }
             let (Some(stream), Some(known)) = (&self.stream, &track.known) else {
-                around.tally.undescribed = around.tally.undescribed.saturating_add(block.samples());
+                // Those of a channel that has begun will be in a gap.
+                let samples = if track.has_begun() { 0 } else { block.samples() };
+                around.tally.undescribed = around.tally.undescribed.saturating_add(samples);
                 continue;
             };
             let is_derived = known.derived;

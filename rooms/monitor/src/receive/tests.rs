@@ -282,6 +282,15 @@ fn what_is_lost_before_a_name_is_decided_is_a_gap() {
     bench.pass(MS * 25);
     assert_eq!(bench.news(), [("s/display", News::Begun), ("s/display", News::Restarted)]);
     assert_eq!((bench.book.samples[&(2, 0)].0, bench.gaps(2, 0)), (10, vec![Cause::Network; 7]));
+    // The former holder lives: what it sends before that is known is in a gap, and counted there alone.
+    bench.take(&first.data(&[(0, 5)]));
+    bench.pass(MS * 120);
+    bench.take(&first.data(&[(0, 1)]));
+    bench.take(&second.data(&[(0, 1)]));
+    assert_eq!(bench.news()[2..], [("s#2/display", News::Twin)]);
+    assert_eq!(bench.gaps(1, 0), [Cause::Unknown; 5]);
+    let counts = bench.sessions.counts(0);
+    assert_eq!((counts.undescribed, counts.samples, counts.missing.sum()), (0, 15, 12));
 }
 
 #[test]
