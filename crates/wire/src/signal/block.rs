@@ -354,16 +354,23 @@ impl<'a> Block<'a> {
         (0..bytes.len() / element.size()).map(move |index| element.read(bytes, index))
     }
 
-    /// Its buckets; of samples and gaps none.
-    pub fn buckets(&self) -> impl ExactSizeIterator<Item = Bucket> + use<'a> {
-        let (element, bytes) = match self.values {
-            Values::Buckets(element, _, bytes) => (element, bytes),
-            _ => (Element::F64, [].as_slice()),
+    /// Its buckets, or its samples as buckets of one, each with the index of its first sample; of a gap none.
+    pub fn buckets(&self) -> impl DoubleEndedIterator<Item = (u64, Bucket)> + ExactSizeIterator + use<'a> {
+        let (element, bytes, width) = match self.values {
+            Values::Samples(element, bytes) => (element, bytes, 1),
+            Values::Buckets(element, _, bytes) => (element, bytes, 4),
+            Values::Gap(_) => (Element::F64, [].as_slice(), 1),
         };
-        (0..bytes.len() / (4 * element.size())).map(move |index| {
-            let value = |part| element.read(bytes, 4 * index + part);
-            Bucket { least: value(0), greatest: value(1), first: value(2), last: value(3) }
+        let (first, step) = (self.first, self.step());
+        (0..bytes.len() / (width * element.size())).map(move |at| {
+            let value = |part: usize| element.read(bytes, width * at + part.min(width - 1));
+            (first + at as u64 * step, Bucket { least: value(0), greatest: value(1), first: value(2), last: value(3) })
         })
+    }
+
+    /// Its last value; of a gap none.
+    pub fn last(&self) -> Option<f64> {
+        self.buckets().next_back().map(|(_, bucket)| bucket.last)
     }
 
     /// Reads the block at the beginning of `bytes`, and returns what is behind it.
@@ -410,6 +417,15 @@ impl<'a> Block<'a> {
             return Err(Malformed::Index);
         }
         Ok((block, rest))
+    }
+}
+
+impl Bucket {
+    /// What it measures: value x scale + offset, whose sign may turn least and greatest round.
+    pub fn scaled(self, scale: f64, offset: f64) -> Self {
+        let [one, other, first, last] =
+            [self.least, self.greatest, self.first, self.last].map(|value| value * scale + offset);
+        Self { least: one.min(other), greatest: one.max(other), first, last }
     }
 }
 

@@ -244,7 +244,7 @@ proptest! {
         let Ok(Datagram { body: Body::Data(blocks), .. }) = Datagram::parse(&bytes) else { panic!("no data") };
         let blocks: Vec<_> = blocks.collect();
         prop_assert_eq!(blocks[0].each().map(|value| value as i32).collect::<Vec<_>>(), values.clone());
-        let flat: Vec<f64> = blocks[1].buckets().flat_map(|b| [b.least, b.greatest, b.first, b.last]).collect();
+        let flat: Vec<f64> = blocks[1].buckets().flat_map(|(_, b)| [b.least, b.greatest, b.first, b.last]).collect();
         prop_assert_eq!(flat.iter().map(|&value| value as i32).collect::<Vec<_>>(), values[..whole * 4].to_vec());
         prop_assert_eq!(blocks[1].samples(), whole as u64 * u64::from(bucket));
         let mut copied = Packer::new(MOST_BYTES_V4);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use weir_units::format::printable;
-use weir_wire::signal::{Block, Bucket, Cause, Values};
+use weir_wire::signal::{Block, Bucket, Values};
 
 use super::routes::millis;
 use super::thinned::{Copied, Piece, Thinning, bucket};
@@ -56,26 +56,23 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
     let seconds = to.saturating_sub(from) as f64 / 1e9;
     let mut thinning = Thinning::new(bucket(channel.rate, seconds, asked.columns));
     let mut rows = Vec::new();
-    let measured = |value: f64| Some(value * channel.scale + channel.offset).filter(|value| value.is_finite());
-    let row = |time: i64, first: u64, samples: u64, values: Bucket| {
-        let [one, other] = [values.least, values.greatest].map(measured);
-        // A negative scale turns them round.
-        let (least, greatest) = if channel.scale < 0.0 { (other, one) } else { (one, other) };
-        Row(millis(time), first, samples, least, greatest, measured(values.first), measured(values.last), None)
+    let row = |time: i64, first: u64, samples: u64, bucket: Bucket| {
+        let Bucket { least, greatest, first: begin, last } = bucket.scaled(channel.scale, channel.offset);
+        let [least, greatest, begin, last] =
+            [least, greatest, begin, last].map(|value| Some(value).filter(|value| value.is_finite()));
+        Row(millis(time), first, samples, least, greatest, begin, last, None)
     };
     let mut add = |piece: Piece<'_>| match piece {
         Piece::Bucket(place, thinned) => {
             rows.push(row(place.time, thinned.first, thinned.samples.into(), thinned.bucket));
         }
-        Piece::Block(block) => each(&block, |first, samples, values| {
-            let time = block.time_of(first);
-            match values {
-                Ok(values) => rows.push(row(time, first, samples, values)),
-                Err(cause) => {
-                    rows.push(Row(millis(time), first, samples, None, None, None, None, Some(cause.name())));
-                }
+        Piece::Block(block) => {
+            rows.extend(block.buckets().map(|(first, bucket)| row(block.time_of(first), first, block.step(), bucket)));
+            if let Values::Gap(gap) = block.values {
+                let cause = Some(gap.cause.name());
+                rows.push(Row(millis(block.time), block.first, gap.samples, None, None, None, None, cause));
             }
-        }),
+        }
     };
     let mut copied = Copied::default();
     while at < end {
@@ -99,23 +96,6 @@ pub(super) fn rows(history: &History, listed: &Arc<Listed>, asked: &Asked) -> Ro
         bucket: thinning.bucket(),
         columns: COLUMNS,
         rows,
-    }
-}
-
-/// Each sample, bucket or gap of a block: index, how many, what.
-fn each(block: &Block<'_>, mut look: impl FnMut(u64, u64, Result<Bucket, Cause>)) {
-    match block.values {
-        Values::Gap(gap) => look(block.first, gap.samples, Err(gap.cause)),
-        Values::Samples(..) => {
-            for (index, value) in (block.first..).zip(block.each()) {
-                look(index, 1, Ok(Bucket { least: value, greatest: value, first: value, last: value }));
-            }
-        }
-        Values::Buckets(_, each, _) => {
-            for (number, bucket) in (0..).zip(block.buckets()) {
-                look(block.first + number * u64::from(each), each.into(), Ok(bucket));
-            }
-        }
     }
 }
 

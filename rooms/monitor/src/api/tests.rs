@@ -184,7 +184,7 @@ fn a_client_has_each_sample_or_a_gap_for_it_once() {
                     assert_eq!(value, index as f64);
                 }
                 if let Values::Buckets(_, each, _) = block.values {
-                    for (number, bucket) in (0..).zip(block.buckets()) {
+                    for (number, (_, bucket)) in (0..).zip(block.buckets()) {
                         let first = (next + number * u64::from(each)) as f64;
                         let last = first + f64::from(each) - 1.0;
                         assert_eq!(

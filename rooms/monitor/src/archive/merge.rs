@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::schema::Message;
-use super::{Damage, Head, Reading, time_of};
+use super::{Damage, Head, Reading};
 
 /// Files that are read as one.
 pub(super) struct Merge {
@@ -82,7 +82,7 @@ impl Merge {
             let (mut reading, mut begin) = (open(path)?, None);
             while let Some((head, message)) = reading.read_block().with_context(|| path.display().to_string())? {
                 let block = message.block(head.channel.id)?;
-                begin.get_or_insert(time_of(&block, block.end()));
+                begin.get_or_insert(block.time_of(block.end()));
                 let at = merge.line(&head, block.first);
                 let Line { next, ranges, .. } = &mut merge.lines[at];
                 *next = block.first.min(*next);
@@ -138,7 +138,7 @@ impl Merge {
             let values = Values::Gap(Gap { samples: upto - from, cause });
             let (channel, time, rate) = (block.channel, line.time.unwrap_or(block.time), block.rate);
             let gap = Block { channel, first: from, time, rate, values };
-            (line.next, line.time) = (upto, Some(time_of(&gap, upto)));
+            (line.next, line.time) = (upto, Some(gap.time_of(upto)));
             return Ok(Some((one.head.clone(), gap)));
         };
         let Some(Waiting { head, message, .. }) = &self.current else { return Ok(None) };
@@ -209,7 +209,7 @@ impl Merge {
             return Ok(());
         };
         let block = message.block(head.channel.id)?;
-        let (first, end, end_time) = (block.first, block.end(), time_of(&block, block.end()));
+        let (first, end, end_time) = (block.first, block.end(), block.time_of(block.end()));
         let is_gap = matches!(block.values, Values::Gap(_));
         let line = self.line(&head, first);
         if let Some(range) = self.lines[line].ranges.iter_mut().find(|range| range.file == file) {
@@ -226,24 +226,8 @@ fn open(path: &Path) -> Result<Reading<BufReader<File>>> {
 
 /// What a block has from an index on: of buckets those that begin there or later; `None`: nothing.
 fn after<'a>(block: &Block<'a>, index: u64) -> Option<Block<'a>> {
-    let skipped = index.saturating_sub(block.first);
-    let rest = |bytes: &'a [u8], each: usize, skipped: u64| {
-        let from = usize::try_from(skipped).ok()?.checked_mul(each)?;
-        bytes.get(from..).filter(|rest| !rest.is_empty())
-    };
-    let (skipped, values) = match block.values {
-        Values::Samples(element, bytes) => (skipped, Values::Samples(element, rest(bytes, element.size(), skipped)?)),
-        Values::Buckets(element, bucket, bytes) => {
-            let buckets = skipped.div_ceil(bucket.into());
-            (buckets * u64::from(bucket), Values::Buckets(element, bucket, rest(bytes, 4 * element.size(), buckets)?))
-        }
-        Values::Gap(gap) => {
-            let samples = gap.samples.checked_sub(skipped).filter(|samples| *samples > 0)?;
-            (skipped, Values::Gap(Gap { samples, ..gap }))
-        }
-    };
-    let first = block.first + skipped;
-    Some(Block { first, time: time_of(block, first), values, ..*block })
+    let rest = block.split_at(index.saturating_add(block.step() - 1)).1;
+    (rest.samples() > 0).then_some(rest)
 }
 
 /// Blocks that wait at most, of 1,400 bytes where weir wrote them: 90 MB. Then the earliest goes, whatever is before it.

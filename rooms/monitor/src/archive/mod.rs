@@ -26,8 +26,6 @@ mod writer;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use weir_wire::signal::Block;
-
 pub use head::Head;
 pub use read::{Damage, Reading};
 pub use recorder::Recorder;
@@ -69,10 +67,4 @@ impl Default for Limits {
     fn default() -> Self {
         Self { cut_bytes: 1 << 30, cut_after: Duration::from_secs(900), leave: 1 << 30, queue: 64 << 20 }
     }
-}
-
-/// When the sample of an index was due that is not before a block, by its time; ns since 1970 UTC.
-fn time_of(block: &Block<'_>, index: u64) -> i64 {
-    let time = i128::from(block.time) + block.rate.nanos(index - block.first);
-    i64::try_from(time).unwrap_or(i64::MAX)
 }

@@ -58,30 +58,19 @@ pub(super) enum Entry {
 impl Batch {
     /// Copies a block; `false`: there is no room.
     fn push(&mut self, session: u64, block: &Block<'_>) -> bool {
-        let (bytes, values) = match block.values {
-            Values::Samples(element, bytes) => (bytes, Values::Samples(element, &[])),
-            Values::Buckets(element, bucket, bytes) => (bytes, Values::Buckets(element, bucket, &[])),
-            Values::Gap(gap) => ([].as_slice(), Values::Gap(gap)),
-        };
+        let bytes = block.values.bytes();
         let range = self.values.len()..self.values.len() + bytes.len();
         if range.end > BATCH_BYTES {
             return false;
         }
         self.values.extend_from_slice(bytes);
-        let Block { channel, first, time, rate, .. } = *block;
-        self.entries.push(Entry::Block(session, Block { channel, first, time, rate, values }, range));
+        self.entries.push(Entry::Block(session, block.head(), range));
         true
     }
 
     /// A block as it came.
     pub(super) fn block(&self, block: &Block<'static>, range: &Range<usize>) -> Block<'_> {
-        let bytes = &self.values[range.clone()];
-        let values = match block.values {
-            Values::Samples(element, _) => Values::Samples(element, bytes),
-            Values::Buckets(element, bucket, _) => Values::Buckets(element, bucket, bytes),
-            Values::Gap(gap) => Values::Gap(gap),
-        };
-        Block { values, ..*block }
+        Block { values: block.values.with(&self.values[range.clone()]), ..*block }
     }
 
     pub(super) fn clear(&mut self) {

@@ -14,7 +14,7 @@ use weir_program::stop::Stop;
 use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::merge::Merge;
-use super::{Damage, Head, time_of};
+use super::{Damage, Head};
 use crate::seal::Sealer;
 use crate::send::{Lane, Outlets, Patient, Sender, Stream};
 
@@ -155,12 +155,12 @@ impl<'a> Player<'a> {
         let time = block.time.saturating_add(self.shift);
         sender.push_block(&Block { channel, first: *next, time, ..*block }, now);
         *next += block.samples();
-        *last = Some((head.session, time_of(block, block.end())));
+        *last = Some((head.session, block.time_of(block.end())));
     }
 
     /// Until the last sample of a block is due; meanwhile what waits is sent.
     fn wait(&mut self, block: &Block<'_>) {
-        let end = time_of(block, block.end());
+        let end = block.time_of(block.end());
         let (start, zero) = *self.first.get_or_insert_with(|| {
             if !self.settings.keep_times {
                 let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();

@@ -162,13 +162,12 @@ impl Message {
 
 /// Least, greatest and last of all samples of a block. Samples that are not numbers count only where all are not.
 fn summary(block: &Block<'_>) -> [f64; 3] {
-    match block.values {
-        Values::Samples(element, values) => of_wire(element, values),
-        Values::Buckets(..) => block.buckets().fold([f64::NAN; 3], |[least, greatest, _], bucket| {
-            [least.min(bucket.least), greatest.max(bucket.greatest), bucket.last]
-        }),
-        Values::Gap(_) => [f64::NAN; 3],
+    if let Values::Samples(element, values) = block.values {
+        return of_wire(element, values);
     }
+    block.buckets().fold([f64::NAN; 3], |[least, greatest, _], (_, bucket)| {
+        [least.min(bucket.least), greatest.max(bucket.greatest), bucket.last]
+    })
 }
 
 /// The schema as files have it: a `google.protobuf.FileDescriptorSet`.

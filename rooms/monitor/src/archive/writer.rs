@@ -18,7 +18,7 @@ use super::file::{ArchiveFile, io_error};
 use super::head::Head;
 use super::recorder::{Batch, Entry};
 use super::state::State;
-use super::{Limits, Settings, time_of};
+use super::{Limits, Settings};
 use crate::needed::may_fill;
 
 pub(super) struct Writer {
@@ -188,7 +188,7 @@ impl Writer {
         let (Some(open), Some(line)) = (&mut self.file, self.lines.get_mut(&key)) else { return false };
         let written = open.file.block(&line.head, block);
         if let (Ok(()), Some(place)) = (&written, &mut line.place) {
-            place.next = (block.end(), time_of(block, block.end()));
+            place.next = (block.end(), block.time_of(block.end()));
         }
         written.map_err(|error| self.fail(&io_error(error))).is_ok()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_service::metrics::{Family, Kind, Samples};
-use weir_wire::signal::{Block, Values};
+use weir_wire::signal::Block;
 
 use crate::api::State;
 use crate::history::{History, Listed};
@@ -27,11 +27,7 @@ fn latest(history: &History, listed: &Arc<Listed>) -> Option<f64> {
     let extent = history.extent(listed.key)?;
     let mut last = None;
     history.read(listed.id(), extent.end.checked_sub(1)?, 64, |block: Block<'_>| {
-        last = match block.values {
-            Values::Samples(..) => block.each().last(),
-            Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),
-            Values::Gap(_) => None,
-        };
+        last = block.last();
     });
     last
 }

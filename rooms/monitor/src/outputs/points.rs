@@ -1,6 +1,6 @@
 //! Points of a channel: at most so many a second, each with the least and the greatest of what it stands for.
 
-use weir_wire::signal::{Block, Cause, Values};
+use weir_wire::signal::{Block, Bucket, Cause, Values};
 
 /// What is told of a channel at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -56,38 +56,19 @@ impl Follower {
     /// Adds the points that a block makes. What cannot be measured makes none.
     pub(super) fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64), points: &mut Vec<Point>) {
         let each = (block.rate.per_s() / self.most).ceil().clamp(1.0, 1e12) as u64;
-        let time = |skipped: u64| block.rate.after(block.time, skipped);
-        let scaled = |value: f64| value * scale + offset;
-        match block.values {
-            Values::Gap(gap) => {
-                self.close(points);
-                points.push(Point { time: block.time, what: What::Missing(gap.samples, gap.cause) });
-            }
-            Values::Samples(..) => {
-                for (value, at) in block.each().zip(0..) {
-                    let value = scaled(value);
-                    self.add((block.first + at) / each, time(at), (value, value, value), each == 1, points);
-                }
-            }
-            Values::Buckets(_, bucket, _) => {
-                let bucket = u64::from(bucket);
-                for (values, at) in block.buckets().zip(0..) {
-                    let (one, other) = (scaled(values.least), scaled(values.greatest));
-                    let values = (scaled(values.last), one.min(other), one.max(other));
-                    self.add((block.first + at * bucket) / each, time((at + 1) * bucket - 1), values, false, points);
-                }
-            }
+        if let Values::Gap(gap) = block.values {
+            self.close(points);
+            points.push(Point { time: block.time, what: What::Missing(gap.samples, gap.cause) });
+        }
+        let single = each == 1 && matches!(block.values, Values::Samples(..));
+        for (first, bucket) in block.buckets() {
+            let time = block.time_of(first + block.step() - 1);
+            self.add(first / each, time, bucket.scaled(scale, offset), single, points);
         }
     }
 
-    fn add(
-        &mut self,
-        number: u64,
-        time: i64,
-        (last, least, greatest): (f64, f64, f64),
-        single: bool,
-        points: &mut Vec<Point>,
-    ) {
+    fn add(&mut self, number: u64, time: i64, bucket: Bucket, single: bool, points: &mut Vec<Point>) {
+        let Bucket { least, greatest, last, .. } = bucket;
         if !(last.is_finite() && least.is_finite() && greatest.is_finite()) {
             return;
         }

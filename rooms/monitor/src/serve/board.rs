@@ -208,19 +208,11 @@ impl Entry {
     /// The worst value decides, at once. What is less bad has to last: a signal that passes a limit fifty times a second is one alarm.
     fn judge(&mut self, block: &Block<'_>, now: Duration, told: &mut Vec<Draft>) {
         let Channel { scale, offset, .. } = *self.channel;
-        let (mut least, mut greatest, mut last) = (f64::NAN, f64::NAN, f64::NAN);
-        let mut see = |low: f64, high: f64, end: f64| {
-            least = least.min(low);
-            greatest = greatest.max(high);
-            last = end;
-        };
-        match block.values {
-            Values::Samples(..) => block.each().for_each(|value| see(value, value, value)),
-            _ => block.buckets().for_each(|bucket| see(bucket.least, bucket.greatest, bucket.last)),
-        }
+        let seen = block.buckets().fold([f64::NAN; 3], |[_, least, greatest], (_, bucket)| {
+            [bucket.last, least.min(bucket.least), greatest.max(bucket.greatest)]
+        });
         let measured = |value: f64| value * scale + offset;
-        let judged =
-            [last, least, greatest].map(|value| (self.watch.judge(measured(value), self.alarm), measured(value)));
+        let judged = seen.map(|value| (self.watch.judge(measured(value), self.alarm), measured(value)));
         let (worst, value) = judged
             .into_iter()
             .fold(judged[0], |worst, one| if severity(one.0) > severity(worst.0) { one } else { worst });

@@ -95,7 +95,9 @@ impl Thinner {
                     first += length as u64;
                 }
             }
-            Values::Buckets(_, each, _) => self.push_buckets(block.first, each, block.buckets(), emit),
+            Values::Buckets(_, each, _) => {
+                self.push_buckets(block.first, each, block.buckets().map(|(_, bucket)| bucket), emit)
+            }
             Values::Gap(_) => self.flush(emit),
         }
     }

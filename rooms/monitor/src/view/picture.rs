@@ -109,12 +109,10 @@ impl Signals {
             let mut value = None;
             loop {
                 let begin = *at;
-                *at = history.read(listed.id(), begin, READ_BYTES, |block| match block.values {
-                    Values::Samples(..) => value = block.each().last(),
-                    Values::Buckets(..) => value = block.buckets().last().map(|bucket| bucket.last),
-                    Values::Gap(gap) => {
+                *at = history.read(listed.id(), begin, READ_BYTES, |block| {
+                    value = block.last();
+                    if let Values::Gap(gap) = block.values {
                         *gone += gap.samples;
-                        value = None;
                     }
                 });
                 if *at == begin {
@@ -123,13 +121,7 @@ impl Signals {
             }
             // Nothing new: what is the last stays it.
             if value.is_none() && extent.end > 0 {
-                history.read(listed.id(), extent.end - 1, 64, |block| {
-                    value = match block.values {
-                        Values::Samples(..) => block.each().last(),
-                        Values::Buckets(..) => block.buckets().last().map(|bucket| bucket.last),
-                        Values::Gap(_) => None,
-                    };
-                });
+                history.read(listed.id(), extent.end - 1, 64, |block| value = block.last());
             }
             let channel = &listed.channel;
             let none = State { key: listed.key, ..State::default() };

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_wire::signal::{Block, Values};
+use weir_wire::signal::{Block, Bucket, Values};
 
 use crate::history::{History, Listed};
 
@@ -85,33 +85,19 @@ impl Trace {
     }
 
     fn take(&mut self, block: &Block<'_>, (scale, offset): (f64, f64)) {
-        let time = |skipped: u64| block.time_of(block.first + skipped);
-        let scaled = |value: f64| value * scale + offset;
-        match block.values {
-            Values::Samples(..) => {
-                for (value, at) in block.each().zip(0..) {
-                    let value = scaled(value);
-                    self.column(time(at)).add(value, value, value, value);
-                }
-            }
-            Values::Buckets(_, bucket, _) => {
-                for (values, at) in block.buckets().zip(0..) {
-                    let (one, other) = (scaled(values.least), scaled(values.greatest));
-                    let (first, last) = (scaled(values.first), scaled(values.last));
-                    self.column(time(at * u64::from(bucket))).add(one.min(other), one.max(other), first, last);
-                }
-            }
-            Values::Gap(gap) => {
-                let (begin, end) = (time(0), time(gap.samples.saturating_sub(1)));
-                let last = end.div_euclid(self.width);
-                // A gap that is longer than the picture is as long as it.
-                let first = begin.div_euclid(self.width).max(last.saturating_sub(self.most as i64));
-                let each = gap.samples / (last - first + 1).unsigned_abs();
-                for number in first..=last {
-                    let column = self.column(number.saturating_mul(self.width));
-                    column.missing +=
-                        if number == last { gap.samples - each * (last - first).unsigned_abs() } else { each };
-                }
+        for (first, bucket) in block.buckets() {
+            self.column(block.time_of(first)).add(bucket.scaled(scale, offset));
+        }
+        if let Values::Gap(gap) = block.values {
+            let (begin, end) = (block.time, block.time_of(block.end().saturating_sub(1)));
+            let last = end.div_euclid(self.width);
+            // A gap that is longer than the picture is as long as it.
+            let first = begin.div_euclid(self.width).max(last.saturating_sub(self.most as i64));
+            let each = gap.samples / (last - first + 1).unsigned_abs();
+            for number in first..=last {
+                let column = self.column(number.saturating_mul(self.width));
+                column.missing +=
+                    if number == last { gap.samples - each * (last - first).unsigned_abs() } else { each };
             }
         }
     }
@@ -134,13 +120,13 @@ impl Trace {
 }
 
 impl Column {
-    fn add(&mut self, least: f64, greatest: f64, first: f64, last: f64) {
+    fn add(&mut self, bucket: Bucket) {
         if self.first.is_nan() {
-            self.first = first;
+            self.first = bucket.first;
         }
-        self.least = self.least.min(least);
-        self.greatest = self.greatest.max(greatest);
-        self.last = last;
+        self.least = self.least.min(bucket.least);
+        self.greatest = self.greatest.max(bucket.greatest);
+        self.last = bucket.last;
     }
 }
 

@@ -20,11 +20,11 @@ use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Error, Result, anyhow, bail};
-use weir_wire::signal::{Block, Cause, Gap, Values};
+use weir_wire::signal::{Block, Cause, Values};
 
 use self::csv::Csv;
 use super::merge::Merge;
-use super::{Damage, Head, time_of};
+use super::{Damage, Head};
 
 /// What is exported.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -70,7 +70,7 @@ pub fn export(files: &[PathBuf], choice: &Choice, output: impl Write) -> Result<
     let (mut met, mut recorded) = (vec![false; choice.channels.len()], None::<(i64, i64)>);
     let mut merge = Merge::new(files, |head, block| {
         if choice.takes(head, &mut met) {
-            let end = time_of(block, block.end());
+            let end = block.time_of(block.end());
             let (first, last) = recorded.unwrap_or((block.time, end));
             recorded = Some((first.min(block.time), last.max(end)));
         }
@@ -154,33 +154,25 @@ impl Choice {
             _ => 0,
         };
         let (skipped, end) = (self.from.map_or(0, before), self.until.map_or(gap.samples, before));
-        let samples = end.checked_sub(skipped).filter(|samples| *samples > 0)?;
-        let (first, time) = (block.first + skipped, time_of(block, block.first + skipped));
-        Some(Block { first, time, values: Values::Gap(Gap { samples, ..gap }), ..*block })
+        let clipped = block.split_at(block.first + end).0.split_at(block.first + skipped).1;
+        (clipped.samples() > 0).then_some(clipped)
     }
 }
 
 fn rows_of(head: &Head, block: &Block<'_>, rows: &mut Vec<Row>) {
     let (scale, offset) = (head.channel.scale, head.channel.offset);
-    let scaled = |value: f64| value * scale + offset;
-    let row = |skipped: u64, samples: u64| Row {
-        time: time_of(block, block.first + skipped),
-        index: block.first + skipped,
-        value: None,
-        envelope: None,
-        samples,
-        cause: None,
+    let row = |index: u64, samples: u64| {
+        let time = block.time_of(index);
+        Row { time, index, value: None, envelope: None, samples, cause: None }
     };
-    match block.values {
-        Values::Samples(..) => {
-            rows.extend(block.each().zip(0..).map(|(value, at)| Row { value: number(scaled(value)), ..row(at, 1) }));
-        }
-        Values::Buckets(_, bucket, _) => rows.extend(block.buckets().zip(0..).map(|(values, at)| {
-            let (one, other) = (scaled(values.least), scaled(values.greatest));
-            let envelope = Some((one.min(other), one.max(other)));
-            Row { value: number(scaled(values.last)), envelope, ..row(at * u64::from(bucket), bucket.into()) }
-        })),
-        Values::Gap(gap) => rows.push(Row { cause: Some(gap.cause), ..row(0, gap.samples) }),
+    let is_thin = matches!(block.values, Values::Buckets(..));
+    rows.extend(block.buckets().map(|(first, bucket)| {
+        let bucket = bucket.scaled(scale, offset);
+        let envelope = is_thin.then_some((bucket.least, bucket.greatest));
+        Row { value: number(bucket.last), envelope, ..row(first, block.step()) }
+    }));
+    if let Values::Gap(gap) = block.values {
+        rows.push(Row { cause: Some(gap.cause), ..row(block.first, gap.samples) });
     }
 }
 
