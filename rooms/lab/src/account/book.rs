@@ -7,7 +7,7 @@ use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
 
 use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
-use super::missing::{self, Balance};
+use super::missing::Balance;
 use super::{PathAccount, report};
 use crate::cell::Measured;
 use crate::network::LinkReading;
@@ -34,7 +34,7 @@ impl PathAccount<'_> {
         }
         for KernelDrop { node, cause: (name, source), packets } in &self.kernel_drops {
             let node = &topology.nodes[*node];
-            ledger.add(&format!("{} {}", node.kind, node.name), name, missing::unit(self.transport), *packets, source);
+            ledger.add(&format!("{} {}", node.kind, node.name), name, "datagrams", *packets, source);
         }
         let Balance { copies, others, .. } = self.balance.unwrap_or_default();
         let (name, source) = ("copies that no link made", "received again, and more than was sent");

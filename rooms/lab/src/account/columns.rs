@@ -37,7 +37,6 @@ impl PathAccount<'_> {
         });
         let connect = sent.map_or_else(|| bulk.and_then(|report| report.connect), |sent| sent.connect);
         let kernel_drops = self.kernel_drops.iter().map(|drop| drop.packets).sum::<u64>();
-        let has_kernel_drops = sent.is_some() || !of_udp && bulk.is_some();
         let worst_at = session.and_then(|session| session.delays.worst_at());
 
         let samples = bulk.map(|report| &report.samples).filter(|samples| !samples.is_empty());
@@ -76,7 +75,7 @@ impl PathAccount<'_> {
             ("lost_share", share.filter(|_| of_udp).map(|share| 1.0 - share)),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
             ("host_drops", self.host_drops.filter(|_| of_udp).map(|drops| drops as f64)),
-            ("kernel_drops", has_kernel_drops.then_some(kernel_drops as f64)),
+            ("kernel_drops", datagrams.map(|_| kernel_drops as f64)),
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),

@@ -302,9 +302,7 @@ impl<'a> PathAccount<'a> {
             retransmits: sent.sent_again(),
             unexplained: match self.transport {
                 Transport::Udp => self.unexplained_messages(),
-                // Messages in no packet that was lost, and frames of the network.
-                Transport::QuicDatagram => self.unexplained_messages().map(|lost| lost + self.unexplained_frames()),
-                Transport::Tcp | Transport::Quic => Some(self.unexplained_frames()),
+                Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Some(self.unexplained_frames()),
             },
             ..row
         }
@@ -529,35 +527,23 @@ fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
 /// those that copy for the receivers of a group hand out more. What the kernel of a router dropped is explained as far as its
 /// counters allow for it; and what it handed out beyond what it took in are copies.
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[Option<Snmp>]) -> i64 {
-    let unexplained = |(node, missing): (usize, i64)| match (topology.nodes[node].kind, &kernels[node]) {
-        // Each drop may have been answered; how often is limited.
-        (Kind::Router, Some(kernel)) if missing > 0 => {
-            (missing - kernels::most_drops(node, topology, kernel, links) as i64).max(0)
-        }
-        (Kind::Router, Some(_)) => 0,
-        _ => missing.abs(),
-    };
-    missing_at_nodes(topology, links, kernels).map(unexplained).sum()
-}
-
-/// Of each router and each switch that copies nothing: frames that it took in or made itself, less those that it handed out.
-fn missing_at_nodes(
-    topology: &Topology,
-    links: &[LinkReading],
-    kernels: &[Option<Snmp>],
-) -> impl Iterator<Item = (usize, i64)> {
-    topology.nodes.iter().enumerate().filter_map(move |(node, entry)| {
+    let unexplained = |(node, kernel): (usize, &Option<Snmp>)| {
         let ends = topology.ends_at(node);
         let copies = ends.len() > 2 && topology.flows().any(|flow| flow.destination.is_multicast());
-        if entry.kind != Kind::Router && (entry.kind != Kind::Switch || copies) {
-            return None;
-        }
         let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
         let (sent, received) = ports.fold((0, 0), |sum, port| (sum.0 + port.0, sum.1 + port.1));
-        let kernel = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router);
-        let own = kernel.map_or(0, kernels::own_messages);
-        Some((node, received as i64 + own as i64 - sent as i64))
-    })
+        let missing = received as i64 - sent as i64;
+        match (topology.nodes[node].kind, kernel) {
+            // Each drop may have been answered; how often is limited.
+            (Kind::Router, Some(kernel)) => {
+                let explained = kernels::most_drops(node, topology, kernel, links) as i64;
+                (missing + kernels::own_messages(kernel) as i64 - explained).max(0)
+            }
+            (Kind::Switch, _) if !copies => missing.abs(),
+            _ => 0,
+        }
+    };
+    kernels.iter().enumerate().map(unexplained).sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.
