@@ -11,10 +11,7 @@ use crate::iperf3::{self, Iperf3Settings, report};
 use crate::programs::Lines;
 
 /// What the two ends of iperf3 printed, as a report of both; and text as its version.
-///
-/// # Errors
-/// In words: an end printed something else.
-pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
+pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> [BulkReport; 2] {
     let text = String::from_utf8_lossy(client);
     let _ = iperf3::parse_version(&text);
     let bulk = BulkSettings {
@@ -25,8 +22,8 @@ pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[Bul
         ..BulkSettings::new((Ipv4Addr::LOCALHOST, 7).into())
     };
     let settings = Iperf3Settings { bulk, rate: None, data_port: None };
-    let (client, server) = (report::parse(client)?, report::parse(server)?);
-    Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
+    let [client, server] = [client, server].map(|printed| Lines::read(printed).first_object().unwrap_or_default());
+    [true, false].map(|complete| report::report(&settings, &client, &server, complete))
 }
 
 /// What a program printed, as its last object and all of its lines that are one.
