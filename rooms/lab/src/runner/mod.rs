@@ -135,7 +135,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let mut manifest = match &plan.earlier {
         None => {
-            let mut facts = environment::facts(&scenario.run, &testbed, &machine, privilege);
+            let mut facts = environment::facts(&scenario.run, &testbed, privilege);
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
             facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
