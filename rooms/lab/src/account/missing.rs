@@ -35,32 +35,34 @@ impl Balance {
 }
 
 impl PathAccount<'_> {
-    /// Of messages over UDP.
+    /// What neither an end nor a link accounts for, of messages over UDP; `None` where that cannot be told.
     pub(super) fn balance(&self) -> Option<Balance> {
-        let is_known = self.transport == Transport::Udp && self.unknown.is_none();
+        let is_known = self.transport == Transport::Udp && self.why_unknown().is_none();
         let (sent, received) = self.sent.zip(self.received).filter(|_| is_known)?;
         // Datagrams that came to the receiver's host and that nobody took.
-        let untaken = self.host_drops.or(received.socket_drops.map(|drops| drops + received.late_drops))?;
+        let untaken = self.host_drops().or(received.socket_drops.map(|drops| drops + received.late_drops))?;
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
         let again = received.sessions.iter().map(|s| s.duplicates).sum();
         let ended = arrived + received.foreign + self.forward.dropped() + untaken;
         Some(Balance::of(sent.sent, self.forward.duplicated, again, received.foreign, ended))
     }
 
-    /// As many packets as are missing and the counters of the kernels allow for.
-    pub(super) fn dropped_by_kernels(&self) -> Vec<KernelDrop> {
+    /// Packets that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing and
+    /// their counters allow for.
+    pub(super) fn kernel_drops(&self) -> Vec<KernelDrop> {
         let Measured { topology, kernels, links, .. } = self.measured;
-        let missing = self.balance.map_or(0, |balance| balance.missing);
+        let missing = self.balance().map_or(0, |balance| balance.missing);
         let ipv4 = topology.traffic.destination.is_ipv4();
         kernels::drops(missing, ipv4, topology, &self.path.forward, kernels, links)
     }
 
     /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::why_unknown`].
     pub(super) fn unexplained_messages(&self) -> Option<i64> {
-        let dropped: u64 = self.kernel_drops.iter().map(|drop| drop.packets).sum();
-        Some(self.balance?.missing as i64 - dropped as i64)
+        let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
+        Some(self.balance()?.missing as i64 - dropped as i64)
     }
 
+    /// Why nobody can tell what became of every message; `None`: the account can be closed.
     pub(super) fn why_unknown(&self) -> Option<&'static str> {
         let Measured { topology, load, .. } = self.measured;
         let (traffic, forward) = (&self.cell.scenario.traffic, &self.forward);
@@ -107,8 +109,8 @@ impl PathAccount<'_> {
             let node = &self.measured.topology.nodes[*node];
             format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.0)
         };
-        let mut told: Vec<String> = self.kernel_drops.iter().map(place).collect();
-        let Balance { copies, others, .. } = self.balance.unwrap_or_default();
+        let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
+        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
             told.push(format!(
                 "more arrived than was sent: {copies} copies that no link made were made on the way (a host or router that \
