@@ -7,13 +7,11 @@ use std::time::Duration;
 use weir_traffic::Transport;
 use weir_traffic::bulk::{BulkReport, BulkSettings};
 
-use crate::iperf3::{self, Iperf3Settings, report};
+use crate::iperf3::{Iperf3Settings, report};
 use crate::programs::Lines;
 
-/// What the two ends of iperf3 printed, as a report of both; and text as its version.
+/// What the two ends of iperf3 printed, as a report of both.
 pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> [BulkReport; 2] {
-    let text = String::from_utf8_lossy(client);
-    let _ = iperf3::parse_version(&text);
     let bulk = BulkSettings {
         transport,
         streams: 2,

@@ -95,7 +95,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let missing = missing.to_str().unwrap();
     let binary = lab.path("binary.toml");
     fs::write(&binary, [0xff, 0xfe]).unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 7] = [
         (
             &["telemetri"],
             "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
