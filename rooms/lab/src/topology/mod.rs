@@ -159,17 +159,6 @@ impl Topology {
         index_of(&self.nodes, name)
     }
 
-    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
-    /// is `wanted`.
-    pub fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
-        self.map().address_of(node, wanted)
-    }
-
-    /// The way from one node to the first address of another, and that of the answers.
-    pub fn path(&self, from: usize, to: usize) -> Result<Path> {
-        self.map().path(from, to, self.address_of(to, None)?)
-    }
-
     /// Loss along these hops, as configured, averaged over the sending window: they multiply. An explicit drop list
     /// counts as none.
     pub fn loss(&self, hops: &[(usize, Way)]) -> f64 {
@@ -239,11 +228,6 @@ impl Topology {
 
     fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Plan> {
         hops.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
-    }
-
-    fn map(&self) -> Map<'_> {
-        let aside = self.control.as_ref().map(|control| control.link);
-        Map { nodes: &self.nodes, links: &self.links, aside }
     }
 }
 
