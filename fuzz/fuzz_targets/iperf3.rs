@@ -14,7 +14,7 @@ fuzz_target!(|input: (&[u8], &[u8], bool)| {
     let (client, server, datagrams) = input;
     foreign::program(client);
     let transport = if datagrams { Transport::Udp } else { Transport::Tcp };
-    for report in foreign::iperf3(client, server, transport).into_iter().flatten() {
+    for report in foreign::iperf3(client, server, transport) {
         assert!(report.used <= Duration::from_secs(3));
         assert_eq!(report.datagrams.is_some(), datagrams && report.connected > 0);
     }

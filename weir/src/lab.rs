@@ -172,9 +172,7 @@ impl Lab {
             LabCommand::Set { network, set } => {
                 let network = network_name(&network)?;
                 let changed = match shell::set(&network, &set) {
-                    Err(error) if error.downcast_ref::<Refusal>().is_some_and(|refusal| refusal.is_mistake) => {
-                        usage(Err(error))?
-                    }
+                    Err(error) if error.is::<Refusal>() => usage(Err(error))?,
                     changed => changed?,
                 };
                 say!("{}", shown(&changed));

@@ -25,19 +25,10 @@ pub struct Asked<'a> {
 /// A mistake, in one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Where in the scenario.
-    pub path: Vec<Place>,
+    /// Where in the scenario: `charts[0].x`.
+    pub path: String,
     /// In which entry, and what.
     pub said: String,
-}
-
-/// A step from a table or list of the scenario down to a value in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
-    /// In a table.
-    Key(String),
-    /// In a list, from 0.
-    Index(usize),
 }
 
 /// A key that is wrong in an entry, and what is wrong about it.
@@ -49,14 +40,8 @@ impl Asked<'_> {
     /// # Errors
     /// The first mistake, for an unknown name with the nearest one.
     pub fn check(&self) -> Result<(), Mistake> {
-        let placed = |table: &str, index: usize, name: String| {
-            let table = table.to_owned();
-            move |(key, said): Wrong| {
-                let keys = table.split('.').chain(Some(key)).filter(|key| !key.is_empty());
-                let mut path: Vec<Place> = keys.map(|key| Place::Key(key.to_owned())).collect();
-                path.insert(table.split('.').count(), Place::Index(index));
-                Mistake { path, said: format!("{name}: {said}") }
-            }
+        let placed = |entry: String, name: String| {
+            move |(key, said): Wrong| Mistake { path: format!("{entry}.{key}"), said: format!("{name}: {said}") }
         };
         for (table, claims) in [("assert", self.asserts), ("claims", self.claims)] {
             for (index, claim) in claims.iter().enumerate() {
@@ -67,7 +52,8 @@ impl Asked<'_> {
                 };
                 let number = index + 1;
                 let name = if claim.text.is_empty() { number.to_string() } else { format!("`{}`", claim.text) };
-                checked.map_err(placed(table, index, format!("{} {name}", table.trim_end_matches('s'))))?;
+                checked
+                    .map_err(placed(format!("{table}[{index}]"), format!("{} {name}", table.trim_end_matches('s'))))?;
             }
         }
         for (index, chart) in self.charts.iter().enumerate() {
@@ -75,14 +61,11 @@ impl Asked<'_> {
                 true => Err(("name", "another chart has this name, and so its file: give it another".to_owned())),
                 false => self.check_chart(chart),
             };
-            checked.map_err(placed("charts", index, format!("chart {}", chart.name)))?;
+            checked.map_err(placed(format!("charts[{index}]"), format!("chart {}", chart.name)))?;
         }
         for (index, point) in self.published.iter().flat_map(|published| &published.points).enumerate() {
-            self.check_values("", point).map_err(placed(
-                "published.points",
-                index,
-                format!("published.points[{index}]"),
-            ))?;
+            let entry = format!("published.points[{index}]");
+            self.check_values("", point).map_err(placed(entry.clone(), entry))?;
         }
         Ok(())
     }

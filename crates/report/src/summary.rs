@@ -27,7 +27,7 @@ pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     let (bulk, messages): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| columns::is_bulk(record));
     // Each receiver of a group has what was sent to all of them.
     let mut counted = BTreeSet::new();
-    let sent = messages.iter().filter(|record| counted.insert(run_of(record))).map(|record| record.row.sent);
+    let sent = messages.iter().filter(|record| counted.insert(record.run())).map(|record| record.row.sent);
     let sent: u64 = sent.sum();
     let several = if counted.len() < messages.len() { " to several receivers" } else { "" };
     let number = |n: u64| format::count(i64::try_from(n).unwrap_or(i64::MAX));
@@ -42,14 +42,6 @@ pub fn carried(manifest: &Manifest, records: &[Record]) -> String {
     }
     let (had, planned, colon) = (records.len(), manifest.planned_cells, if carried.is_empty() { "" } else { ": " });
     format!("{had} of {planned} cells ran in {}{colon}{}.", format::span(manifest.elapsed_s), carried.join("; "))
-}
-
-/// The run of a cell that a record is of, whichever receiver it tells of: the cell's name, and the repeat.
-fn run_of(record: &Record) -> (&str, u32) {
-    let cell = record.row.cell.as_str();
-    let receiver = record.axes.iter().find(|(key, _)| key == columns::RECEIVER);
-    let without = receiver.and_then(|(_, name)| cell.strip_suffix(name.as_str())?.strip_suffix('@'));
-    (without.unwrap_or(cell), record.row.repeat)
 }
 
 /// What the lab itself adds, in a sentence.
@@ -160,10 +152,7 @@ fn shortfalls(
     let mut said = BTreeSet::new();
     let short = records.iter().filter(|record| {
         let words = words(record);
-        let cell = record.row.cell.split('@').next().unwrap_or_default();
-        !words.is_empty()
-            && (beginning == EMPTY_COLUMN || !is_silent(record))
-            && said.insert((cell, record.row.repeat, words))
+        !words.is_empty() && (beginning == EMPTY_COLUMN || !is_silent(record)) && said.insert((record.run(), words))
     });
     several(short, is, are, &|record| (name(record), words(record).trim_end_matches('.').to_owned()))
 }

@@ -181,7 +181,6 @@ impl<'a> Prepared<'a> {
         let before = Processors::read()?;
         let gauges = self.traffic.gauges();
         let window = self.topology.window;
-        let burn = AtomicBool::new(true);
         let over = AtomicBool::new(false);
         let programs = self.programs;
         let (traffic, load, watched, programs) = std::thread::scope(|scope| {
@@ -189,16 +188,9 @@ impl<'a> Prepared<'a> {
                 let every = run.watch.duration();
                 endpoints::spawn(scope, true, None, move || watch::watch(&gauges, every, begin, window, stop))
             });
-            for node in &self.topology.nodes {
-                for _ in 0..self.scenario.hosts.get(&node.name).map_or(0, |host| host.burners) {
-                    endpoints::spawn(scope, false, node.processor, || watch::burn(begin, &burn));
-                }
-            }
-            let burning = watch::Burning(&burn);
             let load = self.load.map(|(load, _)| scope.spawn(move || load.run(load_begin, false, stop)));
             let conducted = scope.spawn(|| programs.run(begin, window, &over, stop));
             let traffic = self.traffic.run(begin, realtime, stop);
-            drop(burning);
             over.store(true, Ordering::Relaxed);
             (traffic, load.map(joined), watch.map(joined), joined(conducted))
         });
@@ -319,7 +311,10 @@ mod tests {
         let find = |name: &str| &sweep.cells.iter().find(|cell| cell.name == name).unwrap().scenario;
         let tuned = find("16B/16MiB/2/0s");
         assert_eq!(tuned.receive.buffer.0.map(|size| size.bytes), Some(16 << 20));
-        assert_eq!((tuned.hosts["one"].burners, tuned.traffic.batch.map(|batch| batch.get())), (2, Some(64)));
+        assert_eq!(
+            (tuned.parameters["burners"].as_integer(), tuned.traffic.batch.map(|n| n.get())),
+            (Some(2), Some(64))
+        );
         assert_eq!(find("20 % of 100 Mbit/s, default").receive.stall.unwrap().length.duration().as_millis(), 40);
         let topology = find("1 Gbit/s into 100 Mbit/s");
         let topology = Topology::new(topology).unwrap();

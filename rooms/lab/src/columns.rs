@@ -8,7 +8,7 @@ use std::slice;
 use anyhow::{Result, anyhow, ensure};
 use serde_json::Value;
 use weir_emulator::model::Way;
-use weir_kernel::counters;
+use weir_kernel::counters::{self, Snmp};
 use weir_kernel::namespaces::NetNs;
 use weir_program::config::did_you_mean;
 use weir_report::columns;
@@ -92,19 +92,21 @@ fn value(scenario: &Scenario, row: Option<(&Measured<'_>, &str)>, name: &str) ->
             if !scenario.hosts.contains_key(host) {
                 return unknown("host", host, &mut scenario.hosts.keys().map(String::as_str));
             }
-            let Some((_, protocol)) = PROTOCOLS.iter().find(|(known, _)| *known == protocol) else {
-                return unknown("protocol", protocol, &mut PROTOCOLS.iter().map(|(known, _)| *known));
+            let own = |kernel: &Snmp| -> Vec<(String, f64)> {
+                let own = kernel.iter().filter(|(of, ..)| of.eq_ignore_ascii_case(protocol));
+                own.map(|(_, name, count)| (name.to_owned(), count as f64)).collect()
             };
+            let find = |own: &[(String, f64)]| own.iter().find(|(name, _)| name == counter).map(|(_, count)| *count);
             let Some(measured) = measured else {
                 let kernel = NetNs::current().and_then(|ns| counters::snmp(&ns)).map_err(|error| error.to_string())?;
-                if kernel.get(protocol, counter).is_none() {
-                    let own = kernel.iter().filter(|(of, ..)| of == protocol).map(|(_, name, _)| name);
-                    return unknown("counter", counter, &mut own.collect::<Vec<_>>().into_iter());
-                }
-                return Ok(Err(empty()));
+                let own = own(&kernel);
+                return match find(&own) {
+                    Some(_) => Ok(Err(empty())),
+                    None => unknown("counter", counter, &mut own.iter().map(|(name, _)| &**name)),
+                };
             };
             let node = measured.topology.node(host).ok().and_then(|node| measured.kernels[node].as_ref());
-            one(node.and_then(|kernel| Some(kernel.get(protocol, counter)? as f64)))
+            one(node.and_then(|kernel| find(&own(kernel))))
         }
         [program, ref path @ ..] if !path.is_empty() && !["run", "link", "host"].contains(&program) => {
             if scenario.programs.iter().all(|known| known.name != program) {
@@ -309,20 +311,6 @@ const LINK: [(&str, LinkField); 7] = [
     ("lost", |link, way| crate::account::report(link, way).map(|report| report.ledger.lost)),
     ("queue_dropped", |link, way| crate::account::report(link, way).map(|report| report.ledger.queue_dropped)),
     ("duplicated", |link, way| crate::account::report(link, way).map(|report| report.ledger.duplicated)),
-];
-
-/// By the names that /proc/net/snmp, snmp6 and netstat have.
-const PROTOCOLS: [(&str, &str); 10] = [
-    ("ip", "Ip"),
-    ("icmp", "Icmp"),
-    ("tcp", "Tcp"),
-    ("udp", "Udp"),
-    ("udplite", "UdpLite"),
-    ("ip6", "Ip6"),
-    ("icmp6", "Icmp6"),
-    ("udp6", "Udp6"),
-    ("ipext", "IpExt"),
-    ("tcpext", "TcpExt"),
 ];
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::machine::Machine;
 use crate::scenario::Run;
 
 /// Name and value, in the order to print them: how the lab ran, then what it ran on.
-pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privilege) -> Vec<(String, String)> {
+pub fn facts(run: &Run, testbed: &Testbed, privilege: Privilege) -> Vec<(String, String)> {
     let scheduling = match (run.realtime, testbed.realtime) {
         (_, true) => "real-time (SCHED_RR)",
         (true, false) => "ordinary: real-time was refused (needs CAP_SYS_NICE or RLIMIT_RTPRIO)",
@@ -25,7 +25,7 @@ pub fn facts(run: &Run, testbed: &Testbed, machine: &Machine, privilege: Privile
         ("scheduling", scheduling.to_owned()),
     ];
     let how = how.map(|(name, value)| (name.to_owned(), value));
-    how.into_iter().chain(machine.facts()).chain(host::facts()).collect()
+    how.into_iter().chain(host::facts()).collect()
 }
 
 /// Adds when processors stood still. Of a run that is `resumed` what is there already is about its first part, and stays.

@@ -7,16 +7,11 @@ use std::time::Duration;
 use weir_traffic::Transport;
 use weir_traffic::bulk::{BulkReport, BulkSettings};
 
-use crate::iperf3::{self, Iperf3Settings, report};
+use crate::iperf3::{Iperf3Settings, report};
 use crate::programs::Lines;
 
-/// What the two ends of iperf3 printed, as a report of both; and text as its version.
-///
-/// # Errors
-/// In words: an end printed something else.
-pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[BulkReport; 2], String> {
-    let text = String::from_utf8_lossy(client);
-    let _ = iperf3::parse_version(&text);
+/// What the two ends of iperf3 printed, as a report of both.
+pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> [BulkReport; 2] {
     let bulk = BulkSettings {
         transport,
         streams: 2,
@@ -25,8 +20,8 @@ pub fn iperf3(client: &[u8], server: &[u8], transport: Transport) -> Result<[Bul
         ..BulkSettings::new((Ipv4Addr::LOCALHOST, 7).into())
     };
     let settings = Iperf3Settings { bulk, rate: None, data_port: None };
-    let (client, server) = (report::parse(client)?, report::parse(server)?);
-    Ok([true, false].map(|complete| report::report(&settings, &client, &server, complete)))
+    let [client, server] = [client, server].map(|printed| Lines::read(printed).first_object().unwrap_or_default());
+    [true, false].map(|complete| report::report(&settings, &client, &server, complete))
 }
 
 /// What a program printed, as its last object and all of its lines that are one.

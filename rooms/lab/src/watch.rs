@@ -1,8 +1,6 @@
 //! Looks at receivers' buffers and at what processors do, while a cell runs.
 
-use std::hint::black_box;
 use std::os::fd::AsFd;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::Result;
@@ -70,27 +68,7 @@ pub fn watch(
     }
 }
 
-/// Computes from the start of sending for as long as `go_on` says.
-pub fn burn(begin: Nanos, go_on: &AtomicBool) {
-    while now() < begin {
-        clock::wait(&mut [], Some(begin));
-    }
-    let mut number = 1_u64;
-    while go_on.load(Ordering::Relaxed) {
-        (0..1000).for_each(|_| number = black_box(number.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1)));
-    }
-}
-
-/// Those who burn go on as long as this lives.
-pub struct Burning<'a>(pub &'a AtomicBool);
-
-impl Drop for Burning<'_> {
-    fn drop(&mut self) {
-        self.0.store(false, Ordering::Relaxed);
-    }
-}
-
-/// Whatever ends a cell early ends this, too: those who burn must not wait for it.
+/// Whatever ends a cell early ends this, too.
 fn sleep(until: Nanos, stop: &Stop) {
     while now() < until && !stop.is_set() {
         clock::wait(&mut [PollFd::new(stop.as_fd(), PollFlags::POLLIN)], Some(until));

@@ -74,9 +74,6 @@ pub(crate) struct Point {
 pub(super) struct Band {
     pub(super) from: f64,
     pub(super) to: f64,
-    pub(super) class: &'static str,
-    /// Part of the panel's height, from its top.
-    pub(super) part: f64,
     pub(super) tooltip: String,
 }
 
@@ -201,9 +198,7 @@ impl Frame<'_> {
         for band in bands {
             let Some(from) = self.plot.x.place(band.from) else { continue };
             let (from, to) = (self.across(from), self.across(self.plot.x.clamped(band.to)));
-            let (size, style) =
-                (((to - from).max(0.5), self.panel.height * band.part), format!("class=\"{}\"", band.class));
-            svg.rect((from, self.top), size, &style, &band.tooltip);
+            svg.rect((from, self.top), ((to - from).max(0.5), self.panel.height), "class=\"still\"", &band.tooltip);
         }
         let spacing = if self.panel.height < 160.0 && y.ticks.len() > 5 { 2 } else { 1 };
         for (value, label) in y.ticks.iter().step_by(spacing) {

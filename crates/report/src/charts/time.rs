@@ -77,7 +77,7 @@ pub(super) fn over_time(chart: &Chart, cells: &[Cell<'_>]) -> Plot {
         subtitle += &format!("; {} more are not shown", left_out.len());
     }
     if records.iter().any(|record| !record.standstills.list.is_empty()) {
-        subtitle += "; grey: the machine stood still, orange: the host or a quota took processor time";
+        subtitle += "; grey: the machine stood still";
     }
     let x_label = if chart.x_label.is_empty() { "seconds since the start of sending" } else { &chart.x_label };
     Plot {
@@ -99,12 +99,12 @@ fn bands(records: &[&Record], end: f64) -> Vec<Band> {
     for record in records {
         for still in timelines::longest(&record.standstills.list, MOST_BANDS) {
             let tooltip = format!("{} stood still for {} ms", still.place, format::short(still.ms));
-            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, class: "still", part: 1.0, tooltip });
+            bands.push(Band { from: still.at_s, to: still.at_s + still.ms / 1e3, tooltip });
         }
     }
     bands.retain(|band| band.from >= 0.0 && band.from < end);
-    bands.sort_by(|a, b| b.part.total_cmp(&a.part).then_with(|| a.from.total_cmp(&b.from)));
-    bands.dedup_by(|a, b| a.part == b.part && a.from < b.to && a.to <= b.to);
+    bands.sort_by(|a, b| a.from.total_cmp(&b.from));
+    bands.dedup_by(|a, b| a.from < b.to && a.to <= b.to);
     bands
 }
 

@@ -7,8 +7,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 pub use self::asked::{Chart, ChartKind, Claim, IntervalUse, OwnColumn, Published, Scale, Value};
-use crate::columns::Columns;
 pub use crate::columns::Statistic;
+use crate::columns::{Columns, RECEIVER};
 use indexmap::IndexMap;
 pub use weir_stats::{Estimate, Method, Quantiles};
 
@@ -210,6 +210,14 @@ pub struct Record {
 }
 
 impl Record {
+    /// The run of a cell that it is of, whichever receiver it tells of: the cell's name, and the repeat.
+    pub fn run(&self) -> (&str, u32) {
+        let cell = self.row.cell.as_str();
+        let receiver = self.axes.iter().find(|(key, _)| key == RECEIVER);
+        let without = receiver.and_then(|(_, name)| cell.strip_suffix(name.as_str())?.strip_suffix('@'));
+        (without.unwrap_or(cell), self.row.repeat)
+    }
+
     /// Whether the machine left a statistic alone and no program failed, so that it can be believed.
     pub fn believes(&self, statistic: Statistic) -> bool {
         match statistic {

@@ -7,7 +7,7 @@ use weir_report::record::{DropList, LedgerEntry, WRONG_CHECKSUM};
 
 use super::hosts::udp_lost;
 use super::kernels::KernelDrop;
-use super::missing::{self, Balance};
+use super::missing::Balance;
 use super::{PathAccount, report};
 use crate::cell::Measured;
 use crate::network::LinkReading;
@@ -32,19 +32,19 @@ impl PathAccount<'_> {
         for &(index, way) in &self.path.forward {
             ledger.add_direction(topology, &links[index], index, way);
         }
-        for KernelDrop { node, cause: (name, source), packets } in &self.kernel_drops {
+        for KernelDrop { node, cause: (name, source), packets } in &self.kernel_drops() {
             let node = &topology.nodes[*node];
-            ledger.add(&format!("{} {}", node.kind, node.name), name, missing::unit(self.transport), *packets, source);
+            ledger.add(&format!("{} {}", node.kind, node.name), name, "datagrams", *packets, source);
         }
-        let Balance { copies, others, .. } = self.balance.unwrap_or_default();
+        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         let (name, source) = ("copies that no link made", "received again, and more than was sent");
         ledger.add_some("hosts and routers", name, "datagrams", copies, source);
         ledger.add_some("receiver", "of others", "datagrams", others, "foreign, and more than was sent");
         let at_host = self.host().map_or(0, udp_lost);
         ledger.add("receiver host", "UDP errors and no port", "datagrams", at_host, "/proc/net/snmp Udp");
         if let Some(received) = self.received {
-            let (place, wrong) = ("receiver socket", self.wrong_checksums);
-            if let Some(drops) = self.socket_drops {
+            let (place, wrong) = ("receiver socket", self.wrong_checksums());
+            if let Some(drops) = self.socket_drops() {
                 let source = if wrong > 0 { "SK_MEMINFO_DROPS less wrong checksums" } else { "SK_MEMINFO_DROPS" };
                 ledger.add(place, "dropped", "datagrams", drops, source);
             }

@@ -36,8 +36,7 @@ impl PathAccount<'_> {
             None => delays.clone(),
         });
         let connect = sent.map_or_else(|| bulk.and_then(|report| report.connect), |sent| sent.connect);
-        let kernel_drops = self.kernel_drops.iter().map(|drop| drop.packets).sum::<u64>();
-        let has_kernel_drops = sent.is_some() || !of_udp && bulk.is_some();
+        let kernel_drops = self.kernel_drops().iter().map(|drop| drop.packets).sum::<u64>();
         let worst_at = session.and_then(|session| session.delays.worst_at());
 
         let samples = bulk.map(|report| &report.samples).filter(|samples| !samples.is_empty());
@@ -75,8 +74,8 @@ impl PathAccount<'_> {
             ("delivered_share", share),
             ("lost_share", share.filter(|_| of_udp).map(|share| 1.0 - share)),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
-            ("host_drops", self.host_drops.filter(|_| of_udp).map(|drops| drops as f64)),
-            ("kernel_drops", has_kernel_drops.then_some(kernel_drops as f64)),
+            ("host_drops", self.host_drops().filter(|_| of_udp).map(|drops| drops as f64)),
+            ("kernel_drops", datagrams.map(|_| kernel_drops as f64)),
             ("duplicates", of_session(|session| session.duplicates)),
             ("reordered", of_session(|session| session.reordered)),
             ("longest_gap", sent.zip(session).and_then(|(sent, session)| longest_gap(session, sent.sent))),
@@ -160,7 +159,7 @@ impl PathAccount<'_> {
         if let Some(sent) = self.sent.filter(|_| self.transport == Transport::Udp) {
             // A full buffer loses in rows.
             let lost_in_rows = self.forward.queue + self.forward.backlog;
-            let in_rows = self.host_drops != Some(0) || lost_in_rows > 0 || !self.kernel_drops.is_empty();
+            let in_rows = self.host_drops() != Some(0) || lost_in_rows > 0 || !self.kernel_drops().is_empty();
             let share = binomial::share(self.delivered(), sent.sent).filter(|_| !in_rows);
             let expected = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);

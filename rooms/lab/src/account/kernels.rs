@@ -27,10 +27,8 @@ pub(super) struct KernelDrop {
 pub(super) type Cause = (&'static str, &'static str);
 
 /// Between IP and the interface that it was to leave by.
-const EGRESS: Cause = (
-    "dropped behind IP, sending (tc, nft egress, or an output rule for TCP and QUIC)",
-    "/proc/net/snmp OutRequests less /proc/net/dev transmit packets",
-);
+const EGRESS: Cause =
+    ("dropped behind IP, sending (tc, nft egress)", "/proc/net/snmp OutRequests less /proc/net/dev transmit packets");
 
 /// Between the interface and IP.
 const INGRESS: Cause =
@@ -75,9 +73,8 @@ impl<'a> Counters<'a> {
         counters
     }
 
-    /// What they allow for of a family, by cause: packets for certain, and at most. Of streams what they are sure of, and what
-    /// is counted alike on either side, whole or joined.
-    fn drops(&self, ipv4: bool, of_streams: bool) -> Vec<(Cause, u64, u64)> {
+    /// What they allow for of a family, by cause: packets for certain, and at most.
+    fn drops(&self, ipv4: bool) -> Vec<(Cause, u64, u64)> {
         let count = counter(self.kernel);
         let both = |name: &str| count("Ip", name) + count("Ip6", name);
         let (ip, more) = if ipv4 { ("Ip", "IpExt") } else { ("Ip6", "Ip6") };
@@ -91,19 +88,6 @@ impl<'a> Counters<'a> {
         let refused = time_to_live + no_route + reverse_path + own("InDiscards") + own("InTruncatedPkts");
         // What IP took in and neither handed on nor refused for a reason that it counts.
         let filtered = own("InReceives").saturating_sub(own("InDelivers") + forwarded + refused);
-        if of_streams {
-            // Reports of memberships leave before the interface may be up; older kernels count forwarded ones among these.
-            let own_sent = own("OutRequests").saturating_sub(count(more, "OutMcastPkts"));
-            let [kept_by_router, kept_by_host] = match is_router {
-                true => [not_sent(forwarded, self.sent, own_messages(self.kernel)), 0],
-                false => [0, own_sent.saturating_sub(self.sent)],
-            };
-            // That of IPv6 is to groups, and what comes to groups is counted.
-            let groups = if ipv4 { count("Ip6", "InMcastPkts") } else { 0 };
-            let firewall = filtered.saturating_sub(self.control.saturating_sub(groups)) + kept_by_router;
-            let sure = [(TIME_TO_LIVE, time_to_live), (REVERSE_PATH, reverse_path), (FIREWALL, firewall)];
-            return sure.into_iter().chain([(EGRESS, kept_by_host)]).map(|(cause, n)| (cause, n, n)).collect();
-        }
         let ingress = self.received.saturating_sub(both("InReceives"));
         // A router's own packets are few, and leave beside those that it forwards.
         let leaving = both("OutRequests") + if is_router { all_forwarded.iter().sum() } else { 0 };
@@ -123,11 +107,9 @@ impl<'a> Counters<'a> {
 }
 
 /// Packets of a family that are missing on a way, as far as the kernels of its nodes dropped so many: what their counters
-/// are sure of first, then what they allow for, where something is sure before anywhere else. Of streams it is only known how
-/// many packets were sent again, for whatever reason: no more is taken than counters are sure of, where packets are not joined.
+/// are sure of first, then what they allow for, where something is sure before anywhere else.
 pub(super) fn drops(
     missing: u64,
-    of_streams: bool,
     ipv4: bool,
     topology: &Topology,
     hops: &[(usize, Way)],
@@ -137,7 +119,7 @@ pub(super) fn drops(
     let mut allowed = Vec::new();
     for node in nodes(topology, hops) {
         let Some(kernel) = &kernels[node] else { continue };
-        let causes = Counters::of(node, topology, kernel, links).drops(ipv4, of_streams);
+        let causes = Counters::of(node, topology, kernel, links).drops(ipv4);
         allowed.extend(causes.into_iter().map(|(cause, sure, most)| (node, cause, sure, most)));
     }
     apportion(missing, allowed)
@@ -168,13 +150,7 @@ fn apportion(missing: u64, allowed: Vec<(usize, Cause, u64, u64)>) -> Vec<Kernel
 /// The most that a router can have dropped, of both families.
 pub(super) fn most_drops(node: usize, topology: &Topology, kernel: &Snmp, links: &[LinkReading]) -> u64 {
     let counters = Counters::of(node, topology, kernel, links);
-    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4, false)).map(|(_, _, most)| most).sum()
-}
-
-/// Of the packets that a router forwards those that it did not send: what it answers senders itself (a rule that rejects, a
-/// TTL that ran out) is among what it sent, and would stand in for as many.
-fn not_sent(forwarded: u64, sent: u64, answers: u64) -> u64 {
-    forwarded.saturating_sub(sent.saturating_sub(answers))
+    [true, false].into_iter().flat_map(|ipv4| counters.drops(ipv4)).map(|(_, _, most)| most).sum()
 }
 
 /// Messages of ICMP that a node sent by itself: it has not taken them in.
@@ -199,16 +175,8 @@ mod tests {
     fn what_no_counter_allows_for_stays_missing() {
         let kernel = Snmp::default();
         let counters = Counters { kernel: &kernel, kind: Kind::Host, received: 0, sent: 0, control: 0 };
-        let allowed = counters.drops(true, false).into_iter().map(|(cause, sure, most)| (0, cause, sure, most));
+        let allowed = counters.drops(true).into_iter().map(|(cause, sure, most)| (0, cause, sure, most));
         assert!(apportion(19, allowed.collect()).is_empty());
-    }
-
-    #[test]
-    fn a_refused_packet_that_is_answered_is_still_refused() {
-        // Counted as forwarded in front of the rule.
-        assert_eq!((not_sent(120, 100, 0), not_sent(120, 120, 20)), (20, 20));
-        // Counted behind it, and forwarded without exception.
-        assert_eq!((not_sent(100, 120, 20), not_sent(100, 100, 0), not_sent(0, 3, 5)), (0, 0, 0));
     }
 
     #[test]

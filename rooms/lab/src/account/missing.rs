@@ -1,6 +1,6 @@
 //! What became of every message: what is missing behind all that was counted, and what came although nobody sent it.
 
-use weir_traffic::{Transport, longest_datagram};
+use weir_traffic::Transport;
 
 use super::PathAccount;
 use super::hosts::{counter, not_reassembled};
@@ -8,7 +8,7 @@ use super::kernels::{self, KernelDrop};
 use crate::arrivals;
 use crate::cell::Measured;
 use crate::scenario::Mode;
-use crate::topology::{Flow, Kind};
+use crate::topology::Flow;
 
 /// Messages that are missing, or are too many.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,8 +19,6 @@ pub(super) struct Balance {
     pub(super) copies: u64,
     /// Datagrams of others, which nobody of ours sent.
     pub(super) others: u64,
-    /// What packets carry: messages that were lost on the way, and packets that were lost where it is counted.
-    in_packets: Option<(u64, u64)>,
 }
 
 impl Balance {
@@ -32,87 +30,50 @@ impl Balance {
         // What is of nobody we know may be ours all the same, with a header that a link has altered.
         let more = ended.saturating_sub(begun);
         let others = more.min(foreign);
-        Self { missing: begun.saturating_sub(ended), copies: copies + more - others, others, in_packets: None }
+        Self { missing: begun.saturating_sub(ended), copies: copies + more - others, others }
     }
 }
 
 impl PathAccount<'_> {
+    /// What neither an end nor a link accounts for, of messages over UDP; `None` where that cannot be told.
     pub(super) fn balance(&self) -> Option<Balance> {
-        let (sent, received) = self.sent.zip(self.received).filter(|_| self.unknown.is_none())?;
+        let is_known = self.transport == Transport::Udp && self.why_unknown().is_none();
+        let (sent, received) = self.sent.zip(self.received).filter(|_| is_known)?;
         // Datagrams that came to the receiver's host and that nobody took.
-        let untaken = self.host_drops.or(received.socket_drops.map(|drops| drops + received.late_drops))?;
-        let dropped = self.forward.dropped() + untaken;
-        if self.transport != Transport::Udp {
-            let lost = sent.sent.saturating_sub(self.delivered());
-            let in_packets = Some((lost, dropped));
-            return Some(Balance { missing: lost.saturating_sub(dropped), in_packets, ..Balance::default() });
-        }
+        let untaken = self.host_drops().or(received.socket_drops.map(|drops| drops + received.late_drops))?;
         let arrived: u64 = received.sessions.iter().map(|s| s.delivered + s.duplicates + s.stale).sum();
         let again = received.sessions.iter().map(|s| s.duplicates).sum();
-        let ended = arrived + received.foreign + dropped;
+        let ended = arrived + received.foreign + self.forward.dropped() + untaken;
         Some(Balance::of(sent.sent, self.forward.duplicated, again, received.foreign, ended))
     }
 
-    /// As many packets as are missing and the counters of the kernels allow for. Of what is sent again when it is lost as many
-    /// as they are sure of.
-    pub(super) fn dropped_by_kernels(&self) -> Vec<KernelDrop> {
+    /// Packets that ended in the kernels of hosts and routers on the way, before any socket: as many as are missing and
+    /// their counters allow for.
+    pub(super) fn kernel_drops(&self) -> Vec<KernelDrop> {
         let Measured { topology, kernels, links, .. } = self.measured;
-        let of_streams = matches!(self.transport, Transport::Tcp | Transport::Quic);
-        let missing = if of_streams { self.sent_in_vain() } else { self.balance.map_or(0, |balance| balance.missing) };
+        let missing = self.balance().map_or(0, |balance| balance.missing);
         let ipv4 = topology.traffic.destination.is_ipv4();
-        kernels::drops(missing, of_streams, ipv4, topology, &self.path.forward, kernels, links)
+        kernels::drops(missing, ipv4, topology, &self.path.forward, kernels, links)
     }
 
     /// Messages that no counter accounts for. `None` where that cannot be told, see [`Self::why_unknown`].
     pub(super) fn unexplained_messages(&self) -> Option<i64> {
-        let Balance { missing, in_packets, .. } = self.balance?;
-        let dropped: u64 = self.kernel_drops.iter().map(|drop| drop.packets).sum();
-        Some(match in_packets {
-            None => missing as i64 - dropped as i64,
-            Some((lost, counted)) => {
-                lost.saturating_sub((counted + dropped).saturating_mul(self.messages_a_packet())) as i64
-            }
-        })
+        let dropped: u64 = self.kernel_drops().iter().map(|drop| drop.packets).sum();
+        Some(self.balance()?.missing as i64 - dropped as i64)
     }
 
-    /// How many messages a packet of QUIC holds at most.
-    fn messages_a_packet(&self) -> u64 {
-        let traffic = &self.cell.scenario.traffic;
-        // The longest one leaves 9 bytes to the type and length of its frame; a short one needs 2 of them.
-        let room = longest_datagram((self.measured.topology.traffic.destination, traffic.port).into()) as u64 + 9;
-        (room / (traffic.payload.bytes + 2)).max(1)
-    }
-
-    /// TCP, QUIC streams: packets that were sent again or never arrived, at most. Of a connection that did not come up nobody
-    /// knows.
-    fn sent_in_vain(&self) -> u64 {
-        let again = match (self.sent, self.bulk) {
-            (Some(sent), _) => {
-                let connected = sent.connect.is_some().then(|| sent.sent_again()).flatten();
-                connected.map(|again| again.saturating_add(sent.sent.saturating_sub(self.delivered())))
-            }
-            (None, Some(report)) => report.retransmits.filter(|_| report.connected == report.streams),
-            (None, None) => Some(0),
-        };
-        again.unwrap_or(u64::MAX)
-    }
-
+    /// Why nobody can tell what became of every message; `None`: the account can be closed.
     pub(super) fn why_unknown(&self) -> Option<&'static str> {
         let Measured { topology, load, .. } = self.measured;
         let (traffic, forward) = (&self.cell.scenario.traffic, &self.forward);
         let headers = if topology.traffic.destination.is_ipv4() { 28 } else { 48 };
         let longest = u64::from(topology.mtu(&self.path.forward));
-        let quic = traffic.transport == Transport::QuicDatagram;
-        let frames = forward.frames + forward.backlog;
-        let joined = traffic.mode == Mode::Bulk && frames > 0
-            || traffic.batch.is_some() && forward.unread > 0
-            || quic && frames + forward.unread > 0;
+        let joined = traffic.mode == Mode::Bulk && forward.frames + forward.backlog > 0
+            || traffic.batch.is_some() && forward.unread > 0;
         if arrivals::longest(&self.cell.scenario, traffic) + headers > longest {
             Some("messages are larger than the path's MTU: fragments are not followed")
         } else if forward.in_flight > 0 {
             Some("packets were still under way when the counters were read")
-        } else if quic && self.sent.is_some_and(|sent| sent.left_behind > 0) {
-            Some("QUIC had not sent all messages when the drain was over, and threw away what waited at either end")
         } else if load.is_some() && forward.duplicated + forward.emulator + forward.unread > 0 {
             Some("copies and drops of the emulator are counted together with those of the load")
         } else if joined {
@@ -144,18 +105,12 @@ impl PathAccount<'_> {
 
     /// What hosts and routers dropped and copied, a sentence each.
     pub(super) fn what_kernels_did(&self) -> Vec<String> {
-        let Measured { topology, links, kernels, .. } = self.measured;
         let place = |KernelDrop { node, cause, packets }: &KernelDrop| {
-            let node = &topology.nodes[*node];
-            format!("{packets} {} ended on {} `{}`: {}", unit(self.transport), node.kind, node.name, cause.0)
+            let node = &self.measured.topology.nodes[*node];
+            format!("{packets} datagrams ended on {} `{}`: {}", node.kind, node.name, cause.0)
         };
-        let mut told: Vec<String> = self.kernel_drops.iter().map(place).collect();
-        let Balance { copies, others, in_packets, .. } = self.balance.unwrap_or_default();
-        let lost = in_packets.filter(|_| self.transport == Transport::QuicDatagram && !told.is_empty());
-        told.extend(lost.map(|(lost, _)| {
-            let most = self.messages_a_packet();
-            format!("{lost} messages were lost in all, with packets that were lost: each holds up to {most} of them, or none")
-        }));
+        let mut told: Vec<String> = self.kernel_drops().iter().map(place).collect();
+        let Balance { copies, others, .. } = self.balance().unwrap_or_default();
         if copies > 0 {
             told.push(format!(
                 "more arrived than was sent: {copies} copies that no link made were made on the way (a host or router that \
@@ -165,27 +120,8 @@ impl PathAccount<'_> {
         if others > 0 {
             told.push(format!("more arrived than was sent: {others} datagrams are of others"));
         }
-        // Of datagrams it is known how many came again.
-        if self.transport != Transport::Udp {
-            let copied = |(node, missing): (usize, i64)| {
-                let is_router = topology.nodes[node].kind == Kind::Router && kernels[node].is_some();
-                (missing < 0 && is_router).then(|| {
-                    format!(
-                        "router `{}` handed out {} packets more than it took in: copies (a rule that duplicates?), which hide as \
-                         many that it drops",
-                        topology.nodes[node].name, -missing
-                    )
-                })
-            };
-            told.extend(super::missing_at_nodes(topology, links, kernels).filter_map(copied));
-        }
         told
     }
-}
-
-/// What is counted of a transport in the kernels on the way.
-pub(super) fn unit(transport: Transport) -> &'static str {
-    if transport == Transport::Udp { "datagrams" } else { "packets" }
 }
 
 #[cfg(test)]
@@ -193,7 +129,7 @@ mod tests {
     use super::*;
 
     fn balance(missing: u64, copies: u64, others: u64) -> Balance {
-        Balance { missing, copies, others, in_packets: None }
+        Balance { missing, copies, others }
     }
 
     #[test]

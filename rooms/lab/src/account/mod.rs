@@ -27,8 +27,6 @@ use weir_units::format;
 
 pub(crate) use self::book::{arrow, of_direction};
 use self::hosts::{buffer_overruns, counter, wrong_checksums};
-use self::kernels::KernelDrop;
-use self::missing::Balance;
 use self::standstills::Stood;
 use self::times::Times;
 use crate::arrivals;
@@ -136,18 +134,6 @@ struct PathAccount<'a> {
     stood: Stood,
     /// What its statistics are judged by.
     conduct: Conduct,
-    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
-    host_drops: Option<u64>,
-    /// Of what the receiver's socket has dropped, datagrams with a wrong checksum.
-    wrong_checksums: u64,
-    /// Datagrams that the receiver's socket had no room for, as far as it can be told.
-    socket_drops: Option<u64>,
-    /// Why nobody can tell what became of every message; `None`: the account can be closed.
-    unknown: Option<&'static str>,
-    /// What neither an end nor a link accounts for; `None` where that cannot be told.
-    balance: Option<Balance>,
-    /// Packets that ended in the kernels of hosts and routers on the way, before any socket.
-    kernel_drops: Vec<KernelDrop>,
 }
 
 /// What the directions of a way through the network add up to.
@@ -219,7 +205,7 @@ impl<'a> PathAccount<'a> {
         let session = received.and_then(ReceiveReport::main_session);
         let delays = session.map(|session| session.delays.delays());
         let stood = Stood::new(measured, path);
-        let mut account = PathAccount {
+        PathAccount {
             measured,
             cell,
             transport: scenario.traffic.transport,
@@ -235,18 +221,7 @@ impl<'a> PathAccount<'a> {
             backward: PathTotals::new(cell, measured, &path.backward),
             conduct: stood.conduct(scenario, delays),
             stood,
-            host_drops: None,
-            wrong_checksums: 0,
-            socket_drops: None,
-            unknown: None,
-            balance: None,
-            kernel_drops: Vec::new(),
-        };
-        account.count_at_receiver();
-        account.unknown = account.why_unknown();
-        account.balance = account.balance();
-        account.kernel_drops = account.dropped_by_kernels();
-        account
+        }
     }
 
     fn row(&self, repeat: u32) -> Row {
@@ -262,7 +237,7 @@ impl<'a> PathAccount<'a> {
             payload_bytes: scenario.traffic.payload.bytes,
             planned_drops: self.forward.planned,
             queue_drops: self.forward.queue,
-            socket_drops: self.socket_drops,
+            socket_drops: self.socket_drops(),
             emulator_drops: self.forward.emulator,
             // One that was stopped is a shorter one.
             valid: true,
@@ -302,9 +277,7 @@ impl<'a> PathAccount<'a> {
             retransmits: sent.sent_again(),
             unexplained: match self.transport {
                 Transport::Udp => self.unexplained_messages(),
-                // Messages in no packet that was lost, and frames of the network.
-                Transport::QuicDatagram => self.unexplained_messages().map(|lost| lost + self.unexplained_frames()),
-                Transport::Tcp | Transport::Quic => Some(self.unexplained_frames()),
+                Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Some(self.unexplained_frames()),
             },
             ..row
         }
@@ -341,16 +314,23 @@ impl<'a> PathAccount<'a> {
         Some(self.delays?.quantile_us(quantile)?.value)
     }
 
-    /// What the receiver's socket and its host dropped. Those of iperf3's socket are those of its host.
-    fn count_at_receiver(&mut self) {
-        let Some(host) = self.host() else { return };
-        self.host_drops = self.has_host_for_itself().then(|| hosts::udp_lost(host));
+    /// Datagrams that reached the receiving host and no program; `None` where another's are among them.
+    fn host_drops(&self) -> Option<u64> {
+        self.host().filter(|_| self.has_host_for_itself()).map(hosts::udp_lost)
+    }
+
+    /// Of what the receiver's socket has dropped, datagrams with a wrong checksum.
+    fn wrong_checksums(&self) -> u64 {
+        let drops = self.received.and_then(|received| received.socket_drops);
+        drops.zip(self.host()).map_or(0, |(drops, host)| wrong_checksums(drops, counter(host)))
+    }
+
+    /// Datagrams that the receiver's socket had no room for, as far as it can be told: iperf3's are those of its host.
+    fn socket_drops(&self) -> Option<u64> {
         if self.bulk.is_some() && self.transport == Transport::Udp {
-            self.socket_drops = self.host_drops.map(|_| buffer_overruns(host));
-        } else if let Some(drops) = self.received.and_then(|received| received.socket_drops) {
-            self.wrong_checksums = wrong_checksums(drops, counter(host));
-            self.socket_drops = Some(drops - self.wrong_checksums);
+            return self.host_drops().and(self.host()).map(buffer_overruns);
         }
+        Some(self.received?.socket_drops? - self.wrong_checksums())
     }
 
     /// Frames that went missing between two counters of the same place, anywhere in the network, either way; and what
@@ -404,8 +384,8 @@ impl<'a> PathAccount<'a> {
         let sum = |of: fn(&DirectionReport) -> u64| links.iter().flat_map(directions).map(of).sum::<u64>();
         let overrun = sum(|report| report.ledger.socket_dropped_frames);
         let unread = sum(|report| report.ledger.unread_frames);
-        let (wrong, buffer) = (self.wrong_checksums, network.receive_buffer() / 1000);
-        let unclear = self.unknown.unwrap_or("another's datagrams are counted with them");
+        let (wrong, buffer) = (self.wrong_checksums(), network.receive_buffer() / 1000);
+        let unclear = self.why_unknown().unwrap_or("another's datagrams are counted with them");
         for (is, remark) in [
             (self.bulk.is_some_and(|report| report.connected == 0), "no connection came up: 0 Mbit/s".into()),
             (
@@ -529,35 +509,23 @@ fn directions(link: &LinkReading) -> impl Iterator<Item = &DirectionReport> {
 /// those that copy for the receivers of a group hand out more. What the kernel of a router dropped is explained as far as its
 /// counters allow for it; and what it handed out beyond what it took in are copies.
 fn unexplained_by_nodes(topology: &Topology, links: &[LinkReading], kernels: &[Option<Snmp>]) -> i64 {
-    let unexplained = |(node, missing): (usize, i64)| match (topology.nodes[node].kind, &kernels[node]) {
-        // Each drop may have been answered; how often is limited.
-        (Kind::Router, Some(kernel)) if missing > 0 => {
-            (missing - kernels::most_drops(node, topology, kernel, links) as i64).max(0)
-        }
-        (Kind::Router, Some(_)) => 0,
-        _ => missing.abs(),
-    };
-    missing_at_nodes(topology, links, kernels).map(unexplained).sum()
-}
-
-/// Of each router and each switch that copies nothing: frames that it took in or made itself, less those that it handed out.
-fn missing_at_nodes(
-    topology: &Topology,
-    links: &[LinkReading],
-    kernels: &[Option<Snmp>],
-) -> impl Iterator<Item = (usize, i64)> {
-    topology.nodes.iter().enumerate().filter_map(move |(node, entry)| {
+    let unexplained = |(node, kernel): (usize, &Option<Snmp>)| {
         let ends = topology.ends_at(node);
         let copies = ends.len() > 2 && topology.flows().any(|flow| flow.destination.is_multicast());
-        if entry.kind != Kind::Router && (entry.kind != Kind::Switch || copies) {
-            return None;
-        }
         let ports = ends.into_iter().map(|(link, end)| links[link].throughput(end));
         let (sent, received) = ports.fold((0, 0), |sum, port| (sum.0 + port.0, sum.1 + port.1));
-        let kernel = kernels[node].as_ref().filter(|_| entry.kind == Kind::Router);
-        let own = kernel.map_or(0, kernels::own_messages);
-        Some((node, received as i64 + own as i64 - sent as i64))
-    })
+        let missing = received as i64 - sent as i64;
+        match (topology.nodes[node].kind, kernel) {
+            // Each drop may have been answered; how often is limited.
+            (Kind::Router, Some(kernel)) => {
+                let explained = kernels::most_drops(node, topology, kernel, links) as i64;
+                (missing + kernels::own_messages(kernel) as i64 - explained).max(0)
+            }
+            (Kind::Switch, _) if !copies => missing.abs(),
+            _ => 0,
+        }
+    };
+    kernels.iter().enumerate().map(unexplained).sum()
 }
 
 /// Without the noise of 1 - sqrt(1 - p) multiplied back.

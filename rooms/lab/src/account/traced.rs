@@ -31,7 +31,7 @@ impl PathAccount<'_> {
             let full = drops.iter().filter(|drop| is_full_buffer(drop));
             full.map(|drop| drop.datagrams).sum::<u64>()
         });
-        let differ = traced.zip(self.socket_drops).filter(|(traced, counted)| traced != counted);
+        let differ = traced.zip(self.socket_drops()).filter(|(traced, counted)| traced != counted);
         let differ = differ.map(|(traced, counted)| {
             format!(
                 "traced: {traced} drops at the full receive buffer; the socket counted {counted}, wrong checksums left out, \

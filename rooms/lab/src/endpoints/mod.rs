@@ -4,7 +4,6 @@ mod settings;
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
@@ -24,6 +23,7 @@ use self::settings::{MOST_FLIGHTS, bulk_settings, iperf3_settings, receiver_sett
 use crate::arrivals::{self, Due, Planned};
 use crate::iperf3;
 use crate::network::Network;
+use crate::programs::INIT;
 use crate::scenario::{Engine, Mode, Scenario, Traffic};
 use crate::topology::{Flow, Topology};
 
@@ -167,8 +167,8 @@ impl Endpoints {
         match (traffic.mode, traffic.engine, traffic.transport) {
             (Mode::Bulk, Engine::Iperf3, _) => {
                 let settings = iperf3_settings(scenario, traffic, to);
-                let init = Path::new("/proc/self/exe");
-                Ok(Endpoints::Iperf3(Box::new(iperf3::Transfer::prepare(init, sender, receiver, &settings)?)))
+                let transfer = iperf3::Transfer::prepare(INIT.as_ref(), sender, receiver, &settings)?;
+                Ok(Endpoints::Iperf3(Box::new(transfer)))
             }
             (Mode::Bulk, Engine::Weir, Transport::Tcp | Transport::Quic) => {
                 let settings = bulk_settings(scenario, traffic, to);
@@ -251,7 +251,7 @@ impl Endpoints {
                 let (sender, receiver) = *ends;
                 Ok(Facts::of(bulk::run(sender, receiver, begin, stop)))
             }
-            Endpoints::Iperf3(transfer) => Ok(Facts::of(transfer.run(begin, stop)?)),
+            Endpoints::Iperf3(transfer) => Ok(Facts::of(transfer.run(begin, stop))),
             Endpoints::Programs(time) => {
                 let end = begin + clock::nanos(time);
                 while clock::now() < end && !stop.is_set() {

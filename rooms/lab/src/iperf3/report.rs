@@ -8,14 +8,6 @@ use weir_traffic::bulk::{BulkReport, Datagrams, Sample};
 
 use super::Iperf3Settings;
 
-/// The first document that an end has printed; some versions print a second one, or words, behind it.
-pub(crate) fn parse(bytes: &[u8]) -> Result<Value, String> {
-    match serde_json::Deserializer::from_slice(bytes).into_iter().next() {
-        Some(document) => document.map_err(|error| format!("its JSON cannot be read: {error}")),
-        None => Err("it printed nothing".into()),
-    }
-}
-
 /// Puts the two ends together. An end that printed nothing is null. `complete`: the transfer ran to its planned end.
 ///
 /// Received bytes are those of the server's looks. These come every `-i` seconds, but for some milliseconds, so between
@@ -261,13 +253,6 @@ mod tests {
         let expected = Datagrams { sent: 100, received: 90, out_of_order: 3, jitter_us: Some(250.0) };
         assert_eq!((report.datagrams, report.retransmits), (Some(expected), None));
         assert_eq!(report.batches, [22_500; 4]);
-    }
-
-    #[test]
-    fn only_the_first_document_counts() {
-        assert_eq!((parse(b""), parse(b" \n")), (Err("it printed nothing".into()), Err("it printed nothing".into())));
-        assert!(parse(b"iperf3: parameter error").unwrap_err().starts_with("its JSON cannot be read: "));
-        assert!(parse(br#"{"error": "busy"} trailing"#).is_ok_and(|output| output["error"] == "busy"));
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! The machine while cells run: when its processors stood still, and what others took of them.
+//! The machine while cells run: when its processors stood still.
 //!
 //! A thread on each processor only sleeps, and notes how late it wakes up. A cell holds a [`Mark`] and asks what happened
 //! since.
@@ -9,7 +9,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_kernel::contention::{self, Contention, Observer};
 use weir_kernel::scheduling;
 use weir_program::clock::{self, Nanos, nanos, now};
 use weir_stats::Distribution;
@@ -19,9 +18,6 @@ pub struct Machine {
     processors: Vec<Arc<Mutex<Beats>>>,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    observer: Observer,
-    /// What others had taken by the start.
-    before: Contention,
     start: Mark,
 }
 
@@ -80,10 +76,8 @@ impl Machine {
             std::thread::spawn(move || beat(&beats, realtime, &stop))
         };
         let threads = processors.iter().map(spawn).collect();
-        let observer = Observer::new();
-        let before = observer.read().unwrap_or_default();
         let start = mark(&processors);
-        Machine { processors, stop, threads, observer, before, start }
+        Machine { processors, stop, threads, start }
     }
 
     /// From here on.
@@ -105,35 +99,13 @@ impl Machine {
         Observed { from: mark.at, lateness, standstills, forgotten }
     }
 
-    /// What limits this process, as far as that can be seen: name and value.
-    pub fn facts(&self) -> Vec<(String, String)> {
-        let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let quota = self.observer.quota().map_or("none".into(), |quota| {
-            format!("{:.2} processors ({} ms of {} ms)", quota.processors(), ms(quota.quota), ms(quota.period))
-        });
-        let bandwidth = contention::realtime_bandwidth();
-        let bandwidth =
-            bandwidth.map_or("without limit".into(), |(time, period)| format!("{} ms of {} ms", ms(time), ms(period)));
-        let facts = [("cpu quota of the control group", quota), ("real-time threads may run", bandwidth)];
-        facts.map(|(name, value)| (name.to_owned(), value)).into()
-    }
-
-    /// What stood still and what others took since the start, in words.
+    /// What stood still since the start, in words.
     pub fn words(&self) -> String {
         let Observed { standstills, forgotten, .. } = self.since(&self.start);
         let longest = standstills.iter().map(|s| s.end - s.start).max();
-        let mut words = longest.map_or("none".to_owned(), |longest| {
+        longest.map_or("none".to_owned(), |longest| {
             format!("{}, the longest {:.1} ms", standstills.len() as u64 + forgotten, longest as f64 / 1e6)
-        });
-        let now = self.observer.read().unwrap_or_default();
-        let stolen = now.stolen.iter().sum::<Duration>().saturating_sub(self.before.stolen.iter().sum());
-        let throttled = now.throttled.unwrap_or_default().saturating_sub(self.before.throttled.unwrap_or_default());
-        for (what, time) in [("the host took", stolen), ("the quota of the control group took", throttled)] {
-            if !time.is_zero() {
-                words += &format!("; {what} {:.2} s", time.as_secs_f64());
-            }
-        }
-        words
+        })
     }
 
     /// How exact starts and lengths are: a standstill may have begun so much earlier than it says.

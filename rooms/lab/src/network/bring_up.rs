@@ -231,13 +231,6 @@ fn configure(ns: &NetNs, node: &Node, topology: &Topology) -> Result<()> {
             if node.interfaces.len() > 1 {
                 sysctl::set(ns, &ANY_WAY_BACK)?;
             }
-            if topology.most_routers() >= DEFAULT_TTL {
-                let ttl = Topology::LONGEST_TTL.to_string();
-                sysctl::set(ns, &[("ipv4/ip_default_ttl", &ttl)])?;
-                if topology.has_ipv6() {
-                    sysctl::set(ns, &[("ipv6/conf/all/hop_limit", &ttl), ("ipv6/conf/default/hop_limit", &ttl)])?;
-                }
-            }
             topology.tcp_buffer.map_or(Ok(()), |bytes| limit_tcp_buffers(ns, bytes))
         }
         Kind::Router => {
@@ -293,9 +286,6 @@ fn longest_delay(topology: &Topology) -> Duration {
 
 /// What comes by another link than answers to it would leave by is no forgery here (RFC 3704).
 const ANY_WAY_BACK: [(&str, &str); 2] = [("ipv4/conf/all/rp_filter", "0"), ("ipv4/conf/default/rp_filter", "0")];
-
-/// A packet that has passed so many routers is not forwarded (ip_default_ttl, RFC 1700).
-const DEFAULT_TTL: usize = 64;
 
 /// The kernel's own default.
 const QUEUE_LENGTH: u32 = 1000;

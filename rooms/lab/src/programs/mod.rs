@@ -10,9 +10,11 @@ mod output;
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
+use std::mem;
 use std::net::SocketAddr;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
@@ -63,8 +65,11 @@ pub struct ProgramFacts {
 /// The programs of a cell; those that start before the window are ready.
 pub struct Programs(Vec<Instance>);
 
-struct Instance {
+/// A program on a host.
+pub(crate) struct Instance {
     program: Program,
+    /// The executable that becomes its init.
+    init: PathBuf,
     host: String,
     ns: NetNs,
     processor: Option<usize>,
@@ -86,27 +91,12 @@ impl Programs {
         for program in &scenario.programs {
             for host in program.host.names() {
                 let node = topology.node(host)?;
-                instances.push(Instance {
-                    program: filled(program, scenario, host)?,
-                    host: host.clone(),
-                    ns: network.namespace(node).try_clone()?,
-                    processor: topology.nodes[node].processor,
-                    life: Life {
-                        plan: Plan { start: Nanos::MAX, stop: Nanos::MAX, kill: Nanos::MAX },
-                        state: State::Planned,
-                    },
-                    running: None,
-                    notify: None,
-                    printed: [None, None],
-                });
+                let (ns, processor) = (network.namespace(node).try_clone()?, topology.nodes[node].processor);
+                instances.push(Instance::new(INIT.as_ref(), filled(program, scenario, host)?, host, ns, processor));
             }
         }
         for instance in instances.iter_mut().filter(|instance| instance.program.start == "before") {
-            instance.life.plan.start = 0;
-            while matches!(instance.life.state, State::Planned | State::Starting { .. }) && !stop.is_set() {
-                instance.look();
-                thread::sleep(LOOK);
-            }
+            instance.get_ready(|| stop.is_set());
         }
         Ok(Programs(instances))
     }
@@ -170,6 +160,41 @@ fn conduct(instances: &mut [Instance], over: &AtomicBool, stop: &Stop) {
 }
 
 impl Instance {
+    pub(crate) fn new(init: &Path, program: Program, host: &str, ns: NetNs, processor: Option<usize>) -> Instance {
+        let plan = Plan { start: Nanos::MAX, stop: Nanos::MAX, kill: Nanos::MAX };
+        Instance {
+            program,
+            init: init.to_owned(),
+            host: host.to_owned(),
+            ns,
+            processor,
+            life: Life { plan, state: State::Planned },
+            running: None,
+            notify: None,
+            printed: [None, None],
+        }
+    }
+
+    /// Starts it, and returns when it is ready, or never will be. Tells whether it runs.
+    pub(crate) fn get_ready(&mut self, stop: impl Fn() -> bool) -> bool {
+        self.life.plan.start = 0;
+        while matches!(self.life.state, State::Planned | State::Starting { .. }) && !stop() {
+            self.look();
+            thread::sleep(LOOK);
+        }
+        self.life.state == State::Running
+    }
+
+    /// Has it run from one time to another, or to the stop; returns when it has ended.
+    pub(crate) fn conduct(&mut self, start: Nanos, end: Nanos, stop: impl Fn() -> bool) {
+        self.life.plan.start = start;
+        while !self.life.is_over() {
+            self.life.plan.stop = if stop() { 0 } else { end };
+            self.look();
+            thread::sleep(LOOK);
+        }
+    }
+
     fn look(&mut self) {
         let exited = self.running.as_mut().and_then(|running| running.wait_timeout(Duration::ZERO).ok().flatten());
         let ready = (matches!(self.life.state, State::Starting { .. }) && self.is_ready()).then_some(Event::Ready);
@@ -194,7 +219,7 @@ impl Instance {
         // It is not longer than what a pipe holds, see `check`.
         writer.write_all(stdin.as_bytes()).map_err(|error| failed(&error))?;
         drop(writer);
-        let mut program = process::Program::new(&self.ns, &self.host, &run[0]).args(&run[1..]);
+        let mut program = process::Program::below(&self.init, &self.ns, &self.host, &run[0]).args(&run[1..]);
         if ready == "READY" {
             let socket = self.ns.run(|| UnixDatagram::bind_addr(&UnixAddr::from_abstract_name(name)?));
             let socket = socket.map_err(|error| failed(&error))?.map_err(|error| failed(&error))?;
@@ -232,10 +257,15 @@ impl Instance {
         })
     }
 
-    fn facts(self, begin: Nanos, (polled, unanswered): Answers) -> ProgramFacts {
+    /// What it printed, on standard output and on standard error.
+    pub(crate) fn output(&mut self) -> [Lines; 2] {
         // Whatever holds its pipes ends with it.
-        drop(self.running);
-        let [lines, stderr] = self.printed.map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default());
+        drop(self.running.take());
+        mem::take(&mut self.printed).map(|lines| lines.and_then(|lines| lines.join().ok()).unwrap_or_default())
+    }
+
+    fn facts(mut self, begin: Nanos, (polled, unanswered): Answers) -> ProgramFacts {
+        let [lines, stderr] = self.output();
         let (name, said) = (&self.program.name, stderr.last_words());
         let on_host = |why: String| Some(format!("{name} on {}: {why}", self.host));
         let remark = match &self.life.state {
@@ -382,6 +412,9 @@ fn words_in_braces(text: &str) -> impl Iterator<Item = &str> {
     };
     text.match_indices('{').filter_map(word)
 }
+
+/// This executable, whose `main` begins with [`process::init_if_asked`].
+pub(crate) const INIT: &str = "/proc/self/exe";
 
 /// Between two looks at the programs: as exact as their times are.
 const LOOK: Duration = Duration::from_millis(5);

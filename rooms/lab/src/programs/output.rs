@@ -46,19 +46,32 @@ impl Lines {
 
     /// The object that was printed last, on one line or on several, whatever text follows it; where that was cut, the one before.
     pub(crate) fn last_object(&self) -> Option<Value> {
-        let begins = |&index: &usize| self.lines[index].1.starts_with('{');
-        let from = |index: usize| self.lines.range(index..).map(|(_, line)| &**line).collect::<Vec<_>>().join("\n");
-        (0..self.lines.len()).rev().filter(begins).take(2).find_map(|index| first_value(&from(index)))
+        self.beginnings().rev().take(2).find_map(|index| self.object_from(index))
+    }
+
+    /// The object that was printed first.
+    pub(crate) fn first_object(&self) -> Option<Value> {
+        self.object_from(self.beginnings().next()?)
+    }
+
+    /// The lines that begin with a brace.
+    fn beginnings(&self) -> impl DoubleEndedIterator<Item = usize> {
+        (0..self.lines.len()).filter(|&index| self.lines[index].1.starts_with('{'))
+    }
+
+    fn object_from(&self, index: usize) -> Option<Value> {
+        let text = self.lines.range(index..).map(|(_, line)| &**line).collect::<Vec<_>>().join("\n");
+        serde_json::Deserializer::from_str(&text).into_iter().next()?.ok()
     }
 
     /// The last line that says something.
-    pub(super) fn last_words(&self) -> &str {
+    pub(crate) fn last_words(&self) -> &str {
         let lines = self.lines.iter().rev().map(|(_, line)| &**line);
         lines.into_iter().find(|line| !line.trim().is_empty()).unwrap_or_default()
     }
 
     /// Why a standard output like this has no object; `stderr`: what was printed there.
-    pub(super) fn why_no_object(&self, stderr: &Lines) -> String {
+    pub(crate) fn why_no_object(&self, stderr: &Lines) -> String {
         match self.lines.iter().find(|(_, line)| !line.is_empty()) {
             Some((_, line)) => {
                 let begin: String = line.chars().take(SHOWN).collect();
@@ -79,10 +92,6 @@ impl Lines {
         };
         self.lines.iter().filter_map(object).collect()
     }
-}
-
-fn first_value(text: &str) -> Option<Value> {
-    serde_json::Deserializer::from_str(text).into_iter().next()?.ok()
 }
 
 /// Seconds from one time to another, which may be earlier.

@@ -17,7 +17,7 @@ use crate::sweep::Cell;
 pub(super) fn measure(testbed: &Testbed, machine: &Machine, scenario: &Scenario) -> Result<OwnCost> {
     let mut scenario = scenario.clone();
     (scenario.load, scenario.receive) = (None, Receive::default());
-    scenario.hosts.values_mut().for_each(|host| host.burners = 0);
+    scenario.programs.clear();
     let run = &mut scenario.run;
     (run.impaired, run.duration, run.watch, run.trace) = (false, run.control, Span::from_millis(0), Tracing::Off);
     let traffic = &mut scenario.traffic;

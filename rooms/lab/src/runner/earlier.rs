@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use weir_program::output::complain;
-use weir_report::columns::RECEIVER;
 use weir_report::record::Record;
 use weir_report::store;
 
@@ -12,12 +11,10 @@ use crate::sweep::{Cell, Sweep};
 /// A cell of the sweep and which of its repeats, by which records are known.
 pub(super) type Key = (String, u32);
 
-/// Of which cell a record is: of a list of receivers each has its name after that of the cell.
+/// Of which cell a record is.
 pub(super) fn key(record: &Record) -> Key {
-    let receiver = record.axes.iter().find(|(key, _)| key == RECEIVER);
-    let name = &record.row.cell;
-    let name = receiver.and_then(|(_, receiver)| name.strip_suffix(&format!("@{receiver}"))).unwrap_or(name);
-    (name.to_owned(), record.row.repeat)
+    let (cell, repeat) = record.run();
+    (cell.to_owned(), repeat)
 }
 
 /// Receivers of a cell, each of which has a record.
@@ -71,6 +68,7 @@ pub(super) fn replace(records: &mut [Record], again: Vec<Record>) -> Vec<Record>
 
 #[cfg(test)]
 mod tests {
+    use weir_report::columns::RECEIVER;
     use weir_report::record::Statistic;
 
     use super::*;

@@ -108,7 +108,7 @@ const GRACE: Duration = Duration::from_secs(60);
 /// Runs a plan, and tells whether an assertion of the scenario fails. To be called while the process has one thread: an ordinary
 /// user enters a user namespace first.
 pub fn run(plan: &Plan) -> Result<bool> {
-    let iperf3 = plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
+    plan.sweep.cells.iter().any(uses_iperf3).then(iperf3::find).transpose()?;
     let privilege = user::obtain_network_privilege()?;
     let stop = Stop::on_signals_within(GRACE).context("watch for Ctrl-C")?;
     let done = match plan.earlier {
@@ -135,10 +135,9 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let mut manifest = match &plan.earlier {
         None => {
-            let mut facts = environment::facts(&scenario.run, &testbed, &machine, privilege);
+            let mut facts = environment::facts(&scenario.run, &testbed, privilege);
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
-            facts.extend(iperf3.map(|version| ("iperf3".to_owned(), version.to_string())));
             manifest::of(plan, facts)?
         }
         Some(earlier) => earlier.clone(),

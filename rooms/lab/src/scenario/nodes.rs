@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 use toml::Value;
 
 /// An end system.
@@ -21,9 +21,6 @@ pub struct Host {
     /// The processor, counted from 0 among those there are and round again, on which its packets are received and its
     /// ends of messages run; absent: any.
     pub processor: Option<usize>,
-    /// Programs beside them, on the same processor, which only compute while messages are sent.
-    #[serde(default)]
-    pub burners: u32,
 }
 
 /// Addresses of a node's interfaces.
@@ -42,8 +39,7 @@ pub enum Addresses {
 #[serde(deny_unknown_fields)]
 pub struct Router {
     /// Addresses with prefix length by the name of the link.
-    #[serde(deserialize_with = "by_link")]
-    pub addresses: BTreeMap<String, Vec<IpNet>>,
+    pub addresses: Addresses,
     /// As [`Host::setup`].
     #[serde(default)]
     pub setup: Vec<String>,
@@ -59,15 +55,6 @@ impl TryFrom<Value> for Addresses {
                 by_link.collect::<Result<_, String>>().map(Addresses::ByLink)
             }
             value => list(value).map(Addresses::Only),
-        }
-    }
-}
-
-fn by_link<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, Vec<IpNet>>, D::Error> {
-    match Addresses::deserialize(deserializer)? {
-        Addresses::ByLink(by_link) => Ok(by_link),
-        Addresses::Only(_) => {
-            Err(de::Error::custom("a router has its addresses by link: { LINK = [\"10.0.0.1/24\"] }"))
         }
     }
 }
@@ -113,8 +100,6 @@ mod tests {
                 "\"10.0.0.1/24\": expected a list of addresses, [\"10.0.0.1/24\"], or such lists by link",
             ]
         );
-        let router = toml::from_str::<Router>("addresses = [\"10.0.0.1/24\"]").unwrap_err();
-        assert!(router.message().starts_with("a router has its addresses by link"), "{router}");
         assert!(toml::from_str::<Router>("addresses = { l = [\"10.0.0.1/24\"] }").is_ok());
     }
 }

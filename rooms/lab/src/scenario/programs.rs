@@ -77,6 +77,13 @@ pub struct Column {
 }
 
 impl Program {
+    /// One that starts at once and has no input.
+    pub(crate) fn new(name: &str, host: &str, run: Vec<String>, ready: String) -> Program {
+        let (name, host, stdin) = (name.to_owned(), Receivers::One(host.to_owned()), String::new());
+        let (start, stop, kill) = (Program::before(), Program::end(), Program::never());
+        Program { name, host, run, stdin, ready, start, stop, kill, poll: None }
+    }
+
     fn before() -> String {
         "before".into()
     }

@@ -107,7 +107,7 @@ pub enum Receivers {
 
 /// What kind of traffic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "String", rename_all = "lowercase")]
+#[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// Numbered, timestamped messages at an interval.
     #[default]
@@ -201,22 +201,6 @@ impl Receivers {
         match self {
             Receivers::One(name) => std::slice::from_ref(name),
             Receivers::Several(names) => names,
-        }
-    }
-}
-
-impl TryFrom<String> for Mode {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Mode, String> {
-        match text.as_str() {
-            "messages" => Ok(Mode::Messages),
-            "bulk" => Ok(Mode::Bulk),
-            "programs" => Ok(Mode::Programs),
-            "sflow" | "protect" | "monitor" => {
-                Err(format!("`{text}` is not a mode: run programs by [[programs]], as in `weir lab show {text}`"))
-            }
-            _ => Err(format!("`{text}`: write messages, bulk or programs")),
         }
     }
 }

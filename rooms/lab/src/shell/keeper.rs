@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::mpsc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use nix::errno::Errno;
-use weir_emulator::model::{Plan, Way};
+use weir_emulator::model::Way;
 use weir_kernel::namespaces::user;
 use weir_kernel::rendezvous::{Answer, Rendezvous};
 use weir_kernel::sysctl;
@@ -16,7 +16,6 @@ use weir_program::output::in_one_line;
 use weir_program::stop::Stop;
 
 use super::{Ledger, READY, Refusal, Request, fingerprint, ledger, place};
-use crate::account;
 use crate::cell::Testbed;
 use crate::network::Network;
 use crate::runner;
@@ -139,15 +138,12 @@ impl<'a> Keeper<'a> {
         let mut descriptors = Vec::new();
         let said = match serde_json::from_str(request) {
             Ok(Request::Enter { fingerprint, host }) => self.enter(fingerprint, &host, &mut descriptors),
-            Ok(Request::Set { set }) => match self.changed(&set) {
-                Ok((by_hand, topology)) => self.change(&set, by_hand, topology),
-                Err(mistake) => Err(Refusal { is_mistake: true, ..mistake.into() }.into()),
-            },
+            Ok(Request::Set { set }) => self.change(&set),
             Ok(Request::StartSteps) => self.start_steps(),
             Ok(Request::Ledger) => self.ledger(),
             Err(_) => Err(anyhow!("it is kept by another version of weir: leave the shells that use it first")),
         };
-        let said = said.map_err(|error| error.downcast().unwrap_or_else(Refusal::from));
+        let said = said.map_err(|error| Refusal(in_one_line(&error)));
         let text = serde_json::to_string(&said).unwrap_or_else(|error| format!("{error}"));
         Answer { text, descriptors }
     }
@@ -169,8 +165,8 @@ impl<'a> Keeper<'a> {
         Ok(self.refused.join("\n"))
     }
 
-    /// All that holds by hand once these keys are set, and what links do to packets then.
-    fn changed(&self, set: &[(String, String)]) -> Result<(Vec<(String, String)>, Topology)> {
+    /// Sets these keys, all or none, and hands the links what differs; words for the user.
+    fn change(&mut self, set: &[(String, String)]) -> Result<String> {
         for (key, _) in set {
             let of_link = key.strip_prefix("links.").and_then(|link| link.split_once('.'));
             let changes = of_link.is_some_and(|(_, own)| !["ends", "mtu", "direct"].contains(&own));
@@ -182,31 +178,16 @@ impl<'a> Keeper<'a> {
         let others = self.by_hand.iter().filter(|(known, _)| set.iter().all(|(key, _)| key != known));
         let by_hand: Vec<_> = others.chain(set).cloned().collect();
         let sweep = self.sweep.with(&by_hand)?;
-        let keys: Vec<String> = by_hand.iter().map(|(key, _)| key.clone()).collect();
-        let axis = sweep.axes.iter().find(|axis| keys.contains(&axis.key));
-        ensure!(axis.is_none(), "links do one thing at a time: give each key one value");
-        let topology = Topology::changed(sweep.scenario(), &keys)?;
-        Ok((by_hand, topology))
-    }
-
-    /// Hands the links what differs; words for the user.
-    fn change(
-        &mut self,
-        set: &[(String, String)],
-        by_hand: Vec<(String, String)>,
-        topology: Topology,
-    ) -> Result<String> {
-        let passed = self.steps_from.map(|from| from.elapsed());
-        let (mut changed, mut held) = (0, String::new());
+        let is_axis = |(key, _): &(String, String)| sweep.axes.iter().any(|axis| axis.key == *key);
+        ensure!(!by_hand.iter().any(is_axis), "links do one thing at a time: give each key one value");
+        let topology = sweep.topology()?;
+        let mut changed = 0;
         for (index, (old, new)) in self.topology.links.iter().zip(&topology.links).enumerate() {
             for way in [Way::Forward, Way::Backward] {
-                let (before, plan) = (&old.impairments[way as usize], &new.impairments[way as usize]);
-                if plan != before {
+                let plan = &new.impairments[way as usize];
+                if *plan != old.impairments[way as usize] {
                     self.network.change_plan(index, way, plan.clone())?;
                     changed += 1;
-                    if let Some(step) = passed.and_then(|passed| held_by(before, plan, passed)) {
-                        held += &format!("; in {} {} {step}", new.name, account::arrow(way));
-                    }
                 }
             }
         }
@@ -215,7 +196,7 @@ impl<'a> Keeper<'a> {
         let ways = if changed == 1 { "1 direction".to_owned() } else { format!("{changed} directions") };
         let at = self.up.elapsed().as_secs_f64();
         let set = set.join(", ");
-        Ok(format!("{set}: {ways} of links changed, {at:.3} s after the network came up{held}"))
+        Ok(format!("{set}: {ways} of links changed, {at:.3} s after the network came up"))
     }
 
     fn start_steps(&mut self) -> Result<String> {
@@ -244,42 +225,5 @@ impl<'a> Keeper<'a> {
             notes: self.notes.clone(),
             links: readings.iter().enumerate().flat_map(ways).collect(),
         })?)
-    }
-}
-
-/// Which step keeps a change of a plan from having any effect at the moment, so long after time 0, and until when; `None`: none does.
-fn held_by(before: &Plan, after: &Plan, passed: Duration) -> Option<String> {
-    let (was, is) = (before.at(passed), after.at(passed));
-    let step = is.step.filter(|_| was.impairments == is.impairments)?;
-    let since = after.steps[step].after.as_secs_f64();
-    let until = is.until.map(|until| {
-        let left = until.saturating_sub(passed);
-        format!("for {:.3} s more, until {:.3} s", left.as_secs_f64(), until.as_secs_f64())
-    });
-    let until = until.unwrap_or_else(|| "for good".into());
-    Some(format!("nothing is different yet: steps[{step}] (at {since:.3} s) sets this, and holds {until}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_emulator::model::{Impairments, Loss, Step};
-
-    use super::*;
-
-    #[test]
-    fn what_a_step_sets_stays_until_the_next_one() {
-        let lossy = |loss| Impairments { loss: Loss::Bernoulli(loss), ..Impairments::default() };
-        let step = |seconds, loss| Step { after: Duration::from_secs(seconds), impairments: lossy(loss) };
-        // From 2 to 5 s the step's own loss holds, behind that what the plan begins with.
-        let plan = |loss| Plan { first: lossy(loss), steps: vec![step(2, 1.0), step(5, loss)], repeat: None };
-        let held = |millis| held_by(&plan(0.0), &plan(0.3), Duration::from_millis(millis));
-        assert_eq!((held(1000), held(5000)), (None, None));
-        assert_eq!(
-            held(3500).unwrap(),
-            "nothing is different yet: steps[0] (at 2.000 s) sets this, and holds for 1.500 s more, until 5.000 s"
-        );
-        let last = |loss| Plan { first: lossy(loss), steps: vec![step(2, 1.0)], repeat: None };
-        let held = held_by(&last(0.0), &last(0.3), Duration::from_secs(3)).unwrap();
-        assert!(held.ends_with("steps[0] (at 2.000 s) sets this, and holds for good"), "{held}");
     }
 }

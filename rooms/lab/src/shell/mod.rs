@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use weir_kernel::namespaces::process::Program;
 use weir_kernel::namespaces::{NetNs, user};
 use weir_kernel::rendezvous::{self, Lease, Reply};
-use weir_program::output::{complain, in_one_line};
+use weir_program::output::complain;
 use weir_program::signals;
 use weir_report::store;
 
@@ -46,18 +46,8 @@ enum Request {
 
 /// What a keeper does not do, as JSON.
 #[derive(Debug, Serialize, Deserialize, thiserror::Error)]
-#[error("{words}")]
-pub struct Refusal {
-    words: String,
-    /// Whether what was asked for makes no sense; otherwise it could not be done.
-    pub is_mistake: bool,
-}
-
-impl From<anyhow::Error> for Refusal {
-    fn from(error: anyhow::Error) -> Self {
-        Refusal { words: in_one_line(&error), is_mistake: false }
-    }
-}
+#[error("{0}")]
+pub struct Refusal(String);
 
 /// Checks the network of a scenario, and that it has this host, before anything is started.
 pub fn check(sweep: &Sweep, host: &str) -> Result<()> {

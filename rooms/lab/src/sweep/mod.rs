@@ -12,7 +12,7 @@ use toml::Value;
 use weir_program::config::{Document, Mistakes, Step, value_of};
 use weir_report::columns;
 pub use weir_report::columns::NOTHING;
-use weir_report::mistakes::{Asked, Place};
+use weir_report::mistakes::{Asked, Mistake};
 
 use self::layout::{Layout, as_written};
 use crate::cell;
@@ -231,14 +231,9 @@ impl Sweep {
         let Scenario { charts, published, claims, asserts, .. } = self.scenario();
         let columns = &self.scenario().own_columns();
         let asked = Asked { charts, published: published.as_ref(), claims, asserts, columns, axes: &axes };
-        asked.check().map_err(|mistake| {
-            let step = |place| match place {
-                &Place::Index(index) => Step::Index(index),
-                Place::Key(key) => Step::Key(key.as_str()),
-            };
-            let path: Vec<Step<'_>> = mistake.path.iter().map(step).collect();
+        asked.check().map_err(|Mistake { path, said }| {
             Document::parse(&self.origin, &self.text)
-                .map_or_else(|error| error, |document| document.error(&path, &mistake.said))
+                .map_or_else(|error| error, |document| document.error(&path_of(&path), &said))
         })
     }
 }
@@ -263,9 +258,11 @@ fn collect<T>(read: Result<T>, mistakes: &mut Vec<String>) -> Option<T> {
 
 /// The steps of a dotted key: `links.l.steps[1].trace`.
 fn path_of(key: &str) -> Vec<Step<'_>> {
-    let steps = key.split('.').flat_map(|part| match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
-        Some((list, index)) => [Some(Step::Key(list)), index.parse().ok().map(Step::Index)],
-        None => [Some(Step::Key(part)), None],
+    let steps = key.split('.').filter(|part| !part.is_empty()).flat_map(|part| {
+        match part.strip_suffix(']').and_then(|part| part.split_once('[')) {
+            Some((list, index)) => [Some(Step::Key(list)), index.parse().ok().map(Step::Index)],
+            None => [Some(Step::Key(part)), None],
+        }
     });
     steps.flatten().collect()
 }

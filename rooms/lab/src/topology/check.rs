@@ -8,7 +8,7 @@ use ipnet::IpNet;
 use weir_kernel::scheduling;
 
 use super::{Interface, Kind, Link, Node};
-use crate::scenario::{Addresses, Host, Scenario};
+use crate::scenario::{Addresses, Scenario};
 
 /// Hosts, routers and switches without their interfaces.
 pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
@@ -30,14 +30,8 @@ pub(super) fn nodes(scenario: &Scenario) -> Result<Vec<Node>> {
         }
         check_name(&node.name).with_context(|| node.key())?;
     }
-    for (name, Host { burners, .. }) in &scenario.hosts {
-        ensure!(*burners <= MOST_BURNERS, "hosts.{name}.burners: {burners} programs; at most {MOST_BURNERS} can run");
-    }
     Ok(nodes)
 }
-
-/// Programs that only compute, a host.
-const MOST_BURNERS: u32 = 1000;
 
 /// Names are shown as they are, and name files.
 pub(super) fn check_name(name: &str) -> Result<()> {
@@ -61,11 +55,7 @@ pub(super) fn attach(scenario: &Scenario, nodes: &mut [Node], links: &[Link]) ->
         ensure!(!own.is_empty(), "{}: has no link", node.key());
         let mut addresses = match node.kind {
             Kind::Host => by_link(node, &scenario.hosts[&node.name].addresses, &own, links)?,
-            Kind::Router => {
-                let addresses = &scenario.routers[&node.name].addresses;
-                check_links_of(node, addresses, &own, links)?;
-                addresses.clone()
-            }
+            Kind::Router => by_link(node, &scenario.routers[&node.name].addresses, &own, links)?,
             Kind::Switch => BTreeMap::new(),
         };
         node.interfaces = own
@@ -108,11 +98,14 @@ fn segments(nodes: &[Node], links: &[Link]) -> Result<Vec<usize>> {
     Ok(segments)
 }
 
-/// A host's addresses; a list is of its only link.
+/// The addresses of a host or router; a list is of its only link.
 fn by_link(node: &Node, addresses: &Addresses, own: &[usize], links: &[Link]) -> Result<BTreeMap<String, Vec<IpNet>>> {
     match addresses {
         Addresses::ByLink(by_link) => {
-            check_links_of(node, by_link, own, links)?;
+            for name in by_link.keys() {
+                let known = own.iter().any(|&link| links[link].name == *name);
+                ensure!(known, "{}.addresses: it has no link `{name}` (it has {})", node.key(), names(own, links));
+            }
             Ok(by_link.clone())
         }
         Addresses::Only(addresses) => {
@@ -123,14 +116,6 @@ fn by_link(node: &Node, addresses: &Addresses, own: &[usize], links: &[Link]) ->
             Ok(BTreeMap::from([(links[*only].name.clone(), addresses.clone())]))
         }
     }
-}
-
-fn check_links_of(node: &Node, addresses: &BTreeMap<String, Vec<IpNet>>, own: &[usize], links: &[Link]) -> Result<()> {
-    for name in addresses.keys() {
-        let known = own.iter().any(|&link| links[link].name == *name);
-        ensure!(known, "{}.addresses: it has no link `{name}` (it has {})", node.key(), names(own, links));
-    }
-    Ok(())
 }
 
 fn check_interfaces(node: &Node, links: &[Link]) -> Result<()> {

@@ -128,7 +128,8 @@ impl Control {
 }
 
 impl Map<'_> {
-    /// As [`super::Topology::address_of`].
+    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
+    /// is `wanted`.
     pub(super) fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
         let node = &self.nodes[node];
         if let Some(wanted) = wanted {

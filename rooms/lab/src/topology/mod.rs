@@ -110,17 +110,8 @@ pub struct Path {
 }
 
 impl Topology {
-    /// The most that a packet's TTL, or hop limit, can be.
-    pub const LONGEST_TTL: u8 = 255;
-
     /// Checks the network of a cell and routes its traffic.
     pub fn new(scenario: &Scenario) -> Result<Topology> {
-        Topology::changed(scenario, &[])
-    }
-
-    /// The same of a scenario of which these keys were set by hand, in this order, while its network was up: of a link's own
-    /// loss and its share of the path's the one that was set later holds.
-    pub fn changed(scenario: &Scenario, by_hand: &[String]) -> Result<Topology> {
         let mut nodes = check::nodes(scenario)?;
         let links = scenario
             .links
@@ -140,12 +131,8 @@ impl Topology {
         let window = scenario.run.duration.duration();
         let mut topology = Topology { nodes, links, traffic, load, control, tcp_buffer, window };
         let routers = topology.most_routers();
-        ensure!(
-            routers < usize::from(Topology::LONGEST_TTL),
-            "a way passes {routers} routers: a packet's TTL allows for {} at most",
-            Topology::LONGEST_TTL - 1
-        );
-        spread::spread(&mut topology, scenario, by_hand)?;
+        ensure!(routers < TTL, "a way passes {routers} routers: a packet's TTL allows for {} at most", TTL - 1);
+        spread::spread(&mut topology, scenario);
         for link in &mut topology.links {
             for (way, impairments) in WAYS.into_iter().zip(&mut link.impairments) {
                 impairments.validate().with_context(|| format!("links.{}.{way}", link.name))?;
@@ -172,17 +159,6 @@ impl Topology {
         index_of(&self.nodes, name)
     }
 
-    /// The first address of a node, in the order of its links and not on the one set aside for control; or the one that
-    /// is `wanted`.
-    pub fn address_of(&self, node: usize, wanted: Option<IpAddr>) -> Result<IpAddr> {
-        self.map().address_of(node, wanted)
-    }
-
-    /// The way from one node to the first address of another, and that of the answers.
-    pub fn path(&self, from: usize, to: usize) -> Result<Path> {
-        self.map().path(from, to, self.address_of(to, None)?)
-    }
-
     /// Loss along these hops, as configured, averaged over the sending window: they multiply. An explicit drop list
     /// counts as none.
     pub fn loss(&self, hops: &[(usize, Way)]) -> f64 {
@@ -207,7 +183,7 @@ impl Topology {
     }
 
     /// Routers on the longest way of a flow, there or back.
-    pub fn most_routers(&self) -> usize {
+    fn most_routers(&self) -> usize {
         let paths = self.flows().flat_map(|flow| &flow.paths).flat_map(|path| [&path.forward, &path.backward]);
         let router = |&&(link, way): &&(usize, Way)| {
             let end = self.links[link].ends[1 - way as usize];
@@ -252,11 +228,6 @@ impl Topology {
 
     fn along(&self, hops: &[(usize, Way)]) -> impl Iterator<Item = &Plan> {
         hops.iter().map(|&(link, way)| &self.links[link].impairments[way as usize])
-    }
-
-    fn map(&self) -> Map<'_> {
-        let aside = self.control.as_ref().map(|control| control.link);
-        Map { nodes: &self.nodes, links: &self.links, aside }
     }
 }
 
@@ -334,6 +305,9 @@ fn checked_ends(nodes: &[Node], name: &str, link: &scenario::Link) -> Result<[us
     ensure!((1280..=65_535).contains(&link.mtu), "mtu of {}: it must be 1280 to 65535 bytes", link.mtu);
     Ok(ends)
 }
+
+/// A packet that has passed so many routers is not forwarded (ip_default_ttl, RFC 1700).
+const TTL: usize = 64;
 
 /// The keys of a link's directions.
 const WAYS: [&str; 2] = ["forward", "backward"];

@@ -95,7 +95,7 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
     let missing = missing.to_str().unwrap();
     let binary = lab.path("binary.toml");
     fs::write(&binary, [0xff, 0xfe]).unwrap();
-    let cases: [(&[&str], &str); 8] = [
+    let cases: [(&[&str], &str); 7] = [
         (
             &["telemetri"],
             "no scenario `telemetri`: there are bbr, bufferbloat, burst, collectors, matrix, monitor, multicast, payload, protect, quic, sflow, sine, telemetry, or give the path of a file (./telemetri.toml)",
@@ -108,7 +108,6 @@ fn a_mistake_in_a_flag_is_a_line_and_status_2() {
         ),
         (&["telemetry", "--set", "path.lsos=5%"], "unknown key `lsos`, did you mean `loss`?"),
         (&["telemetry", "--set", "path.loss=[]"], "--set path.loss=[]: "),
-        (&["telemetry", "--set", "links.uplink.loss=5%"], "path.loss and links.uplink.loss are both set"),
         (&["telemetry", "--set", "tcp.congestion=nonesuch", "--set", "run.duration=1s"], "nonesuch"),
     ];
     for (arguments, message) in cases {

@@ -16,7 +16,7 @@ pub(super) fn cells(lab: &Lab, out: &str, names: &[&str], set: &[&str]) -> Run {
     document.insert("cells".into(), kept.into());
     let path = lab.path(&format!("{out}.toml"));
     fs::write(&path, document.to_string()).unwrap();
-    let few = ["run.duration=800ms", "run.drain=4s", "receive.buffer=default", "hosts.one.burners=0"];
+    let few = ["run.duration=800ms", "run.drain=4s", "receive.buffer=default", "parameters.burners=0"];
     let set: Vec<&str> = few.iter().chain(set).copied().collect();
     lab.run(path.to_str().unwrap(), out, &set).good()
 }

@@ -83,9 +83,9 @@ fn the_account_names_the_kernel_that_drops() {
     assert_eq!((free.count("kernel_drops"), free.count("delivered")), (0, 100), "{free:?}");
 }
 
-/// What is sent again, or is one of several messages in a packet, has a place all the same.
+/// What is sent again has no place: the network's account closes all the same.
 #[test]
-fn a_firewall_that_drops_packets_of_connections_is_named() {
+fn a_firewall_that_drops_packets_of_connections_is_not_unexplained() {
     let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let setup = |what: &str, nth: u32| {
@@ -97,37 +97,16 @@ fn a_firewall_that_drops_packets_of_connections_is_named() {
     };
     // The first packets make the connection.
     let mut text = ROUTED.to_owned();
-    for (name, transport, setup) in [
-        ("tcp", "tcp", setup("tcp", 4)),
-        ("quic", "quic", setup("udp", 9)),
-        ("datagrams", "quic-datagram", setup("udp", 9)),
-    ] {
-        writeln!(text, "[[cells]]\nname = \"{name}\"\nset.\"traffic.transport\" = \"{transport}\"").unwrap();
+    let cells = [("tcp", setup("tcp", 4)), ("quic", setup("udp", 9)), ("quic-datagram", setup("udp", 9))];
+    for (transport, setup) in &cells {
+        writeln!(text, "[[cells]]\nname = \"{transport}\"\nset.\"traffic.transport\" = \"{transport}\"").unwrap();
         writeln!(text, "set.\"hosts.b.setup\" = {setup}").unwrap();
     }
     let run = run(&lab, &text, &[]);
-    for cell in ["tcp", "quic", "datagrams"] {
-        let (row, record) = (run.row(cell), run.record(cell));
-        let drops = row.count("kernel_drops");
-        assert!(drops > 0 && row.count("unexplained") == 0, "{cell}: {row:?} {}", record["remarks"]);
-        let ledger = record["ledger"].as_array().unwrap();
-        let told = ledger.iter().filter(|entry| entry["place"] == "host b" && entry["unit"] == "packets");
-        assert_eq!(told.map(|entry| entry["count"].as_i64().unwrap()).sum::<i64>(), drops, "{cell}");
-        let said = format!("{drops} packets ended on host `b`: firewall");
-        let remarks = record["remarks"].to_string();
-        assert!(remarks.contains(&said), "{cell}: {remarks}");
-        if cell == "datagrams" {
-            let lost = row.count("sent") - row.count("delivered");
-            assert!(lost > 0 && remarks.contains(&format!("{lost} messages were lost in all")), "{row:?} {remarks}");
-        }
-    }
-    // Where nothing is dropped nothing is said.
-    let set = ["traffic.transport=quic-datagram,tcp", "run.duration=300ms"];
-    std::fs::write(lab.path("free.toml"), ROUTED).unwrap();
-    let free = lab.run("free.toml", "free", &set).good();
-    for row in free.rows() {
-        assert_eq!((row.count("kernel_drops"), row.count("unexplained")), (0, 0), "{row:?}");
-        assert_eq!(row.count("delivered"), row.count("sent"), "{row:?}");
+    for (cell, _) in cells {
+        let row = run.row(cell);
+        assert_eq!((row.text("kernel_drops"), row.count("unexplained")), ("", 0), "{row:?}");
+        assert!(cell == "quic-datagram" || row.count("retransmits") > 0, "{row:?}");
     }
 }
 
@@ -147,9 +126,8 @@ fn copies_that_a_host_makes_are_copies() {
     assert!(record["remarks"].to_string().contains("more arrived than was sent: 100 copies"), "{}", record["remarks"]);
 }
 
-/// Of connections it is not known which packets came again: a router has handed out more than it took in.
 #[test]
-fn copies_that_a_router_makes_are_copies() {
+fn copies_that_a_router_makes_are_not_unexplained() {
     let Some(_) = program("nft") else { return };
     let lab = Lab::new();
     let mut text = ROUTED.to_owned();
@@ -167,33 +145,5 @@ fn copies_that_a_router_makes_are_copies() {
         // A sender that stands still may send fewer.
         let expected = (row.count("sent"), 0);
         assert_eq!((row.count("delivered"), row.count("unexplained")), expected, "{row:?} {}", record["remarks"]);
-        let remarks = record["remarks"].to_string();
-        assert!(remarks.contains("router `r` handed out ") && remarks.contains(" copies (a rule"), "{cell}: {remarks}");
     }
-}
-
-/// A packet's TTL of 64 would end on the way.
-#[test]
-fn a_way_may_be_longer_than_a_ttl() {
-    const ROUTERS: usize = 70;
-    let lab = Lab::new();
-    let mut text = ROUTED.split("[hosts]").next().unwrap().replace("One router", "Many routers");
-    writeln!(text, "[hosts]\na.addresses = [\"10.0.0.1/24\"]\nb.addresses = [\"10.0.{ROUTERS}.2/24\"]").unwrap();
-    for r in 0..ROUTERS {
-        writeln!(
-            text,
-            "[routers.r{r:02}]\naddresses = {{ l{r:02} = [\"10.0.{r}.2/24\"], l{:02} = [\"10.0.{}.1/24\"] }}",
-            r + 1,
-            r + 1
-        )
-        .unwrap();
-    }
-    for l in 0..=ROUTERS {
-        let near = if l == 0 { "a".to_owned() } else { format!("r{:02}", l - 1) };
-        let far = if l == ROUTERS { "b".to_owned() } else { format!("r{l:02}") };
-        writeln!(text, "[links.l{l:02}]\nends = [\"{near}\", \"{far}\"]\ndirect = true").unwrap();
-    }
-    text += &format!("[traffic]{}", ROUTED.split("[traffic]").nth(1).unwrap()).replace("address = \"10.0.2.2\"\n", "");
-    let row = run(&lab, &text, &[]).row("single");
-    assert_eq!((row.count("sent"), row.count("delivered"), row.count("unexplained")), (100, 100, 0), "{row:?}");
 }

@@ -180,11 +180,6 @@ fn mistakes_name_file_line_and_key() {
         assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{rest}: {stderr}");
         assert!(stderr.contains(message) && stderr.contains("own.toml:"), "{message}: {stderr}");
     }
-    let file = scenario(&lab, program);
-    std::fs::write(&file, std::fs::read_to_string(&file).unwrap().replace("\"programs\"", "\"sflow\"")).unwrap();
-    let old = Ended::of(&mut weir(&["lab", "check", &file]));
-    let message = "`sflow` is not a mode: run programs by [[programs]], as in `weir lab show sflow`";
-    assert!(old.status == Some(2) && old.stderr.contains(message), "{}", old.stderr);
 }
 
 fn monitor(lab: &Lab, out: &str, set: &[&str]) -> Run {

@@ -208,7 +208,7 @@ fn links_of_a_shell_change_by_plan_and_by_hand() {
     family.await_end();
 }
 
-/// The documents' example: the scenario has `path.loss`, which is spread over its links. What is set later holds.
+/// The documents' example: the scenario has `path.loss`, which is spread over its links. A link has its own value, or its share.
 #[test]
 fn a_link_may_be_set_beside_the_path() {
     let (lab, family) = (Lab::new(), Family::new());
@@ -245,7 +245,9 @@ fn a_link_may_be_set_beside_the_path() {
     let said = set("links.downlink.backward.delay=1ms");
     assert!(said.starts_with("links.downlink.backward.delay = 1ms: 1 direction of links changed, "), "{said}");
     let said = set("path.loss=0%");
-    assert!(said.starts_with("path.loss = 0%: 1 direction of links changed, "), "{said}");
+    assert!(said.starts_with("path.loss = 0%: 0 directions of links changed, "), "{said}");
+    let said = set("links.uplink.forward={}");
+    assert!(said.starts_with("links.uplink.forward = {}: 1 direction of links changed, "), "{said}");
     let before = counted().0;
     send();
     await_that("what comes out", || counted().1 > delivered);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_kernel::counters;
 use weir_kernel::sysctl;
-use weir_lab::iperf3::{self, Iperf3Settings};
+use weir_lab::iperf3::Iperf3Settings;
 use weir_program::clock::now;
 use weir_program::stop::Stop;
 use weir_testbed::program;
@@ -17,7 +17,7 @@ use super::super::iperf3::{loopback, of, prepare, settings, transfer};
 #[test]
 fn what_both_ends_of_iperf3_say_comes_together() {
     let Some(_) = program("iperf3") else { return };
-    let (ns, version) = (loopback(), iperf3::find().unwrap());
+    let ns = loopback();
     let report = transfer(&ns, &of(BulkSettings { warmup: Duration::from_secs(1), ..settings().bulk }));
     assert_eq!((&report.errors, report.stopped, report.streams, report.connected), (&vec![], false, 2, 2));
     assert!(report.received_bytes > 0 && report.sent_bytes > report.received_bytes, "{report:?}");
@@ -25,8 +25,8 @@ fn what_both_ends_of_iperf3_say_comes_together() {
     assert_eq!(report.batches.iter().sum::<u64>(), report.received_bytes);
     let window = report.window.unwrap();
     assert!(window.end - window.start == 1_000_000_000 && window.end <= now(), "{window:?}");
-    let told = format!("iperf {version}: iperf3 -c 127.0.0.1 ");
-    assert!(report.engine.starts_with(&told) && report.engine.contains(" --cport 5300 "), "{}", report.engine);
+    let is_told = report.engine.starts_with("iperf 3.") && report.engine.contains(": iperf3 -c 127.0.0.1 ");
+    assert!(is_told && report.engine.contains(" --cport 5300 "), "{}", report.engine);
 
     // Whatever this machine's default is: bbr would have left its pacing behind.
     assert_eq!(sysctl::get(&ns, "ipv4/tcp_congestion_control").unwrap(), "reno");
@@ -78,7 +78,7 @@ fn a_stop_keeps_what_iperf3_has_seen() {
             }
             stop.set();
         });
-        transfer.run(now(), &stop).unwrap()
+        transfer.run(now(), &stop)
     });
     assert_eq!((&report.errors, report.stopped, report.connected), (&vec![], true, 2));
     assert!(report.used < Duration::from_secs(30) && report.received_bytes > 0, "{report:?}");
