@@ -55,7 +55,7 @@ pub use account::{Account, Direction, rates};
 pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
-pub use flights::{Delivery, Departure, Flight, Flights};
+pub use flights::{Departure, Flight};
 pub use quic::{QuicSettings, longest_datagram};
 pub use receiver::{Gauge, Level, Receiver};
 pub use report::{Ended, Interval, Machine, ReceiveReport, SendReport, SessionReport, Total, in_words};

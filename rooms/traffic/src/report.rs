@@ -8,7 +8,7 @@ use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
 
-use crate::{Departure, ErrorCount, Flights, ReverseReport, SequenceSet, Window};
+use crate::{Departure, ErrorCount, Flight, ReverseReport, SequenceSet, Window};
 
 /// What a [`Sender`](super::Sender) has done.
 #[derive(Debug, Default)]
@@ -78,8 +78,6 @@ pub struct ReceiveReport {
     pub evicted_messages: u64,
     /// What was counted of them.
     pub evicted_total: Total,
-    /// Messages that whoever was to have them all did not take, see [`Receiver::deliver`](super::Receiver::deliver).
-    pub not_handed_over: u64,
     /// Connections accepted (TCP, QUIC).
     pub connections: u64,
     /// TCP: of these, senders' that had fallen silent and were closed since there was no room for another.
@@ -255,8 +253,8 @@ pub struct SessionReport {
     /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
     /// `machine` is ours.
     pub delays: DelayRecorder,
-    /// The single messages behind these, as many as were to be kept.
-    pub flights: Flights,
+    /// The first of the single messages, in the order of arrival, if they were to be kept.
+    pub flights: Vec<Flight>,
 }
 
 impl SessionReport {
@@ -284,7 +282,7 @@ impl SessionReport {
             negative: 0,
             jitter_ns: 0.0,
             delays: DelayRecorder::new(window),
-            flights: Flights::default(),
+            flights: Vec::new(),
         }
     }
 

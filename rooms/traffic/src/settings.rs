@@ -117,7 +117,7 @@ pub struct SenderSettings {
 }
 
 impl SenderSettings {
-    /// Messages that anybody should keep the times of: 64 MiB.
+    /// Messages that an end should keep the times of: 64 MiB, at a receiver 128 MiB.
     pub const MOST_DEPARTURES: usize = 1 << 22;
 
     /// 1000 bytes every 10 ms over UDP for 60 s, drained for 10 s.
@@ -212,7 +212,7 @@ pub struct ReceiverSettings {
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
     pub stall: Option<Stall>,
-    /// The times of so many messages of each session are kept one by one.
+    /// Of how many messages of all sessions the times are kept one by one (32 bytes each).
     pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
     pub until: Until,

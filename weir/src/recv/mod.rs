@@ -18,16 +18,15 @@ use weir_dgram::Membership;
 use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_report::messages::Message;
 use weir_traffic::{
-    Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
-    in_words,
+    Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport,
+    Until, in_words,
 };
 use weir_units::{BitRate, Size, Span};
 
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::messages::{Rows, Unwritten};
+use crate::messages::Rows;
 use crate::send::intervals::{self, Column};
 use crate::send::{MOST_BUFFER, buffer, duration, endpoint, interval, joined};
 use crate::{Outcome, usage};
@@ -81,7 +80,8 @@ pub(super) struct Recv {
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Write every message into this file: its session, number, and when it was due, sent and received, as CSV.
+    /// Write the first 4 million messages into this file at the end: session, number, and when each was due, sent and
+    /// received, as CSV.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
     /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
@@ -128,8 +128,9 @@ impl Recv {
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
         // Without it everything works but what an interface takes along.
         let _links = Links::follow(|change| complain!("weir: {change}"));
-        let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
+        let (report, told) = self.receive(receiver, &exchange, &stop);
         self.warn_about_buffer(&report);
+        let unwritten = table.map(|table| table.finish(&[], &[&report])).unwrap_or_default();
         let object = summary::object(&settings, &report, &told, unwritten.messages);
         let print = || summary::print(&object, &report, self.transport);
         // Port 0 was chosen by the kernel.
@@ -137,30 +138,18 @@ impl Recv {
         unwritten.judge(judge(&settings, &report))
     }
 
-    /// Receives, and meanwhile tells of each interval and writes down every message, if asked to.
-    fn receive(
-        &self,
-        receiver: Receiver,
-        table: Option<Rows>,
-        exchange: &Exchange,
-        stop: &Stop,
-    ) -> (ReceiveReport, Vec<Interval>, Unwritten) {
-        // Neither a terminal that does not take the lines nor a slow disk must hold up the receiver.
+    /// Receives, and meanwhile tells of each interval, if asked to.
+    fn receive(&self, receiver: Receiver, exchange: &Exchange, stop: &Stop) -> (ReceiveReport, Vec<Interval>) {
+        // A terminal that does not take the lines must not hold up the receiver.
         thread::scope(|scope| {
-            let (mut receiver, mut telling, mut writing) = (receiver, None, None);
+            let (mut receiver, mut telling) = (receiver, None);
             if let Some(every) = self.every {
                 let (sender, intervals) = mpsc::channel();
                 receiver = receiver.tell(every, sender);
                 telling = Some(scope.spawn(move || print_intervals(&intervals, self.allow_reverse, self.json)));
             }
-            if let Some(table) = table {
-                let (sender, messages) = mpsc::sync_channel(WAITING);
-                receiver = receiver.deliver(sender);
-                writing = Some(scope.spawn(move || write_down(table, &messages)));
-            }
             let report = receiver.run(exchange, stop);
-            let told = telling.map(joined).unwrap_or_default();
-            (report, told, writing.map(joined).map(Rows::finish).unwrap_or_default())
+            (report, telling.map(joined).unwrap_or_default())
         })
     }
 
@@ -236,6 +225,7 @@ impl Recv {
             sessions: self.sessions,
             groups: self.groups(),
             receive_buffer: self.receive_buffer.map(buffer),
+            keep_flights: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             until: Until {
                 duration: self.duration.map(Span::duration),
                 idle: (idle != Span::default()).then(|| idle.duration()),
@@ -319,25 +309,8 @@ const COLUMNS: &[Column] = &[
     ("jitter", 10, "{jitter_us}"),
 ];
 
-/// Writes messages to the end.
-pub(crate) fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Rows {
-    for some in messages {
-        let rows: Vec<Message> = some.iter().map(row).collect();
-        table.write(&rows);
-    }
-    table
-}
-
-fn row(delivery: &Delivery) -> Message {
-    let Delivery { peer, session, incarnation, number, intended, sent, received } = *delivery;
-    Message { peer, session, incarnation, number, intended, sent: Some(sent), received: Some(received) }
-}
-
 /// At Ctrl-C: whoever has one terminal for both ends has stopped the sender, too.
 const UNDER_WAY: Duration = Duration::from_millis(200);
-
-/// Pieces of 4096 messages that wait to be written: 64 MiB.
-pub(crate) const WAITING: usize = 256;
 
 /// `--join`: a group, perhaps on one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use weir_units::format;
 
 use super::account;
 use crate::lines::{self, Line};
+use crate::send::summary::NOT_WRITTEN;
 
 /// What `--json` prints; `intervals` is what was printed of each, `unwritten` what a disk did not take. Null: unknown.
 pub(super) fn object(
@@ -31,8 +32,8 @@ pub(super) fn object(
         "evicted": report.evicted,
         "evicted_messages": report.evicted_messages,
         "evicted_connections": report.evicted_connections,
-        // Messages that --messages could not write, or not in time.
-        "not_written": report.not_handed_over + unwritten,
+        // Messages that the file of --messages does not have.
+        "not_written": unwritten,
         "socket_drops": report.socket_drops,
         "receive_buffer_bytes": report.receive_buffer,
         "partial_bytes": report.partial_bytes,
@@ -110,7 +111,7 @@ const LINES: &[Line<'_>] = &[
     ("refused", "+{refused} requests for messages"),
     ("gave way", "+{evicted} times a session, with {evicted_messages} messages in all, to another: raise --sessions"),
     ("gave way", "+{evicted_connections} connections to others"),
-    ("not written", "+{not_written} messages: --messages could not be written, or not in time"),
+    NOT_WRITTEN,
     ("socket drops", "+{socket_drops} (this program was too slow: a larger --receive-buffer may help)"),
     ("cut off", "+{partial_bytes} bytes of messages that did not come to their end"),
 ];

@@ -2,7 +2,7 @@
 
 pub(crate) mod intervals;
 mod reverse;
-mod summary;
+pub(crate) mod summary;
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -17,9 +17,8 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir_program::clock;
 use weir_program::stop::Stop;
-use weir_report::messages::Message;
 use weir_traffic::{
-    Departure, Exchange, Pacing, QuicSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, in_words,
+    Exchange, Pacing, QuicSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, in_words,
 };
 use weir_units::{BitRate, Frequency, Size, Span};
 
@@ -27,7 +26,7 @@ use self::summary::Summary;
 
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::messages::{Rows, Unwritten};
+use crate::messages::Rows;
 use crate::{Outcome, usage};
 
 /// `weir send`.
@@ -149,7 +148,8 @@ impl Send {
             let running: Vec<_> = senders.into_iter().zip(exchanges).map(run).collect();
             (running.into_iter().map(joined).collect(), telling.map(joined).unwrap_or_default())
         });
-        let unwritten = table.map(|table| write_down(table, &all, &reports)).unwrap_or_default();
+        let sent: Vec<_> = all.iter().zip(&reports).collect();
+        let unwritten = table.map(|table| table.finish(&sent, &[])).unwrap_or_default();
         let summary = Summary::new(&all, &reports, &told, unwritten.messages);
         print_with_account(self.json, &summary.object, (following, End::Sent), || summary.print(settings))?;
         unwritten.judge(judge(&all, &reports))
@@ -266,27 +266,6 @@ fn judge(all: &[SenderSettings], reports: &[SendReport]) -> Result<Outcome> {
         }
     }
     Ok(Outcome::Done)
-}
-
-fn write_down(mut table: Rows, all: &[SenderSettings], reports: &[SendReport]) -> Unwritten {
-    for (settings, report) in all.iter().zip(reports) {
-        table.write(&rows_of(settings, report));
-    }
-    table.finish()
-}
-
-/// A row for each message that was sent, as many as were kept.
-fn rows_of(settings: &SenderSettings, report: &SendReport) -> Vec<Message> {
-    let row = |(number, departure): (u64, &Departure)| Message {
-        peer: report.local.unwrap_or(settings.to),
-        session: settings.session,
-        incarnation: report.incarnation,
-        number,
-        intended: Some(departure.intended),
-        sent: Some(departure.sent),
-        received: None,
-    };
-    (0..).zip(&report.departures).map(row).collect()
 }
 
 /// What a thread brought back.

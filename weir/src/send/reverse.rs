@@ -12,33 +12,35 @@ use weir_traffic::{
     in_words,
 };
 
-use super::{Send, joined, rows_of};
+use super::summary::NOT_WRITTEN;
+use super::{Send, joined};
 use crate::Outcome;
 use crate::account::{End, print_with_account};
 use crate::lines::{self, Line};
-use crate::messages::{Rows, Unwritten};
-use crate::recv::{WAITING, account, print_intervals, write_down};
+use crate::messages::Rows;
+use crate::recv::{account, print_intervals};
 
 impl Send {
     /// Has the receiver send, and sends, too, if both are to.
     pub(super) fn converse(&self, all: &[SenderSettings], stop: &Stop) -> Result<Outcome> {
         let table = self.messages.as_deref().map(Rows::create).transpose()?;
         let clients = all.iter().map(|settings| Client::open(settings, self.bidir)).collect::<Result<Vec<_>, _>>()?;
-        let (reports, intervals, unwritten) = self.run_all(clients, table, all, stop)?;
-        let too_slow: u64 = reports.iter().map(|report| report.received.not_handed_over).sum();
-        let sent = reports.iter().filter_map(|report| report.sent.as_ref());
-        let errors =
-            reports.iter().flat_map(|report| &report.received.errors).chain(sent.flat_map(|sent| &sent.errors));
+        let (reports, intervals) = self.run_all(clients, stop)?;
+        let received: Vec<_> = reports.iter().map(|report| &report.received).collect();
+        let ours = all.iter().zip(&reports);
+        let ours: Vec<_> = ours.filter_map(|(settings, report)| Some((settings, report.sent.as_ref()?))).collect();
+        let unwritten = table.map(|table| table.finish(&ours, &received)).unwrap_or_default();
         let directions: Vec<Account> =
             all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect();
-        let errors: Vec<ErrorCount> = errors.cloned().collect();
+        let errors = received.iter().flat_map(|report| &report.errors);
+        let errors: Vec<ErrorCount> = errors.chain(ours.iter().flat_map(|(_, sent)| &sent.errors)).cloned().collect();
         let mut object = json!({
             "transport": self.transport,
             "to": self.to,
             "payload_bytes": all[0].payload_bytes,
             "directions": directions,
             "foreign": reports.iter().map(|report| report.received.foreign).sum::<u64>(),
-            "not_written": too_slow + unwritten.messages,
+            "not_written": unwritten.messages,
             "errors": errors,
             "stopped": reports.iter().any(|report| report.parted == Parted::Stopped),
         });
@@ -63,43 +65,19 @@ impl Send {
         unwritten.judge(self.judge(&reports, &directions))
     }
 
-    fn run_all(
-        &self,
-        clients: Vec<Client>,
-        table: Option<Rows>,
-        all: &[SenderSettings],
-        stop: &Stop,
-    ) -> Result<(Vec<ClientReport>, Vec<Interval>, Unwritten)> {
+    fn run_all(&self, clients: Vec<Client>, stop: &Stop) -> Result<(Vec<ClientReport>, Vec<Interval>)> {
         thread::scope(|scope| {
-            let (mut told, mut writing, mut deliveries) = (None, None, None);
-            if let Some(table) = table {
-                let (sender, messages) = mpsc::sync_channel(WAITING);
-                deliveries = Some(sender);
-                writing = Some(scope.spawn(move || write_down(table, &messages)));
-            }
-            let mut running = Vec::new();
+            let (mut told, mut running) = (None, Vec::new());
             for mut client in clients {
                 if let Some(every) = self.every {
                     let (sender, intervals) = mpsc::channel();
                     client = client.tell(every, sender);
                     told = Some(scope.spawn(move || print_intervals(&intervals, self.bidir, self.json)));
                 }
-                if let Some(deliveries) = &deliveries {
-                    client = client.deliver(deliveries.clone());
-                }
                 running.push(scope.spawn(move || client.run(stop)));
             }
-            drop(deliveries);
             let reports = running.into_iter().map(joined).collect::<std::io::Result<Vec<_>>>()?;
-            let mut unwritten = Unwritten::default();
-            if let Some(writing) = writing {
-                let mut table = joined(writing);
-                for (settings, report) in all.iter().zip(&reports) {
-                    report.sent.iter().for_each(|sent| table.write(&rows_of(settings, sent)));
-                }
-                unwritten = table.finish();
-            }
-            Ok((reports, told.map(joined).unwrap_or_default(), unwritten))
+            Ok((reports, told.map(joined).unwrap_or_default()))
         })
     }
 
@@ -149,10 +127,7 @@ fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator
     report.sent.as_ref().map(forward).into_iter().chain([reverse])
 }
 
-const LINES: &[Line<'_>] = &[
-    ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
-    ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
-];
+const LINES: &[Line<'_>] = &[("foreign", "+{foreign} datagrams were not messages of `weir recv`"), NOT_WRITTEN];
 
 #[cfg(test)]
 mod tests {

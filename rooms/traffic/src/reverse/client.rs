@@ -16,8 +16,8 @@ use super::lines::{First, Line, Request, Sent, VERSION, Want};
 use super::{Parted, sent_of};
 use crate::sender::channel::Channel;
 use crate::{
-    Account, Delivery, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
-    SenderSettings, TrafficError, Transport, in_words,
+    Account, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
+    TrafficError, Transport, in_words,
 };
 
 /// One that asks a [`Receiver`](crate::Receiver) which allows it to send messages.
@@ -64,7 +64,9 @@ impl Client {
         channel.shared = true;
         let from = settings.from.map(|from| SocketAddr::new(from.ip(), 0));
         let control = Channel::open(&SenderSettings { transport: Transport::Tcp, from, ..settings.clone() })?;
-        let receiving = ReceiverSettings { transport, session: Some(session), ..ReceiverSettings::new(to) };
+        let keep_flights = settings.keep_departures;
+        let receiving =
+            ReceiverSettings { transport, session: Some(session), keep_flights, ..ReceiverSettings::new(to) };
         let failed = |source| TrafficError::Socket { transport, address: to, source };
         let receiver = Receiver::over(&channel, receiving).map_err(failed)?;
         Ok(Self { settings: settings.clone(), both, control, channel, receiver })
@@ -73,11 +75,6 @@ impl Client {
     /// Reports, while it runs, what came (and was sent) in each interval of this length.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
         Self { receiver: self.receiver.tell(every, to), ..self }
-    }
-
-    /// Hands over every message that it receives, as [`Receiver::deliver`] does.
-    pub fn deliver(self, to: mpsc::SyncSender<Vec<Delivery>>) -> Self {
-        Self { receiver: self.receiver.deliver(to), ..self }
     }
 
     /// Runs to the end, or to the stop.

@@ -1,6 +1,5 @@
 //! The accounts of all senders and sessions.
 
-mod deliveries;
 mod intervals;
 mod session;
 
@@ -8,18 +7,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_program::clock::{Nanos, nanos};
 use weir_stats::DelayRecorder;
 use weir_wire::probe::Probe;
 
-use self::deliveries::Deliveries;
 use self::intervals::Intervals;
 use self::session::{Counted, Session};
 use crate::reverse::OtherWay;
-use crate::{Delivery, Exchange, Flights, Interval, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport};
+use crate::{Exchange, Flight, Interval, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport};
 
 /// All sessions of a receiver: at most so many. When one comes too many, the one heard least lately gives way.
 pub(crate) struct Sessions<'a> {
@@ -37,7 +35,8 @@ pub(crate) struct Sessions<'a> {
     known: u64,
     open: u64,
     intervals: Option<Intervals>,
-    deliveries: Option<Deliveries>,
+    /// Messages whose times may still be kept.
+    room: usize,
     other_way: Option<Arc<OtherWay>>,
     report: ReceiveReport,
 }
@@ -66,7 +65,7 @@ impl<'a> Sessions<'a> {
             known: 0,
             open: 0,
             intervals: None,
-            deliveries: None,
+            room: settings.keep_flights,
             other_way: None,
             report: ReceiveReport::default(),
         }
@@ -80,11 +79,6 @@ impl<'a> Sessions<'a> {
     /// Reports of each interval what came in it, as soon as it is over.
     pub(crate) fn tell(&mut self, every: Duration, started: Nanos, to: Sender<Interval>) {
         self.intervals = Some(Intervals::new(nanos(every), started, to));
-    }
-
-    /// Hands over every message.
-    pub(crate) fn deliver(&mut self, to: SyncSender<Vec<Delivery>>) {
-        self.deliveries = Some(Deliveries::new(to));
     }
 
     /// Counts a message of `length` bytes that was received at the time `at`.
@@ -109,12 +103,10 @@ impl<'a> Sessions<'a> {
         if let Counted::New { number, .. } = counted {
             self.delivered += 1;
             self.exchange.set_delivered(self.delivered);
-            if let Some(deliveries) = &mut self.deliveries {
-                let incarnation = session.report.incarnation;
-                let intended = probe.extension.map(|extension| extension.intended);
-                let session = probe.session;
-                let (sent, received) = (probe.sent, at);
-                deliveries.add(Delivery { peer, session, incarnation, number, intended, sent, received });
+            if self.room > 0 {
+                self.room -= 1;
+                let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
+                session.report.flights.push(Flight { number, intended, sent: probe.sent, received: at });
             }
         }
     }
@@ -180,9 +172,6 @@ impl<'a> Sessions<'a> {
             intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()));
             intervals.finish(last);
         }
-        if let Some(deliveries) = self.deliveries {
-            self.report.not_handed_over = deliveries.finish();
-        }
         self.list.sort_by_key(|session| session.serial);
         let sessions = self.list.into_iter().map(|session| session.report).collect();
         ReceiveReport { sessions, ..self.report }
@@ -214,7 +203,6 @@ impl<'a> Sessions<'a> {
         let mut report = SessionReport {
             incarnation,
             before: if self.report.evicted > 0 { u64::MAX } else { 0 },
-            flights: Flights::new(self.settings.keep_flights),
             ..SessionReport::new(peer, probe.session, at, length)
         };
         if place >= OF_LONG_MEMORY {

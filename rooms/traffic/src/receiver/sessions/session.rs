@@ -7,7 +7,7 @@ use weir_wire::probe::{Kind, Probe};
 
 use super::Key;
 use crate::sequence::Arrival;
-use crate::{Flight, Machine, SessionReport, Window};
+use crate::{Machine, SessionReport, Window};
 
 /// A session, and what is known of it besides its report.
 pub(super) struct Session {
@@ -130,7 +130,7 @@ impl Session {
         report.delivered_bytes += length as u64;
         report.in_window += u64::from(self.window.is_none_or(|window| at < window.end));
         self.vary(probe.sent, at);
-        let delay = if self.report.machine == Machine::Other { None } else { self.delayed(number, probe, at) };
+        let delay = if self.report.machine == Machine::Other { None } else { self.delayed(probe.sent, at) };
         Counted::New { number, reordered, delay }
     }
 
@@ -159,17 +159,15 @@ impl Session {
     }
 
     /// The delay of a message by our clock; `None`: it was received before it was sent, which is counted.
-    fn delayed(&mut self, number: u64, probe: &Probe, at: Nanos) -> Option<Nanos> {
+    fn delayed(&mut self, sent: Nanos, at: Nanos) -> Option<Nanos> {
         let report = &mut self.report;
-        let Some(delay) = at.checked_sub(probe.sent) else {
+        let Some(delay) = at.checked_sub(sent) else {
             report.negative += 1;
             return None;
         };
         let origin = self.window.map_or(report.first_arrival, |window| window.start);
         let since = Duration::from_nanos(at.saturating_sub(origin));
         report.delays.record(since, delay);
-        let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
-        report.flights.keep(Flight { number, intended, sent: probe.sent, received: at });
         Some(delay)
     }
 
