@@ -50,7 +50,7 @@ pub struct SendReport {
     /// QUIC datagrams: messages that quinn had taken and that had not left when the drain was over.
     pub never_left: u64,
     /// QUIC: whether the peer had acknowledged everything when the drain was over; of datagrams, something behind the last of
-    /// them. `None`: another transport, nothing was drained, or the receiver of this process was asked instead.
+    /// them. `None`: another transport, or nothing was drained.
     pub acknowledged: Option<bool>,
     /// UDP: announcements of the end, that the kernel took; not in `sent`.
     pub announcements: u64,

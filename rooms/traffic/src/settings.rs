@@ -12,7 +12,7 @@ use weir_dgram::Membership;
 use weir_wire::probe;
 
 use crate::TrafficError;
-use crate::quic::{self, QuicSettings};
+use crate::quic;
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
@@ -47,15 +47,6 @@ pub enum Pacing {
     Schedule,
 }
 
-/// TCP socket options.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TcpSettings {
-    /// Congestion control (TCP_CONGESTION), e.g. `cubic`; `None`: the host's default.
-    pub congestion: Option<String>,
-    /// Switches Nagle's algorithm off (TCP_NODELAY).
-    pub nodelay: bool,
-}
-
 /// What a [`Sender`](super::Sender) does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SenderSettings {
@@ -65,7 +56,7 @@ pub struct SenderSettings {
     pub to: SocketAddr,
     /// Address and port to send from; `None`: the kernel chooses. To fix only the port use the unspecified address.
     pub from: Option<SocketAddr>,
-    /// Bytes of a message, its header included; at least [`probe::BASE_LEN`].
+    /// Bytes of a message, its header included; at least [`probe::BASE_LEN`], on streams [`probe::EXTENDED_LEN`].
     pub payload_bytes: usize,
     /// Time between messages.
     pub interval: Duration,
@@ -88,10 +79,11 @@ pub struct SenderSettings {
     pub overtime: Duration,
     /// Number that tells this sender's messages from others'.
     pub session: u16,
-    /// TCP only.
-    pub tcp: TcpSettings,
-    /// QUIC only.
-    pub quic: QuicSettings,
+    /// TCP: congestion control by the kernel's name (TCP_CONGESTION); `None`: the host's default. QUIC: by quinn's; `None`:
+    /// cubic.
+    pub congestion: Option<String>,
+    /// TCP: switches Nagle's algorithm off (TCP_NODELAY).
+    pub nodelay: bool,
     /// Differentiated services code point (RFC 2474) of the packets, 0 to 63; `None`: 0. QUIC: `None`, since quinn sets the
     /// field itself.
     pub dscp: Option<u8>,
@@ -135,8 +127,8 @@ impl SenderSettings {
             count: None,
             overtime: Duration::ZERO,
             session: 0,
-            tcp: TcpSettings::default(),
-            quic: QuicSettings::default(),
+            congestion: None,
+            nodelay: false,
             dscp: None,
             ttl: None,
             interface: None,
@@ -168,14 +160,15 @@ impl SenderSettings {
 
     /// Refuses what no socket could do.
     pub fn validate(&self) -> Result<(), TrafficError> {
-        let longest = match (self.transport, self.to) {
-            (Transport::Tcp | Transport::Quic, _) => u32::MAX as usize,
-            (Transport::QuicDatagram, to) => quic::longest_datagram(to),
-            (Transport::Udp, SocketAddr::V4(_)) => 65_507,
-            (Transport::Udp, SocketAddr::V6(_)) => 65_527,
+        let (shortest, longest) = match (self.transport, self.to) {
+            // A message on a stream says its own length.
+            (Transport::Tcp | Transport::Quic, _) => (probe::EXTENDED_LEN, u32::MAX as usize),
+            (Transport::QuicDatagram, to) => (probe::BASE_LEN, quic::longest_datagram(to)),
+            (Transport::Udp, SocketAddr::V4(_)) => (probe::BASE_LEN, 65_507),
+            (Transport::Udp, SocketAddr::V6(_)) => (probe::BASE_LEN, 65_527),
         };
-        if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
-            let (bytes, transport, shortest) = (self.payload_bytes, self.transport, probe::BASE_LEN);
+        if !(shortest..=longest).contains(&self.payload_bytes) {
+            let (bytes, transport) = (self.payload_bytes, self.transport);
             return Err(TrafficError::Refused(format!(
                 "payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B"
             )));

@@ -17,9 +17,7 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use weir_program::clock;
 use weir_program::stop::Stop;
-use weir_traffic::{
-    Exchange, Pacing, QuicSettings, SendReport, Sender, SenderSettings, TcpSettings, Transport, in_words,
-};
+use weir_traffic::{Exchange, Pacing, SendReport, Sender, SenderSettings, Transport, in_words};
 use weir_units::{BitRate, Frequency, Size, Span};
 
 use self::summary::Summary;
@@ -47,7 +45,7 @@ pub(super) struct Send {
     /// What carries the messages.
     #[arg(long, value_enum, default_value = "udp")]
     transport: Transport,
-    /// Bytes of a message, its 16 to 40 bytes of header included.
+    /// Bytes of a message, its header included: at least 16B, over TCP and QUIC streams 40B.
     #[arg(long, value_name = "SIZE", default_value = "1000B")]
     payload: Size,
     /// Time between messages [default: 10ms].
@@ -237,11 +235,8 @@ impl Send {
             // What a hiccup at the end held up is sent, what a rate that cannot be kept piles up is not.
             overtime: (duration / 100).min(Duration::from_millis(100)),
             session: self.session.unwrap_or_else(random_session),
-            tcp: TcpSettings { congestion: self.congestion.clone(), nodelay: self.nodelay },
-            quic: QuicSettings {
-                congestion: self.congestion.clone().unwrap_or_else(|| QuicSettings::default().congestion),
-                any_peer: true,
-            },
+            congestion: self.congestion.clone(),
+            nodelay: self.nodelay,
             dscp: self.dscp.map(|Dscp(point)| point),
             ttl: self.ttl,
             interface: self.interface.clone(),

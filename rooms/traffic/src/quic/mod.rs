@@ -28,45 +28,21 @@ pub(super) use self::client::{Client, Known};
 pub(super) use self::server::{Event, Listener};
 use crate::{SenderSettings, TrafficError, Transport};
 
-/// QUIC settings of a sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuicSettings {
-    /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
-    pub congestion: String,
-    /// Whether the receiver lives in another process, so that only acknowledgements tell what it has.
-    pub any_peer: bool,
-}
+/// The choices of congestion control. It is quinn's own: the kernel's has no part in it. The first one (RFC 9438) is the
+/// default.
+pub(super) const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
 
-impl QuicSettings {
-    /// The choices of congestion control.
-    pub const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
-
-    /// Refuses what quinn does not have.
-    ///
-    /// # Errors
-    /// No such congestion control; the error names those that there are.
-    pub fn validate(&self) -> Result<(), TrafficError> {
-        self.controller().map(drop)
-    }
-
-    fn controller(&self) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
-        Ok(match self.congestion.as_str() {
-            "cubic" => Arc::new(CubicConfig::default()),
-            "newreno" => Arc::new(NewRenoConfig::default()),
-            "bbr" => Arc::new(BbrConfig::default()),
-            other => {
-                let choices = Self::CONGESTION.join(", ");
-                return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
-            }
-        })
-    }
-}
-
-/// Cubic (RFC 9438), as quinn has it.
-impl Default for QuicSettings {
-    fn default() -> Self {
-        Self { congestion: Self::CONGESTION[0].to_owned(), any_peer: false }
-    }
+/// Refuses what quinn does not have; the error names what it has.
+pub(super) fn controller(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
+    Ok(match name {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "newreno" => Arc::new(NewRenoConfig::default()),
+        "bbr" => Arc::new(BbrConfig::default()),
+        other => {
+            let choices = CONGESTION.join(", ");
+            return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
+        }
+    })
 }
 
 /// Payload bytes of the longest QUIC datagram to `to`, on a path that carries 1500-byte packets.

@@ -39,10 +39,10 @@ pub(super) fn stream_socket(settings: &SenderSettings) -> Result<Socket, Traffic
         let result = if to.is_ipv4() { socket.set_tos_v4(field) } else { socket.set_tclass_v6(field) };
         result.map_err(cannot_set("IP_TOS", &field))?;
     }
-    if let Some(name) = &settings.tcp.congestion {
+    if let Some(name) = &settings.congestion {
         congestion::set(&socket, name)?;
     }
-    let nodelay = settings.tcp.nodelay;
+    let nodelay = settings.nodelay;
     socket.set_tcp_nodelay(nodelay).map_err(cannot_set("TCP_NODELAY", &nodelay))?;
     if let Some(address) = settings.from {
         // A port that was used a minute ago may be used again.

@@ -39,7 +39,7 @@ pub(super) enum Counted {
     },
     /// One that had come.
     Duplicate,
-    /// An announcement, a greeting, or one of which nobody knows whether it had come.
+    /// An announcement, or one of which nobody knows whether it had come.
     Other,
 }
 
@@ -96,13 +96,9 @@ impl Session {
             };
         }
         let number = self.report.numbers.expand(probe.sequence);
-        match probe.kind {
-            Kind::Hello => return Counted::Other,
-            Kind::End => {
-                self.announce(number, probe.sent);
-                return Counted::Other;
-            }
-            Kind::Message => {}
+        if probe.kind == Kind::End {
+            self.announce(number, probe.sent);
+            return Counted::Other;
         }
         if self.report.announced.is_some_and(|announced| number >= announced || probe.sent > self.announced_sent) {
             self.withdraw();
