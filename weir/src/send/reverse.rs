@@ -7,10 +7,7 @@ use anyhow::{Result, bail, ensure};
 use serde_json::json;
 use weir_program::output::say;
 use weir_program::stop::Stop;
-use weir_traffic::{
-    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, Transport,
-    in_words,
-};
+use weir_traffic::{Account, Client, ClientReport, ErrorCount, Interval, Parted, SenderSettings, Transport, in_words};
 
 use super::summary::NOT_WRITTEN;
 use super::{Send, joined};
@@ -30,8 +27,7 @@ impl Send {
         let ours = all.iter().zip(&reports);
         let ours: Vec<_> = ours.filter_map(|(settings, report)| Some((settings, report.sent.as_ref()?))).collect();
         let unwritten = table.map(|table| table.finish(&ours, &received)).unwrap_or_default();
-        let directions: Vec<Account> =
-            all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect();
+        let directions: Vec<&Account> = reports.iter().flat_map(|report| &report.directions).collect();
         let errors = received.iter().flat_map(|report| &report.errors);
         let errors: Vec<ErrorCount> = errors.chain(ours.iter().flat_map(|(_, sent)| &sent.errors)).cloned().collect();
         let mut object = json!({
@@ -58,8 +54,7 @@ impl Send {
             }
         };
         // One that was never granted has nothing to report but why.
-        let began = reports.iter().any(|report| report.reverse.is_some());
-        if self.json || began {
+        if self.json || !directions.is_empty() {
             print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
         unwritten.judge(self.judge(&reports, &directions))
@@ -82,7 +77,7 @@ impl Send {
     }
 
     /// Whether it came to a good end.
-    fn judge(&self, reports: &[ClientReport], directions: &[Account]) -> Result<Outcome> {
+    fn judge(&self, reports: &[ClientReport], directions: &[&Account]) -> Result<Outcome> {
         let (transport, to) = (self.transport, self.to);
         for report in reports {
             let failure = report.failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
@@ -116,15 +111,6 @@ impl Send {
         );
         Ok(Outcome::Done)
     }
-}
-
-/// What is known of both directions.
-fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator<Item = Account> + use<> {
-    let (to, session) = (settings.to, settings.session);
-    let forward = |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward);
-    let reverse = report.reverse.clone().unwrap_or_else(|| Account::nothing(to, session, None));
-    let reverse = reverse.going(Direction::Reverse);
-    report.sent.as_ref().map(forward).into_iter().chain([reverse])
 }
 
 const LINES: &[Line<'_>] = &[("foreign", "+{foreign} datagrams were not messages of `weir recv`"), NOT_WRITTEN];

@@ -144,7 +144,7 @@ impl Receiver {
         let started = now();
         let mut sessions = Sessions::new(&self.settings, exchange);
         if let Some((every, to)) = self.intervals {
-            sessions.tell(every, started, to);
+            sessions.tell(every, to);
         }
         if let Some(other) = self.other {
             sessions = sessions.beside(other);

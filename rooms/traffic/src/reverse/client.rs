@@ -16,8 +16,8 @@ use super::lines::{First, Line, Request, Sent, VERSION, Want};
 use super::{Parted, sent_of};
 use crate::sender::channel::Channel;
 use crate::{
-    Account, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings,
-    TrafficError, Transport, in_words,
+    Account, Direction, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
+    SenderSettings, TrafficError, Transport, in_words,
 };
 
 /// One that asks a [`Receiver`](crate::Receiver) which allows it to send messages.
@@ -39,10 +39,8 @@ pub struct ClientReport {
     pub received: ReceiveReport,
     /// What was sent; `None`: nothing was to be.
     pub sent: Option<SendReport>,
-    /// What the other end received of it; `None`: nothing, or it never said.
-    pub told: Option<Account>,
-    /// What came of its messages; `None`: it was never granted.
-    pub reverse: Option<Account>,
+    /// What is known of the direction from here, if both were to send, and of that to here; empty: it was never granted.
+    pub directions: Vec<Account>,
     /// How it ended.
     pub parted: Parted,
     /// What went wrong with the control connection, in words.
@@ -199,8 +197,10 @@ impl Client {
             Err(error) => (Parted::Untold, Some(error.to_string())),
         });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
-        let reverse = Some(Account { shortfall, ..account });
-        Ok(ClientReport { received, sent, told, reverse, parted, failure })
+        let reverse = Account { shortfall, ..account }.going(Direction::Reverse);
+        let told = |sent| Account::told(settings.to, settings.session, sent, told.as_ref()).going(Direction::Forward);
+        let directions = sent.iter().map(told).chain([reverse]).collect();
+        Ok(ClientReport { received, sent, directions, parted, failure })
     }
 }
 

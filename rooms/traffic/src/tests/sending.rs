@@ -15,7 +15,7 @@ fn every_datagram_arrives() {
     let (sent, received) = run(settings, &receiver(Transport::Udp));
     assert_all_arrived(&sent, &received, 1000);
     let session = received.main_session().unwrap();
-    assert_eq!(session.machine, Machine::Same);
+    assert_eq!(session.same_machine, Some(true));
     assert_eq!(sent.departures.len() as u64, sent.sent);
     assert!(sent.departures.is_sorted_by_key(|departure| departure.sent));
     assert_eq!(sent.departures.last().map(|departure| departure.sent), sent.last_send);
@@ -62,8 +62,8 @@ fn ipv6_short_messages_and_announced_ends() {
         assert_all_arrived(&sent, &received, payload_bytes as u64);
         let session = received.main_session().unwrap();
         assert_eq!(
-            (session.announced, session.machine),
-            (Some(sent.sent), Machine::Same),
+            (session.announced, session.same_machine),
+            (Some(sent.sent), Some(true)),
             "{transport} {payload_bytes}"
         );
     }

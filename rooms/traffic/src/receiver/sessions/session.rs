@@ -1,5 +1,6 @@
 //! The account of one run of one sender.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use weir_program::clock::{self, Nanos};
@@ -7,7 +8,7 @@ use weir_wire::probe::{Kind, Probe};
 
 use super::Key;
 use crate::sequence::Arrival;
-use crate::{Machine, SessionReport, Window};
+use crate::{SessionReport, Window};
 
 /// A session, and what is known of it besides its report.
 pub(super) struct Session {
@@ -61,14 +62,9 @@ impl Session {
         delivered + duplicates + stale
     }
 
-    /// Whether a message came of it. An announced end alone, which anybody can send, proves no sender.
-    pub(super) fn is_known(&self) -> bool {
-        self.report.delivered > 0
-    }
-
-    /// Whether it is known and has not announced its end.
+    /// Whether messages came of it, and it has not announced its end.
     pub(super) fn is_open(&self) -> bool {
-        self.is_known() && self.report.announced.is_none()
+        self.report.delivered > 0 && self.report.announced.is_none()
     }
 
     /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender: of
@@ -89,11 +85,8 @@ impl Session {
     pub(super) fn count(&mut self, probe: &Probe, length: usize, at: Nanos) -> Counted {
         self.last_heard = at;
         if let Some(extension) = probe.extension {
-            self.report.machine = match clock::id() {
-                Some(ours) if extension.clock == ours.get() => Machine::Same,
-                Some(_) if extension.clock != 0 => Machine::Other,
-                _ => Machine::Unknown,
-            };
+            let theirs = NonZeroU32::new(extension.clock);
+            self.report.same_machine = clock::id().zip(theirs).map(|(ours, theirs)| ours == theirs);
         }
         let number = self.report.numbers.expand(probe.sequence);
         if probe.kind == Kind::End {
@@ -126,7 +119,7 @@ impl Session {
         report.delivered_bytes += length as u64;
         report.in_window += u64::from(self.window.is_none_or(|window| at < window.end));
         self.vary(probe.sent, at);
-        let delay = if self.report.machine == Machine::Other { None } else { self.delayed(probe.sent, at) };
+        let delay = if self.report.same_machine == Some(false) { None } else { self.delayed(probe.sent, at) };
         Counted::New { number, reordered, delay }
     }
 
