@@ -40,6 +40,7 @@ pub mod bulk;
 mod congestion;
 mod error;
 mod exchange;
+pub mod flags;
 mod flights;
 #[doc(hidden)]
 pub mod foreign;

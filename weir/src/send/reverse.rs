@@ -8,6 +8,7 @@ use serde_json::json;
 use weir_program::output::say;
 use weir_program::stop::Stop;
 use weir_traffic::{Account, Client, ClientReport, ErrorCount, Interval, Parted, SenderSettings, Transport, in_words};
+use weir_units::format;
 
 use super::summary::NOT_WRITTEN;
 use super::{Send, joined};
@@ -31,8 +32,8 @@ impl Send {
         let errors = received.iter().flat_map(|report| &report.errors);
         let errors: Vec<ErrorCount> = errors.chain(ours.iter().flat_map(|(_, sent)| &sent.errors)).cloned().collect();
         let mut object = json!({
-            "transport": self.transport,
-            "to": self.to,
+            "transport": self.settings.transport,
+            "to": self.settings.to,
             "payload_bytes": all[0].payload_bytes,
             "directions": directions,
             "foreign": reports.iter().map(|report| report.received.foreign).sum::<u64>(),
@@ -44,7 +45,7 @@ impl Send {
             object["intervals"] = json!(intervals);
         }
         let print = || {
-            directions.iter().for_each(|direction| account::print(direction, self.transport));
+            directions.iter().for_each(|direction| account::print(direction, self.settings.transport));
             lines::print(&object, "", LINES);
             if !errors.is_empty() {
                 say!("errors        {}", in_words(&errors));
@@ -78,7 +79,7 @@ impl Send {
 
     /// Whether it came to a good end.
     fn judge(&self, reports: &[ClientReport], directions: &[&Account]) -> Result<Outcome> {
-        let (transport, to) = (self.transport, self.to);
+        let SenderSettings { transport, to, connect_timeout, .. } = self.settings;
         for report in reports {
             let failure = report.failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
             match &report.parted {
@@ -94,7 +95,7 @@ impl Send {
                 Parted::Unanswered => bail!(
                     "ask tcp {to} to send: no answer within {}{failure}; it needs `weir recv --allow-reverse --transport \
                      {transport}`, and a way back to this host",
-                    self.patience()
+                    format::span(connect_timeout.as_secs_f64())
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
                 Parted::Nothing => {
