@@ -50,7 +50,12 @@ pub(super) fn bytes(text: &str) -> Result<usize, UnitError> {
 
 /// The size of a socket's buffer.
 pub(super) fn buffer(text: &str) -> Result<usize, UnitError> {
-    bytes(text).map(|bytes| bytes.min(MOST_BUFFER))
+    text.parse().map(buffer_of)
+}
+
+/// What to ask for of a buffer of this size.
+pub fn buffer_of(size: Size) -> usize {
+    usize::try_from(size.bytes).unwrap_or(usize::MAX).min(MOST_BUFFER)
 }
 
 /// The most that a socket's buffer can be asked for: the kernel doubles it, in an int.

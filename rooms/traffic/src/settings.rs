@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_dgram::Membership;
 use weir_program::clock;
+use weir_units::BitRate;
 use weir_wire::probe;
 
 use crate::{TrafficError, flags, quic};
@@ -215,7 +216,7 @@ pub struct ReceiverSettings {
     #[arg(skip)]
     pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
-    #[arg(skip)]
+    #[command(flatten)]
     pub until: Until,
     /// What is sent to those that ask for messages; `None`: nothing, and no datagram ever leaves.
     #[arg(skip)]
@@ -223,14 +224,20 @@ pub struct ReceiverSettings {
 }
 
 /// What a receiver sends, at most, to those that ask it to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+#[group(skip)]
 pub struct ReverseSettings {
-    /// Bits of IP packets a second, of all flows together.
-    pub rate: u64,
-    /// How long a flow lasts.
+    /// Bits of IP packets a second that are sent to all of them together.
+    #[arg(long = "reverse-rate", value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
+    pub rate: BitRate,
+    /// How long is sent to each, at most.
+    #[arg(long = "reverse-duration", value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
+    #[arg(id = "reverse-duration", value_parser = flags::duration)]
     pub duration: Duration,
-    /// Flows at once.
-    pub flows: usize,
+    /// To how many at once.
+    #[arg(long = "reverse-flows", value_name = "SENDERS", default_value = "16", requires = "allow_reverse")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub flows: u16,
 }
 
 impl ReceiverSettings {
@@ -259,21 +266,30 @@ pub struct Stall {
 }
 
 /// Events that end a receiver; the first one counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[group(skip)]
 pub struct Until {
-    /// This long after `run` was called.
+    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
+    #[arg(long, value_name = "SPAN", value_parser = flags::duration)]
     pub duration: Option<Duration>,
-    /// This long after the last message, once there was one.
+    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
+    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
+    #[arg(long = "idle-timeout", value_name = "SPAN", value_parser = flags::span)]
     pub idle: Option<Duration>,
     /// The idle time also counts from the beginning, when nothing has come yet.
+    #[arg(skip)]
     pub idle_from_start: bool,
     /// Every known session has announced its end, or its connection was closed, and no message has come for 1 s since.
+    #[arg(skip)]
     pub announced: bool,
-    /// So many sessions at least have announced their end, too.
+    /// End by announced ends only when so many senders have announced theirs.
+    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub senders: u64,
     /// How long to go on when everything sent has arrived, for duplicates still under way.
+    #[arg(skip)]
     pub settle: Duration,
     /// How long a stop waits for what is under way: all that was sent here, or else the announcements of those who send.
+    #[arg(skip)]
     pub under_way: Duration,
 }
 

@@ -21,7 +21,7 @@ use weir_traffic::{
     Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport,
     Until, in_words,
 };
-use weir_units::{BitRate, Size, Span};
+use weir_units::{Size, Span};
 
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
@@ -53,16 +53,6 @@ pub(super) struct Recv {
     /// Source-specific multicast: join the groups for this sender alone.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
-    #[arg(long, value_name = "SPAN", value_parser = flags::duration)]
-    duration: Option<Duration>,
-    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
-    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
-    #[arg(long, value_name = "SPAN")]
-    idle_timeout: Option<Span>,
-    /// End by announced ends only when so many senders have announced theirs.
-    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    senders: u64,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
@@ -74,15 +64,8 @@ pub(super) struct Recv {
     /// follow. They ask over TCP, at the same port number [default: nothing is ever sent].
     #[arg(long)]
     allow_reverse: bool,
-    /// Bits of IP packets a second that are sent to all of them together.
-    #[arg(long, value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
-    reverse_rate: BitRate,
-    /// How long is sent to each, at most.
-    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse", value_parser = flags::duration)]
-    reverse_duration: Duration,
-    /// To how many at once.
-    #[arg(long, value_name = "SENDERS", default_value = "16", requires = "allow_reverse", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    reverse_flows: u16,
+    #[command(flatten)]
+    reverse: ReverseSettings,
     /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
@@ -151,9 +134,9 @@ impl Recv {
         let (transport, sessions) = (settings.transport, settings.sessions);
         ensure!(!self.account || transport == Transport::Udp, "--account: only over udp");
         ensure!(
-            self.senders <= sessions.get() as u64,
+            settings.until.senders <= sessions.get() as u64,
             "--senders {}: only --sessions {sessions} are told apart: raise that",
-            self.senders
+            settings.until.senders
         );
         ensure!(
             !self.allow_reverse || matches!(transport, Transport::Udp | Transport::Tcp),
@@ -198,33 +181,26 @@ impl Recv {
     }
 
     fn settings(&self) -> ReceiverSettings {
+        let given = &self.settings.until;
         // Lost segments can keep a living TCP connection silent for a minute and more.
-        let idle = self.idle_timeout.unwrap_or(match self.settings.transport {
-            Transport::Udp => Span::from_secs(10),
-            Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Span::from_secs(120),
+        let idle = given.idle.unwrap_or(match self.settings.transport {
+            Transport::Udp => Duration::from_secs(10),
+            Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Duration::from_secs(120),
         });
         ReceiverSettings {
             groups: self.groups(),
-            receive_buffer: self
-                .receive_buffer
-                .map(|size| usize::try_from(size.bytes).unwrap_or(usize::MAX).min(MOST_BUFFER)),
+            receive_buffer: self.receive_buffer.map(flags::buffer_of),
             keep_flights: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             until: Until {
-                duration: self.duration,
-                idle: (idle != Span::default()).then(|| idle.duration()),
+                idle: Some(idle).filter(|idle| !idle.is_zero()),
                 // Who says how long to wait does not wait longer for the first message.
-                idle_from_start: self.idle_timeout.is_some(),
+                idle_from_start: given.idle.is_some(),
                 // Neither ends nor silence: whoever says so, and how long, means just that long.
-                announced: self.duration.is_none() || idle != Span::default(),
-                senders: self.senders,
+                announced: given.duration.is_none() || !idle.is_zero(),
                 under_way: UNDER_WAY,
-                ..Until::default()
+                ..given.clone()
             },
-            reverse: self.allow_reverse.then(|| ReverseSettings {
-                rate: self.reverse_rate.bits_per_second,
-                duration: self.reverse_duration,
-                flows: self.reverse_flows.into(),
-            }),
+            reverse: self.allow_reverse.then_some(self.reverse),
             ..self.settings.clone()
         }
     }

@@ -1,12 +1,13 @@
 //! The sending end: one connection, and one stream or datagrams on it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{getsockopt, sockopt};
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, PathStats, SendDatagramError, StreamEvent, StreamId,
     WriteError,
@@ -15,20 +16,15 @@ use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
 use super::engine::Engine;
-use super::{
-    CONGESTION, DONE_WORD, Route, SenderSettings, any_like, controller, ended_by, tls, transport_config, udp_socket,
-};
-use crate::error::{cannot_bind, cannot_set};
+use super::{CONGESTION, DONE_WORD, ETHERNET, controller, ended_by, packet_size, tls, transport_config};
 use crate::sender::channel::Outcome;
-use crate::sender::sockets::set_way;
-use crate::{Exchange, TrafficError, Transport};
+use crate::sender::sockets::datagram_socket;
+use crate::{Exchange, SenderSettings, TrafficError, Transport};
 
 /// A socket, and from [`Self::connect`] on the connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     engine: Engine,
-    /// Where its packets leave from.
-    source: Option<IpAddr>,
     config: quinn_proto::ClientConfig,
     pub(crate) datagrams: bool,
     /// Bytes of a message.
@@ -67,22 +63,21 @@ impl Client {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
         limits.congestion_controller_factory(controller(settings.congestion.as_deref().unwrap_or(CONGESTION[0]))?);
-        let route = Route::to(to);
-        limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
+        // quinn waits where a smaller buffer is full.
+        let socket = datagram_socket(&SenderSettings { send_buffer: Some(SOCKET_BUFFER), ..settings.clone() })?;
+        // What the first link carries, at most what an Ethernet does. quinn would start from 1200 bytes and probe for more,
+        // and under loss the result would be chance. Where the first link's size is a black hole further on, quinn falls
+        // back to 1200.
+        let mtu = getsockopt(&socket, sockopt::IpMtu).ok().and_then(|mtu| u16::try_from(mtu).ok());
+        let packet = packet_size(mtu.unwrap_or(ETHERNET).min(ETHERNET), to.ip());
+        limits.initial_mtu(packet).mtu_discovery_config(None);
         let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let mut config = tls::client(transport)?;
         config.transport_config(Arc::new(limits));
-        let socket = udp_socket(transport, to)?;
-        // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(cannot_set("SO_SNDBUF", &SOCKET_BUFFER))?;
-        set_way(&socket, settings)?;
-        let address = settings.from.unwrap_or_else(|| any_like(to));
-        socket.bind(&address.into()).map_err(cannot_bind(address))?;
         let failed = |source| TrafficError::Socket { transport, address: to, source };
         Ok(Self {
-            engine: Engine::new(socket.into(), None).map_err(failed)?,
-            source: route.source,
+            engine: Engine::new(socket, None).map_err(failed)?,
             config,
             datagrams: transport == Transport::QuicDatagram,
             length: settings.payload_bytes,
@@ -99,13 +94,9 @@ impl Client {
         })
     }
 
-    /// Its own address; unspecified if no route leads to the peer.
-    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
-        let mut local = self.engine.socket.local_addr().ok()?;
-        if let Some(source) = self.source.filter(|_| local.ip().is_unspecified()) {
-            local.set_ip(source);
-        }
-        Some(local)
+    /// Its own address.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.engine.socket.local_addr()
     }
 
     /// Bytes that quinn takes before it makes a sender wait.

@@ -12,21 +12,18 @@ mod engine;
 mod server;
 mod tls;
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::socket::{getsockopt, sockopt};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
 use rustls::AlertDescription;
-use socket2::{Domain, Type};
 
 pub(super) use self::bulk::{listen_for_bulk, receive_bulk};
 pub(super) use self::client::{Client, Known};
 pub(super) use self::server::{Event, Listener};
-use crate::{SenderSettings, TrafficError, Transport};
+use crate::TrafficError;
 
 /// The choices of congestion control. It is quinn's own: the kernel's has no part in it. The first one (RFC 9438) is the
 /// default.
@@ -70,48 +67,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes under way on a stream, at most. As much as 1 Gbit/s over 250 ms: flow control must not cap the path.
 pub(super) const RECEIVE_WINDOW: u32 = 32 << 20;
-
-/// A UDP socket in the calling thread's network namespace.
-fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Socket, TrafficError> {
-    let failed = |source| TrafficError::Socket { transport, address, source };
-    let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(failed)?;
-    socket.set_nonblocking(true).map_err(failed)?;
-    Ok(socket)
-}
-
-/// The unspecified address of the same family, any port.
-fn any_like(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
-}
-
-/// What the kernel's routes say about the way to a peer.
-struct Route {
-    /// The address that packets leave from; `None`: no route.
-    source: Option<IpAddr>,
-    /// Bytes of a UDP payload that the first link carries, at most what an Ethernet does. quinn would start from 1200
-    /// and probe for more, and under loss the result would be chance. Where the first link's size is a black hole
-    /// further on, quinn falls back to 1200.
-    packet_size: u16,
-}
-
-impl Route {
-    fn to(peer: SocketAddr) -> Self {
-        let ask = || -> io::Result<_> {
-            let socket = UdpSocket::bind(any_like(peer))?;
-            socket.connect(peer)?;
-            // The kernel answers it for IPv6 sockets, too.
-            Ok((socket.local_addr()?.ip(), getsockopt(&socket, sockopt::IpMtu)?))
-        };
-        // Without a route connecting will say so; the size is the least of its worries.
-        let (source, mtu) = ask().map_or((None, ETHERNET), |(source, mtu)| {
-            (Some(source), u16::try_from(mtu).unwrap_or(ETHERNET).min(ETHERNET))
-        });
-        Self { source, packet_size: packet_size(mtu, peer.ip()) }
-    }
-}
 
 fn packet_size(mtu: u16, to: IpAddr) -> u16 {
     let headers = if to.is_ipv4() { 28 } else { 48 };

@@ -10,7 +10,10 @@ use weir_program::clock::{nanos, now};
 use weir_program::stop::Stop;
 
 use super::*;
-use crate::{Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words};
+use crate::{
+    Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, Transport,
+    in_words,
+};
 
 const ANY: &str = "127.0.0.1:0";
 

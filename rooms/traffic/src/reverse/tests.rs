@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use weir_program::stop::Stop;
+use weir_units::BitRate;
 use weir_wire::probe::Probe;
 
 use super::lines::{First, Line, Request, VERSION, Want};
@@ -18,7 +19,11 @@ use crate::{
 
 /// What became of a receiver that allows everything, while something was done to it.
 fn serving<T>(transport: Transport, work: impl FnOnce(SocketAddr, &Stop) -> T) -> (T, ReceiveReport) {
-    let reverse = Some(ReverseSettings { rate: 1_000_000_000, duration: Duration::from_secs(60), flows: 4 });
+    let reverse = Some(ReverseSettings {
+        rate: BitRate { bits_per_second: 1_000_000_000 },
+        duration: Duration::from_secs(60),
+        flows: 4,
+    });
     let until = Until { announced: true, ..Until::default() };
     let settings =
         ReceiverSettings { transport, reverse, until, ..ReceiverSettings::new("127.0.0.1:0".parse().unwrap()) };
