@@ -1,18 +1,20 @@
-//! `--messages`: every message in a file, as long as that can be written.
+//! `--messages`: the first messages in a file.
 
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use weir_program::output::complain;
-use weir_report::messages::{Message, MessageTable};
+use weir_report::messages::{self, Message};
 use weir_report::store::StoreError;
+use weir_traffic::{ReceiveReport, SendReport, SenderSettings};
 
 use crate::{Outcome, files};
 
-/// A file that takes messages. A disk that fails ends no measurement: what it does not take is counted.
+/// The file, made before the first message.
 pub(crate) struct Rows {
-    table: MessageTable,
-    failed: Option<StoreError>,
+    path: PathBuf,
+    file: File,
 }
 
 /// What the file does not have.
@@ -25,19 +27,40 @@ pub(crate) struct Unwritten {
 
 impl Rows {
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let table = MessageTable::create(path, files::create(path)).map_err(StoreError::outside_the_lab)?;
-        Ok(Self { table, failed: None })
+        let file = files::create(path).map_err(|error| StoreError::new("create", path, error).outside_the_lab())?;
+        Ok(Self { path: path.to_owned(), file })
     }
 
-    pub(crate) fn write(&mut self, messages: &[Message]) {
-        let written = self.table.write(messages);
-        self.failed = self.failed.take().or(written.err());
-    }
-
-    pub(crate) fn finish(mut self) -> Unwritten {
-        let ended = self.table.finish();
-        let failed = self.failed.or(ended.err()).map(StoreError::outside_the_lab);
-        Unwritten { messages: self.table.not_written(), failed }
+    /// Writes what was sent and received, as far as its times were kept. A disk that fails ends no measurement: what it
+    /// does not take is counted.
+    pub(crate) fn finish(self, sent: &[(&SenderSettings, &SendReport)], received: &[&ReceiveReport]) -> Unwritten {
+        let departures = sent.iter().flat_map(|(settings, report)| {
+            (0..).zip(&report.departures).map(|(number, departure)| Message {
+                peer: report.local.unwrap_or(settings.to),
+                session: settings.session,
+                incarnation: report.incarnation,
+                number,
+                intended: Some(departure.intended),
+                sent: Some(departure.sent),
+                received: None,
+            })
+        });
+        let flights = received.iter().flat_map(|report| &report.sessions).flat_map(|session| {
+            session.flights.iter().map(|flight| Message {
+                peer: session.peer,
+                session: session.session,
+                incarnation: session.incarnation,
+                number: flight.number,
+                // A message that is too short to carry its incarnation does not carry this either.
+                intended: (session.incarnation != 0).then_some(flight.intended),
+                sent: Some(flight.sent),
+                received: Some(flight.received),
+            })
+        });
+        let (written, ended) = messages::write_all(&self.path, self.file, departures.chain(flights));
+        let sent: u64 = sent.iter().map(|(_, report)| report.sent).sum();
+        let all = sent + received.iter().map(|report| report.total().delivered).sum::<u64>();
+        Unwritten { messages: all - written, failed: ended.err().map(StoreError::outside_the_lab) }
     }
 }
 

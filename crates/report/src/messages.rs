@@ -1,9 +1,9 @@
 //! The times of single messages, as CSV.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::store::StoreError;
 
@@ -26,71 +26,30 @@ pub struct Message {
     pub received: Option<u64>,
 }
 
-/// A file that takes messages, in whole lines.
-pub struct MessageTable {
-    file: File,
-    path: PathBuf,
-    waiting: Vec<u8>,
-    /// Messages that it was given, and those in the file.
-    given: u64,
-    written: u64,
-    /// Bytes in the file.
-    bytes: u64,
-    is_broken: bool,
-}
-
-impl MessageTable {
-    /// Fills a file that was made at `path`.
-    ///
-    /// # Errors
-    /// It could not be made.
-    pub fn create(path: &Path, file: io::Result<File>) -> Result<Self, StoreError> {
-        let file = file.map_err(|error| StoreError::new("create", path, error))?;
-        let waiting = HEAD.as_bytes().to_vec();
-        Ok(Self { file, path: path.to_owned(), waiting, given: 0, written: 0, bytes: 0, is_broken: false })
-    }
-
-    /// Adds messages. Once it has failed it takes no more, and only counts them.
-    ///
-    /// # Errors
-    /// They cannot be written: said once.
-    pub fn write(&mut self, messages: &[Message]) -> Result<(), StoreError> {
-        let mut written = Ok(());
-        for message in messages {
-            self.given += 1;
-            if !self.is_broken {
-                row(&mut self.waiting, message);
-            }
-            if self.waiting.len() >= BUFFER {
-                written = written.and(self.finish());
-            }
+/// Writes messages into a file that was made at `path`, in whole lines. How many of them it has, and why no more.
+pub fn write_all(
+    path: &Path,
+    mut file: File,
+    messages: impl IntoIterator<Item = Message>,
+) -> (u64, Result<(), StoreError>) {
+    let (mut messages, mut waiting) = (messages.into_iter(), HEAD.as_bytes().to_vec());
+    let (mut given, mut written, mut bytes) = (0, 0, 0);
+    while !waiting.is_empty() {
+        while waiting.len() < BUFFER
+            && let Some(message) = messages.next()
+        {
+            row(&mut waiting, &message);
+            given += 1;
         }
-        written
-    }
-
-    /// Writes what waits, all of it or nothing.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn finish(&mut self) -> Result<(), StoreError> {
-        let waiting = std::mem::take(&mut self.waiting);
-        if self.is_broken {
-            return Ok(());
-        }
-        let written = self.file.write_all(&waiting);
-        self.is_broken = written.is_err();
-        match written {
-            Ok(()) => (self.written, self.bytes) = (self.given, self.bytes + waiting.len() as u64),
+        if let Err(error) = file.write_all(&waiting) {
             // A pipe cannot be cut; its reader has had the rest.
-            Err(_) => drop(self.file.set_len(self.bytes)),
+            let _ = file.set_len(bytes);
+            return (written, Err(StoreError::new("write", path, error)));
         }
-        written.map_err(|error| StoreError::new("write", &self.path, error))
+        (written, bytes) = (given, bytes + waiting.len() as u64);
+        waiting.clear();
     }
-
-    /// Messages that it was given and that are not in the file, once it has [ended](Self::finish).
-    pub fn not_written(&self) -> u64 {
-        self.given - self.written
-    }
+    (written, Ok(()))
 }
 
 fn row(into: &mut Vec<u8>, message: &Message) {
@@ -118,31 +77,18 @@ mod tests {
     fn a_message_is_a_row() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("m.csv");
-        let mut table = MessageTable::create(&path, File::create(&path)).unwrap();
-        table.write(&[message(0, Some(15)), message(1, None)]).unwrap();
-        table.write(&[message(2, Some(29))]).unwrap();
-        table.finish().unwrap();
-        let rows = "[::1]:7,9,4294967295,0,,0,15\n[::1]:7,9,4294967295,1,,10,\n[::1]:7,9,4294967295,2,,20,29\n";
+        let messages = [message(0, Some(15)), message(1, None)];
+        let (written, failed) = write_all(&path, File::create(&path).unwrap(), messages);
+        assert_eq!((written, failed.is_ok()), (2, true));
+        let rows = "[::1]:7,9,4294967295,0,,0,15\n[::1]:7,9,4294967295,1,,10,\n";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{HEAD}{rows}"));
     }
 
     #[test]
-    fn a_full_disk_is_said_once_and_what_is_missing_is_counted() {
+    fn a_full_disk_takes_no_message() {
         let path = Path::new("/dev/full");
-        let mut table = MessageTable::create(path, File::create(path)).unwrap();
-        let many: Vec<Message> = (0..100_000).map(|number| message(number, None)).collect();
-        let failures = (0..3).filter(|_| table.write(&many).is_err()).count();
-        let ended = table.finish();
-        assert_eq!(failures + usize::from(ended.is_err()), 1);
-        assert_eq!(table.not_written(), 300_000);
-    }
-
-    #[test]
-    fn a_file_that_cannot_be_made_is_named() {
-        let error = MessageTable::create(Path::new("/nowhere/m.csv"), File::create("/nowhere/m.csv"))
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(error.starts_with("create /nowhere/m.csv: No such file"), "{error}");
+        let many = (0..100_000).map(|number| message(number, None));
+        let (written, failed) = write_all(path, File::create(path).unwrap(), many);
+        assert_eq!((written, failed.unwrap_err().is_full()), (0, true));
     }
 }

@@ -6,21 +6,21 @@
 //! | offset | bytes | field | |
 //! |---|---|---|---|
 //! | 0 | 1 | magic | `0xA7` |
-//! | 1 | 1 | version, flags | version 2 in the upper four bits; flags: 1 extended, 2 end, 4 hello |
+//! | 1 | 1 | version, flags | version 2 in the upper four bits; flags: 1 extended, 2 end |
 //! | 2 | 2 | session | tells one sender's messages from another's |
 //! | 4 | 4 | sequence | from 0, modulo 2^32; of an end: the number of messages sent |
 //! | 8 | 8 | sent | the send call, ns of the sender's CLOCK_MONOTONIC |
 //! | 16 | 8 | intended | when it should have been sent, same clock |
 //! | 24 | 4 | clock | tells the sender's clock from others: its boot id and time namespace; 0: unknown |
 //! | 28 | 4 | incarnation | random at the sender's start; 0: unknown |
-//! | 32 | 4 | length | of the whole message, bytes; of a hello: of the messages that follow |
+//! | 32 | 4 | length | of the whole message, bytes |
 //! | 36 | 4 | mark | `WEIR`, so that a foreign packet is not taken for one of ours by accident |
 //!
 //! Only `clock`s that are equal make times comparable. A sender that is started again with the session and port of an
 //! earlier one is told from it by its `incarnation`; a message of the base alone by having been sent after an announced end.
 //!
-//! On a stream a message of the extended form says its own length. Shorter ones cannot: there the sender starts with a
-//! hello, which is [`EXTENDED_LEN`] bytes itself. An end is always extended and [`EXTENDED_LEN`] bytes.
+//! On a stream all messages have the extended form, which says its own length. An end is always extended and
+//! [`EXTENDED_LEN`] bytes.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct Probe {
     pub sequence: u32,
     /// The send call, ns of the sender's CLOCK_MONOTONIC.
     pub sent: u64,
-    /// What a message of 40 bytes and more knows besides; always present in a hello and an end.
+    /// What a message of 40 bytes and more knows besides; always present in an end.
     pub extension: Option<Extension>,
 }
 
@@ -53,8 +53,6 @@ pub enum Kind {
     Message,
     /// The sender has sent its last message.
     End,
-    /// Messages of `length` bytes without extension follow on this stream.
-    Hello,
 }
 
 /// The further header of a message that has room for it.
@@ -66,7 +64,7 @@ pub struct Extension {
     pub clock: u32,
     /// Random at the sender's start; 0: unknown.
     pub incarnation: u32,
-    /// Bytes of the whole message; of a hello: of those that follow.
+    /// Bytes of the whole message.
     pub length: u32,
 }
 
@@ -87,7 +85,7 @@ pub enum Foreign {
     #[error("probe version {0}: this is version 2")]
     Version(u8),
     /// Flags that contradict each other or are unknown.
-    #[error("probe flags {0:#03x}: unknown, or a hello or end without extension")]
+    #[error("probe flags {0:#03x}: unknown, or an end without extension")]
     Flags(u8),
     /// Another mark at the end of the extension.
     #[error("no mark `WEIR` at the end of the extension")]
@@ -107,9 +105,7 @@ impl Probe {
     pub fn parse_datagram(bytes: &[u8]) -> Result<Self, Foreign> {
         let probe = Self::parse(bytes)?;
         match probe.extension {
-            Some(extension) if probe.kind != Kind::Hello && extension.length as usize != bytes.len() => {
-                Err(Foreign::Length(extension.length))
-            }
+            Some(extension) if extension.length as usize != bytes.len() => Err(Foreign::Length(extension.length)),
             None if bytes.len() >= EXTENDED_LEN => Err(Foreign::Flags(0)),
             _ => Ok(probe),
         }
@@ -142,7 +138,6 @@ impl Probe {
         let kind = match self.kind {
             Kind::Message => 0,
             Kind::End => END,
-            Kind::Hello => HELLO,
         };
         kind | if self.extension.is_some() { EXTENDED } else { 0 }
     }
@@ -164,7 +159,7 @@ impl<'a> View<'a> {
         let view = Self(bytes);
         match flags {
             0 => return Ok(view),
-            EXTENDED | EXTENDED_END | EXTENDED_HELLO => {}
+            EXTENDED | EXTENDED_END => {}
             _ => return Err(Foreign::Flags(flags)),
         }
         if bytes.len() < EXTENDED_LEN {
@@ -175,9 +170,8 @@ impl<'a> View<'a> {
         }
         let length = view.u32_at(32);
         let possible = match flags {
-            EXTENDED => length as usize >= EXTENDED_LEN,
             EXTENDED_END => length as usize == EXTENDED_LEN,
-            _ => (BASE_LEN..EXTENDED_LEN).contains(&(length as usize)),
+            _ => length as usize >= EXTENDED_LEN,
         };
         if possible { Ok(view) } else { Err(Foreign::Length(length)) }
     }
@@ -186,11 +180,7 @@ impl<'a> View<'a> {
     pub fn probe(&self) -> Probe {
         let flags = self.0[1] & 0xf;
         Probe {
-            kind: match flags {
-                EXTENDED_END => Kind::End,
-                EXTENDED_HELLO => Kind::Hello,
-                _ => Kind::Message,
-            },
+            kind: if flags == EXTENDED_END { Kind::End } else { Kind::Message },
             session: u16::from_be_bytes([self.0[2], self.0[3]]),
             sequence: self.u32_at(4),
             sent: self.u64_at(8),
@@ -221,7 +211,6 @@ impl fmt::Display for Probe {
         let kind = match self.kind {
             Kind::Message => "message",
             Kind::End => "end after",
-            Kind::Hello => "hello",
         };
         write!(f, "{kind} {} of session {}", self.sequence, self.session)
     }
@@ -233,9 +222,7 @@ pub(crate) const MARK: &[u8; 4] = b"WEIR";
 
 const EXTENDED: u8 = 1;
 const END: u8 = 2;
-const HELLO: u8 = 4;
 const EXTENDED_END: u8 = EXTENDED | END;
-const EXTENDED_HELLO: u8 = EXTENDED | HELLO;
 
 #[cfg(test)]
 mod tests {
@@ -249,7 +236,6 @@ mod tests {
             Just((Kind::Message, None)),
             (EXTENDED_LEN as u32..).prop_map(|length| (Kind::Message, Some(length))),
             Just((Kind::End, Some(EXTENDED_LEN as u32))),
-            (BASE_LEN as u32..EXTENDED_LEN as u32).prop_map(|length| (Kind::Hello, Some(length))),
         ];
         (header, form).prop_map(|((session, sequence, sent, intended, (clock, incarnation)), (kind, length))| Probe {
             kind,

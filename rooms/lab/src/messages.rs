@@ -6,7 +6,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
 use weir_program::clock::Nanos;
-use weir_report::messages::{Message, MessageTable};
+use weir_report::messages::{self, Message};
 use weir_report::store::{self, StoreError};
 use weir_traffic::{ReceiveReport, SendReport};
 
@@ -34,15 +34,15 @@ pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> R
             name += &format!("-{repeat}");
         }
         let path = dir.join(format!("{name}.csv"));
-        written = written.and(write_whole(&path, &rows(sent, report)));
+        written = written.and(write_whole(&path, rows(sent, report)));
     }
     written
 }
 
 /// Writes a file with all of these rows, or none.
-fn write_whole(path: &Path, rows: &[Message]) -> Result<(), StoreError> {
-    let mut table = MessageTable::create(path, store::fresh(path))?;
-    let written = table.write(rows).and_then(|()| table.finish());
+fn write_whole(path: &Path, rows: Vec<Message>) -> Result<(), StoreError> {
+    let file = store::fresh(path).map_err(|error| StoreError::new("create", path, error))?;
+    let (_, written) = messages::write_all(path, file, rows);
     if written.is_err() && fs::symlink_metadata(path).is_ok_and(|there| there.is_file()) {
         let _ = fs::remove_file(path);
     }
@@ -55,7 +55,7 @@ fn rows(sent: &SendReport, received: &ReceiveReport) -> Vec<Message> {
     let nobody = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0));
     let peer = session.map(|session| session.peer).or(sent.local).unwrap_or(nobody);
     let (number, incarnation) = session.map_or((0, 0), |session| (session.session, session.incarnation));
-    let flights = session.map_or(&[][..], |session| session.flights.list());
+    let flights = session.map_or(&[][..], |session| &session.flights);
     let arrived: HashMap<u64, Nanos> = flights.iter().map(|flight| (flight.number, flight.received)).collect();
     let row = |(place, departure): (u64, &weir_traffic::Departure)| Message {
         peer,
@@ -83,7 +83,7 @@ mod tests {
         let sent = SendReport { sent: 3, departures, ..SendReport::default() };
         let peer = "10.0.0.1:7".parse().unwrap();
         let flight = |number, received| Flight { number, intended: 0, sent: 0, received };
-        let flights = [flight(2, 33), flight(0, 44)].into_iter().collect();
+        let flights = vec![flight(2, 33), flight(0, 44)];
         let session = SessionReport { flights, incarnation: 5, ..SessionReport::new(peer, 9, 0, Duration::ZERO) };
         let received = ReceiveReport { sessions: vec![session], ..ReceiveReport::default() };
         let told: Vec<_> =

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use weir_program::clock::Nanos;
 
-use crate::{Machine, SendReport, SessionReport};
+use crate::{SendReport, SessionReport};
 
 /// The account of one sender and session, in the same words at either end. `None`: unknown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,13 +95,8 @@ impl Account {
     pub fn new(session: &SessionReport) -> Self {
         let (first, last) = (session.first_arrival, session.last_arrival);
         let (msgs_per_s, mbit_per_s) = rates(first, last, session.delivered, session.delivered_bytes);
-        let same_machine = match session.machine {
-            Machine::Same => Some(true),
-            Machine::Other => Some(false),
-            Machine::Unknown => None,
-        };
         // Only a clock known to be ours gives delays.
-        let delays = (same_machine == Some(true)).then(|| session.delays.delays());
+        let delays = (session.same_machine == Some(true)).then(|| session.delays.delays());
         let quantile = |q| delays.and_then(|delays| delays.quantile_us(q)).map(|estimate| estimate.value);
         Self {
             direction: None,
@@ -121,7 +116,7 @@ impl Account {
             msgs_per_s,
             mbit_per_s,
             jitter_us: (session.delivered > 1).then_some(session.jitter_ns / 1e3),
-            same_machine,
+            same_machine: session.same_machine,
             negative_delays: Some(session.negative),
             delay_n: Some(delays.map_or(0, |delays| delays.n())),
             delay_mean_us: delays.and_then(|delays| delays.mean_us()),

@@ -5,7 +5,7 @@ use std::io;
 use nix::libc::EPERM;
 use weir_kernel::sysctl;
 
-use crate::TrafficError;
+use crate::{TrafficError, Transport, quic};
 
 /// Sets it by the kernel's name (TCP_CONGESTION).
 ///
@@ -20,11 +20,14 @@ pub(super) fn set(socket: &socket2::Socket, name: &str) -> Result<(), TrafficErr
     })
 }
 
-/// Refuses a name that the kernel does not know. Whether it may be used shows where it is.
+/// Refuses a name that the kernel does not know, or for QUIC quinn. Whether it may be used shows where it is.
 ///
 /// # Errors
 /// There is none of that name; the error names those that there are.
-pub fn check(name: &str) -> Result<(), TrafficError> {
+pub fn check(transport: Transport, name: &str) -> Result<(), TrafficError> {
+    if transport != Transport::Tcp {
+        return quic::controller(name).map(drop);
+    }
     let Ok(socket) = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None) else { return Ok(()) };
     match set(&socket, name) {
         Err(TrafficError::Option { source, .. }) if source.raw_os_error() == Some(EPERM) => Ok(()),

@@ -40,6 +40,7 @@ pub mod bulk;
 mod congestion;
 mod error;
 mod exchange;
+pub mod flags;
 mod flights;
 #[doc(hidden)]
 pub mod foreign;
@@ -55,14 +56,14 @@ pub use account::{Account, Direction, rates};
 pub use congestion::check as check_congestion;
 pub use error::{ErrorCount, ErrorLog, TrafficError};
 pub use exchange::{Exchange, Window};
-pub use flights::{Delivery, Departure, Flight, Flights};
-pub use quic::{QuicSettings, longest_datagram};
+pub use flights::{Departure, Flight};
+pub use quic::longest_datagram;
 pub use receiver::{Gauge, Level, Receiver};
-pub use report::{Ended, Interval, Machine, ReceiveReport, SendReport, SessionReport, Total, in_words};
-pub use reverse::{Client, ClientReport, Parted, ReverseReport};
+pub use report::{Ended, Interval, ReceiveReport, SendReport, SessionReport, Total, in_words};
+pub use reverse::{Client, ClientReport, Flow, Parted};
 pub use sender::{Sender, Source};
 pub use sequence::SequenceSet;
-pub use settings::{Pacing, ReceiverSettings, ReverseSettings, SenderSettings, Stall, TcpSettings, Transport, Until};
+pub use settings::{Pacing, ReceiverSettings, ReverseSettings, SenderSettings, Stall, Transport, Until};
 
 #[cfg(test)]
 mod tests;

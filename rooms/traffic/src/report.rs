@@ -8,7 +8,7 @@ use weir_kernel::tcp::TcpInfo;
 use weir_program::clock::Nanos;
 use weir_stats::{DelayRecorder, Distribution};
 
-use crate::{Departure, ErrorCount, Flights, ReverseReport, SequenceSet, Window};
+use crate::{Departure, ErrorCount, Flight, Flow, SequenceSet, Window};
 
 /// What a [`Sender`](super::Sender) has done.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ pub struct SendReport {
     /// QUIC datagrams: messages that quinn had taken and that had not left when the drain was over.
     pub never_left: u64,
     /// QUIC: whether the peer had acknowledged everything when the drain was over; of datagrams, something behind the last of
-    /// them. `None`: another transport, nothing was drained, or the receiver of this process was asked instead.
+    /// them. `None`: another transport, or nothing was drained.
     pub acknowledged: Option<bool>,
     /// UDP: announcements of the end, that the kernel took; not in `sent`.
     pub announcements: u64,
@@ -72,14 +72,14 @@ pub struct ReceiveReport {
     /// Datagrams, or on TCP connections, that were not ours: counted and otherwise left alone. A session other than
     /// the one asked for is foreign, too.
     pub foreign: u64,
+    /// Announced ends of sessions of which nothing else had come, in no other count.
+    pub ends_alone: u64,
     /// How often a session gave way to another. What came of it is not in `sessions`.
     pub evicted: u64,
     /// Messages of these, of all kinds.
     pub evicted_messages: u64,
     /// What was counted of them.
     pub evicted_total: Total,
-    /// Messages that whoever was to have them all did not take, see [`Receiver::deliver`](super::Receiver::deliver).
-    pub not_handed_over: u64,
     /// Connections accepted (TCP, QUIC).
     pub connections: u64,
     /// TCP: of these, senders' that had fallen silent and were closed since there was no room for another.
@@ -96,7 +96,7 @@ pub struct ReceiveReport {
     /// The sysctl that kept it below what was asked for.
     pub receive_buffer_limit: Option<&'static str>,
     /// What was sent to those that asked for it, in the order in which they ended.
-    pub reverse: Vec<ReverseReport>,
+    pub reverse: Vec<Flow>,
     /// Requests for messages that were refused.
     pub refused: u64,
     /// What went wrong, by operation and kind.
@@ -135,7 +135,7 @@ impl ReceiveReport {
     }
 }
 
-/// Sums over sessions. Those of which [nothing but an end](SessionReport::is_end_alone) came are in no sum.
+/// Sums over sessions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
     /// How many.
@@ -158,21 +158,11 @@ pub struct Total {
     pub first_arrival: Option<Nanos>,
     /// When the last new one did.
     pub last_arrival: Option<Nanos>,
-    /// Sessions of which nothing but an announced end came.
-    pub ends_alone: u64,
-    /// The messages that these claim.
-    pub ends_alone_messages: u64,
 }
 
 impl Total {
     /// Adds a session.
     pub fn add(&mut self, session: &SessionReport) {
-        // One forged datagram would outweigh everything that came.
-        if session.is_end_alone() {
-            self.ends_alone += 1;
-            self.ends_alone_messages = self.ends_alone_messages.saturating_add(session.announced.unwrap_or(0));
-            return;
-        }
         let sent = session.sent_at_least().saturating_sub(session.before);
         // One that has come back was counted when it gave way.
         self.sessions += u64::from(session.before == 0);
@@ -233,7 +223,6 @@ pub struct SessionReport {
     /// The numbers received.
     pub numbers: SequenceSet,
     /// Messages before its first one, where it may have given way before: sums count those that came then. 0: it has not.
-    /// The largest number: it may have, and no message has come since.
     pub before: u64,
     /// The sender's count, as its end announced it.
     pub announced: Option<u64>,
@@ -241,8 +230,9 @@ pub struct SessionReport {
     pub announcements: u64,
     /// Announced ends that what came contradicts: forged, or of another run of the sender; in none of the other counts.
     pub contradicted: u64,
-    /// Where the sender's clock runs.
-    pub machine: Machine,
+    /// Whether the sender has our clock ([`clock::id`](weir_program::clock::id)), so that delays are exact; if it has
+    /// another one none is known. `None`: messages too short to tell, whose delays are recorded as if it were ours.
+    pub same_machine: Option<bool>,
     /// Arrival of the first message.
     pub first_arrival: Nanos,
     /// Arrival of the last new message.
@@ -253,10 +243,10 @@ pub struct SessionReport {
     /// clock.
     pub jitter_ns: f64,
     /// From the actual send call to the return of the receive call, of delivered messages. Without meaning unless
-    /// `machine` is ours.
+    /// it is `same_machine`.
     pub delays: DelayRecorder,
-    /// The single messages behind these, as many as were to be kept.
-    pub flights: Flights,
+    /// The first of the single messages, in the order of arrival, if they were to be kept.
+    pub flights: Vec<Flight>,
 }
 
 impl SessionReport {
@@ -278,13 +268,13 @@ impl SessionReport {
             announced: None,
             announcements: 0,
             contradicted: 0,
-            machine: Machine::Unknown,
+            same_machine: None,
             first_arrival: at,
             last_arrival: at,
             negative: 0,
             jitter_ns: 0.0,
             delays: DelayRecorder::new(window),
-            flights: Flights::default(),
+            flights: Vec::new(),
         }
     }
 
@@ -292,15 +282,9 @@ impl SessionReport {
     pub fn sent_at_least(&self) -> u64 {
         self.announced.unwrap_or(0).max(self.numbers.end())
     }
-
-    /// Whether it told an end behind messages of which not one came: all were lost, or somebody forged it.
-    pub fn is_end_alone(&self) -> bool {
-        self.announced > Some(0) && self.numbers.end() == 0
-    }
 }
 
-/// What came in an interval, of all sessions. Times are seconds since [`Receiver::run`](super::Receiver::run) was called; the
-/// first that has messages begins with the first of them.
+/// What came in an interval, of all sessions. Times are seconds since the first message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Interval {
     /// When it began.
@@ -327,18 +311,6 @@ pub struct Interval {
     /// [`SessionReport::jitter_ns`], the mean over the sessions of which something came; `None`: nothing did, or the
     /// interval was cut off by the end.
     pub jitter_us: Option<f64>,
-}
-
-/// Where a sender's clock runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Machine {
-    /// It has our clock ([`clock::id`](weir_program::clock::id)): delays are exact.
-    Same,
-    /// It has another one, on another machine or in another time namespace: no delay is known.
-    Other,
-    /// Messages too short to tell. Delays are recorded as if it were ours.
-    #[default]
-    Unknown,
 }
 
 /// The counts of [`ErrorCount`] in one line: `send: connection refused (3 times)`.

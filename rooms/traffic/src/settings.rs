@@ -6,13 +6,15 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::ArgPredicate;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use weir_dgram::Membership;
+use weir_program::clock;
+use weir_units::BitRate;
 use weir_wire::probe;
 
-use crate::TrafficError;
-use crate::quic::{self, QuicSettings};
+use crate::{TrafficError, flags, quic};
 
 /// What carries the messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize, clap::ValueEnum)]
@@ -47,106 +49,93 @@ pub enum Pacing {
     Schedule,
 }
 
-/// TCP socket options.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TcpSettings {
-    /// Congestion control (TCP_CONGESTION), e.g. `cubic`; `None`: the host's default.
-    pub congestion: Option<String>,
-    /// Switches Nagle's algorithm off (TCP_NODELAY).
-    pub nodelay: bool,
-}
-
-/// What a [`Sender`](super::Sender) does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a [`Sender`](super::Sender) does; most of it is a flag of `weir send`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct SenderSettings {
-    /// What carries the messages.
-    pub transport: Transport,
-    /// Where they go.
+    /// Where the receiver listens, e.g. 192.0.2.7:5000 or host.example:5000.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
     pub to: SocketAddr,
-    /// Address and port to send from; `None`: the kernel chooses. To fix only the port use the unspecified address.
-    pub from: Option<SocketAddr>,
-    /// Bytes of a message, its header included; at least [`probe::BASE_LEN`].
+    /// What carries the messages.
+    #[arg(long, value_enum, default_value = "udp")]
+    pub transport: Transport,
+    /// Bytes of a message, its header included: at least 16B, over TCP and QUIC streams 40B.
+    #[arg(long = "payload", value_name = "SIZE", value_parser = flags::bytes, default_value = "1000B")]
     pub payload_bytes: usize,
     /// Time between messages.
+    #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "10ms")]
     pub interval: Duration,
     /// When the next message is due.
+    #[arg(skip)]
     pub pacing: Pacing,
-    /// UDP by [`Pacing::Schedule`]: least time between two wake-ups of the sender. All messages due by then leave in
-    /// one batch, none early; each is late by up to this time, and says so. Zero: a wake-up and a call for each
-    /// message.
+    /// UDP, by schedule: wake up once in this time and send in one batch what has become due, each message late by up to
+    /// this time, for rates that a call a message cannot reach; 0: each message alone.
+    #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "0s")]
     pub quantum: Duration,
     /// UDP: most messages in one call (sendmmsg), each a datagram of its own, never joined (UDP_SEGMENT). They leave as
     /// they are due, or, with an `interval` of zero, one call behind the other; what has not left by the end of the
     /// window never does. `None`: as `quantum` says.
+    #[arg(skip)]
     pub batch: Option<NonZeroUsize>,
-    /// Length of the window.
+    /// How long to send (not 0) [default: 60s, with --count: until that].
+    #[arg(long, value_name = "SPAN", value_parser = flags::duration, default_value = "60s", hide_default_value = true)]
+    #[arg(default_value_if("count", ArgPredicate::IsPresent, "36500d"))]
     pub duration: Duration,
-    /// Ends after so many messages, if the window does not before.
+    /// How many messages to send, each of the senders.
+    #[arg(long, short = 'n', value_name = "MESSAGES")]
     pub count: Option<NonZeroU64>,
     /// UDP by [`Pacing::Schedule`]: how long behind the window messages are sent that were due in it. What has not left by
     /// then never does.
+    #[arg(skip)]
     pub overtime: Duration,
-    /// Number that tells this sender's messages from others'.
+    /// Number that tells these messages from another sender's [default: a random one].
+    #[arg(long, default_value_t = random_session(), hide_default_value = true)]
     pub session: u16,
-    /// TCP only.
-    pub tcp: TcpSettings,
-    /// QUIC only.
-    pub quic: QuicSettings,
-    /// Differentiated services code point (RFC 2474) of the packets, 0 to 63; `None`: 0. QUIC: `None`, since quinn sets the
-    /// field itself.
+    /// Address and port to send from, e.g. 0.0.0.0:4000 to fix the port alone.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
+    pub from: Option<SocketAddr>,
+    /// Differentiated services code point of the packets, a number or a name, e.g. 46 or ef (UDP, TCP).
+    #[arg(long, value_name = "POINT", value_parser = flags::code_point)]
     pub dscp: Option<u8>,
-    /// TTL or hop limit, of multicast packets too; `None`: the kernel's default (multicast: 1).
+    /// TTL or hop limit of the packets [default: the host's, multicast: 1].
+    #[arg(long, value_name = "HOPS", value_parser = clap::value_parser!(u8).range(1..))]
     pub ttl: Option<u8>,
-    /// The interface to send through; `None`: where a route leads.
+    /// Interface to send through, e.g. for a multicast group [default: where a route leads].
+    #[arg(long, value_name = "NAME")]
     pub interface: Option<String>,
-    /// SO_SNDBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned). QUIC: what quinn keeps until it is
-    /// acknowledged or, of datagrams, sent; `None`: 4 MiB.
-    pub send_buffer: Option<usize>,
-    /// TCP and QUIC: give up connecting after this time.
+    /// TCP, QUIC: congestion control, e.g. cubic or bbr [default: the host's, QUIC: cubic].
+    #[arg(long, value_name = "NAME")]
+    pub congestion: Option<String>,
+    /// TCP: send small segments at once (switches Nagle's algorithm off).
+    #[arg(long)]
+    pub nodelay: bool,
+    /// TCP, QUIC: how long connecting may take; with --reverse or --bidir, connecting and the receiver's answer.
+    #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "10s")]
     pub connect_timeout: Duration,
-    /// TCP and QUIC: how long the kernel (quinn) may go on delivering after the window, before the connection is
-    /// closed.
+    /// TCP, QUIC: how long to wait, when all is sent, until the receiver has it.
+    #[arg(long, value_name = "SPAN", value_parser = flags::span, default_value = "10s")]
     pub drain: Duration,
+    /// Send buffer to ask for (SO_SNDBUF) [default: the kernel's, QUIC: 4 MiB that quinn keeps].
+    #[arg(long, value_name = "SIZE", value_parser = flags::buffer)]
+    pub send_buffer: Option<usize>,
     /// Whether to announce the number of messages behind the last one, for a receiver in another process.
+    #[arg(skip)]
     pub announce: bool,
     /// UDP, not in batches: whether to count all that the network reports about datagrams, also that a host cannot be reached,
     /// which the kernel keeps to itself otherwise (IP_RECVERR).
+    #[arg(skip)]
     pub reports: bool,
     /// Of how many messages it is kept when they were due and sent (16 bytes each).
+    #[arg(skip)]
     pub keep_departures: usize,
 }
 
 impl SenderSettings {
-    /// Messages that anybody should keep the times of: 64 MiB.
+    /// Messages that an end should keep the times of: 64 MiB, at a receiver 128 MiB.
     pub const MOST_DEPARTURES: usize = 1 << 22;
 
-    /// 1000 bytes every 10 ms over UDP for 60 s, drained for 10 s.
+    /// The defaults: 1000 bytes every 10 ms over UDP for 60 s.
     pub fn new(to: SocketAddr) -> Self {
-        Self {
-            transport: Transport::Udp,
-            to,
-            from: None,
-            payload_bytes: 1000,
-            interval: Duration::from_millis(10),
-            pacing: Pacing::Sleep,
-            quantum: Duration::ZERO,
-            batch: None,
-            duration: Duration::from_secs(60),
-            count: None,
-            overtime: Duration::ZERO,
-            session: 0,
-            tcp: TcpSettings::default(),
-            quic: QuicSettings::default(),
-            dscp: None,
-            ttl: None,
-            interface: None,
-            send_buffer: None,
-            connect_timeout: Duration::from_secs(30),
-            drain: Duration::from_secs(10),
-            announce: false,
-            reports: false,
-            keep_departures: 0,
-        }
+        flags::defaults(["--to", &to.to_string()])
     }
 
     /// Whether messages leave in batches.
@@ -168,14 +157,15 @@ impl SenderSettings {
 
     /// Refuses what no socket could do.
     pub fn validate(&self) -> Result<(), TrafficError> {
-        let longest = match (self.transport, self.to) {
-            (Transport::Tcp | Transport::Quic, _) => u32::MAX as usize,
-            (Transport::QuicDatagram, to) => quic::longest_datagram(to),
-            (Transport::Udp, SocketAddr::V4(_)) => 65_507,
-            (Transport::Udp, SocketAddr::V6(_)) => 65_527,
+        let (shortest, longest) = match (self.transport, self.to) {
+            // A message on a stream says its own length.
+            (Transport::Tcp | Transport::Quic, _) => (probe::EXTENDED_LEN, u32::MAX as usize),
+            (Transport::QuicDatagram, to) => (probe::BASE_LEN, quic::longest_datagram(to)),
+            (Transport::Udp, SocketAddr::V4(_)) => (probe::BASE_LEN, 65_507),
+            (Transport::Udp, SocketAddr::V6(_)) => (probe::BASE_LEN, 65_527),
         };
-        if !(probe::BASE_LEN..=longest).contains(&self.payload_bytes) {
-            let (bytes, transport, shortest) = (self.payload_bytes, self.transport, probe::BASE_LEN);
+        if !(shortest..=longest).contains(&self.payload_bytes) {
+            let (bytes, transport) = (self.payload_bytes, self.transport);
             return Err(TrafficError::Refused(format!(
                 "payload of {bytes}B: a message over {transport} has between {shortest}B and {longest}B"
             )));
@@ -190,73 +180,76 @@ impl SenderSettings {
     }
 }
 
-/// What a [`Receiver`](super::Receiver) does.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a [`Receiver`](super::Receiver) does; some of it is a flag of `weir recv`.
+#[derive(Clone, Debug, PartialEq, Eq, clap::Args)]
 pub struct ReceiverSettings {
-    /// What carries the messages.
-    pub transport: Transport,
-    /// Where to listen; port 0: the kernel chooses.
+    /// Where to listen; port 0 lets the kernel choose.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = flags::endpoint)]
     pub listen: SocketAddr,
-    /// The only session to count, others are foreign; `None`: all.
+    /// What carries the messages.
+    #[arg(long, value_enum, default_value = "udp")]
+    pub transport: Transport,
+    /// Count this session alone.
+    #[arg(long)]
     pub session: Option<u16>,
-    /// Networks that sessions may come from; empty: any. Others are foreign.
+    /// Count senders in this network, or at this address, alone, e.g. 192.0.2.0/24. Repeatable.
+    #[arg(long, value_name = "NETWORK", value_parser = flags::network)]
     pub from: Vec<IpNet>,
-    /// Sessions told apart at once. When one comes too many, the one heard least lately gives way.
+    /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
+    // They take 200 MB at most.
+    #[arg(long, value_name = "SESSIONS", default_value = "10000")]
     pub sessions: NonZeroUsize,
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
+    #[arg(skip)]
     pub groups: Vec<Membership>,
     /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
+    #[arg(skip)]
     pub receive_buffer: Option<usize>,
     /// UDP: bytes of the longest datagram that may come; longer ones are foreign. Memory for 64 of these is kept.
+    #[arg(skip = 65_536_usize)]
     pub longest: usize,
     /// UDP: a reader that stops reading again and again, as one does that another program keeps from running; `None`:
     /// it does not.
+    #[arg(skip)]
     pub stall: Option<Stall>,
-    /// The times of so many messages of each session are kept one by one.
+    /// Of how many messages of all sessions the times are kept one by one (32 bytes each).
+    #[arg(skip)]
     pub keep_flights: usize,
     /// When to end, besides the [`Exchange`](super::Exchange) and the stop.
+    #[command(flatten)]
     pub until: Until,
     /// What is sent to those that ask for messages; `None`: nothing, and no datagram ever leaves.
+    #[arg(skip)]
     pub reverse: Option<ReverseSettings>,
 }
 
 /// What a receiver sends, at most, to those that ask it to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::Args)]
+#[group(skip)]
 pub struct ReverseSettings {
-    /// Bits of IP packets a second, of all flows together.
-    pub rate: u64,
-    /// How long a flow lasts.
+    /// Bits of IP packets a second that are sent to all of them together.
+    #[arg(long = "reverse-rate", value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
+    pub rate: BitRate,
+    /// How long is sent to each, at most.
+    #[arg(long = "reverse-duration", value_name = "SPAN", default_value = "1h", requires = "allow_reverse")]
+    #[arg(id = "reverse-duration", value_parser = flags::duration)]
     pub duration: Duration,
-    /// Flows at once.
-    pub flows: usize,
+    /// To how many at once.
+    #[arg(long = "reverse-flows", value_name = "SENDERS", default_value = "16", requires = "allow_reverse")]
+    #[arg(value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub flows: u16,
 }
 
 impl ReceiverSettings {
-    /// Sessions told apart unless said otherwise: they take 200 MB at most.
-    pub const SESSIONS: NonZeroUsize = NonZeroUsize::new(10_000).expect("not 0");
-
     /// Whether it takes what comes from there.
     pub(super) fn admits(&self, peer: SocketAddr) -> bool {
         let address = peer.ip().to_canonical();
         self.from.is_empty() || self.from.iter().any(|network| network.contains(&address))
     }
 
-    /// UDP, every session, until stopped.
+    /// The defaults: UDP, every session, until stopped.
     pub fn new(listen: SocketAddr) -> Self {
-        Self {
-            transport: Transport::Udp,
-            listen,
-            session: None,
-            from: Vec::new(),
-            sessions: Self::SESSIONS,
-            groups: Vec::new(),
-            receive_buffer: None,
-            longest: 65_536,
-            stall: None,
-            keep_flights: 0,
-            until: Until::default(),
-            reverse: None,
-        }
+        flags::defaults(["--listen", &listen.to_string()])
     }
 }
 
@@ -273,21 +266,30 @@ pub struct Stall {
 }
 
 /// Events that end a receiver; the first one counts.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[group(skip)]
 pub struct Until {
-    /// This long after `run` was called.
+    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
+    #[arg(long, value_name = "SPAN", value_parser = flags::duration)]
     pub duration: Option<Duration>,
-    /// This long after the last message, once there was one.
+    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
+    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
+    #[arg(long = "idle-timeout", value_name = "SPAN", value_parser = flags::span)]
     pub idle: Option<Duration>,
     /// The idle time also counts from the beginning, when nothing has come yet.
+    #[arg(skip)]
     pub idle_from_start: bool,
     /// Every known session has announced its end, or its connection was closed, and no message has come for 1 s since.
+    #[arg(skip)]
     pub announced: bool,
-    /// So many sessions at least have announced their end, too.
+    /// End by announced ends only when so many senders have announced theirs.
+    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub senders: u64,
     /// How long to go on when everything sent has arrived, for duplicates still under way.
+    #[arg(skip)]
     pub settle: Duration,
     /// How long a stop waits for what is under way: all that was sent here, or else the announcements of those who send.
+    #[arg(skip)]
     pub under_way: Duration,
 }
 
@@ -296,4 +298,9 @@ impl fmt::Display for Transport {
         let value = self.to_possible_value();
         f.write_str(value.as_ref().map_or("", |value| value.get_name()))
     }
+}
+
+/// A number that another sender hardly has, too.
+fn random_session() -> u16 {
+    (clock::now() >> 10) as u16 ^ std::process::id() as u16
 }

@@ -3,8 +3,7 @@
 pub(crate) mod account;
 mod summary;
 
-use std::net::{IpAddr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::mpsc;
@@ -13,23 +12,22 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use ipnet::IpNet;
 use weir_dgram::Membership;
 use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_report::messages::Message;
+use weir_traffic::flags::{self, MOST_BUFFER};
 use weir_traffic::{
-    Delivery, Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, Transport, Until,
-    in_words,
+    Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport,
+    Until, in_words,
 };
-use weir_units::{BitRate, Size, Span};
+use weir_units::{Size, Span};
 
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
-use crate::messages::{Rows, Unwritten};
+use crate::messages::Rows;
 use crate::send::intervals::{self, Column};
-use crate::send::{MOST_BUFFER, buffer, duration, endpoint, interval, joined};
+use crate::send::{interval, joined};
 use crate::{Outcome, usage};
 
 /// `weir recv`.
@@ -46,12 +44,8 @@ Ctrl-C, and then prints one account a sender. Exit status 1 if it ended by silen
 sender was not announced. A sender on another machine has another clock: its one-way delay is not
 claimed.")]
 pub(super) struct Recv {
-    /// Where to listen; port 0 lets the kernel choose.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = endpoint)]
-    listen: SocketAddr,
-    /// What carries the messages.
-    #[arg(long, value_enum, default_value = "udp")]
-    transport: Transport,
+    #[command(flatten)]
+    settings: ReceiverSettings,
     /// Multicast group to join, and the interface to join it on [default: where a route leads; a group that is listened
     /// on is joined, too].
     #[arg(long, value_name = "GROUP[@INTERFACE]")]
@@ -59,44 +53,19 @@ pub(super) struct Recv {
     /// Source-specific multicast: join the groups for this sender alone.
     #[arg(long, value_name = "ADDR")]
     source: Vec<IpAddr>,
-    /// End after this time (not 0) at the latest, with --idle-timeout 0 not before [default: never].
-    #[arg(long, value_name = "SPAN", value_parser = duration)]
-    duration: Option<Span>,
-    /// End when nothing has come for this long, with status 1 if the end of a sender was not announced; 0: never. If it is
-    /// given it counts from the start, by default from the first message [default: 10s, TCP and QUIC: 2m].
-    #[arg(long, value_name = "SPAN")]
-    idle_timeout: Option<Span>,
-    /// Count this session alone.
-    #[arg(long)]
-    session: Option<u16>,
-    /// Count senders in this network, or at this address, alone, e.g. 192.0.2.0/24. Repeatable.
-    #[arg(long, value_name = "NETWORK", value_parser = network)]
-    from: Vec<IpNet>,
-    /// End by announced ends only when so many senders have announced theirs.
-    #[arg(long, value_name = "SENDERS", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
-    senders: u64,
-    /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
-    #[arg(long, value_name = "SESSIONS", default_value_t = ReceiverSettings::SESSIONS)]
-    sessions: NonZeroUsize,
     /// Print a line for each interval of this length: received, lost, rate, delay, jitter.
     #[arg(long, value_name = "SPAN", value_parser = interval)]
     every: Option<Duration>,
-    /// Write every message into this file: its session, number, and when it was due, sent and received, as CSV.
+    /// Write the first 4 million messages into this file at the end: session, number, and when each was due, sent and
+    /// received, as CSV.
     #[arg(long, value_name = "FILE", value_parser = files::csv())]
     messages: Option<PathBuf>,
     /// UDP, TCP: send messages to those that ask for them (`weir send --reverse`, `--bidir`), within the three limits that
     /// follow. They ask over TCP, at the same port number [default: nothing is ever sent].
     #[arg(long)]
     allow_reverse: bool,
-    /// Bits of IP packets a second that are sent to all of them together.
-    #[arg(long, value_name = "RATE", default_value = "100mbit", requires = "allow_reverse")]
-    reverse_rate: BitRate,
-    /// How long is sent to each, at most.
-    #[arg(long, value_name = "SPAN", default_value = "1h", requires = "allow_reverse", value_parser = duration)]
-    reverse_duration: Span,
-    /// To how many at once.
-    #[arg(long, value_name = "SENDERS", default_value = "16", requires = "allow_reverse", value_parser = clap::value_parser!(u16).range(1..=1024))]
-    reverse_flows: u16,
+    #[command(flatten)]
+    reverse: ReverseSettings,
     /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's].
     #[arg(long, value_name = "SIZE")]
     receive_buffer: Option<Size>,
@@ -128,39 +97,28 @@ impl Recv {
         complain!("listening on {} {}", settings.transport, receiver.local_addr());
         // Without it everything works but what an interface takes along.
         let _links = Links::follow(|change| complain!("weir: {change}"));
-        let (report, told, unwritten) = self.receive(receiver, table, &exchange, &stop);
+        let (report, told) = self.receive(receiver, &exchange, &stop);
         self.warn_about_buffer(&report);
+        let unwritten = table.map(|table| table.finish(&[], &[&report])).unwrap_or_default();
         let object = summary::object(&settings, &report, &told, unwritten.messages);
-        let print = || summary::print(&object, &report, self.transport);
+        let print = || summary::print(&object, &report, settings.transport);
         // Port 0 was chosen by the kernel.
         print_with_account(self.json, &object, (following, End::Received(port)), print)?;
         unwritten.judge(judge(&settings, &report))
     }
 
-    /// Receives, and meanwhile tells of each interval and writes down every message, if asked to.
-    fn receive(
-        &self,
-        receiver: Receiver,
-        table: Option<Rows>,
-        exchange: &Exchange,
-        stop: &Stop,
-    ) -> (ReceiveReport, Vec<Interval>, Unwritten) {
-        // Neither a terminal that does not take the lines nor a slow disk must hold up the receiver.
+    /// Receives, and meanwhile tells of each interval, if asked to.
+    fn receive(&self, receiver: Receiver, exchange: &Exchange, stop: &Stop) -> (ReceiveReport, Vec<Interval>) {
+        // A terminal that does not take the lines must not hold up the receiver.
         thread::scope(|scope| {
-            let (mut receiver, mut telling, mut writing) = (receiver, None, None);
+            let (mut receiver, mut telling) = (receiver, None);
             if let Some(every) = self.every {
                 let (sender, intervals) = mpsc::channel();
                 receiver = receiver.tell(every, sender);
                 telling = Some(scope.spawn(move || print_intervals(&intervals, self.allow_reverse, self.json)));
             }
-            if let Some(table) = table {
-                let (sender, messages) = mpsc::sync_channel(WAITING);
-                receiver = receiver.deliver(sender);
-                writing = Some(scope.spawn(move || write_down(table, &messages)));
-            }
             let report = receiver.run(exchange, stop);
-            let told = telling.map(joined).unwrap_or_default();
-            (report, told, writing.map(joined).map(Rows::finish).unwrap_or_default())
+            (report, telling.map(joined).unwrap_or_default())
         })
     }
 
@@ -173,26 +131,25 @@ impl Recv {
     }
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
-        ensure!(!self.account || self.transport == Transport::Udp, "--account: only over udp");
+        let (transport, sessions) = (settings.transport, settings.sessions);
+        ensure!(!self.account || transport == Transport::Udp, "--account: only over udp");
         ensure!(
-            self.senders <= self.sessions.get() as u64,
-            "--senders {}: only --sessions {} are told apart: raise that",
-            self.senders,
-            self.sessions
+            settings.until.senders <= sessions.get() as u64,
+            "--senders {}: only --sessions {sessions} are told apart: raise that",
+            settings.until.senders
         );
         ensure!(
-            !self.allow_reverse || matches!(self.transport, Transport::Udp | Transport::Tcp),
-            "--allow-reverse: not over {}, where only the end that connects sends: choose --transport udp or tcp at both ends",
-            self.transport
+            !self.allow_reverse || matches!(transport, Transport::Udp | Transport::Tcp),
+            "--allow-reverse: not over {transport}, where only the end that connects sends: choose --transport udp or tcp at both ends"
         );
         ensure!(
             !self.allow_reverse || settings.groups.is_empty(),
             "--allow-reverse: not of a multicast group: each of its receivers would answer"
         );
         ensure!(
-            self.transport == Transport::Udp || settings.groups.is_empty(),
+            transport == Transport::Udp || settings.groups.is_empty(),
             "--join {}: there is no multicast over tcp",
-            self.join.first().map_or(self.listen.ip(), |join| join.group)
+            self.join.first().map_or(settings.listen.ip(), |join| join.group)
         );
         ensure!(
             self.source.is_empty() || !settings.groups.is_empty(),
@@ -212,7 +169,7 @@ impl Recv {
 
     /// The groups asked for, each for each source, and the one that is listened on.
     fn groups(&self) -> Vec<Membership> {
-        let listened = self.listen.ip();
+        let listened = self.settings.listen.ip();
         let implied = listened.is_multicast() && !self.join.iter().any(|join| join.group == listened);
         let implied = implied.then_some(Join { group: listened, interface: None });
         let of = |join: Join, source| Membership { group: join.group, source, interface: join.interface };
@@ -224,35 +181,27 @@ impl Recv {
     }
 
     fn settings(&self) -> ReceiverSettings {
+        let given = &self.settings.until;
         // Lost segments can keep a living TCP connection silent for a minute and more.
-        let idle = self.idle_timeout.unwrap_or(match self.transport {
-            Transport::Udp => Span::from_secs(10),
-            Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Span::from_secs(120),
+        let idle = given.idle.unwrap_or(match self.settings.transport {
+            Transport::Udp => Duration::from_secs(10),
+            Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Duration::from_secs(120),
         });
         ReceiverSettings {
-            transport: self.transport,
-            session: self.session,
-            from: self.from.clone(),
-            sessions: self.sessions,
             groups: self.groups(),
-            receive_buffer: self.receive_buffer.map(buffer),
+            receive_buffer: self.receive_buffer.map(flags::buffer_of),
+            keep_flights: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             until: Until {
-                duration: self.duration.map(Span::duration),
-                idle: (idle != Span::default()).then(|| idle.duration()),
+                idle: Some(idle).filter(|idle| !idle.is_zero()),
                 // Who says how long to wait does not wait longer for the first message.
-                idle_from_start: self.idle_timeout.is_some(),
+                idle_from_start: given.idle.is_some(),
                 // Neither ends nor silence: whoever says so, and how long, means just that long.
-                announced: self.duration.is_none() || idle != Span::default(),
-                senders: self.senders,
+                announced: given.duration.is_none() || !idle.is_zero(),
                 under_way: UNDER_WAY,
-                ..Until::default()
+                ..given.clone()
             },
-            reverse: self.allow_reverse.then(|| ReverseSettings {
-                rate: self.reverse_rate.bits_per_second,
-                duration: self.reverse_duration.duration(),
-                flows: self.reverse_flows.into(),
-            }),
-            ..ReceiverSettings::new(self.listen)
+            reverse: self.allow_reverse.then_some(self.reverse),
+            ..self.settings.clone()
         }
     }
 }
@@ -269,15 +218,6 @@ fn judge(settings: &ReceiverSettings, report: &ReceiveReport) -> Result<Outcome>
         bail!("{why}");
     }
     Ok(Outcome::Done)
-}
-
-/// `--from`. An IPv4 network written in IPv6 (RFC 4291: `::ffff:10.0.0.0/104`) becomes IPv4, as its senders' addresses do.
-fn network(text: &str) -> Result<IpNet, String> {
-    let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-    let network = network.map_err(|_| format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24"))?;
-    let (address, length) = (network.addr().to_canonical(), network.prefix_len().checked_sub(96));
-    let mapped = length.filter(|_| address.is_ipv4()).and_then(|length| IpNet::new(address, length).ok());
-    Ok(mapped.unwrap_or(network))
 }
 
 /// What was granted of a receive buffer, and why not more; `None`: all of it was.
@@ -319,25 +259,8 @@ const COLUMNS: &[Column] = &[
     ("jitter", 10, "{jitter_us}"),
 ];
 
-/// Writes messages to the end.
-pub(crate) fn write_down(mut table: Rows, messages: &mpsc::Receiver<Vec<Delivery>>) -> Rows {
-    for some in messages {
-        let rows: Vec<Message> = some.iter().map(row).collect();
-        table.write(&rows);
-    }
-    table
-}
-
-fn row(delivery: &Delivery) -> Message {
-    let Delivery { peer, session, incarnation, number, intended, sent, received } = *delivery;
-    Message { peer, session, incarnation, number, intended, sent: Some(sent), received: Some(received) }
-}
-
 /// At Ctrl-C: whoever has one terminal for both ends has stopped the sender, too.
 const UNDER_WAY: Duration = Duration::from_millis(200);
-
-/// Pieces of 4096 messages that wait to be written: 64 MiB.
-pub(crate) const WAITING: usize = 256;
 
 /// `--join`: a group, perhaps on one interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -434,27 +357,6 @@ mod tests {
         }
         let asked = settings("--listen 0.0.0.0:5000 --receive-buffer 100GiB").unwrap().receive_buffer;
         assert_eq!(asked, Some(i32::MAX as usize / 2), "it does not wrap round");
-    }
-
-    #[test]
-    fn a_network_is_an_address_too_and_one_of_ipv4_in_whatever_form() {
-        for (text, expected) in [
-            ("10.9.0.0/16", "10.9.0.0/16"),
-            ("10.9.0.1", "10.9.0.1/32"),
-            ("2001:db8::1", "2001:db8::1/128"),
-            ("2001:db8::/120", "2001:db8::/120"),
-            ("::/0", "::/0"),
-            ("::ffff:10.0.0.0/104", "10.0.0.0/8"),
-            ("::ffff:10.9.0.1", "10.9.0.1/32"),
-            ("::ffff:0:0/96", "0.0.0.0/0"),
-        ] {
-            let from = settings(&format!("--listen [::]:5000 --from {text}")).unwrap().from;
-            assert_eq!(from, [expected.parse().unwrap()], "{text}");
-        }
-        for text in ["10.9.0", "host", "10.9.0.1/33", "10.9.0.1:5000"] {
-            let expected = format!("`{text}`: write a network or an address, e.g. 192.0.2.0/24");
-            assert_eq!(network(text), Err(expected));
-        }
     }
 
     #[test]

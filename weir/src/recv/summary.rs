@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 use weir_program::output::say;
 use weir_traffic::{
-    Account, Direction, Interval, Parted, ReceiveReport, ReceiverSettings, ReverseReport, Total, Transport, in_words,
-    rates,
+    Account, Direction, Interval, Parted, ReceiveReport, ReceiverSettings, Total, Transport, in_words, rates,
 };
 use weir_units::format;
 
 use super::account;
 use crate::lines::{self, Line};
+use crate::send::summary::NOT_WRITTEN;
 
 /// What `--json` prints; `intervals` is what was printed of each, `unwritten` what a disk did not take. Null: unknown.
 pub(super) fn object(
@@ -23,16 +23,15 @@ pub(super) fn object(
         "transport": settings.transport,
         "listen": settings.listen,
         "sessions": report.sessions.iter().map(Account::new).collect::<Vec<_>>(),
-        // Sessions of which nothing but an announced end came, and the messages that these claim.
-        "ends_alone": total.ends_alone,
-        "ends_alone_messages": total.ends_alone_messages,
+        // Announced ends of sessions of which nothing came.
+        "ends_alone": report.ends_alone,
         "foreign": report.foreign,
         // How often a session gave way to another, and the messages of these, which are not in `sessions`.
         "evicted": report.evicted,
         "evicted_messages": report.evicted_messages,
         "evicted_connections": report.evicted_connections,
-        // Messages that --messages could not write, or not in time.
-        "not_written": report.not_handed_over + unwritten,
+        // Messages that the file of --messages does not have.
+        "not_written": unwritten,
         "socket_drops": report.socket_drops,
         "receive_buffer_bytes": report.receive_buffer,
         "partial_bytes": report.partial_bytes,
@@ -45,7 +44,7 @@ pub(super) fn object(
         object["total"] = sum;
     }
     if !report.reverse.is_empty() {
-        object["directions"] = json!(report.reverse.iter().flat_map(directions).collect::<Vec<_>>());
+        object["directions"] = json!(directions(report).collect::<Vec<_>>());
     }
     if !intervals.is_empty() {
         object["intervals"] = json!(intervals);
@@ -53,11 +52,11 @@ pub(super) fn object(
     object
 }
 
-/// All sessions together, those that gave way included; `None`: there are not several, or nothing came but their ends.
+/// All sessions together, those that gave way included; `None`: there are not several.
 fn sum(total: &Total) -> Option<Value> {
     let times = total.first_arrival.zip(total.last_arrival).unwrap_or_default();
     let (msgs_per_s, mbit_per_s) = rates(times.0, times.1, total.delivered, total.delivered_bytes);
-    (total.sessions > 0 && total.sessions + total.ends_alone > 1).then_some(json!({
+    (total.sessions > 1).then_some(json!({
         "sessions": total.sessions,
         // Null: not all have announced their end.
         "sent": (total.open == 0).then_some(total.sent_at_least),
@@ -77,16 +76,15 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
     if report.sessions.is_empty() && report.reverse.is_empty() {
         say!("nothing received");
     }
-    let directions: Vec<Account> = report.reverse.iter().flat_map(directions).collect();
     let of_both = |session: &Account| {
-        directions.iter().any(|both| {
+        directions(report).any(|both| {
             both.direction == Some(Direction::Forward) && (both.peer, both.session) == (session.peer, session.session)
         })
     };
     let sessions = report.sessions.iter().map(Account::new).filter(|session| !of_both(session));
     sessions.for_each(|session| account::print(&session, transport));
-    directions.iter().for_each(|direction| account::print(direction, transport));
-    if object["total"]["sessions"].as_u64() > Some(1) {
+    directions(report).for_each(|direction| account::print(direction, transport));
+    if object["total"].is_object() {
         say!("all {} sessions", object["total"]["sessions"]);
         lines::print(&object["total"], "  ", SUM);
     }
@@ -102,15 +100,11 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
 }
 
 const LINES: &[Line<'_>] = &[
-    (
-        "end alone",
-        "+{ends_alone} sessions announced their end alone: the {ends_alone_messages} messages that they claim were lost, \
-         forged, or counted before they gave way; in no sum",
-    ),
+    ("end alone", "+{ends_alone} announced ends of sessions of which nothing came: all was lost, or they are forged"),
     ("refused", "+{refused} requests for messages"),
     ("gave way", "+{evicted} times a session, with {evicted_messages} messages in all, to another: raise --sessions"),
     ("gave way", "+{evicted_connections} connections to others"),
-    ("not written", "+{not_written} messages: --messages could not be written, or not in time"),
+    NOT_WRITTEN,
     ("socket drops", "+{socket_drops} (this program was too slow: a larger --receive-buffer may help)"),
     ("cut off", "+{partial_bytes} bytes of messages that did not come to their end"),
 ];
@@ -126,12 +120,9 @@ const SUM: &[Line<'_>] = &[
 /// Why a receiver that ended by silence, or since all connections were closed, has not ended well.
 pub(super) fn what_did_not_end(settings: &ReceiverSettings, report: &ReceiveReport) -> String {
     let idle = format::span(settings.until.idle.unwrap_or_default().as_secs_f64());
-    let (listed, evicted, ends) = (report.sessions.len() as u64, report.evicted_total.open, report.total().ends_alone);
+    let (listed, evicted) = (report.sessions.len() as u64, report.evicted_total.open);
     match report.sessions.iter().filter(|session| session.announced.is_none()).count() {
-        0 if listed + report.evicted == ends && report.reverse.is_empty() => match ends {
-            0 => format!("nothing came within {idle}"),
-            ends => format!("nothing but {ends} announced ends came within {idle}"),
-        },
+        0 if listed == 0 && report.reverse.is_empty() => format!("nothing came within {idle}"),
         0 if evicted == 0 => format!("nothing more came within {idle}, and others are waited for"),
         0 => format!("sessions gave way {evicted} times before their end was announced: raise --sessions"),
         open => format!(
@@ -152,11 +143,9 @@ pub(super) fn what_contradicts(report: &ReceiveReport) -> Option<String> {
     })
 }
 
-/// Both directions of a flow, as far as there are both.
-fn directions(flow: &ReverseReport) -> impl Iterator<Item = Account> + use<> {
-    let forward = flow.forward.clone().map(|forward| forward.going(Direction::Forward));
-    let reverse = Account::told(flow.peer, flow.session, &flow.sent, flow.account.as_ref());
-    forward.into_iter().chain([reverse.going(Direction::Reverse)])
+/// Those of all flows, as far as there are both.
+fn directions(report: &ReceiveReport) -> impl Iterator<Item = &Account> {
+    report.reverse.iter().flat_map(|flow| &flow.directions)
 }
 
 /// Why messages that were asked for have not come to a good end; `None`: they have.
@@ -169,21 +158,5 @@ pub(super) fn what_did_not_part(report: &ReceiveReport) -> Option<String> {
         (silent, _) => Some(format!(
             "{silent} of {all} that asked for messages fell silent: sending to them was ended, and what they received is unknown"
         )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_end_alone_stands_beside_the_sum() {
-        let claim = u64::from(u32::MAX);
-        let heard = Total { sessions: 1, sent_at_least: 20, delivered: 20, ..Total::default() };
-        assert!(sum(&heard).is_none(), "it is in the list of sessions");
-        let both = sum(&Total { ends_alone: 1, ends_alone_messages: claim, ..heard }).unwrap();
-        assert_eq!((&both["sessions"], &both["sent"], &both["received"]), (&json!(1), &json!(20), &json!(20)));
-        assert_eq!(both["lost"], 0);
-        assert!(sum(&Total { ends_alone: 2, ends_alone_messages: claim, ..Total::default() }).is_none());
     }
 }

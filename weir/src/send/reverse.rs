@@ -7,38 +7,37 @@ use anyhow::{Result, bail, ensure};
 use serde_json::json;
 use weir_program::output::say;
 use weir_program::stop::Stop;
-use weir_traffic::{
-    Account, Client, ClientReport, Direction, ErrorCount, Interval, Parted, SendReport, SenderSettings, Transport,
-    in_words,
-};
+use weir_traffic::{Account, Client, ClientReport, ErrorCount, Interval, Parted, SenderSettings, Transport, in_words};
+use weir_units::format;
 
-use super::{Send, joined, rows_of};
+use super::summary::NOT_WRITTEN;
+use super::{Send, joined};
 use crate::Outcome;
 use crate::account::{End, print_with_account};
 use crate::lines::{self, Line};
-use crate::messages::{Rows, Unwritten};
-use crate::recv::{WAITING, account, print_intervals, write_down};
+use crate::messages::Rows;
+use crate::recv::{account, print_intervals};
 
 impl Send {
     /// Has the receiver send, and sends, too, if both are to.
     pub(super) fn converse(&self, all: &[SenderSettings], stop: &Stop) -> Result<Outcome> {
         let table = self.messages.as_deref().map(Rows::create).transpose()?;
         let clients = all.iter().map(|settings| Client::open(settings, self.bidir)).collect::<Result<Vec<_>, _>>()?;
-        let (reports, intervals, unwritten) = self.run_all(clients, table, all, stop)?;
-        let too_slow: u64 = reports.iter().map(|report| report.received.not_handed_over).sum();
-        let sent = reports.iter().filter_map(|report| report.sent.as_ref());
-        let errors =
-            reports.iter().flat_map(|report| &report.received.errors).chain(sent.flat_map(|sent| &sent.errors));
-        let directions: Vec<Account> =
-            all.iter().zip(&reports).flat_map(|(settings, report)| directions(settings, report)).collect();
-        let errors: Vec<ErrorCount> = errors.cloned().collect();
+        let (reports, intervals) = self.run_all(clients, stop)?;
+        let received: Vec<_> = reports.iter().map(|report| &report.received).collect();
+        let ours = all.iter().zip(&reports);
+        let ours: Vec<_> = ours.filter_map(|(settings, report)| Some((settings, report.sent.as_ref()?))).collect();
+        let unwritten = table.map(|table| table.finish(&ours, &received)).unwrap_or_default();
+        let directions: Vec<&Account> = reports.iter().flat_map(|report| &report.directions).collect();
+        let errors = received.iter().flat_map(|report| &report.errors);
+        let errors: Vec<ErrorCount> = errors.chain(ours.iter().flat_map(|(_, sent)| &sent.errors)).cloned().collect();
         let mut object = json!({
-            "transport": self.transport,
-            "to": self.to,
+            "transport": self.settings.transport,
+            "to": self.settings.to,
             "payload_bytes": all[0].payload_bytes,
             "directions": directions,
             "foreign": reports.iter().map(|report| report.received.foreign).sum::<u64>(),
-            "not_written": too_slow + unwritten.messages,
+            "not_written": unwritten.messages,
             "errors": errors,
             "stopped": reports.iter().any(|report| report.parted == Parted::Stopped),
         });
@@ -46,7 +45,7 @@ impl Send {
             object["intervals"] = json!(intervals);
         }
         let print = || {
-            directions.iter().for_each(|direction| account::print(direction, self.transport));
+            directions.iter().for_each(|direction| account::print(direction, self.settings.transport));
             lines::print(&object, "", LINES);
             if !errors.is_empty() {
                 say!("errors        {}", in_words(&errors));
@@ -56,56 +55,31 @@ impl Send {
             }
         };
         // One that was never granted has nothing to report but why.
-        let began = reports.iter().any(|report| report.reverse.is_some());
-        if self.json || began {
+        if self.json || !directions.is_empty() {
             print_with_account(self.json, &object, (None, End::Sent), print)?;
         }
         unwritten.judge(self.judge(&reports, &directions))
     }
 
-    fn run_all(
-        &self,
-        clients: Vec<Client>,
-        table: Option<Rows>,
-        all: &[SenderSettings],
-        stop: &Stop,
-    ) -> Result<(Vec<ClientReport>, Vec<Interval>, Unwritten)> {
+    fn run_all(&self, clients: Vec<Client>, stop: &Stop) -> Result<(Vec<ClientReport>, Vec<Interval>)> {
         thread::scope(|scope| {
-            let (mut told, mut writing, mut deliveries) = (None, None, None);
-            if let Some(table) = table {
-                let (sender, messages) = mpsc::sync_channel(WAITING);
-                deliveries = Some(sender);
-                writing = Some(scope.spawn(move || write_down(table, &messages)));
-            }
-            let mut running = Vec::new();
+            let (mut told, mut running) = (None, Vec::new());
             for mut client in clients {
                 if let Some(every) = self.every {
                     let (sender, intervals) = mpsc::channel();
                     client = client.tell(every, sender);
                     told = Some(scope.spawn(move || print_intervals(&intervals, self.bidir, self.json)));
                 }
-                if let Some(deliveries) = &deliveries {
-                    client = client.deliver(deliveries.clone());
-                }
                 running.push(scope.spawn(move || client.run(stop)));
             }
-            drop(deliveries);
             let reports = running.into_iter().map(joined).collect::<std::io::Result<Vec<_>>>()?;
-            let mut unwritten = Unwritten::default();
-            if let Some(writing) = writing {
-                let mut table = joined(writing);
-                for (settings, report) in all.iter().zip(&reports) {
-                    report.sent.iter().for_each(|sent| table.write(&rows_of(settings, sent)));
-                }
-                unwritten = table.finish();
-            }
-            Ok((reports, told.map(joined).unwrap_or_default(), unwritten))
+            Ok((reports, told.map(joined).unwrap_or_default()))
         })
     }
 
     /// Whether it came to a good end.
-    fn judge(&self, reports: &[ClientReport], directions: &[Account]) -> Result<Outcome> {
-        let (transport, to) = (self.transport, self.to);
+    fn judge(&self, reports: &[ClientReport], directions: &[&Account]) -> Result<Outcome> {
+        let SenderSettings { transport, to, connect_timeout, .. } = self.settings;
         for report in reports {
             let failure = report.failure.as_deref().map(|why| format!(" ({why})")).unwrap_or_default();
             match &report.parted {
@@ -121,7 +95,7 @@ impl Send {
                 Parted::Unanswered => bail!(
                     "ask tcp {to} to send: no answer within {}{failure}; it needs `weir recv --allow-reverse --transport \
                      {transport}`, and a way back to this host",
-                    self.patience()
+                    format::span(connect_timeout.as_secs_f64())
                 ),
                 Parted::Refused(why) => bail!("ask tcp {to} to send: {why}"),
                 Parted::Nothing => {
@@ -140,19 +114,7 @@ impl Send {
     }
 }
 
-/// What is known of both directions.
-fn directions(settings: &SenderSettings, report: &ClientReport) -> impl Iterator<Item = Account> + use<> {
-    let (to, session) = (settings.to, settings.session);
-    let forward = |sent: &SendReport| Account::told(to, session, sent, report.told.as_ref()).going(Direction::Forward);
-    let reverse = report.reverse.clone().unwrap_or_else(|| Account::nothing(to, session, None));
-    let reverse = reverse.going(Direction::Reverse);
-    report.sent.as_ref().map(forward).into_iter().chain([reverse])
-}
-
-const LINES: &[Line<'_>] = &[
-    ("foreign", "+{foreign} datagrams were not messages of `weir recv`"),
-    ("not written", "+{not_written} messages: the file of --messages could not be written, or not in time"),
-];
+const LINES: &[Line<'_>] = &[("foreign", "+{foreign} datagrams were not messages of `weir recv`"), NOT_WRITTEN];
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// `intervals` is what was printed of each, `not_written` what a disk did not take of `--messages`.
+    /// `intervals` is what was printed of each, `not_written` messages that the file of `--messages` does not have.
     pub(super) fn new(
         all: &[SenderSettings],
         reports: &[SendReport],
@@ -71,11 +71,7 @@ impl Summary {
             let nobody = if is_refused { format!(": nobody listens at {}", settings.to) } else { String::new() };
             say!("  errors      {}{nobody}", in_words(&self.errors));
         }
-        lines::print(
-            object,
-            "  ",
-            &[("not written", "+{not_written} messages: the file of --messages could not be written")],
-        );
+        lines::print(object, "  ", &[NOT_WRITTEN]);
         if object["stopped"] == true {
             say!("  stopped early");
         }
@@ -85,6 +81,10 @@ impl Summary {
         }
     }
 }
+
+/// Of `--messages`.
+pub(crate) const NOT_WRITTEN: Line<'_> =
+    ("not written", "+{not_written} messages: the file of --messages could not be written, or they were too many");
 
 const SENT: &[Line<'_>] = &[
     ("sent", "{sent} messages of {payload_bytes}B in {duration_s}"),

@@ -176,7 +176,7 @@ fn tell_the_routers_truth(listen: &str, flag: &str) {
 #[test]
 fn over_tcp_the_connection_carries_both_and_the_accounts() {
     let Some(nat) = Nat::new() else { return };
-    for (flag, payload, both) in [("--reverse", "500B", false), ("--bidir", "500B", true), ("--bidir", "20B", true)] {
+    for (flag, payload, both) in [("--reverse", "500B", false), ("--bidir", "500B", true), ("--bidir", "40B", true)] {
         let tcp = ["--transport", "tcp", "--allow-reverse", "--json", "--every", "50ms"];
         let listening = nat.receiver("0.0.0.0:0", &tcp);
         let to = format!("192.0.2.8:{}", listening.port());

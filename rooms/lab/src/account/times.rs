@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_program::clock::Nanos;
 use weir_stats::DelayRecorder;
-use weir_traffic::{Flight, Flights, Window};
+use weir_traffic::{Flight, Window};
 
 /// Of the messages of a session that are kept one by one.
 pub(super) struct Times {
@@ -17,11 +17,11 @@ pub(super) struct Times {
 }
 
 impl Times {
-    pub(super) fn new(flights: &Flights, window: Window) -> Times {
+    pub(super) fn new(flights: &[Flight], window: Window, all: bool) -> Times {
         let length = (window.end - window.start).max(1);
         let mut intended = DelayRecorder::new(Duration::from_nanos(length));
         let (mut in_window, mut course) = (0, vec![None::<Nanos>; COURSE]);
-        for flight in flights.list() {
+        for flight in flights {
             let Flight { sent, received, .. } = *flight;
             let at = received.saturating_sub(window.start);
             in_window += u64::from(at < length);
@@ -34,7 +34,7 @@ impl Times {
         let part = length as f64 / 1e9 / COURSE as f64;
         let point = |(index, most): (usize, Option<Nanos>)| Some(((index as f64 + 1.0) * part, most? as f64 / 1e3));
         let course = course.into_iter().enumerate().filter_map(point).collect();
-        Times { intended, in_window: (flights.more() == 0).then_some(in_window), course }
+        Times { intended, in_window: all.then_some(in_window), course }
     }
 }
 
@@ -54,8 +54,8 @@ mod tests {
             sent: sent * MS,
             received: received * MS,
         };
-        let flights = [flight(1, 3), flight(2, 9), flight(500, 505), flight(990, 1007)].into_iter().collect();
-        let times = Times::new(&flights, Window { start: 0, end: 1000 * MS });
+        let flights = [flight(1, 3), flight(2, 9), flight(500, 505), flight(990, 1007)];
+        let times = Times::new(&flights, Window { start: 0, end: 1000 * MS }, true);
         assert_eq!(times.in_window, Some(3));
         assert_eq!(times.course, [(0.01, 7000.0), (0.51, 5000.0)]);
         assert_eq!(times.intended.delays().max_us().map(|max| (max / 100.0).round()), Some(180.0));

@@ -14,8 +14,7 @@ use weir_program::clock::{self, Nanos};
 use weir_program::stop::Stop;
 use weir_traffic::bulk::{self, BulkReport};
 use weir_traffic::{
-    Exchange, Gauge, QuicSettings, ReceiveReport, Receiver, SendReport, Sender, Transport, Until, check_congestion,
-    longest_datagram,
+    Exchange, Gauge, ReceiveReport, Receiver, SendReport, Sender, Transport, Until, check_congestion, longest_datagram,
 };
 
 pub(crate) use self::settings::interval;
@@ -119,7 +118,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     let to = SocketAddr::from((flow.destination, traffic.port));
     if traffic.transport == Transport::Tcp {
-        check_congestion(&scenario.tcp.congestion).context("tcp.congestion")?;
+        check_congestion(traffic.transport, &scenario.tcp.congestion).context("tcp.congestion")?;
     }
     if !bulk || traffic.transport == Transport::Udp && traffic.engine == Engine::Weir {
         sender_settings(scenario, traffic, to, 0, "").validate().with_context(|| format!("{key}.payload"))?;
@@ -143,7 +142,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         _ => {}
     }
     if matches!(traffic.transport, Transport::Quic | Transport::QuicDatagram) {
-        QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() }.validate()?;
+        check_congestion(traffic.transport, &scenario.quic.congestion)?;
     }
     let group = traffic.address.is_some_and(|address| address.is_multicast());
     ensure!(!group || traffic.transport == Transport::Udp, "{key}.address: a multicast group needs transport udp");

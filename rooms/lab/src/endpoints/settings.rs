@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_dgram::Membership;
 use weir_traffic::bulk::BulkSettings;
-use weir_traffic::{Pacing, QuicSettings, ReceiverSettings, SenderSettings, Stall, TcpSettings, Transport};
+use weir_traffic::{Pacing, ReceiverSettings, SenderSettings, Stall, Transport};
 
 use crate::arrivals;
 use crate::iperf3::Iperf3Settings;
@@ -38,8 +38,8 @@ pub(super) fn sender_settings(
         overtime: duration,
         drain: scenario.run.drain.duration(),
         session,
-        tcp: TcpSettings { congestion: Some(scenario.tcp.congestion.clone()), nodelay: scenario.tcp.nodelay },
-        quic: QuicSettings { congestion: scenario.quic.congestion.clone(), ..QuicSettings::default() },
+        congestion: Some(congestion(scenario, traffic)),
+        nodelay: scenario.tcp.nodelay,
         connect_timeout: scenario.tcp.connect_timeout.duration(),
         keep_departures: match traffic.transport {
             Transport::Udp if !scenario.run.messages => 0,
@@ -92,6 +92,14 @@ pub(super) fn receiver_settings(
     }
 }
 
+/// The congestion control of its transport.
+fn congestion(scenario: &Scenario, traffic: &Traffic) -> String {
+    match traffic.transport {
+        Transport::Quic | Transport::QuicDatagram => scenario.quic.congestion.clone(),
+        _ => scenario.tcp.congestion.clone(),
+    }
+}
+
 /// How many messages are looked at one by one: all that will be sent, as far as memory allows.
 fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
     let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
@@ -104,10 +112,7 @@ pub(super) fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAd
     BulkSettings {
         transport: traffic.transport,
         streams: traffic.streams,
-        congestion: Some(match traffic.transport {
-            Transport::Quic => scenario.quic.congestion.clone(),
-            _ => scenario.tcp.congestion.clone(),
-        }),
+        congestion: Some(congestion(scenario, traffic)),
         nodelay: scenario.tcp.nodelay,
         block_bytes: traffic.payload.bytes as usize,
         duration: scenario.run.duration.duration(),

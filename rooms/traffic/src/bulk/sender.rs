@@ -17,9 +17,7 @@ use weir_program::stop::Stop;
 use super::{BulkReport, BulkSettings, Sample, joined};
 use crate::error::merged;
 use crate::sender::channel::{Channel, Outcome};
-use crate::{
-    ErrorCount, Exchange, QuicSettings, SenderSettings, TcpSettings, TrafficError, Transport, Window, congestion, quic,
-};
+use crate::{ErrorCount, Exchange, SenderSettings, TrafficError, Transport, Window, congestion, quic};
 
 /// The sending end, before it runs.
 #[derive(Debug)]
@@ -43,17 +41,13 @@ impl Sender {
     pub fn open(settings: &BulkSettings) -> Result<Self, TrafficError> {
         settings.validate()?;
         let BulkSettings { transport, to, .. } = *settings;
-        let quic = settings
-            .congestion
-            .clone()
-            .map_or_else(QuicSettings::default, |congestion| QuicSettings { congestion, any_peer: false });
-        let mut name = format!("quic by quinn, {}", quic.congestion);
+        let mut name = format!("quic by quinn, {}", settings.congestion.as_deref().unwrap_or(quic::CONGESTION[0]));
         let one = SenderSettings {
             transport,
-            tcp: TcpSettings { congestion: settings.congestion.clone(), nodelay: settings.nodelay },
+            congestion: settings.congestion.clone(),
+            nodelay: settings.nodelay,
             // As much as flow control lets under way: the buffer must not cap the path either.
             send_buffer: (transport == Transport::Quic).then_some(quic::RECEIVE_WINDOW as usize),
-            quic,
             ..SenderSettings::new(to)
         };
         let channels = (0..settings.streams).map(|_| Channel::open(&one)).collect::<Result<Vec<_>, _>>()?;

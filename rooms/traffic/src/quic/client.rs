@@ -1,39 +1,35 @@
 //! The sending end: one connection, and one stream or datagrams on it.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use nix::sys::socket::{getsockopt, sockopt};
 use quinn_proto::{
     Connection, ConnectionError, ConnectionHandle, Dir, Event, PathStats, SendDatagramError, StreamEvent, StreamId,
-    VarInt, WriteError,
+    WriteError,
 };
 use weir_program::clock::{Nanos, nanos, now};
 use weir_program::stop::Stop;
 
 use super::engine::Engine;
-use super::{DONE_WORD, Route, SenderSettings, any_like, ended_by, tls, transport_config, udp_socket};
-use crate::error::{cannot_bind, cannot_set};
+use super::{CONGESTION, DONE_WORD, ETHERNET, controller, ended_by, packet_size, tls, transport_config};
 use crate::sender::channel::Outcome;
-use crate::sender::sockets::set_way;
-use crate::{Exchange, TrafficError, Transport};
+use crate::sender::sockets::datagram_socket;
+use crate::{Exchange, SenderSettings, TrafficError, Transport};
 
 /// A socket, and from [`Self::connect`] on the connection.
 #[derive(Debug)]
 pub(crate) struct Client {
     engine: Engine,
-    /// Where its packets leave from.
-    source: Option<IpAddr>,
     config: quinn_proto::ClientConfig,
     pub(crate) datagrams: bool,
     /// Bytes of a message.
     pub(super) length: usize,
     send_buffer: usize,
-    /// Whether the receiver lives in another process.
-    any_peer: bool,
     /// The connection as soon as it is tried, whether it is up, its stream, if it has one, and what ended it.
     handle: Option<ConnectionHandle>,
     is_up: bool,
@@ -57,8 +53,7 @@ pub(crate) struct Known {
     pub(crate) have_left: Option<u64>,
     /// Bytes that quinn kept for datagrams that had not left when the drain was over.
     pub(crate) left_behind: u64,
-    /// Whether the peer had acknowledged all when the drain was over. Of datagrams: something after the last of them, so
-    /// that what was lost of them is declared lost. `None`: not drained, or the receiver of this process was asked instead.
+    /// Whether the peer had acknowledged the end when the drain was over, or everything had come. `None`: not drained.
     pub(crate) acknowledged: Option<bool>,
 }
 
@@ -67,28 +62,26 @@ impl Client {
     pub(crate) fn open(settings: &SenderSettings) -> Result<Self, TrafficError> {
         let SenderSettings { transport, to, .. } = *settings;
         let mut limits = transport_config();
-        limits.congestion_controller_factory(settings.quic.controller()?);
-        let route = Route::to(to);
-        limits.initial_mtu(route.packet_size).mtu_discovery_config(None);
+        limits.congestion_controller_factory(controller(settings.congestion.as_deref().unwrap_or(CONGESTION[0]))?);
+        // quinn waits where a smaller buffer is full.
+        let socket = datagram_socket(&SenderSettings { send_buffer: Some(SOCKET_BUFFER), ..settings.clone() })?;
+        // What the first link carries, at most what an Ethernet does. quinn would start from 1200 bytes and probe for more,
+        // and under loss the result would be chance. Where the first link's size is a black hole further on, quinn falls
+        // back to 1200.
+        let mtu = getsockopt(&socket, sockopt::IpMtu).ok().and_then(|mtu| u16::try_from(mtu).ok());
+        let packet = packet_size(mtu.unwrap_or(ETHERNET).min(ETHERNET), to.ip());
+        limits.initial_mtu(packet).mtu_discovery_config(None);
         let send_buffer = settings.send_buffer.unwrap_or(SEND_BUFFER);
         limits.send_window(send_buffer as u64).datagram_send_buffer_size(send_buffer);
         let mut config = tls::client(transport)?;
         config.transport_config(Arc::new(limits));
-        let socket = udp_socket(transport, to)?;
-        // The kernel caps what is asked for: quinn waits where a smaller buffer is full.
-        socket.set_send_buffer_size(SOCKET_BUFFER).map_err(cannot_set("SO_SNDBUF", &SOCKET_BUFFER))?;
-        set_way(&socket, settings)?;
-        let address = settings.from.unwrap_or_else(|| any_like(to));
-        socket.bind(&address.into()).map_err(cannot_bind(address))?;
         let failed = |source| TrafficError::Socket { transport, address: to, source };
         Ok(Self {
-            engine: Engine::new(socket.into(), None).map_err(failed)?,
-            source: route.source,
+            engine: Engine::new(socket, None).map_err(failed)?,
             config,
             datagrams: transport == Transport::QuicDatagram,
             length: settings.payload_bytes,
             send_buffer,
-            any_peer: settings.quic.any_peer,
             handle: None,
             is_up: false,
             stream: None,
@@ -101,13 +94,9 @@ impl Client {
         })
     }
 
-    /// Its own address; unspecified if no route leads to the peer.
-    pub(crate) fn local_addr(&self) -> Option<SocketAddr> {
-        let mut local = self.engine.socket.local_addr().ok()?;
-        if let Some(source) = self.source.filter(|_| local.ip().is_unspecified()) {
-            local.set_ip(source);
-        }
-        Some(local)
+    /// Its own address.
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.engine.socket.local_addr()
     }
 
     /// Bytes that quinn takes before it makes a sender wait.
@@ -235,16 +224,13 @@ impl Client {
     /// Says that nothing follows, waits until everything has arrived and closes the connection. What broke it
     /// meanwhile, if anything did.
     ///
-    /// A stream has arrived when the peer has acknowledged its end; what datagrams have arrived only `exchange` knows.
+    /// Everything has arrived, or is lost, when the peer has acknowledged the end of the stream: of datagrams one that has
+    /// nothing but its end, and leaves after them. What the network keeps longer only a receiver of this process tells.
     pub(crate) fn drain(&mut self, exchange: &Exchange, deadline: Nanos, stop: &Stop) -> Option<String> {
-        if let (Some(stream), Some(connection)) = (self.stream, self.connection()) {
-            // A stream that is gone has nothing left to say.
-            let _ = connection.send_stream(stream).finish();
-        }
-        let mut leaving = Leaving::default();
+        let (mut ended, room, stream) = (false, self.room, self.stream);
         let (error, acknowledged) = loop {
-            // The receiver may live in this process: what it has counted needs no packet to tell.
-            if !self.any_peer && exchange.delivered() >= exchange.sent() || self.is_finished {
+            let delivered = exchange.delivered();
+            if delivered >= exchange.sent() || self.is_finished && !(self.datagrams && delivered > 0) {
                 break (None, true);
             }
             if let Some(lost) = &self.lost {
@@ -252,51 +238,27 @@ impl Client {
                 let acknowledged = error.is_none();
                 break (error, acknowledged);
             }
-            let (room, asks) = (self.room, self.datagrams && self.any_peer);
-            if asks && leaving.is_over(self.connection()?, room) {
-                break (None, true);
-            }
             if stop.is_set() || now() >= deadline {
                 break (None, false);
             }
+            if !ended
+                && let connection = self.connection()?
+                && connection.datagrams().send_buffer_space() >= room
+                && let Some(stream) = stream.or_else(|| connection.streams().open(Dir::Uni))
+            {
+                // A stream that is gone has nothing left to say.
+                let _ = connection.send_stream(stream).finish();
+                ended = true;
+            }
             self.work(now().saturating_add(nanos(LOOK)).min(deadline), stop);
         };
-        self.known.acknowledged = (self.any_peer || !self.datagrams).then_some(acknowledged);
+        self.known.acknowledged = Some(acknowledged);
         if self.datagrams {
             let (room, connection) = (self.room, self.connection()?);
             self.known.left_behind = room.saturating_sub(connection.datagrams().send_buffer_space()) as u64;
         }
         self.engine.close();
         error
-    }
-}
-
-/// The last datagrams on their way.
-#[derive(Default)]
-struct Leaving {
-    /// Acknowledgements that had come when no datagram waited to be sent any more.
-    before: Option<u64>,
-    arrived_by: Option<Nanos>,
-}
-
-impl Leaving {
-    /// Whether no datagram waits to be sent, the peer has acknowledged something since, and as long again has passed as those
-    /// on their way may take.
-    fn is_over(&mut self, connection: &mut Connection, room: usize) -> bool {
-        let acknowledgements = connection.stats().frame_rx.acks;
-        match (self.before, self.arrived_by) {
-            (None, _) if connection.datagrams().send_buffer_space() >= room => {
-                self.before = Some(acknowledgements);
-                // Whether the last datagrams were acknowledged quinn does not tell. What follows them has to be: room for more
-                // streams, which nobody needs.
-                connection.set_max_concurrent_streams(Dir::Uni, VarInt::from_u32(MORE_STREAMS));
-            }
-            (Some(before), None) if acknowledgements > before => {
-                self.arrived_by = Some(now() + nanos(2 * connection.rtt() + LAST_DATAGRAMS));
-            }
-            (_, arrived_by) => return arrived_by.is_some_and(|by| now() >= by),
-        }
-        false
     }
 }
 
@@ -316,12 +278,6 @@ const SEND_BUFFER: usize = 4 << 20;
 
 /// The UDP socket's own buffers.
 const SOCKET_BUFFER: usize = 4 << 20;
-
-/// What a receiver may take to read the last datagrams, before the connection's end overtakes them.
-const LAST_DATAGRAMS: Duration = Duration::from_millis(20);
-
-/// Streams that the peer may open, more than it could before (100): only then it is told.
-const MORE_STREAMS: u32 = 200;
 
 /// How often to ask the receiver whether everything has arrived.
 const LOOK: Duration = Duration::from_millis(2);

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{self, IoSliceMut};
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,6 +13,7 @@ use quinn_proto::{
     Event, ServerConfig, Transmit,
 };
 use quinn_udp::{RecvMeta, UdpSocketState};
+use weir_dgram::Socket;
 use weir_program::clock::{self, Nanos, nanos, now};
 
 use super::{DONE, tls};
@@ -20,7 +21,7 @@ use super::{DONE, tls};
 /// Works only within the calls of [`Self::turn`] and [`Self::work`].
 #[derive(Debug)]
 pub(super) struct Engine {
-    pub(super) socket: UdpSocket,
+    pub(super) socket: Socket,
     state: UdpSocketState,
     endpoint: Endpoint,
     /// Connections that are over stay until they are removed.
@@ -35,7 +36,7 @@ pub(super) struct Engine {
 
 impl Engine {
     /// One that only connects, or accepts, too.
-    pub(super) fn new(socket: UdpSocket, server: Option<ServerConfig>) -> io::Result<Self> {
+    pub(super) fn new(socket: Socket, server: Option<ServerConfig>) -> io::Result<Self> {
         let state = UdpSocketState::new((&socket).into())?;
         let config = EndpointConfig::default();
         let incoming = vec![0; BATCH * state.gro_segments() * config.get_max_udp_payload_size() as usize];
@@ -151,7 +152,7 @@ impl Drop for Engine {
 }
 
 /// `false`: the socket has no room.
-fn send(socket: &UdpSocket, state: &UdpSocketState, packets: &Transmit, bytes: &[u8]) -> bool {
+fn send(socket: &Socket, state: &UdpSocketState, packets: &Transmit, bytes: &[u8]) -> bool {
     let packets = quinn_udp::Transmit {
         destination: packets.destination,
         ecn: packets.ecn.and_then(|ecn| quinn_udp::EcnCodepoint::from_bits(ecn as u8)),

@@ -12,61 +12,34 @@ mod engine;
 mod server;
 mod tls;
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::socket::{getsockopt, sockopt};
 use quinn_proto::congestion::{BbrConfig, ControllerFactory, CubicConfig, NewRenoConfig};
 use quinn_proto::{ConnectionError, IdleTimeout, TransportConfig, TransportErrorCode, VarInt};
 use rustls::AlertDescription;
-use socket2::{Domain, Type};
 
 pub(super) use self::bulk::{listen_for_bulk, receive_bulk};
 pub(super) use self::client::{Client, Known};
 pub(super) use self::server::{Event, Listener};
-use crate::{SenderSettings, TrafficError, Transport};
+use crate::TrafficError;
 
-/// QUIC settings of a sender.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuicSettings {
-    /// Congestion control, one of [`Self::CONGESTION`]. It is quinn's own: the kernel's has no part in it.
-    pub congestion: String,
-    /// Whether the receiver lives in another process, so that only acknowledgements tell what it has.
-    pub any_peer: bool,
-}
+/// The choices of congestion control. It is quinn's own: the kernel's has no part in it. The first one (RFC 9438) is the
+/// default.
+pub(super) const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
 
-impl QuicSettings {
-    /// The choices of congestion control.
-    pub const CONGESTION: [&str; 3] = ["cubic", "newreno", "bbr"];
-
-    /// Refuses what quinn does not have.
-    ///
-    /// # Errors
-    /// No such congestion control; the error names those that there are.
-    pub fn validate(&self) -> Result<(), TrafficError> {
-        self.controller().map(drop)
-    }
-
-    fn controller(&self) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
-        Ok(match self.congestion.as_str() {
-            "cubic" => Arc::new(CubicConfig::default()),
-            "newreno" => Arc::new(NewRenoConfig::default()),
-            "bbr" => Arc::new(BbrConfig::default()),
-            other => {
-                let choices = Self::CONGESTION.join(", ");
-                return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
-            }
-        })
-    }
-}
-
-/// Cubic (RFC 9438), as quinn has it.
-impl Default for QuicSettings {
-    fn default() -> Self {
-        Self { congestion: Self::CONGESTION[0].to_owned(), any_peer: false }
-    }
+/// Refuses what quinn does not have; the error names what it has.
+pub(super) fn controller(name: &str) -> Result<Arc<dyn ControllerFactory + Send + Sync>, TrafficError> {
+    Ok(match name {
+        "cubic" => Arc::new(CubicConfig::default()),
+        "newreno" => Arc::new(NewRenoConfig::default()),
+        "bbr" => Arc::new(BbrConfig::default()),
+        other => {
+            let choices = CONGESTION.join(", ");
+            return Err(TrafficError::Refused(format!("quic.congestion `{other}`: use {choices}")));
+        }
+    })
 }
 
 /// Payload bytes of the longest QUIC datagram to `to`, on a path that carries 1500-byte packets.
@@ -94,48 +67,6 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Bytes under way on a stream, at most. As much as 1 Gbit/s over 250 ms: flow control must not cap the path.
 pub(super) const RECEIVE_WINDOW: u32 = 32 << 20;
-
-/// A UDP socket in the calling thread's network namespace.
-fn udp_socket(transport: Transport, address: SocketAddr) -> Result<socket2::Socket, TrafficError> {
-    let failed = |source| TrafficError::Socket { transport, address, source };
-    let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, None).map_err(failed)?;
-    socket.set_nonblocking(true).map_err(failed)?;
-    Ok(socket)
-}
-
-/// The unspecified address of the same family, any port.
-fn any_like(address: SocketAddr) -> SocketAddr {
-    match address {
-        SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
-        SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
-    }
-}
-
-/// What the kernel's routes say about the way to a peer.
-struct Route {
-    /// The address that packets leave from; `None`: no route.
-    source: Option<IpAddr>,
-    /// Bytes of a UDP payload that the first link carries, at most what an Ethernet does. quinn would start from 1200
-    /// and probe for more, and under loss the result would be chance. Where the first link's size is a black hole
-    /// further on, quinn falls back to 1200.
-    packet_size: u16,
-}
-
-impl Route {
-    fn to(peer: SocketAddr) -> Self {
-        let ask = || -> io::Result<_> {
-            let socket = UdpSocket::bind(any_like(peer))?;
-            socket.connect(peer)?;
-            // The kernel answers it for IPv6 sockets, too.
-            Ok((socket.local_addr()?.ip(), getsockopt(&socket, sockopt::IpMtu)?))
-        };
-        // Without a route connecting will say so; the size is the least of its worries.
-        let (source, mtu) = ask().map_or((None, ETHERNET), |(source, mtu)| {
-            (Some(source), u16::try_from(mtu).unwrap_or(ETHERNET).min(ETHERNET))
-        });
-        Self { source, packet_size: packet_size(mtu, peer.ip()) }
-    }
-}
 
 fn packet_size(mtu: u16, to: IpAddr) -> u16 {
     let headers = if to.is_ipv4() { 28 } else { 48 };

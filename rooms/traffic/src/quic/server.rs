@@ -1,21 +1,18 @@
 //! The receiving end: takes every connection, and hands on what comes in the order in which it comes.
 
 use std::collections::HashMap;
-use std::net::{SocketAddr, UdpSocket};
-use std::os::fd::AsFd;
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use nix::poll::PollFd;
-use nix::sys::socket::{setsockopt, sockopt};
 use quinn_proto::{ConnectionHandle, Dir, ReadError, StreamEvent, StreamId};
-use socket2::SockRef;
-use weir_dgram::Memory;
+use weir_dgram::{Options, Socket};
 use weir_program::clock::{Nanos, now};
 use weir_wire::probe::Probe;
 
 use super::engine::Engine;
-use super::{ended_by, tls, transport_config, udp_socket};
-use crate::error::{cannot_bind, cannot_set};
+use super::{ended_by, tls, transport_config};
+use crate::error::cannot_bind;
 use crate::receiver::frames::Frames;
 use crate::{ReceiverSettings, TrafficError};
 
@@ -23,7 +20,6 @@ use crate::{ReceiverSettings, TrafficError};
 #[derive(Debug)]
 pub(crate) struct Listener {
     engine: Engine,
-    address: SocketAddr,
     /// Whether only the length of what comes counts.
     pub(super) is_bulk: bool,
     /// The connections that are up, each with its peer and its streams.
@@ -52,36 +48,27 @@ pub(crate) enum Event {
 impl Listener {
     /// Makes and binds the socket in the calling thread's network namespace.
     pub(crate) fn bind(settings: &ReceiverSettings) -> Result<Self, TrafficError> {
-        let ReceiverSettings { transport, listen: address, .. } = *settings;
-        let mut config = tls::server(transport)?;
+        let mut config = tls::server(settings.transport)?;
         config.transport_config(Arc::new(transport_config()));
-        let socket = udp_socket(transport, address)?;
         let bytes = settings.receive_buffer.unwrap_or(SOCKET_BUFFER);
-        // Past rmem_max, where the process may.
-        if setsockopt(&socket, sockopt::RcvBufForce, &bytes).is_err() {
-            socket.set_recv_buffer_size(bytes).map_err(cannot_set("SO_RCVBUF", &bytes))?;
-        }
-        let bind = cannot_bind(address);
-        socket.bind(&address.into()).map_err(&bind)?;
-        let socket = UdpSocket::from(socket);
-        let address = socket.local_addr().map_err(&bind)?;
-        let engine = Engine::new(socket, Some(config)).map_err(&bind)?;
-        Ok(Self { engine, address, is_bulk: false, peers: HashMap::new() })
+        let socket = Socket::bind(settings.listen, &Options { receive_buffer: Some(bytes), ..Options::default() })?;
+        let engine = Engine::new(socket, Some(config)).map_err(cannot_bind(settings.listen))?;
+        Ok(Self { engine, is_bulk: false, peers: HashMap::new() })
     }
 
     /// The address it listens on, with the port the kernel chose.
     pub(crate) fn local_addr(&self) -> SocketAddr {
-        self.address
+        self.engine.socket.local_addr()
     }
 
     /// SO_RCVBUF as the kernel granted it, bytes.
-    pub(crate) fn receive_buffer(&self) -> Option<usize> {
-        SockRef::from(&self.engine.socket).recv_buffer_size().ok()
+    pub(crate) fn receive_buffer(&self) -> usize {
+        self.engine.socket.granted().receive_buffer.granted
     }
 
     /// Datagrams that the kernel dropped at the socket; `None`: it does not tell.
     pub(crate) fn socket_drops(&self) -> Option<u64> {
-        Memory::of(self.engine.socket.as_fd()).ok().map(|memory| memory.drops.into())
+        self.engine.socket.memory().ok().map(|memory| memory.drops.into())
     }
 
     /// Adds to `events` what has come, and waits for it until the time `until` (`None`: without end), or until one of `wakes`

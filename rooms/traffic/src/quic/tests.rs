@@ -10,7 +10,10 @@ use weir_program::clock::{nanos, now};
 use weir_program::stop::Stop;
 
 use super::*;
-use crate::{Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, in_words};
+use crate::{
+    Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, Transport,
+    in_words,
+};
 
 const ANY: &str = "127.0.0.1:0";
 
@@ -96,12 +99,19 @@ fn datagrams_faster_than_the_path_wait_for_quinn() {
 fn datagrams_that_have_left_end_the_drain() {
     let settings = SenderSettings {
         drain: Duration::from_secs(600),
-        quic: QuicSettings { any_peer: true, ..QuicSettings::default() },
         announce: true,
         ..sending(Transport::QuicDatagram, ANY.parse().unwrap())
     };
-    let begin = now();
-    let (sent, _) = run(settings);
+    let (begin, stop) = (now(), Stop::new().unwrap());
+    let [ours, theirs] = [(); 2].map(|()| Exchange::new(Duration::MAX).unwrap());
+    let receiver = Receiver::bind(&receiving(settings.transport)).unwrap();
+    let sender = Sender::open(&SenderSettings { to: receiver.local_addr(), ..settings }).unwrap();
+    let sent = thread::scope(|scope| {
+        scope.spawn(|| receiver.run(&theirs, &stop));
+        let sent = sender.run(&ours, &stop);
+        stop.set();
+        sent
+    });
     // But for an announcement of the end that the receiver did not wait for.
     assert!(sent.errors.is_empty() && sent.left_behind <= 72, "{sent:?}");
     assert_eq!((sent.never_left, sent.acknowledged), (0, Some(true)));
@@ -198,7 +208,6 @@ fn what_a_peer_that_falls_silent_has_not_acknowledged_is_told() {
             // More than is under way at first.
             send_buffer: Some(1 << 20),
             drain: Duration::from_millis(300),
-            quic: QuicSettings { any_peer: true, ..QuicSettings::default() },
             announce: true,
             ..sending(transport, listener.local_addr())
         };
@@ -232,11 +241,10 @@ fn settings_that_cannot_work_are_refused_in_one_line() {
         open(SenderSettings { payload_bytes: 1435, ..settings.clone() }),
         "payload of 1435B: a message over quic-datagram has between 16B and 1434B"
     );
-    let quic = QuicSettings { congestion: "vegas".into(), ..QuicSettings::default() };
-    assert_eq!(open(SenderSettings { quic, ..settings.clone() }), "quic.congestion `vegas`: use cubic, newreno, bbr");
-    for name in QuicSettings::CONGESTION {
-        let quic = QuicSettings { congestion: name.into(), ..QuicSettings::default() };
-        Sender::open(&SenderSettings { quic, ..settings.clone() }).unwrap();
+    let with = |name: &str| SenderSettings { congestion: Some(name.to_owned()), ..settings.clone() };
+    assert_eq!(open(with("vegas")), "quic.congestion `vegas`: use cubic, newreno, bbr");
+    for name in CONGESTION {
+        Sender::open(&with(name)).unwrap();
     }
 }
 

@@ -29,7 +29,7 @@ use crate::error::{cannot_bind, cannot_set};
 use crate::quic::Listener;
 use crate::reverse::{Desk, OtherWay};
 use crate::sender::channel::Channel;
-use crate::{Delivery, Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
+use crate::{Exchange, Interval, ReceiveReport, ReceiverSettings, TrafficError, Transport};
 
 /// A socket that is bound, and receives already.
 #[derive(Debug)]
@@ -42,7 +42,6 @@ pub struct Receiver {
     desk: Option<Arc<Desk>>,
     other: Option<Arc<OtherWay>>,
     intervals: Option<(Duration, mpsc::Sender<Interval>)>,
-    deliveries: Option<mpsc::SyncSender<Vec<Delivery>>>,
 }
 
 #[derive(Debug)]
@@ -93,7 +92,7 @@ impl Receiver {
             _ => None,
         };
         let (settings, other) = (settings.clone(), desk.as_ref().map(|desk| desk.other_way()));
-        Ok(Self { settings, endpoint, control, desk, other, intervals: None, deliveries: None })
+        Ok(Self { settings, endpoint, control, desk, other, intervals: None })
     }
 
     /// One over what a client has opened, beside what that sends.
@@ -108,7 +107,7 @@ impl Receiver {
             },
         };
         let other = Some(Arc::default());
-        Ok(Self { settings, endpoint, control: None, desk: None, other, intervals: None, deliveries: None })
+        Ok(Self { settings, endpoint, control: None, desk: None, other, intervals: None })
     }
 
     /// What goes the other way, where something may.
@@ -119,12 +118,6 @@ impl Receiver {
     /// Tells, while it runs, what came in each interval of this length, and at the end what came in the last part of one.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
         Self { intervals: Some((every, to)), ..self }
-    }
-
-    /// Hands over every message that it receives, some together. It waits for nobody: what finds the channel full is
-    /// [counted](ReceiveReport::not_handed_over).
-    pub fn deliver(self, to: mpsc::SyncSender<Vec<Delivery>>) -> Self {
-        Self { deliveries: Some(to), ..self }
     }
 
     /// The address it listens on, with the port the kernel chose.
@@ -151,10 +144,7 @@ impl Receiver {
         let started = now();
         let mut sessions = Sessions::new(&self.settings, exchange);
         if let Some((every, to)) = self.intervals {
-            sessions.tell(every, started, to);
-        }
-        if let Some(to) = self.deliveries {
-            sessions.deliver(to);
+            sessions.tell(every, to);
         }
         if let Some(other) = self.other {
             sessions = sessions.beside(other);

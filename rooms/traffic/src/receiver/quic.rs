@@ -40,7 +40,7 @@ pub(super) fn receive(mut listener: Listener, mut sessions: Sessions<'_>, mut en
         ended,
         connections: accepted,
         partial_bytes,
-        receive_buffer: listener.receive_buffer(),
+        receive_buffer: Some(listener.receive_buffer()),
         socket_drops: listener.socket_drops(),
         errors: errors.into_counts(),
         ..sessions.into_report()

@@ -16,7 +16,7 @@ use super::lines::{First, Line, Request, Sent, VERSION, Want};
 use super::{Parted, sent_of};
 use crate::sender::channel::Channel;
 use crate::{
-    Account, Delivery, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
+    Account, Direction, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender,
     SenderSettings, TrafficError, Transport, in_words,
 };
 
@@ -39,10 +39,8 @@ pub struct ClientReport {
     pub received: ReceiveReport,
     /// What was sent; `None`: nothing was to be.
     pub sent: Option<SendReport>,
-    /// What the other end received of it; `None`: nothing, or it never said.
-    pub told: Option<Account>,
-    /// What came of its messages; `None`: it was never granted.
-    pub reverse: Option<Account>,
+    /// What is known of the direction from here, if both were to send, and of that to here; empty: it was never granted.
+    pub directions: Vec<Account>,
     /// How it ended.
     pub parted: Parted,
     /// What went wrong with the control connection, in words.
@@ -64,7 +62,9 @@ impl Client {
         channel.shared = true;
         let from = settings.from.map(|from| SocketAddr::new(from.ip(), 0));
         let control = Channel::open(&SenderSettings { transport: Transport::Tcp, from, ..settings.clone() })?;
-        let receiving = ReceiverSettings { transport, session: Some(session), ..ReceiverSettings::new(to) };
+        let keep_flights = settings.keep_departures;
+        let receiving =
+            ReceiverSettings { transport, session: Some(session), keep_flights, ..ReceiverSettings::new(to) };
         let failed = |source| TrafficError::Socket { transport, address: to, source };
         let receiver = Receiver::over(&channel, receiving).map_err(failed)?;
         Ok(Self { settings: settings.clone(), both, control, channel, receiver })
@@ -73,11 +73,6 @@ impl Client {
     /// Reports, while it runs, what came (and was sent) in each interval of this length.
     pub fn tell(self, every: Duration, to: mpsc::Sender<Interval>) -> Self {
         Self { receiver: self.receiver.tell(every, to), ..self }
-    }
-
-    /// Hands over every message that it receives, as [`Receiver::deliver`] does.
-    pub fn deliver(self, to: mpsc::SyncSender<Vec<Delivery>>) -> Self {
-        Self { receiver: self.receiver.deliver(to), ..self }
     }
 
     /// Runs to the end, or to the stop.
@@ -202,8 +197,10 @@ impl Client {
             Err(error) => (Parted::Untold, Some(error.to_string())),
         });
         let shortfall = theirs.and_then(|theirs| theirs.shortfall);
-        let reverse = Some(Account { shortfall, ..account });
-        Ok(ClientReport { received, sent, told, reverse, parted, failure })
+        let reverse = Account { shortfall, ..account }.going(Direction::Reverse);
+        let told = |sent| Account::told(settings.to, settings.session, sent, told.as_ref()).going(Direction::Forward);
+        let directions = sent.iter().map(told).chain([reverse]).collect();
+        Ok(ClientReport { received, sent, directions, parted, failure })
     }
 }
 

@@ -15,13 +15,15 @@ use weir_wire::probe::{EXTENDED_LEN, Extension, Kind, Probe};
 
 use super::call::Call;
 use super::limits::Limits;
-use super::lines::{First, Line, Request, Sent, Want};
-use super::{LOOK, OtherWay, Parted, ReverseReport, sent_of};
+use super::lines::{First, Line, Request, Sent};
+use super::{Flow, LOOK, OtherWay, Parted, sent_of};
 use crate::receiver::ending::{Ending, GRACE};
 use crate::receiver::sessions::Sessions;
 use crate::receiver::streams;
 use crate::sender::channel::{Channel, Outlet, Way};
-use crate::{Account, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Transport, Until};
+use crate::{
+    Account, Direction, Exchange, ReceiveReport, ReceiverSettings, SendReport, Sender, SenderSettings, Transport, Until,
+};
 
 /// What a receiver sends to those that ask for it: shared by the thread that receives and one for each control connection.
 #[derive(Debug)]
@@ -38,7 +40,7 @@ struct State {
     expected: HashMap<String, (IpAddr, Option<(Channel, SocketAddr)>)>,
     /// Sessions whose accounts flows wait for.
     wanted: Vec<Wanted>,
-    ended: Vec<ReverseReport>,
+    ended: Vec<Flow>,
     refused: u64,
     calls: Vec<JoinHandle<()>>,
 }
@@ -181,18 +183,20 @@ impl Desk {
         };
         self.other.begin();
         self.state().expected.insert(token.clone(), (peer.ip().to_canonical(), None));
-        let report = self.flow(&mut call, request, &settings, &token).unwrap_or_else(|_| {
+        let flow = self.flow(&mut call, request, &settings, &token).unwrap_or_else(|_| {
             // It has gone before the first message, or its token did not come.
             let parted = if self.stop.is_set() { Parted::Stopped } else { Parted::Silent };
-            let (session, both, sent) = (request.session, request.want == Want::Bidir, SendReport::default());
-            ReverseReport { peer, session, both, sent, account: None, forward: None, parted }
+            let reverse = Account::told(peer, request.session, &SendReport::default(), None);
+            Flow { parted, directions: vec![reverse.going(Direction::Reverse)] }
         });
         let mut state = self.state();
         state.expected.remove(&token);
         state.limits.give_back(request, peer);
-        let (told, forward) = (report.parted == Parted::Told, report.forward.clone());
+        let is_forward = |account: &&Account| account.direction == Some(Direction::Forward);
+        let forward = flow.directions.iter().find(is_forward).cloned();
+        let told = flow.parted == Parted::Told;
         if state.ended.len() < MOST_LISTED {
-            state.ended.push(report);
+            state.ended.push(flow);
         }
         drop(state);
         if told {
@@ -203,16 +207,10 @@ impl Desk {
     }
 
     /// Runs a flow from its grant to its end.
-    fn flow(
-        &self,
-        call: &mut Call,
-        request: &Request,
-        settings: &SenderSettings,
-        token: &String,
-    ) -> io::Result<ReverseReport> {
+    fn flow(&self, call: &mut Call, request: &Request, settings: &SenderSettings, token: &String) -> io::Result<Flow> {
         call.say(&Line::Granted { token: token.clone() })?;
         let (channel, peer) = self.await_way(call, token)?;
-        let (both, session) = (request.want == Want::Bidir, request.session);
+        let session = request.session;
         let (stop, exchange) = (Stop::new()?, Exchange::new(Duration::ZERO)?);
         let deadline = now().saturating_add(nanos(settings.duration)).saturating_add(PATIENCE);
         let (mut theirs, mut account, mut counted) = (None, None, 0);
@@ -251,11 +249,13 @@ impl Desk {
             self.other.add_sent(exchange.sent() - counted);
             (sent, parted)
         });
-        let forward = theirs.filter(|_| parted == Parted::Told).and_then(|theirs| {
-            let shortfall = theirs.shortfall;
-            self.account_of(peer, settings.transport, session, theirs).map(|forward| Account { shortfall, ..forward })
+        let forward = theirs.filter(|_| parted == Parted::Told).map(|theirs| {
+            let account = self.account_of(peer, settings.transport, session, theirs);
+            let account = account.unwrap_or_else(|| Account::nothing(peer, session, Some(theirs.messages)));
+            Account { shortfall: theirs.shortfall, ..account }.going(Direction::Forward)
         });
-        Ok(ReverseReport { peer, session, both, sent, account: account.flatten(), forward, parted })
+        let reverse = Account::told(peer, session, &sent, account.flatten().as_ref()).going(Direction::Reverse);
+        Ok(Flow { parted, directions: forward.into_iter().chain([reverse]).collect() })
     }
 
     /// Waits for the token, and takes what it came over.

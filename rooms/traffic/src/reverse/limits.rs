@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use weir_program::clock::nanos;
-use weir_units::{BitRate, Span};
+use weir_units::Span;
 
 use super::lines::{Request, VERSION};
 use crate::{ReceiverSettings, SenderSettings};
@@ -56,14 +56,14 @@ impl Limits {
             ));
         }
         let rate = rate(asked, peer);
-        if self.rate.checked_add(rate).is_none_or(|all| all > allowed.rate) {
+        if self.rate.checked_add(rate).is_none_or(|all| all > allowed.rate.bits_per_second) {
             return Err(format!(
                 "it sends at most {} of IP packets, headers and all clients included: ask for less (--rate, --interval), or \
                  raise --reverse-rate there",
-                BitRate { bits_per_second: allowed.rate }
+                allowed.rate
             ));
         }
-        if self.flows >= allowed.flows {
+        if self.flows >= allowed.flows.into() {
             return Err(format!(
                 "it sends to at most {} at once: try again later, or raise --reverse-flows there",
                 allowed.flows
@@ -111,6 +111,7 @@ mod tests {
     use std::num::NonZeroU64;
 
     use proptest::prelude::*;
+    use weir_units::BitRate;
 
     use super::super::lines::Want;
     use super::*;
@@ -147,7 +148,7 @@ mod tests {
     proptest! {
         #[test]
         fn never_is_more_granted_than_allowed(asked in proptest::collection::vec((requests(), any::<bool>()), 1..40)) {
-            let allowed = ReverseSettings { rate: 10_000_000, duration: Duration::from_secs(60), flows: 3 };
+            let allowed = ReverseSettings { rate: BitRate { bits_per_second: 10_000_000 }, duration: Duration::from_secs(60), flows: 3 };
             let mut limits = limits_of(Some(allowed));
             let peer = SocketAddr::from(([10, 0, 0, 1], 7));
             let mut open = Vec::new();
@@ -157,8 +158,8 @@ mod tests {
                     open.push(asked);
                 }
                 let bits = |asked: &Request| (asked.payload + 28) as f64 * 8e9 / asked.interval_ns as f64;
-                prop_assert!(open.iter().map(bits).sum::<f64>() <= allowed.rate as f64 + open.len() as f64);
-                prop_assert!(open.len() <= allowed.flows);
+                prop_assert!(open.iter().map(bits).sum::<f64>() <= allowed.rate.bits_per_second as f64 + open.len() as f64);
+                prop_assert!(open.len() <= allowed.flows.into());
                 if ends && !open.is_empty() {
                     limits.give_back(&open.swap_remove(0), peer);
                 }
@@ -170,7 +171,11 @@ mod tests {
 
     #[test]
     fn each_limit_says_what_it_is() {
-        let allowed = ReverseSettings { rate: 1_000_000, duration: Duration::from_secs(60), flows: 1 };
+        let allowed = ReverseSettings {
+            rate: BitRate { bits_per_second: 1_000_000 },
+            duration: Duration::from_secs(60),
+            flows: 1,
+        };
         let peer = SocketAddr::from(([10, 0, 0, 1], 7));
         let mut limits = limits_of(Some(allowed));
         let count = NonZeroU64::new(10);

@@ -19,7 +19,6 @@ mod desk;
 mod limits;
 pub(crate) mod lines;
 
-use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_program::clock::Nanos;
@@ -55,22 +54,13 @@ pub enum Parted {
 }
 
 /// What a receiver sent to one that asked it to.
-#[derive(Debug)]
-pub struct ReverseReport {
-    /// Where it was sent.
-    pub peer: SocketAddr,
-    /// Number of the session, of either direction.
-    pub session: u16,
-    /// Whether the other end was to send, too.
-    pub both: bool,
-    /// What was sent.
-    pub sent: SendReport,
-    /// What the other end received; `None`: it never said.
-    pub account: Option<Account>,
-    /// What came of the other end's own messages; `None`: there were none, or they have not come to their end.
-    pub forward: Option<Account>,
+#[derive(Clone, Debug)]
+pub struct Flow {
     /// How it ended.
     pub parted: Parted,
+    /// What is known of the direction from the other end, if it was to send and its messages have come to their end, and of
+    /// that to it.
+    pub directions: Vec<Account>,
 }
 
 /// What goes the other way than what a receiver receives, for the thread that receives.

@@ -7,17 +7,23 @@ use std::thread;
 use std::time::Duration;
 
 use weir_program::stop::Stop;
+use weir_units::BitRate;
 use weir_wire::probe::Probe;
 
 use super::lines::{First, Line, Request, VERSION, Want};
 use super::{Client, Parted};
 use crate::{
-    Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport, Until,
+    Direction, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport,
+    Until,
 };
 
 /// What became of a receiver that allows everything, while something was done to it.
 fn serving<T>(transport: Transport, work: impl FnOnce(SocketAddr, &Stop) -> T) -> (T, ReceiveReport) {
-    let reverse = Some(ReverseSettings { rate: 1_000_000_000, duration: Duration::from_secs(60), flows: 4 });
+    let reverse = Some(ReverseSettings {
+        rate: BitRate { bits_per_second: 1_000_000_000 },
+        duration: Duration::from_secs(60),
+        flows: 4,
+    });
     let until = Until { announced: true, ..Until::default() };
     let settings =
         ReceiverSettings { transport, reverse, until, ..ReceiverSettings::new("127.0.0.1:0".parse().unwrap()) };
@@ -47,11 +53,12 @@ fn both_ends_have_the_same_accounts() {
         });
         assert_eq!((&report.parted, report.failure), (&Parted::Told, None), "{transport} {both}");
         let [flow] = &served.reverse[..] else { panic!("{served:?}") };
-        let account = flow.account.as_ref().unwrap();
-        assert_eq!((flow.sent.sent, account.received, flow.both), (50, Some(50), both));
         assert_eq!(report.received.main_session().unwrap().delivered, 50);
-        assert_eq!(report.told.as_ref().map(|told| told.received), both.then_some(Some(50)));
-        assert_eq!(report.told, flow.forward.clone());
+        for directions in [&report.directions, &flow.directions] {
+            let told = directions.iter().map(|account| (account.direction, account.sent, account.received));
+            let expected = [Direction::Forward, Direction::Reverse].map(|way| (Some(way), Some(50), Some(50)));
+            assert_eq!(told.collect::<Vec<_>>(), expected[usize::from(!both)..]);
+        }
         assert_eq!((served.refused, served.foreign, served.errors), (0, 0, vec![]));
     }
 }

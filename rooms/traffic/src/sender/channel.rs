@@ -7,7 +7,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use nix::libc::{EHOSTUNREACH, EINPROGRESS, ENETUNREACH, ENOBUFS, MSG_NOSIGNAL};
+use nix::libc::{EINPROGRESS, ENOBUFS, MSG_NOSIGNAL};
 use nix::poll::{PollFd, PollFlags};
 use quinn_proto::PathStats;
 use weir_dgram::{MAX_RUN_BYTES, MAX_SEGMENTS, Outgoing, SendProgress};
@@ -114,7 +114,7 @@ impl Channel {
         match &self.outlet {
             Outlet::Datagrams(socket, _) => Some(socket.local_addr()),
             Outlet::Stream(socket, _) => socket.local_addr().ok()?.as_socket(),
-            Outlet::Quic(client) => client.local_addr(),
+            Outlet::Quic(client) => Some(client.local_addr()),
         }
     }
 
@@ -283,11 +283,7 @@ impl Channel {
             let next = now() + nanos(ANNOUNCEMENT_INTERVAL);
             let taken = send_one(socket, way, end);
             announced += taken.messages as u64;
-            let unheard = |errno| self.reports && matches!(errno, EHOSTUNREACH | ENETUNREACH);
-            if taken.reported.is_some_and(unheard) {
-                // It may be reached again.
-                count_reports(socket, &taken, true, &mut self.errors);
-            } else if taken.icmp > 0 {
+            if taken.icmp > 0 {
                 // It has heard an announcement, or was never there: before the first one only messages can have been refused.
                 if let Some(errno) = taken.reported.filter(|_| round == 0) {
                     self.errors.count("send", &io::Error::from_raw_os_error(errno));

@@ -83,20 +83,11 @@ impl Messages {
         Batch { bytes: &self.bytes[..count * self.length], length: self.length }
     }
 
-    /// What precedes messages on a stream that cannot say their own length.
-    pub(super) fn hello(&self) -> Option<[u8; EXTENDED_LEN]> {
-        self.probe.extension.is_none().then(|| self.control(Kind::Hello, 0, self.length))
-    }
-
     /// What follows the last message.
     pub(super) fn end(&self, sent: u64) -> [u8; EXTENDED_LEN] {
-        self.control(Kind::End, sent, EXTENDED_LEN)
-    }
-
-    fn control(&self, kind: Kind, number: u64, length: usize) -> [u8; EXTENDED_LEN] {
         let at = now();
-        let extension = Extension { intended: at, length: length as u32, ..self.extension };
-        let probe = Probe { kind, sequence: number as u32, sent: at, extension: Some(extension), ..self.probe };
+        let extension = Some(Extension { intended: at, length: EXTENDED_LEN as u32, ..self.extension });
+        let probe = Probe { kind: Kind::End, sequence: sent as u32, sent: at, extension, ..self.probe };
         let mut bytes = [0; EXTENDED_LEN];
         let _ = probe.write(&mut bytes);
         bytes

@@ -73,7 +73,7 @@ impl Sender {
         let (send_buffer, incarnation) = (self.channel.send_buffer(), messages.incarnation());
         let report = SendReport { send_buffer, incarnation, ..SendReport::default() };
         let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
-        if run.start(source.is_none()) {
+        if run.start() {
             run.window(source);
             exchange.close(run.report.sent, now());
             run.finish();
@@ -97,24 +97,16 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Connects and, if wanted, says hello, where that is needed. `false`: there is nobody to send to.
-    fn start(&mut self, greet: bool) -> bool {
-        if !self.settings.transport.connects() {
+    /// Connects where that is needed. `false`: there is nobody to send to.
+    fn start(&mut self) -> bool {
+        if !self.settings.transport.connects() || self.channel.is_connected() {
             return true;
         }
-        if !self.channel.is_connected() {
-            let begin = now();
-            let deadline = begin.saturating_add(nanos(self.settings.connect_timeout));
-            if !self.channel.connect(self.settings.to, deadline, self.stop) {
-                return false;
-            }
-            self.report.connect = Some(std::time::Duration::from_nanos(now() - begin));
-        }
-        // The first bytes of a connection always fit.
-        match self.messages.hello().filter(|_| greet) {
-            Some(hello) => self.channel.send(&hello, now(), self.stop) == Outcome::Sent,
-            None => true,
-        }
+        let begin = now();
+        let deadline = begin.saturating_add(nanos(self.settings.connect_timeout));
+        let is_up = self.channel.connect(self.settings.to, deadline, self.stop);
+        self.report.connect = is_up.then(|| std::time::Duration::from_nanos(now() - begin));
+        is_up
     }
 
     /// Sends messages from now to the end of the window.
@@ -283,9 +275,8 @@ impl Run<'_> {
         if let Some(quic) = self.channel.quic() {
             (self.report.lost_packets, self.report.left_behind) = (quic.lost_packets, quic.left_behind);
             self.report.acknowledged = quic.acknowledged;
-            // They leave in their order: a greeting before them, announcements after them.
-            let taken = self.report.sent + u64::from(self.messages.hello().is_some());
-            self.report.never_left = quic.have_left.map_or(0, |left| taken.saturating_sub(left));
+            // They leave in their order, announcements after them.
+            self.report.never_left = quic.have_left.map_or(0, |left| self.report.sent.saturating_sub(left));
         }
     }
 

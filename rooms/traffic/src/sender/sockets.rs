@@ -7,7 +7,7 @@ use crate::error::{cannot_bind, cannot_set};
 use crate::{SenderSettings, TrafficError, Transport, congestion};
 
 /// Connected to where it sends.
-pub(super) fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, TrafficError> {
+pub(crate) fn datagram_socket(settings: &SenderSettings) -> Result<weir_dgram::Socket, TrafficError> {
     let multicast = settings.to.ip().is_multicast();
     let interface = settings.interface.clone();
     let options = Options {
@@ -33,16 +33,22 @@ pub(super) fn stream_socket(settings: &SenderSettings) -> Result<Socket, Traffic
     if let Some(bytes) = settings.send_buffer {
         socket.set_send_buffer_size(bytes).map_err(cannot_set("SO_SNDBUF", &bytes))?;
     }
-    set_way(&socket, settings)?;
+    if let Some(name) = &settings.interface {
+        socket.bind_device(Some(name.as_bytes())).map_err(cannot_set("SO_BINDTODEVICE", name))?;
+    }
+    if let Some(ttl) = settings.ttl {
+        let result = if to.is_ipv4() { socket.set_ttl_v4(ttl.into()) } else { socket.set_unicast_hops_v6(ttl.into()) };
+        result.map_err(cannot_set("IP_TTL", &ttl))?;
+    }
     if let Some(dscp) = settings.dscp {
         let field = u32::from(dscp & 63) << 2;
         let result = if to.is_ipv4() { socket.set_tos_v4(field) } else { socket.set_tclass_v6(field) };
         result.map_err(cannot_set("IP_TOS", &field))?;
     }
-    if let Some(name) = &settings.tcp.congestion {
+    if let Some(name) = &settings.congestion {
         congestion::set(&socket, name)?;
     }
-    let nodelay = settings.tcp.nodelay;
+    let nodelay = settings.nodelay;
     socket.set_tcp_nodelay(nodelay).map_err(cannot_set("TCP_NODELAY", &nodelay))?;
     if let Some(address) = settings.from {
         // A port that was used a minute ago may be used again.
@@ -50,17 +56,4 @@ pub(super) fn stream_socket(settings: &SenderSettings) -> Result<Socket, Traffic
         socket.bind(&address.into()).map_err(cannot_bind(address))?;
     }
     Ok(socket)
-}
-
-/// Sets the interface that packets leave through, and how far they go.
-pub(crate) fn set_way(socket: &Socket, settings: &SenderSettings) -> Result<(), TrafficError> {
-    if let Some(name) = &settings.interface {
-        socket.bind_device(Some(name.as_bytes())).map_err(cannot_set("SO_BINDTODEVICE", name))?;
-    }
-    if let Some(ttl) = settings.ttl {
-        let ipv4 = settings.to.is_ipv4();
-        let result = if ipv4 { socket.set_ttl_v4(ttl.into()) } else { socket.set_unicast_hops_v6(ttl.into()) };
-        result.map_err(cannot_set("IP_TTL", &ttl))?;
-    }
-    Ok(())
 }

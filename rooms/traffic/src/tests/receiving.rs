@@ -102,7 +102,7 @@ fn claims_no_delay_across_machines() {
     let received = receive(&datagrams, None);
     let session = received.main_session().unwrap();
     assert_eq!(received.ended, Ended::Complete);
-    assert_eq!((session.machine, session.delivered, session.delays.n()), (Machine::Other, 1, 0));
+    assert_eq!((session.same_machine, session.delivered, session.delays.n()), (Some(false), 1, 0));
 }
 
 #[test]

@@ -10,12 +10,10 @@ use crate::Interval;
 /// The interval under way.
 pub(super) struct Intervals {
     every: Nanos,
-    started: Nanos,
-    /// When the first one began that has something in it, after the start: the others are whole ones behind it.
-    first: Option<Nanos>,
+    /// The first message, of either direction.
+    begun: Option<Nanos>,
     now: Interval,
     start: Nanos,
-    end: Nanos,
     sums: Sums,
     /// Sent the other way in all, and before this interval.
     sent: u64,
@@ -34,39 +32,33 @@ struct Sums {
 }
 
 impl Intervals {
-    pub(super) fn new(every: Nanos, started: Nanos, to: Sender<Interval>) -> Self {
-        let (every, now) = (every.max(1), Interval::default());
-        let sums = Sums::default();
-        Self { every, started, first: None, now, start: 0, end: every, sums, sent: 0, sent_before: 0, to }
+    pub(super) fn new(every: Nanos, to: Sender<Interval>) -> Self {
+        let (now, sums) = (Interval::default(), Sums::default());
+        Self { every: every.max(1), begun: None, now, start: 0, sums, sent: 0, sent_before: 0, to }
     }
 
-    /// When it is over.
-    pub(super) fn next(&self) -> Nanos {
-        self.started.saturating_add(self.end)
+    /// When it is over; `None`: it has not begun.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.begun.map(|_| self.start.saturating_add(self.every))
     }
 
-    pub(super) fn set_sent(&mut self, sent: u64) {
+    /// So many messages were sent the other way by the time `at`.
+    pub(super) fn set_sent(&mut self, sent: u64, at: Nanos) {
         self.sent = sent;
+        if sent > 0 {
+            self.begin(at);
+        }
     }
 
-    /// Begins the first interval of the traffic with its first message, not in the middle of waiting for it.
     fn begin(&mut self, at: Nanos) {
-        if self.first.is_some() {
-            return;
+        if self.begun.is_none() {
+            (self.begun, self.start) = (Some(at), at);
         }
-        let since = at.saturating_sub(self.started);
-        // What was sent the other way has begun it.
-        if self.sent == 0 && since >= self.start {
-            (self.start, self.end) = (since, since.saturating_add(self.every));
-        }
-        self.first = Some(self.start);
     }
 
     /// Counts a message by which the highest number of its session rose by `advance`.
     pub(super) fn count(&mut self, at: Nanos, counted: Counted, length: usize, advance: u64) {
-        if matches!(counted, Counted::New { .. } | Counted::Duplicate) {
-            self.begin(at);
-        }
+        self.begin(at);
         self.sums.expected += advance;
         match counted {
             Counted::New { reordered, delay, .. } => {
@@ -86,33 +78,28 @@ impl Intervals {
 
     /// Tells of the interval if it is over at the time `at`, and begins the one in which that lies.
     pub(super) fn tick(&mut self, at: Nanos, jitter: impl FnOnce() -> Option<f64>) {
-        let since = at.saturating_sub(self.started);
-        if since < self.end {
-            return;
-        }
-        // Who could not look for a while tells of all of it as one.
-        let first = self.first.unwrap_or(0);
-        let whole = since.saturating_sub(first) / self.every;
-        self.tell(first + whole * self.every, jitter());
+        let Some(begun) = self.begun.filter(|_| self.next() <= Some(at)) else { return };
+        // A receiver that could not look for a while tells of all of it as one.
+        self.tell(begun + (at - begun) / self.every * self.every, jitter());
     }
 
     /// Tells of what came since the last whole interval, up to the last message.
-    pub(super) fn finish(&mut self, last: Option<Nanos>) {
-        let end = last.map_or(0, |last| last.saturating_sub(self.started));
-        if end > self.start {
-            self.tell(end, None);
+    pub(super) fn finish(&mut self, last: Nanos) {
+        if last > self.start {
+            self.tell(last, None);
         } else if self.now.received > 0 {
             // All of it came at one time, which has no rate.
-            self.tell(self.end, None);
+            self.tell(self.start + self.every, None);
         }
     }
 
     fn tell(&mut self, end: Nanos, jitter_ns: Option<f64>) {
         let sums = std::mem::take(&mut self.sums);
+        let since = |at: Nanos| (at - self.begun.unwrap_or(at)) as f64 / 1e9;
         let known = |ns: f64| (sums.delays > 0).then_some(ns / 1e3);
         let told = Interval {
-            start_s: self.start as f64 / 1e9,
-            end_s: end as f64 / 1e9,
+            start_s: since(self.start),
+            end_s: since(end),
             sent: Some(self.sent - self.sent_before),
             lost: sums.expected as i64 - self.now.received as i64,
             mbit_per_s: sums.bytes as f64 * 8e3 / (end - self.start) as f64,
@@ -121,9 +108,9 @@ impl Intervals {
             jitter_us: jitter_ns.map(|ns| ns / 1e3),
             ..self.now
         };
-        // Who does not want to know any more misses nothing.
+        // A listener that has gone misses nothing.
         let _ = self.to.send(told);
-        (self.now, self.start, self.end) = (Interval::default(), end, end + self.every);
+        (self.now, self.start) = (Interval::default(), end);
         self.sent_before = self.sent;
     }
 }

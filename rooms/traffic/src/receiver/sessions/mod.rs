@@ -1,6 +1,5 @@
 //! The accounts of all senders and sessions.
 
-mod deliveries;
 mod intervals;
 mod session;
 
@@ -8,18 +7,17 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, SyncSender};
+use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use weir_program::clock::{Nanos, nanos};
 use weir_stats::DelayRecorder;
-use weir_wire::probe::Probe;
+use weir_wire::probe::{Kind, Probe};
 
-use self::deliveries::Deliveries;
 use self::intervals::Intervals;
 use self::session::{Counted, Session};
 use crate::reverse::OtherWay;
-use crate::{Delivery, Exchange, Flights, Interval, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport};
+use crate::{Exchange, Flight, Interval, ReceiveReport, ReceiverSettings, SequenceSet, SessionReport};
 
 /// All sessions of a receiver: at most so many. When one comes too many, the one heard least lately gives way.
 pub(crate) struct Sessions<'a> {
@@ -33,11 +31,11 @@ pub(crate) struct Sessions<'a> {
     latest: usize,
     delivered: u64,
     last_arrival: Option<Nanos>,
-    /// Sessions so far of which a message came, and those of them that have not announced their end and have not given way.
-    known: u64,
+    /// Sessions that have not announced their end and have not given way.
     open: u64,
     intervals: Option<Intervals>,
-    deliveries: Option<Deliveries>,
+    /// Messages whose times may still be kept.
+    room: usize,
     other_way: Option<Arc<OtherWay>>,
     report: ReceiveReport,
 }
@@ -63,10 +61,9 @@ impl<'a> Sessions<'a> {
             latest: 0,
             delivered: 0,
             last_arrival: None,
-            known: 0,
             open: 0,
             intervals: None,
-            deliveries: None,
+            room: settings.keep_flights,
             other_way: None,
             report: ReceiveReport::default(),
         }
@@ -78,29 +75,18 @@ impl<'a> Sessions<'a> {
     }
 
     /// Reports of each interval what came in it, as soon as it is over.
-    pub(crate) fn tell(&mut self, every: Duration, started: Nanos, to: Sender<Interval>) {
-        self.intervals = Some(Intervals::new(nanos(every), started, to));
-    }
-
-    /// Hands over every message.
-    pub(crate) fn deliver(&mut self, to: SyncSender<Vec<Delivery>>) {
-        self.deliveries = Some(Deliveries::new(to));
+    pub(crate) fn tell(&mut self, every: Duration, to: Sender<Interval>) {
+        self.intervals = Some(Intervals::new(nanos(every), to));
     }
 
     /// Counts a message of `length` bytes that was received at the time `at`.
     pub(crate) fn count(&mut self, probe: &Probe, length: usize, peer: SocketAddr, at: Nanos) {
-        let Some(place) = self.place(probe, peer, at) else {
-            self.report.foreign += 1;
-            return;
-        };
+        let Some(place) = self.place(probe, peer, at) else { return };
         let session = &mut self.list[place];
-        let (was_known, was_open, expected) = (session.is_known(), session.is_open(), session.expected());
+        let (was_open, expected) = (session.is_open(), session.expected());
         session.report.peer = peer;
         let counted = session.count(probe, length, at);
-        if session.is_known() {
-            self.last_arrival = Some(at);
-            self.known += u64::from(!was_known);
-        }
+        self.last_arrival = Some(at);
         self.open += u64::from(session.is_open());
         self.open -= u64::from(was_open);
         if let Some(intervals) = &mut self.intervals {
@@ -109,12 +95,10 @@ impl<'a> Sessions<'a> {
         if let Counted::New { number, .. } = counted {
             self.delivered += 1;
             self.exchange.set_delivered(self.delivered);
-            if let Some(deliveries) = &mut self.deliveries {
-                let incarnation = session.report.incarnation;
-                let intended = probe.extension.map(|extension| extension.intended);
-                let session = probe.session;
-                let (sent, received) = (probe.sent, at);
-                deliveries.add(Delivery { peer, session, incarnation, number, intended, sent, received });
+            if self.room > 0 {
+                self.room -= 1;
+                let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
+                session.report.flights.push(Flight { number, intended, sent: probe.sent, received: at });
             }
         }
     }
@@ -138,8 +122,7 @@ impl<'a> Sessions<'a> {
         self.delivered
     }
 
-    /// When the last message came, the last flow the other way ended, or a request for one was refused. The announced end of
-    /// a session of which nothing else came, which anybody can send, is not one.
+    /// When the last message of a session came, the last flow the other way ended, or a request for one was refused.
     pub(crate) fn last_arrival(&self) -> Option<Nanos> {
         self.last_arrival.max(self.other_way.as_ref().and_then(|other| other.last()))
     }
@@ -149,7 +132,7 @@ impl<'a> Sessions<'a> {
         self.other_way.as_deref()
     }
 
-    /// Whether every known session has announced its end.
+    /// Whether every session has announced its end.
     pub(super) fn all_announced(&self) -> bool {
         self.open == 0 && self.report.evicted_total.open == 0
     }
@@ -157,40 +140,39 @@ impl<'a> Sessions<'a> {
     /// Since when there is nothing to wait for: as many sessions as are waited for, or flows the other way, have come, and
     /// each has announced its end, or all have hung up. `None`: not yet.
     pub(super) fn over_since(&self, senders: u64, hung_up: bool) -> Option<Nanos> {
-        let seen = self.known.max(self.other_way().map_or(0, OtherWay::begun));
+        let seen = self.serial.max(self.other_way().map_or(0, OtherWay::begun));
         let over = seen >= senders.max(1) && (hung_up || self.all_announced());
         self.last_arrival().filter(|_| over)
     }
 
-    /// Reports an interval that is over. When the present one will be; `None`: they are not wanted.
+    /// Reports an interval that is over. When the present one will be; `None`: they are not wanted, or none has begun.
     pub(super) fn tick(&mut self, at: Nanos) -> Option<Nanos> {
         let intervals = self.intervals.as_mut()?;
-        intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()));
+        intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()), at);
         intervals.tick(at, || {
             let heard = self.list.iter_mut().filter_map(Session::jitter_of_interval);
             let (sum, n) = heard.fold((0.0, 0), |(sum, n), jitter| (sum + jitter, n + 1));
             (n > 0).then(|| sum / f64::from(n))
         });
-        Some(intervals.next())
+        intervals.next()
     }
 
     pub(crate) fn into_report(mut self) -> ReceiveReport {
         let last = self.last_arrival();
         if let Some(intervals) = &mut self.intervals {
-            intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()));
+            let last = last.unwrap_or(0);
+            intervals.set_sent(self.other_way.as_ref().map_or(0, |other| other.sent()), last);
             intervals.finish(last);
-        }
-        if let Some(deliveries) = self.deliveries {
-            self.report.not_handed_over = deliveries.finish();
         }
         self.list.sort_by_key(|session| session.serial);
         let sessions = self.list.into_iter().map(|session| session.report).collect();
         ReceiveReport { sessions, ..self.report }
     }
 
-    /// The session's place in the list; `None`: it is not one of those that are wanted.
+    /// The session's place in the list; `None`: it is not one of those that are wanted, which is counted.
     fn place(&mut self, probe: &Probe, peer: SocketAddr, at: Nanos) -> Option<usize> {
         if self.settings.session.is_some_and(|only| only != probe.session) {
+            self.report.foreign += 1;
             return None;
         }
         let incarnation = probe.extension.map_or(0, |extension| extension.incarnation);
@@ -204,6 +186,12 @@ impl<'a> Sessions<'a> {
             return Some(place);
         }
         if !self.settings.admits(peer) {
+            self.report.foreign += 1;
+            return None;
+        }
+        // Anybody can announce the end of a session of which nothing came: it proves no sender.
+        if probe.kind == Kind::End {
+            self.report.ends_alone += 1;
             return None;
         }
         let place = self.free_place();
@@ -214,7 +202,6 @@ impl<'a> Sessions<'a> {
         let mut report = SessionReport {
             incarnation,
             before: if self.report.evicted > 0 { u64::MAX } else { 0 },
-            flights: Flights::new(self.settings.keep_flights),
             ..SessionReport::new(peer, probe.session, at, length)
         };
         if place >= OF_LONG_MEMORY {

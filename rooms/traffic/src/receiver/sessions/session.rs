@@ -1,5 +1,6 @@
 //! The account of one run of one sender.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use weir_program::clock::{self, Nanos};
@@ -7,7 +8,7 @@ use weir_wire::probe::{Kind, Probe};
 
 use super::Key;
 use crate::sequence::Arrival;
-use crate::{Flight, Machine, SessionReport, Window};
+use crate::{SessionReport, Window};
 
 /// A session, and what is known of it besides its report.
 pub(super) struct Session {
@@ -39,7 +40,7 @@ pub(super) enum Counted {
     },
     /// One that had come.
     Duplicate,
-    /// An announcement, a greeting, or one of which nobody knows whether it had come.
+    /// An announcement, or one of which nobody knows whether it had come.
     Other,
 }
 
@@ -61,14 +62,9 @@ impl Session {
         delivered + duplicates + stale
     }
 
-    /// Whether a message came of it. An announced end alone, which anybody can send, proves no sender.
-    pub(super) fn is_known(&self) -> bool {
-        self.report.delivered > 0
-    }
-
-    /// Whether it is known and has not announced its end.
+    /// Whether messages came of it, and it has not announced its end.
     pub(super) fn is_open(&self) -> bool {
-        self.is_known() && self.report.announced.is_none()
+        self.report.delivered > 0 && self.report.announced.is_none()
     }
 
     /// Whether it had announced its end before this message was sent, which then belongs to another run of the sender: of
@@ -89,20 +85,13 @@ impl Session {
     pub(super) fn count(&mut self, probe: &Probe, length: usize, at: Nanos) -> Counted {
         self.last_heard = at;
         if let Some(extension) = probe.extension {
-            self.report.machine = match clock::id() {
-                Some(ours) if extension.clock == ours.get() => Machine::Same,
-                Some(_) if extension.clock != 0 => Machine::Other,
-                _ => Machine::Unknown,
-            };
+            let theirs = NonZeroU32::new(extension.clock);
+            self.report.same_machine = clock::id().zip(theirs).map(|(ours, theirs)| ours == theirs);
         }
         let number = self.report.numbers.expand(probe.sequence);
-        match probe.kind {
-            Kind::Hello => return Counted::Other,
-            Kind::End => {
-                self.announce(number, probe.sent);
-                return Counted::Other;
-            }
-            Kind::Message => {}
+        if probe.kind == Kind::End {
+            self.announce(number, probe.sent);
+            return Counted::Other;
         }
         if self.report.announced.is_some_and(|announced| number >= announced || probe.sent > self.announced_sent) {
             self.withdraw();
@@ -130,7 +119,7 @@ impl Session {
         report.delivered_bytes += length as u64;
         report.in_window += u64::from(self.window.is_none_or(|window| at < window.end));
         self.vary(probe.sent, at);
-        let delay = if self.report.machine == Machine::Other { None } else { self.delayed(number, probe, at) };
+        let delay = if self.report.same_machine == Some(false) { None } else { self.delayed(probe.sent, at) };
         Counted::New { number, reordered, delay }
     }
 
@@ -159,17 +148,15 @@ impl Session {
     }
 
     /// The delay of a message by our clock; `None`: it was received before it was sent, which is counted.
-    fn delayed(&mut self, number: u64, probe: &Probe, at: Nanos) -> Option<Nanos> {
+    fn delayed(&mut self, sent: Nanos, at: Nanos) -> Option<Nanos> {
         let report = &mut self.report;
-        let Some(delay) = at.checked_sub(probe.sent) else {
+        let Some(delay) = at.checked_sub(sent) else {
             report.negative += 1;
             return None;
         };
         let origin = self.window.map_or(report.first_arrival, |window| window.start);
         let since = Duration::from_nanos(at.saturating_sub(origin));
         report.delays.record(since, delay);
-        let intended = probe.extension.map_or(probe.sent, |extension| extension.intended);
-        report.flights.keep(Flight { number, intended, sent: probe.sent, received: at });
         Some(delay)
     }
 

@@ -10,7 +10,7 @@ use weir_wire::probe::{Extension, Kind, Probe};
 
 use super::Sessions;
 use crate::reverse::OtherWay;
-use crate::{Exchange, Interval, Machine, ReceiveReport, ReceiverSettings};
+use crate::{Exchange, Interval, ReceiveReport, ReceiverSettings};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -64,7 +64,7 @@ fn a_delay_below_zero_is_told_and_not_taken_for_none() {
         sessions.count(&probe(Kind::Message, 1, 1, 100, 1), 40, peer(1), 130);
     });
     let session = report.main_session().unwrap();
-    assert_eq!((session.machine, session.negative, session.delivered), (Machine::Same, 1, 2));
+    assert_eq!((session.same_machine, session.negative, session.delivered), (Some(true), 1, 2));
     assert_eq!((session.delays.n(), session.delays.delays().sum_ns()), (1, 30));
 }
 
@@ -91,7 +91,7 @@ fn ns(seconds: f64) -> u64 {
 fn intervals_tell_what_came_in_each() {
     let (to, told) = mpsc::channel();
     received(10, |sessions| {
-        sessions.tell(Duration::from_secs(1), 0, to);
+        sessions.tell(Duration::from_secs(1), to);
         let mut count = |sequence, sent, at| {
             sessions.tick(at);
             sessions.count(&probe(Kind::Message, 1, sequence, sent, 1), 40, peer(1), at);
@@ -108,8 +108,8 @@ fn intervals_tell_what_came_in_each() {
     let told: Vec<Interval> = told.iter().collect();
     let counts: Vec<_> =
         told.iter().map(|i| (ns(i.start_s), ns(i.end_s), i.received, i.lost, i.duplicated, i.reordered)).collect();
-    let (second, fifth) = (SECOND + 300, 4 * SECOND + 300);
-    assert_eq!(counts, [(300, second, 2, 2, 1, 0), (second, fifth, 1, -1, 0, 1), (fifth, fifth + 7, 1, 0, 0, 0)]);
+    let fourth = 4 * SECOND;
+    assert_eq!(counts, [(0, SECOND, 2, 2, 1, 0), (SECOND, fourth, 1, -1, 0, 1), (fourth, fourth + 7, 1, 0, 0, 0)]);
     assert_eq!(
         (told[0].delay_mean_us, told[0].delay_max_us, told[2].delay_max_us),
         (Some(0.15), Some(0.2), Some(0.007))
@@ -121,12 +121,12 @@ fn intervals_tell_what_came_in_each() {
 fn what_comes_at_one_time_is_told_as_an_interval() {
     let (to, told) = mpsc::channel();
     received(10, |sessions| {
-        sessions.tell(Duration::from_secs(1), 0, to);
-        sessions.tick(2 * SECOND);
+        sessions.tell(Duration::from_secs(1), to);
+        assert_eq!(sessions.tick(2 * SECOND), None);
         sessions.count(&probe(Kind::Message, 1, 0, 1, 1), 40, peer(1), 2 * SECOND + 7);
     });
     let told: Vec<_> = told.iter().map(|i: Interval| (ns(i.start_s), ns(i.end_s), i.received)).collect();
-    assert_eq!(told, [(0, 2 * SECOND, 0), (2 * SECOND + 7, 3 * SECOND + 7, 1)]);
+    assert_eq!(told, [(0, SECOND, 1)]);
 }
 
 #[test]
@@ -146,22 +146,6 @@ fn an_end_that_what_came_contradicts_is_none() {
         let told: Vec<_> =
             report.sessions.iter().map(|s| (s.announced, s.delivered, s.announcements, s.contradicted)).collect();
         assert_eq!(told, [(Some(200), 200, 1, 2)], "{forged}");
-    }
-}
-
-/// Whether it stays in the list or gives way.
-#[test]
-fn an_end_alone_is_in_no_sum() {
-    for most in [1, 10] {
-        let report = received(most, |sessions| {
-            sessions.count(&probe(Kind::End, 9, u32::MAX, SECOND, 3), 40, peer(9), SECOND);
-            (0..20).for_each(|n| sessions.count(&probe(Kind::Message, 1, n, 3 * SECOND, 1), 40, peer(1), 3 * SECOND));
-            sessions.count(&probe(Kind::End, 1, 20, 3 * SECOND, 1), 40, peer(1), 3 * SECOND);
-        });
-        let total = report.total();
-        assert_eq!(report.evicted, u64::from(most == 1));
-        assert_eq!((total.sessions, total.sent_at_least, total.delivered, total.lost), (1, 20, 20, 0));
-        assert_eq!((total.ends_alone, total.ends_alone_messages), (1, u64::from(u32::MAX)));
     }
 }
 
@@ -211,7 +195,7 @@ fn one_that_gave_way_and_comes_back_has_lost_nothing() {
     for (most, senders) in [(1, 2), (3, 10), (10, 11)] {
         let (to, told) = mpsc::channel();
         let report = received(most, |sessions| {
-            sessions.tell(Duration::from_secs(1), 0, to);
+            sessions.tell(Duration::from_secs(1), to);
             let mut count = |kind, sender, number: u32| {
                 let at = SECOND + u64::from(number);
                 sessions.count(&probe(kind, 1, number, at, sender), 40, peer(sender), at);
@@ -246,19 +230,22 @@ fn whoever_is_heard_among_forged_sources_keeps_its_place() {
 
 #[test]
 fn an_announced_end_alone_is_no_session() {
-    received(10, |sessions| {
-        for claimed in [0, 1, 100] {
-            sessions.count(&probe(Kind::End, 3, claimed, SECOND, 70 + claimed), 40, peer(50), SECOND);
+    let report = received(10, |sessions| {
+        for claimed in [0, 1, u32::MAX] {
+            sessions.count(&probe(Kind::End, 3, claimed, SECOND, 7), 40, peer(50), SECOND);
         }
-        assert_eq!((sessions.last_arrival(), sessions.over_since(1, false)), (None, None));
-        // One that was overtaken by its end.
-        sessions.count(&probe(Kind::Message, 3, 0, SECOND - 1, 71), 40, peer(51), 2 * SECOND);
-        assert!(sessions.all_announced());
-        assert_eq!((sessions.over_since(1, false), sessions.over_since(2, false)), (Some(2 * SECOND), None));
+        assert_eq!((sessions.last_arrival(), sessions.over_since(1, true)), (None, None));
+        let mut count = |kind, sequence, at| sessions.count(&probe(kind, 3, sequence, at, 7), 40, peer(51), at);
+        count(Kind::Message, 0, 2 * SECOND);
+        count(Kind::End, 1, 3 * SECOND);
+        assert_eq!((sessions.over_since(1, false), sessions.over_since(2, false)), (Some(3 * SECOND), None));
         // Another one, whose end was not announced, is over only if its connection is closed.
         sessions.count(&probe(Kind::Message, 4, 0, 3 * SECOND, 5), 40, peer(60), 3 * SECOND);
         assert_eq!((sessions.over_since(1, false), sessions.over_since(2, true)), (None, Some(3 * SECOND)));
     });
+    let total = report.total();
+    assert_eq!((report.ends_alone, report.foreign), (3, 0));
+    assert_eq!((total.sessions, total.sent_at_least, total.delivered, total.lost), (2, 2, 2, 0));
 }
 
 #[test]
