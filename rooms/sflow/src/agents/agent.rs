@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::sequence::{Ledger, Step};
 use super::stream::{SILENCE, Stream, StreamId, Told};
-use super::{Identity, Nanos, SourceId};
+use super::{Identity, Nanos};
 
-/// Data sources that are looked through one by one.
-const FEW: usize = 8;
 /// Datagrams after which an agent is no newcomer.
 const PROVEN: u64 = 8;
 
@@ -23,9 +21,6 @@ pub struct Agent {
     /// When it was last heard.
     pub heard: Nanos,
     streams: Vec<Stream>,
-    /// Its data sources, and their slots.
-    #[serde(skip)]
-    pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
@@ -57,13 +52,12 @@ pub(super) struct Place {
     pub(super) step: Step,
     pub(super) restarted: bool,
     /// The stream that had to go for it.
-    pub(super) gone: Option<StreamId>,
+    pub(super) gone: Option<Stream>,
 }
 
 impl Agent {
     pub(super) fn new(identity: Identity, now: Nanos) -> Self {
-        let (streams, sources, past) = (Vec::with_capacity(1), Vec::new(), AgentLedger::default());
-        Self { identity, since: now, heard: now, streams, sources, past }
+        Self { identity, since: now, heard: now, streams: Vec::with_capacity(1), past: AgentLedger::default() }
     }
 
     /// The streams that are followed now.
@@ -91,27 +85,17 @@ impl Agent {
         ledger
     }
 
-    /// Gives its streams numbers of another table, in place of those that they had in theirs: which, in their order.
-    pub(super) fn renumber(&mut self, next: &mut u32) -> Vec<(StreamId, StreamId)> {
-        let renumber = |stream: &mut Stream| {
-            let before = std::mem::replace(&mut stream.id, StreamId(*next));
-            *next += 1;
-            (before, stream.id)
-        };
-        self.streams.iter_mut().map(renumber).collect()
+    pub(super) fn streams_mut(&mut self) -> &mut [Stream] {
+        &mut self.streams
     }
 
-    pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {
-        &mut self.streams[index]
+    pub(super) fn into_streams(self) -> Vec<Stream> {
+        self.streams
     }
 
-    /// The slot of a data source, if there are so few that looking at each is soon done: all are at one place in memory.
-    #[inline]
-    pub(super) fn find(&self, id: &SourceId) -> Option<u32> {
-        if self.sources.len() > FEW {
-            return None;
-        }
-        self.sources.iter().find(|(known, _)| known == id).map(|&(_, slot)| slot)
+    /// How many data sources its streams have.
+    pub(super) fn sources(&self) -> usize {
+        self.streams.iter().map(|stream| stream.sources.len()).sum()
     }
 
     pub(super) fn refuse_source(&mut self) {
@@ -163,14 +147,14 @@ impl Agent {
         Some(Place { index: self.streams.len() - 1, step: Step::First, restarted: false, gone })
     }
 
-    fn drop_stream(&mut self, index: usize) -> StreamId {
+    fn drop_stream(&mut self, index: usize) -> Stream {
         let gone = self.streams.remove(index);
         self.past.take(&gone);
-        gone.id
+        gone
     }
 
-    /// Gives up streams that have been silent for so long, all but one; tells which.
-    pub(super) fn forget(&mut self, now: Nanos, silence: Nanos) -> Option<StreamId> {
+    /// Gives up streams that have been silent for so long, all but one; returns one of them.
+    pub(super) fn forget(&mut self, now: Nanos, silence: Nanos) -> Option<Stream> {
         let old = |stream: &Stream| now.saturating_sub(stream.heard()) > silence;
         let index = (self.streams.len() > 1).then(|| self.streams.iter().position(old))??;
         Some(self.drop_stream(index))

@@ -1,9 +1,12 @@
 //! One stream of datagrams: the numbers, the clock and the standing of one sender.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use foldhash::quality::RandomState;
 use serde::{Deserialize, Serialize};
 use weir_protect::model::Why;
+use weir_wire::sflow::DataSource;
 
 use super::exposure::Exposure;
 use super::sequence::{Ledger, Sequence, Step};
@@ -68,6 +71,9 @@ pub struct Stream {
     /// Of the last numbers, by their last bits: what was in the datagram, hashed, and when it came, ms. 0: nobody knows.
     #[serde(skip)]
     recent: Vec<(u32, u32)>,
+    /// The slots of its data sources.
+    #[serde(skip)]
+    pub(super) sources: HashMap<DataSource, u32, RandomState>,
 }
 
 /// What a datagram tells of itself.
@@ -116,6 +122,7 @@ impl Stream {
             standing: Standing::default(),
             exposure: Exposure::default(),
             recent: Vec::new(),
+            sources: HashMap::default(),
         };
         stream.sequence.restart(told.number);
         stream.remember(now, told);

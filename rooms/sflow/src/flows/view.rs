@@ -139,8 +139,7 @@ impl Flow<'_> {
         let Scan { compiled, sources, at, now, sampling, .. } = *self.scan;
         let dropped = compiled.checked.definition.dropped;
         let stream = sources.stream(self.source, compiled.clock, dropped);
-        let (agent, source) = self.seen_by();
-        let trust = sampling.and_then(|sampling| sampling.trust(agent, source, dropped));
+        let trust = sampling.and_then(|sampling| sampling.trust(self.source, dropped));
         let silence = (now - sources.last(self.source)).max(0.0) / self.time_constant();
         let heard = Heard { samples: stream.samples(), sum: stream.sum(&at) / at.weight, silence };
         Precision::new(&heard, trust)
@@ -155,6 +154,11 @@ impl Flow<'_> {
     pub fn seen_by(&self) -> (AgentId, DataSource) {
         // Flows of data sources that are gone went with them.
         self.scan.sources.get(self.source).unwrap_or((AgentId(u32::MAX), DataSource { class: 0, index: 0 }))
+    }
+
+    /// The place of the data source that saw it.
+    pub(super) fn source(&self) -> u32 {
+        self.source
     }
 
     /// Its key, as it is kept: equal for equal flows, in all shards.

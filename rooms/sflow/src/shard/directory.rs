@@ -39,11 +39,6 @@ impl Names {
         AgentId(slot * self.shards + self.shard)
     }
 
-    /// The slot of an agent of this shard.
-    pub(super) fn slot(&self, agent: AgentId) -> u32 {
-        agent.0 / self.shards
-    }
-
     /// Knows the address of the agent in a slot from now on.
     #[inline]
     pub(super) fn know(&mut self, slot: u32, address: IpAddr) {

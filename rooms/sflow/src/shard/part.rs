@@ -17,13 +17,13 @@ use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::ways::Ways;
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head};
+use crate::agents::{self, Agent, Agents, Gone, Identity, Nanos, Placed, Step, Told as Head};
 use crate::config::{Limits, Named, Settings};
 use crate::counters::{Counters, Metric, Number, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
-use crate::names::{AgentId, Directory, Lookups};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
+use crate::names::{Directory, Lookups};
 use crate::sampling::{Discards, Sampler};
 use crate::thresholds::Rules;
 
@@ -80,8 +80,6 @@ pub struct Source {
     pub(crate) drops: Discards,
     /// Counter samples that came.
     pub(crate) counted: u64,
-    /// Where flows have it.
-    pub(crate) seat: Seat,
 }
 
 /// What an event tells of a packet beside its flow.
@@ -105,7 +103,7 @@ impl Shard {
         let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
             settings.config.limits.share(workers);
         let limits = agents::Limits { agents, streams, sources, ..Default::default() };
-        let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
+        let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows };
         Self {
             limits,
             flow_limit: flows,
@@ -209,7 +207,10 @@ impl Shard {
                 Sample::Unknown { .. } => continue,
             };
             let slot = self.agents.source_slot(placed, source);
-            slot.into_iter().for_each(|slot| self.agents.foresee(slot));
+            for slot in slot {
+                self.agents.foresee(slot);
+                self.flows.foresee(slot);
+            }
             self.slots.push(slot);
         }
     }
@@ -236,7 +237,6 @@ impl Shard {
             return;
         };
         self.tally.flow += 1;
-        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
         self.tally.contradicted += u64::from(packet.contradicted);
@@ -245,9 +245,8 @@ impl Shard {
             let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
             protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);
         }
-        let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.keys.packet(&packet, seconds);
-        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
+        self.flows.gather(seconds, weight.frames, &packet, slot, self.packets.len());
         self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
     }
 
@@ -263,11 +262,10 @@ impl Shard {
             return;
         };
         self.tally.discarded += 1;
-        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        self.flows.gather(seconds, frames, &packet, &mut source.seat, self.packets.len());
+        self.flows.gather(seconds, frames, &packet, slot, self.packets.len());
         let input = match sample.input {
             Interface::Index(index) => Some(index),
             _ => None,
@@ -379,13 +377,14 @@ impl Shard {
 
     /// Forgets what was of agents that are gone.
     fn forget_gone(&mut self) {
-        let gone = self.agents.take_gone();
-        if gone.is_empty() {
+        let Gone { agents, sources } = self.agents.take_gone();
+        if !sources.is_empty() {
+            self.flows.forget(&sources);
+        }
+        if agents.is_empty() {
             return;
         }
-        let ids: Vec<_> = gone.iter().map(|(slot, _)| self.names.id(*slot)).collect();
-        self.flows.forget(&ids);
-        for (slot, identity) in gone {
+        for (slot, identity) in agents {
             self.names.forget(slot);
             if let Some(sub_agents) = self.addresses.get_mut(&identity.address) {
                 sub_agents.retain(|sub_agent| *sub_agent != identity.sub_agent);
@@ -420,7 +419,7 @@ impl Shard {
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
-            table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
+            table("flows", flows, self.flow_limit, evicted),
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
             table("crossings", watch.len(), watch.limit(), watch.evicted()),
         ];
@@ -492,28 +491,24 @@ impl Shard {
 }
 
 impl Sampling for Shard {
-    fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust> {
+    fn trust(&self, source: u32, dropped: bool) -> Option<Trust> {
+        let known = self.agents.peek(source)?;
+        let ways = match dropped {
+            true => [Some(known.drops.sampler()), None],
+            false => [Some(&known.sampler), known.egress.as_deref()],
+        };
+        let heard = ways.into_iter().flatten().filter(|sampler| sampler.nominal_rate() > 0);
+        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
         // All dropped packets are counted, also those without a sample.
-        let one = |sampler: &Sampler, contradicted: bool| Trust {
+        let one = |sampler: &Sampler| Trust {
             gaps: sampler.gaps(),
             counted: dropped || sampler.counts_packets(),
-            contradicted,
+            contradicted: known.contradicted && !dropped,
         };
-        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
-        // Of several streams behind one identity, and of either way, the least certain speaks for all.
-        let samplers = self.agents.states(self.names.slot(agent), source).flat_map(|source| {
-            let ways = match dropped {
-                true => [Some(source.drops.sampler()), None],
-                false => [Some(&source.sampler), source.egress.as_deref()],
-            };
-            ways.into_iter().flatten().map(|sampler| (sampler, source.contradicted && !dropped))
-        });
-        let heard = samplers.filter(|(sampler, _)| sampler.nominal_rate() > 0).map(|(sampler, no)| one(sampler, no));
-        heard.reduce(|a, b| Trust {
-            counted: a.counted && b.counted,
-            contradicted: a.contradicted || b.contradicted,
-            ..if uneven(&a) < uneven(&b) { b } else { a }
-        })
+        // The less certain way speaks for both.
+        heard
+            .map(one)
+            .reduce(|a, b| Trust { counted: a.counted && b.counted, ..if uneven(&a) < uneven(&b) { b } else { a } })
     }
 }
 
