@@ -25,7 +25,7 @@ pub struct Agent {
     past: AgentLedger,
 }
 
-/// What came from an agent. `datagrams == sequence.received + sequence.duplicates + sequence.stale`.
+/// What came from an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLedger {
     /// All that came.
@@ -34,23 +34,12 @@ pub struct AgentLedger {
     pub sequence: Ledger,
     /// Restarts of the agent.
     pub restarts: u64,
-    /// Sequences that went on elsewhere without a restart.
-    pub discontinuities: u64,
-    /// Uptimes that jumped while the sequence went on.
-    pub uptime_jumps: u64,
-    /// Streams that there have been.
-    pub streams: u64,
-    /// Streams given up for others, since there were too many.
-    pub evicted_streams: u64,
-    /// Data sources refused, since there were too many.
-    pub refused_sources: u64,
 }
 
-/// Where a datagram belongs: the stream at this index, what its number says, and whether its agent restarted.
+/// Where a datagram belongs: the stream at this index, and what its number says.
 pub(super) struct Place {
     pub(super) index: usize,
     pub(super) step: Step,
-    pub(super) restarted: bool,
     /// The stream that had to go for it.
     pub(super) gone: Option<Stream>,
 }
@@ -98,10 +87,6 @@ impl Agent {
         self.streams.iter().map(|stream| stream.sources.len()).sum()
     }
 
-    pub(super) fn refuse_source(&mut self) {
-        self.past.refused_sources += 1;
-    }
-
     /// Takes a datagram to its stream, which is begun if there are fewer than `most`; `None`: there are not.
     #[inline]
     pub(super) fn place(
@@ -117,8 +102,8 @@ impl Agent {
             return self.open(now, Stream::new(StreamId(*next), peer, now, told), most, next);
         };
         (self.heard, self.past.datagrams) = (now, self.past.datagrams + 1);
-        let (step, restarted) = self.streams[index].advance(now, told);
-        Some(Place { index, step, restarted, gone: None })
+        let step = self.streams[index].advance(now, told);
+        Some(Place { index, step, gone: None })
     }
 
     /// The stream that goes on from there.
@@ -138,13 +123,12 @@ impl Agent {
             if now <= oldest.heard() + SILENCE {
                 return None;
             }
-            self.past.evicted_streams += 1;
             gone = Some(self.drop_stream(index));
         }
         *next += 1;
         (self.heard, self.past.datagrams) = (now, self.past.datagrams + 1);
         self.streams.push(stream);
-        Some(Place { index: self.streams.len() - 1, step: Step::First, restarted: false, gone })
+        Some(Place { index: self.streams.len() - 1, step: Step::First, gone })
     }
 
     fn drop_stream(&mut self, index: usize) -> Stream {
@@ -165,8 +149,5 @@ impl AgentLedger {
     fn take(&mut self, stream: &Stream) {
         self.sequence.add(stream.ledger());
         self.restarts += stream.restarts;
-        self.discontinuities += stream.discontinuities;
-        self.uptime_jumps += stream.uptime_jumps;
-        self.streams += 1;
     }
 }

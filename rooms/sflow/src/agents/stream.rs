@@ -61,10 +61,6 @@ pub struct Stream {
     elsewhere: u8,
     /// Restarts: uptime and sequence began again.
     pub restarts: u64,
-    /// Sequences that went on elsewhere, without a restart.
-    pub discontinuities: u64,
-    /// Uptimes that jumped while the sequence went on.
-    pub uptime_jumps: u64,
     pub(super) standing: Standing,
     #[serde(skip)]
     pub(super) exposure: Exposure,
@@ -117,8 +113,6 @@ impl Stream {
             era: 1,
             elsewhere: 0,
             restarts: 0,
-            discontinuities: 0,
-            uptime_jumps: 0,
             standing: Standing::default(),
             exposure: Exposure::default(),
             recent: Vec::new(),
@@ -157,9 +151,9 @@ impl Stream {
         self.standing.begin_again(now);
     }
 
-    /// Takes a datagram; what its number is, and whether its agent restarted.
+    /// Takes a datagram; what its number is.
     #[inline]
-    pub(super) fn advance(&mut self, now: Nanos, told: &Told) -> (Step, bool) {
+    pub(super) fn advance(&mut self, now: Nanos, told: &Told) -> Step {
         let ahead = self.sequence.ahead(told.number).unwrap_or(1);
         let is_known = ahead <= 0 && self.sequence.has(told.number);
         let content = self.recent.get(place(told.number)).map_or(0, |(content, _)| *content);
@@ -167,30 +161,28 @@ impl Stream {
         if ahead != 1 && !is_same && since(self.uptime, told.uptime) < -LATENESS {
             self.restarts += 1;
             self.begin_again(now, told);
-            return (Step::Jump, true);
+            return Step::Jump;
         }
         if ahead > Sequence::GAP || ahead <= -Sequence::WINDOW {
             self.elsewhere += 1;
             if self.elsewhere < ELSEWHERE {
-                self.sequence.leave_out();
                 self.standing.contradict(now, Why::Overtaken);
-                return (Step::Stale, false);
+                return Step::Stale;
             }
-            self.discontinuities += 1;
             self.begin_again(now, told);
-            return (Step::Jump, false);
+            return Step::Jump;
         }
         self.elsewhere = 0;
         let step = self.sequence.advance(told.number);
         match step {
             Step::Next | Step::Lost(_) => self.tick(now, told.uptime),
-            Step::Duplicate if is_same => return (step, false),
+            Step::Duplicate if is_same => return step,
             Step::Duplicate => self.standing.contradict(now, Why::Content),
             _ if self.was_overtaken(now, told.number) => self.standing.contradict(now, Why::Overtaken),
             _ => {}
         }
         self.remember(now, told);
-        (if step == Step::Duplicate { Step::Late } else { step }, false)
+        if step == Step::Duplicate { Step::Late } else { step }
     }
 
     /// Compares the uptime with the time that has passed.
@@ -200,7 +192,6 @@ impl Stream {
         let lag = arrived - since(self.start.0, uptime);
         // What was held up comes at once, and its uptimes are right.
         if gone < -LATENESS || gone > passed + LATENESS && lag < -LATENESS {
-            self.uptime_jumps += 1;
             if self.agrees {
                 self.standing.contradict(now, Why::Clock);
             }

@@ -1,6 +1,6 @@
 //! All agents of a worker, and what is kept of each of their data sources.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use foldhash::quality::RandomState;
@@ -32,6 +32,9 @@ pub struct SourceId {
     /// Which of its.
     pub source: DataSource,
 }
+
+/// Agents among which the one that has been silent for longest goes.
+const FEW: usize = 8;
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +76,8 @@ pub struct Agents<T> {
     agents: Slots<Agent>,
     sources: Slots<Source<T>>,
     by_identity: HashMap<Identity, u32, RandomState>,
-    /// Agents that have sent a few datagrams, and when they were heard last, as far as that was looked at: the longest ago first. With those that
-    /// have proven themselves meanwhile.
-    newcomers: VecDeque<(u32, Identity, Nanos)>,
+    /// Where the next look for an agent that may go begins.
+    hand: usize,
     next_stream: u32,
     /// Streams of all agents.
     streams: usize,
@@ -112,8 +114,6 @@ pub struct Totals {
     pub refused_agents: u64,
     /// Samples of new data sources for which there was no room.
     pub refused_sources: u64,
-    /// Agents forgotten for their silence.
-    pub expired_agents: u64,
 }
 
 /// Where a datagram belongs, or why it is not taken into account.
@@ -126,8 +126,6 @@ pub struct Placed {
     pub stream: StreamId,
     /// What its sequence number says. [`Step::Jump`]: the agent restarted or counts on elsewhere.
     pub step: Step,
-    /// Whether that is a restart of the agent.
-    pub restarted: bool,
     /// When it was sent and came.
     pub moment: Moment,
     agent: u32,
@@ -150,7 +148,7 @@ impl<T> Agents<T> {
             agents: Slots::default(),
             sources: Slots::default(),
             by_identity: HashMap::default(),
-            newcomers: VecDeque::new(),
+            hand: 0,
             next_stream: 0,
             streams: 0,
             swept: (0, 0),
@@ -174,8 +172,7 @@ impl<T> Agents<T> {
         let has_room = self.streams < self.by_identity.len() + self.limits.agents;
         let most = if has_room { self.limits.streams } else { agent.streams().len().max(1) };
         let before = agent.streams().len();
-        let Some(Place { index, step, restarted, gone }) = agent.place(now, peer, told, most, &mut self.next_stream)
-        else {
+        let Some(Place { index, step, gone }) = agent.place(now, peer, told, most, &mut self.next_stream) else {
             return Err(Fate::Crowded);
         };
         self.streams += agent.streams().len() - before;
@@ -185,31 +182,22 @@ impl<T> Agents<T> {
         match step {
             Step::Duplicate => Err(Fate::Duplicate),
             Step::Stale => Err(Fate::Stale),
-            _ => Ok(Placed { stream, step, restarted, moment, agent: slot, index }),
+            _ => Ok(Placed { stream, step, moment, agent: slot, index }),
         }
     }
 
-    /// Makes room for an agent that nobody has heard of: in a full table the one goes that has sent a few datagrams alone, and none for longest.
+    /// Makes room for an agent that nobody has heard of: in a full table one goes that has sent a few datagrams alone, of a few at which a hand
+    /// looks the one that has been silent for longest.
     #[cold]
     fn newcomer(&mut self, now: Nanos, who: Identity) -> Option<u32> {
-        while self.agents.len() >= self.limits.agents || self.newcomers.len() >= 2 * self.limits.agents {
-            let Some((slot, identity, looked_at)) = self.newcomers.pop_front() else { break };
-            let is_it = |agent: &&Agent| agent.identity == identity && !agent.is_proven();
-            let Some(agent) = self.agents.get(slot).filter(is_it) else { continue };
-            if agent.heard > looked_at {
-                self.newcomers.push_back((slot, identity, agent.heard));
-            } else if self.agents.len() >= self.limits.agents {
-                self.forget_agent(slot);
-                self.totals.refused_agents += 1;
-            }
-        }
         if self.agents.len() >= self.limits.agents {
             self.totals.refused_agents += 1;
-            return None;
+            let few = self.agents.turn(&mut self.hand, FEW).filter_map(|slot| Some((slot, self.agents.get(slot)?)));
+            let (slot, _) = few.filter(|(_, agent)| !agent.is_proven()).min_by_key(|(_, agent)| agent.heard)?;
+            self.forget_agent(slot);
         }
         let slot = self.agents.insert(Agent::new(who, now));
         self.by_identity.insert(who, slot);
-        self.newcomers.push_back((slot, who, now));
         Some(slot)
     }
 
@@ -218,12 +206,6 @@ impl<T> Agents<T> {
         let (agent, now) = (self.agents.get_mut(placed.agent)?, placed.moment.now);
         let judged = agent.judge(placed.index, now, settle);
         Some((judged, agent.streams_mut()[placed.index].exposure.enter(now)))
-    }
-
-    /// Whoever is in a slot.
-    #[inline]
-    pub fn at(&self, slot: u32) -> Option<&Agent> {
-        self.agents.get(slot)
     }
 
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
@@ -284,7 +266,6 @@ impl<T> Agents<T> {
         let agent = self.agents.get_mut(slot)?;
         let limit = if agent.is_proven() { self.limits.sources_of_agent } else { self.limits.sources_of_unproven };
         if agent.sources() >= limit || self.sources.len() >= self.limits.sources {
-            agent.refuse_source();
             self.totals.refused_sources += 1;
             return None;
         }
@@ -338,7 +319,6 @@ impl<T> Agents<T> {
             let silence = if agent.is_proven() { self.limits.silence } else { self.limits.unproven_silence };
             if now.saturating_sub(agent.heard) > silence {
                 self.forget_agent(slot);
-                self.totals.expired_agents += 1;
             } else if let Some(gone) = agent.forget(now, silence) {
                 self.streams -= 1;
                 self.forget_stream(gone);
@@ -384,11 +364,6 @@ impl<T> Agents<T> {
     /// Where an agent is: a small number that no other one has while it is known.
     pub fn slot(&self, who: &Identity) -> Option<u32> {
         self.by_identity.get(who).copied()
-    }
-
-    /// Everybody who is known, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Agent> {
-        self.agents.iter()
     }
 
     /// One agent.

@@ -55,7 +55,6 @@ pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use seen::Seen;
 pub use syntax::Syntax;
-pub use table::Turnover;
 pub use value::{MAX_TEXT, Part, Parts};
 pub use view::{Flow, Scan};
 use weir_wire::sflow::DataSource;
@@ -107,8 +106,6 @@ pub struct Flows {
     batch: Batch,
     /// Flows beyond the certain shares of their definitions.
     used_beyond: usize,
-    /// Whose flows are looked at next.
-    next_to_expire: usize,
 }
 
 /// A flow of a definition with `log`: it began, it is over, or it goes on and was not told of for the active timeout.
@@ -147,7 +144,6 @@ impl Flows {
             instants: Vec::new(),
             batch: Batch::default(),
             used_beyond: 0,
-            next_to_expire: 0,
         }
     }
 
@@ -181,11 +177,6 @@ impl Flows {
         self.definitions.retain(|compiled| compiled.name != name);
         self.compile();
         self.definitions.len() < before
-    }
-
-    /// All definitions, in the order in which they came.
-    pub fn definitions(&self) -> impl Iterator<Item = (&str, &Arc<Checked>)> {
-        self.definitions.iter().map(|compiled| (compiled.name.as_str(), &compiled.checked))
     }
 
     /// From now on [`Flows::settle`] shows flows of these definitions, and of no others.
@@ -266,14 +257,11 @@ impl Flows {
         self.batch.clear();
     }
 
-    /// Forgets what has been silent, looking at up to so many flows; to be called some twenty times a second, since flows of
-    /// a definition that no packet meets any more are looked at only here.
-    pub fn tick(&mut self, now: f64, flows: usize) {
-        if self.definitions.is_empty() {
-            return;
+    /// Forgets what has been silent for the active timeout, in a hundredth of the places; to be called some twenty times a second.
+    pub fn tick(&mut self, now: f64) {
+        for compiled in &mut self.definitions {
+            compiled.table.expire(now, compiled.table.places().div_ceil(TICKS));
         }
-        self.next_to_expire = (self.next_to_expire + 1) % self.definitions.len();
-        self.definitions[self.next_to_expire].table.expire(now, flows);
         self.share_out();
     }
 
@@ -308,9 +296,9 @@ impl Flows {
         records
     }
 
-    /// By name of the definition: its flows, and what became of others.
-    pub fn turnover(&self) -> impl Iterator<Item = (&str, usize, Turnover)> {
-        self.definitions.iter().map(|compiled| (compiled.name.as_str(), compiled.table.len(), compiled.table.turnover))
+    /// By name of the definition: its flows, and how many others were evicted or refused.
+    pub fn turnover(&self) -> impl Iterator<Item = (&str, usize, u64)> {
+        self.definitions.iter().map(|compiled| (compiled.name.as_str(), compiled.table.len(), compiled.table.evicted))
     }
 
     /// The clock of a time constant; the same for the same.
@@ -348,6 +336,9 @@ impl Flows {
         self.used_beyond = self.definitions.iter().map(|compiled| compiled.table.len().saturating_sub(reserved)).sum();
     }
 }
+
+/// Ticks in which all places are looked at: five seconds.
+const TICKS: usize = 100;
 
 /// Every key with what it says, for `/flowkeys` and the documentation.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {

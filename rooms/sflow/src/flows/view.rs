@@ -78,36 +78,23 @@ impl Flow<'_> {
     /// The value of the definition: a rate a second, or a mean.
     #[inline]
     pub fn value(&self) -> f64 {
-        match self.scan.compiled.checked.columns[0].kind {
-            Kind::Rate | Kind::Count => self.sum * self.scan.scale,
-            Kind::Average => self.column(0),
-        }
+        self.column(0)
     }
 
     /// Value `number` of the definition: 0 is `value`, then `values`.
     pub fn column(&self, number: usize) -> f64 {
-        let (scan, table) = (self.scan, &self.scan.compiled.table);
-        let mut place = 0;
-        for (at, column) in scan.compiled.checked.columns.iter().enumerate() {
-            let sum = if at == 0 {
-                self.sum
-            } else {
-                place += 1;
-                if at == number { table.further(self.place, place - 1, &scan.at) } else { 0.0 }
-            };
-            let is_average = column.kind == Kind::Average;
-            if at == number {
-                return match is_average {
-                    false => sum * scan.scale,
-                    true => {
-                        let count = table.further(self.place, place, &scan.at);
-                        if count > 0.0 { sum / count } else { 0.0 }
-                    }
-                };
-            }
-            place += usize::from(is_average);
+        let Scan { compiled, at, scale, .. } = self.scan;
+        let further = |sum| compiled.table.further(self.place, sum, at);
+        let Some(column) = compiled.checked.columns.get(number) else { return 0.0 };
+        let (sum, weights) = match number {
+            0 => (self.sum, column.further),
+            _ => (further(column.further), column.further + 1),
+        };
+        if column.kind != Kind::Average {
+            return sum * scale;
         }
-        0.0
+        let weight = further(weights);
+        if weight > 0.0 { sum / weight } else { 0.0 }
     }
 
     /// How many values the definition has.
@@ -157,7 +144,7 @@ impl Flow<'_> {
     }
 
     /// The place of the data source that saw it.
-    pub(super) fn source(&self) -> u32 {
+    pub(crate) fn source(&self) -> u32 {
         self.source
     }
 

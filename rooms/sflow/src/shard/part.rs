@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_wire::sflow::{
     CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
 };
@@ -19,7 +20,7 @@ use super::ways::Ways;
 use super::{Now, Statistics, Table, Tally};
 use crate::agents::{self, Agent, Agents, Gone, Identity, Nanos, Placed, Step, Told as Head};
 use crate::config::{Limits, Named, Settings};
-use crate::counters::{Counters, Metric, Number, Reasons};
+use crate::counters::{Counters, Metric, Number, Reason, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
 use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
@@ -39,8 +40,8 @@ pub struct Shard {
     addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
     flows: Flows,
-    /// Packets of the datagram at hand whose flows have not been settled.
-    packets: Vec<Told>,
+    /// Packets of the datagram at hand whose flows have not been settled, and what is known of those that were dropped.
+    packets: Vec<Option<Drop>>,
     /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room.
     slots: Vec<Option<u32>>,
     keys: SeenKeys,
@@ -64,30 +65,25 @@ pub struct Shard {
 type Seen = Vec<(&'static Structure, u64)>;
 
 /// What is known of a data source.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Source {
     /// Of packets, but for those on their way out that have a sampler of their own.
     pub(crate) sampler: Sampler,
     /// Of packets on their way out, where the device counts either way by itself.
     pub(crate) egress: Option<Box<Sampler>>,
+    #[serde(skip)]
     pub(super) ways: Ways,
     /// Whether the samples agree with these counters.
-    pub(super) agrees: Option<Box<Agrees>>,
+    #[serde(skip)]
+    pub(super) agrees: Agrees,
     /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
+    #[serde(skip)]
     pub(super) contradicted: bool,
     pub(crate) counters: Counters,
     /// Of discarded packets.
-    pub(crate) drops: Discards,
+    pub(crate) drops: Option<Box<Discards>>,
     /// Counter samples that came.
     pub(crate) counted: u64,
-}
-
-/// What an event tells of a packet beside its flow.
-#[derive(Clone, Copy, Debug)]
-struct Told {
-    source: DataSource,
-    slot: u32,
-    drop: Option<Drop>,
 }
 
 impl Shard {
@@ -207,7 +203,7 @@ impl Shard {
                 Sample::Unknown { .. } => continue,
             };
             let slot = self.agents.source_slot(placed, source);
-            for slot in slot {
+            if let Some(slot) = slot {
                 self.agents.foresee(slot);
                 self.flows.foresee(slot);
             }
@@ -242,12 +238,12 @@ impl Shard {
         self.tally.contradicted += u64::from(packet.contradicted);
         let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.length);
         if let Some(protecting) = &mut self.protecting {
-            let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
+            let counted = counted.and_then(|slot| Some(&mut self.agents.source_at(slot)?.agrees));
             protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);
         }
         self.keys.packet(&packet, seconds);
         self.flows.gather(seconds, weight.frames, &packet, slot, self.packets.len());
-        self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
+        self.gathered(None, address, placed, now);
     }
 
     fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
@@ -257,7 +253,8 @@ impl Shard {
             self.tally.refused += 1;
             return;
         };
-        let Some(frames) = source.drops.sample(&placed.moment, sample.sequence, sample.drops) else {
+        let Some(frames) = source.drops.get_or_insert_default().sample(&placed.moment, sample.sequence, sample.drops)
+        else {
             self.tally.repeated += 1;
             return;
         };
@@ -271,11 +268,11 @@ impl Shard {
             _ => None,
         };
         let drop = Some(Drop { who: packet.ends(), reason: sample.reason, input });
-        self.gathered(Told { source: sample.source, slot, drop }, address, placed, now);
+        self.gathered(drop, address, placed, now);
     }
 
     /// A packet waits for its flows to be settled.
-    fn gathered(&mut self, packet: Told, address: IpAddr, placed: &Placed, now: Now) {
+    fn gathered(&mut self, packet: Option<Drop>, address: IpAddr, placed: &Placed, now: Now) {
         self.packets.push(packet);
         if self.flows.is_full() {
             self.settle(address, placed, now);
@@ -288,10 +285,9 @@ impl Shard {
         let Self { flows, packets, agents, names, watching, .. } = self;
         let id = names.id(placed.agent());
         flows.settle(|number, name, flow| {
-            let Told { source, slot, drop } = packets[number];
-            let Some(known) = agents.peek(slot) else { return };
-            let who = Who { address, id, source, names: &*names };
-            watching.flow(who, &known.counters, name, flow, drop, now);
+            let Some(known) = agents.peek(flow.source()) else { return };
+            let who = Who { address, id, source: flow.seen_by().1, names: &*names };
+            watching.flow(who, &known.counters, name, flow, packets[number], now);
         });
         packets.clear();
     }
@@ -307,14 +303,14 @@ impl Shard {
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
         if sample.source.class == DataSource::IF_INDEX {
-            source.agrees.get_or_insert_default().counters(&source.counters, now.nanos);
+            source.agrees.counters(&source.counters, now.nanos);
         }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
             learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
         }
         if is_shared {
             // Whose value would cross?
-            self.reasons.shared += 1;
+            self.reasons.count(Reason::Shared);
             return;
         }
         let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
@@ -363,9 +359,9 @@ impl Shard {
     }
 
     /// What is due some twenty times a second: flows that are over.
-    pub(super) fn tick(&mut self, now: Now, flows: usize) -> Vec<Record> {
+    pub(super) fn tick(&mut self, now: Now) -> Vec<Record> {
         let seconds = self.seconds(now);
-        self.flows.tick(seconds, flows);
+        self.flows.tick(seconds);
         self.flows.take_records()
     }
 
@@ -412,9 +408,9 @@ impl Shard {
             evicted,
         };
         let (mut flows, mut evicted) = (0, 0);
-        for (_, count, turnover) in self.flows.turnover() {
+        for (_, count, more) in self.flows.turnover() {
             flows += count;
-            evicted += turnover.evicted + turnover.refused;
+            evicted += more;
         }
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
@@ -494,7 +490,7 @@ impl Sampling for Shard {
     fn trust(&self, source: u32, dropped: bool) -> Option<Trust> {
         let known = self.agents.peek(source)?;
         let ways = match dropped {
-            true => [Some(known.drops.sampler()), None],
+            true => [known.drops.as_deref().map(Discards::sampler), None],
             false => [Some(&known.sampler), known.egress.as_deref()],
         };
         let heard = ways.into_iter().flatten().filter(|sampler| sampler.nominal_rate() > 0);
@@ -522,7 +518,7 @@ fn compare(
     frames: f64,
     length: u32,
 ) -> Option<u32> {
-    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.is_some());
+    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.has_counters());
     let (slot_of, way) = match is_counted(agents.peek(slot)) {
         true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
         false => {
@@ -534,7 +530,7 @@ fn compare(
             })?
         }
     };
-    let agrees = agents.source_at(slot_of)?.agrees.as_deref_mut()?;
+    let agrees = &mut agents.source_at(slot_of)?.agrees;
     if let Some(way) = way {
         agrees.sample(way, frames, length);
     }
