@@ -66,8 +66,7 @@ impl Shard {
             return false;
         }
         let Some(slot) = self.agents.take_over(kept.agent, sources) else { return false };
-        self.welcome(who);
-        self.names.know(slot, who.address);
+        self.welcome(slot, who);
         let Self { agents, names, seen, .. } = self;
         for source in agents.agent(&who).into_iter().flat_map(|agent| agents.sources_of(agent)) {
             for block in source.state.counters.blocks() {

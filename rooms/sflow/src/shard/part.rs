@@ -150,11 +150,10 @@ impl Shard {
             Step::Late => self.missing -= 1,
             Step::First => {
                 self.forget_gone();
-                self.welcome(who);
+                self.welcome(placed.agent(), who);
             }
             _ => {}
         }
-        self.names.know(placed.agent(), who.address);
         if let Some(protecting) = &mut self.protecting {
             protecting.placed(who, peer.ip(), &placed, &mut self.agents);
         }
@@ -185,7 +184,8 @@ impl Shard {
 
     /// A stream is new, and perhaps its agent.
     #[cold]
-    pub(super) fn welcome(&mut self, who: Identity) {
+    pub(super) fn welcome(&mut self, slot: u32, who: Identity) {
+        self.names.know(slot, who.address);
         let sub_agents = self.addresses.entry(who.address).or_default();
         if !sub_agents.contains(&who.sub_agent) {
             sub_agents.push(who.sub_agent);

@@ -26,7 +26,7 @@ fn frame(from: [u8; 4], to: [u8; 4], port: u16) -> Vec<u8> {
 
 fn packet<'a>(agent: u32, interface: u32, bytes: &'a [u8]) -> Packet<'a> {
     let source = DataSource { class: DataSource::IF_INDEX, index: interface };
-    Packet::bare(AgentId(agent), source, 1000, Frame::parse(Start::Ethernet, bytes), &Nameless)
+    Packet::captured(AgentId(agent), source, 1000, Frame::parse(Start::Ethernet, bytes), &Nameless)
 }
 
 fn checked(keys: &str, value: &str, filter: &str) -> Arc<Checked> {
