@@ -73,15 +73,13 @@ use traits::Candidates;
 pub struct Limits {
     /// Definitions.
     pub definitions: usize,
-    /// Flows of one definition.
-    pub flows_per_definition: usize,
     /// Flows of all definitions. Half of them are shared out among the definitions for certain, half goes to who needs it.
     pub flows: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { definitions: 200, flows_per_definition: 1_000_000, flows: 4_000_000 }
+        Self { definitions: 200, flows: 4_000_000 }
     }
 }
 
@@ -240,9 +238,8 @@ impl Flows {
             let at = self.instants[compiled.clock];
             let update = Update { source, key: one.key, long, amount: one.amount, further, now, at };
             let room = self.used_beyond < self.limits.flows / 2;
-            let limit = if room { self.limits.flows_per_definition } else { reserved };
+            let limit = if room { usize::MAX } else { reserved };
             let before = compiled.table.len();
-            let limit = limit.min(self.limits.flows_per_definition);
             let place = compiled.table.add(one.hash, one.guess, &update, limit);
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);

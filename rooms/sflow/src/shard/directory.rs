@@ -13,8 +13,7 @@ use crate::names::{AgentId, Directory};
 #[derive(Debug)]
 pub(super) struct Names {
     /// Which shard, of how many: agents of all of them have different numbers.
-    shard: u32,
-    shards: u32,
+    shard: (u32, u32),
     agents: HashMap<u32, Known>,
     configured: Arc<BTreeMap<IpAddr, Named>>,
 }
@@ -28,17 +27,22 @@ struct Known {
 
 impl Names {
     pub(super) fn new(shard: usize, shards: usize, configured: Arc<BTreeMap<IpAddr, Named>>) -> Self {
-        Self { shard: shard as u32, shards: shards as u32, agents: HashMap::new(), configured }
+        Self { shard: (shard as u32, shards as u32), agents: HashMap::new(), configured }
     }
 
     pub(super) fn configure(&mut self, configured: Arc<BTreeMap<IpAddr, Named>>) {
         self.configured = configured;
     }
 
+    /// Which shard, of how many.
+    pub(super) fn shard(&self) -> (u32, u32) {
+        self.shard
+    }
+
     /// The number of the agent in a slot, which no agent of another shard has.
     #[inline]
     pub(super) fn id(&self, slot: u32) -> AgentId {
-        AgentId(slot * self.shards + self.shard)
+        AgentId(slot * self.shard.1 + self.shard.0)
     }
 
     /// Knows the address of the agent in a slot, until it is forgotten.
@@ -71,7 +75,7 @@ impl Names {
     }
 
     fn known(&self, agent: AgentId) -> Option<&Known> {
-        self.agents.get(&(agent.0 / self.shards))
+        self.agents.get(&(agent.0 / self.shard.1))
     }
 }
 

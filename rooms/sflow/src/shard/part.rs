@@ -42,7 +42,7 @@ pub struct Shard {
     flows: Flows,
     /// Packets of the datagram at hand whose flows have not been settled, and what is known of those that were dropped.
     packets: Vec<Option<Drop>>,
-    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room.
+    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room, or the sample has none.
     slots: Vec<Option<u32>>,
     keys: SeenKeys,
     watching: Watching,
@@ -50,8 +50,6 @@ pub struct Shard {
     offenders: Offenders,
     /// `None`: nobody protects, and nothing of it is done.
     protecting: Option<Box<Protecting>>,
-    /// This one, and how many there are.
-    number: (u32, u32),
     hasher: foldhash::fast::RandomState,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
@@ -99,7 +97,7 @@ impl Shard {
         let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
             settings.config.limits.share(workers);
         let limits = agents::Limits { agents, streams, sources, ..Default::default() };
-        let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows };
+        let of_flows = flows::Limits { definitions, flows };
         Self {
             limits,
             flow_limit: flows,
@@ -116,7 +114,6 @@ impl Shard {
             reasons: Reasons::default(),
             offenders: Offenders::new(offenders),
             protecting: None,
-            number: (number as u32, workers as u32),
             hasher: foldhash::fast::RandomState::default(),
             tally: Tally::default(),
             missing: 0,
@@ -158,21 +155,17 @@ impl Shard {
             protecting.placed(who, peer.ip(), &placed, &mut self.agents);
         }
         self.find_sources(&placed, &datagram);
-        let mut number = 0;
-        let mut next = || {
-            number += 1;
-            number - 1
-        };
-        for sample in datagram.samples() {
-            match sample {
-                Ok(Sample::Flow(sample)) => self.flow(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Counters(sample)) => self.counters(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Discarded(sample)) => self.discarded(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Unknown { .. }) => self.tally.unknown += 1,
-                Err(_) => {
+        for (at, sample) in datagram.samples().enumerate() {
+            match (sample, self.slots[at]) {
+                (Ok(Sample::Unknown { .. }), _) => self.tally.unknown += 1,
+                (Err(_), _) => {
                     self.tally.malformed += 1;
                     self.offenders.count(who.address);
                 }
+                (Ok(_), None) => self.tally.refused += 1,
+                (Ok(Sample::Flow(sample)), Some(slot)) => self.flow(slot, who.address, &placed, &sample, now),
+                (Ok(Sample::Counters(sample)), Some(slot)) => self.counters(slot, who.address, &placed, &sample, now),
+                (Ok(Sample::Discarded(sample)), Some(slot)) => self.discarded(slot, who.address, &placed, &sample, now),
             }
         }
         self.settle(who.address, &placed, now);
@@ -195,14 +188,14 @@ impl Shard {
     /// Finds the data sources of all samples before the first one is read, and asks for them: what is in no cache comes at once.
     fn find_sources(&mut self, placed: &Placed, datagram: &Datagram<'_>) {
         self.slots.clear();
-        for sample in datagram.samples().flatten() {
+        for sample in datagram.samples() {
             let source = match sample {
-                Sample::Flow(sample) => sample.source,
-                Sample::Counters(sample) => sample.source,
-                Sample::Discarded(sample) => sample.source,
-                Sample::Unknown { .. } => continue,
+                Ok(Sample::Flow(sample)) => Some(sample.source),
+                Ok(Sample::Counters(sample)) => Some(sample.source),
+                Ok(Sample::Discarded(sample)) => Some(sample.source),
+                Ok(Sample::Unknown { .. }) | Err(_) => None,
             };
-            let slot = self.agents.source_slot(placed, source);
+            let slot = source.and_then(|source| self.agents.source_slot(placed, source));
             if let Some(slot) = slot {
                 self.agents.foresee(slot);
                 self.flows.foresee(slot);
@@ -211,13 +204,9 @@ impl Shard {
         }
     }
 
-    fn flow(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
+    fn flow(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let slot = self.slots[number];
-        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
-            self.tally.refused += 1;
-            return;
-        };
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
         let ingress = ingress(sample);
         if source.egress.is_none() && ingress.is_some_and(|ingress| source.ways.are_apart(ingress, sample_pool)) {
@@ -246,13 +235,9 @@ impl Shard {
         self.gathered(None, address, placed, now);
     }
 
-    fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
+    fn discarded(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let slot = self.slots[number];
-        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
-            self.tally.refused += 1;
-            return;
-        };
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         let Some(frames) = source.drops.get_or_insert_default().sample(&placed.moment, sample.sequence, sample.drops)
         else {
             self.tally.repeated += 1;
@@ -292,13 +277,10 @@ impl Shard {
         packets.clear();
     }
 
-    fn counters(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
-        let slot = placed.agent();
-        let is_shared = self.agents.streams(slot) > 1 && self.is_shared(slot, sample.source);
-        let Some(source) = self.slots[number].and_then(|slot| self.agents.source_in(slot, placed)) else {
-            self.tally.refused += 1;
-            return;
-        };
+    fn counters(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+        let agent = placed.agent();
+        let is_shared = self.agents.streams(agent) > 1 && self.is_shared(agent, sample.source);
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
@@ -306,14 +288,14 @@ impl Shard {
             source.agrees.counters(&source.counters, now.nanos);
         }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
+            learn(&mut self.seen, &mut self.names, agent, sample.source, &source.counters, structure, now.nanos);
         }
         if is_shared {
             // Whose value would cross?
             self.reasons.count(Reason::Shared);
             return;
         }
-        let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
+        let who = Who { address, id: self.names.id(agent), source: sample.source, names: &self.names };
         self.watching.counters(who, &placed.moment, &source.counters, now);
     }
 
@@ -325,7 +307,7 @@ impl Shard {
 
     /// Tells a room that protects from now on.
     pub(super) fn protect(&mut self, outlet: weir_protect::room::Outlet) {
-        self.protecting = Some(Box::new(Protecting::new(outlet, self.number)));
+        self.protecting = Some(Box::new(Protecting::new(outlet, self.names.shard())));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
