@@ -14,6 +14,7 @@ use weir_protect::model::{Alive, Board, Counts as Counted, Point, Sighting, Word
 use weir_protect::room::{Engine, Inlet, Outlet, queue};
 use weir_wire::frame::{Frame, Start};
 use weir_wire::pcap::Packet as Captured;
+use weir_wire::sflow::DataSource;
 
 use crate::config::Settings;
 use crate::decode::{self, Packets};
@@ -170,7 +171,9 @@ impl Plain {
         }
         let start = if ip[0] >> 4 == 4 { Start::Ipv4 } else { Start::Ipv6 };
         let header = &ip[..ip.len().min(HEADER)];
-        let decoded = Packet::captured(AgentId(0), packet.original_length, Frame::parse(start, header), &Nameless);
+        let source = DataSource { class: DataSource::IF_INDEX, index: point.index };
+        let (length, frame) = (packet.original_length, Frame::parse(start, header));
+        let decoded = Packet::captured(AgentId(0), source, length, frame, &Nameless);
         if let Some(packet) = decoded.sighted(|address| self.outlet.protects(address)) {
             let frames = f64::from(self.one_in);
             let (stream, exposure, word, ingress) = (0, Some(0), Word::Good, Some(true));

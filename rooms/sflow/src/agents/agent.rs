@@ -6,10 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::sequence::{Ledger, Step};
 use super::stream::{SILENCE, Stream, StreamId, Told};
-use super::{Identity, Nanos, SourceId};
+use super::{Identity, Nanos};
 
-/// Data sources that are looked through one by one.
-const FEW: usize = 8;
 /// Datagrams after which an agent is no newcomer.
 const PROVEN: u64 = 8;
 
@@ -23,14 +21,11 @@ pub struct Agent {
     /// When it was last heard.
     pub heard: Nanos,
     streams: Vec<Stream>,
-    /// Its data sources, and their slots.
-    #[serde(skip)]
-    pub(super) sources: Vec<(SourceId, u32)>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
 
-/// What came from an agent. `datagrams == sequence.received + sequence.duplicates + sequence.stale`.
+/// What came from an agent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLedger {
     /// All that came.
@@ -39,31 +34,19 @@ pub struct AgentLedger {
     pub sequence: Ledger,
     /// Restarts of the agent.
     pub restarts: u64,
-    /// Sequences that went on elsewhere without a restart.
-    pub discontinuities: u64,
-    /// Uptimes that jumped while the sequence went on.
-    pub uptime_jumps: u64,
-    /// Streams that there have been.
-    pub streams: u64,
-    /// Streams given up for others, since there were too many.
-    pub evicted_streams: u64,
-    /// Data sources refused, since there were too many.
-    pub refused_sources: u64,
 }
 
-/// Where a datagram belongs: the stream at this index, what its number says, and whether its agent restarted.
+/// Where a datagram belongs: the stream at this index, and what its number says.
 pub(super) struct Place {
     pub(super) index: usize,
     pub(super) step: Step,
-    pub(super) restarted: bool,
     /// The stream that had to go for it.
-    pub(super) gone: Option<StreamId>,
+    pub(super) gone: Option<Stream>,
 }
 
 impl Agent {
     pub(super) fn new(identity: Identity, now: Nanos) -> Self {
-        let (streams, sources, past) = (Vec::with_capacity(1), Vec::new(), AgentLedger::default());
-        Self { identity, since: now, heard: now, streams, sources, past }
+        Self { identity, since: now, heard: now, streams: Vec::with_capacity(1), past: AgentLedger::default() }
     }
 
     /// The streams that are followed now.
@@ -91,31 +74,17 @@ impl Agent {
         ledger
     }
 
-    /// Gives its streams numbers of another table, in place of those that they had in theirs: which, in their order.
-    pub(super) fn renumber(&mut self, next: &mut u32) -> Vec<(StreamId, StreamId)> {
-        let renumber = |stream: &mut Stream| {
-            let before = std::mem::replace(&mut stream.id, StreamId(*next));
-            *next += 1;
-            (before, stream.id)
-        };
-        self.streams.iter_mut().map(renumber).collect()
+    pub(super) fn streams_mut(&mut self) -> &mut [Stream] {
+        &mut self.streams
     }
 
-    pub(super) fn stream_mut(&mut self, index: usize) -> &mut Stream {
-        &mut self.streams[index]
+    pub(super) fn into_streams(self) -> Vec<Stream> {
+        self.streams
     }
 
-    /// The slot of a data source, if there are so few that looking at each is soon done: all are at one place in memory.
-    #[inline]
-    pub(super) fn find(&self, id: &SourceId) -> Option<u32> {
-        if self.sources.len() > FEW {
-            return None;
-        }
-        self.sources.iter().find(|(known, _)| known == id).map(|&(_, slot)| slot)
-    }
-
-    pub(super) fn refuse_source(&mut self) {
-        self.past.refused_sources += 1;
+    /// How many data sources its streams have.
+    pub(super) fn sources(&self) -> usize {
+        self.streams.iter().map(|stream| stream.sources.len()).sum()
     }
 
     /// Takes a datagram to its stream, which is begun if there are fewer than `most`; `None`: there are not.
@@ -133,8 +102,8 @@ impl Agent {
             return self.open(now, Stream::new(StreamId(*next), peer, now, told), most, next);
         };
         (self.heard, self.past.datagrams) = (now, self.past.datagrams + 1);
-        let (step, restarted) = self.streams[index].advance(now, told);
-        Some(Place { index, step, restarted, gone: None })
+        let step = self.streams[index].advance(now, told);
+        Some(Place { index, step, gone: None })
     }
 
     /// The stream that goes on from there.
@@ -154,23 +123,22 @@ impl Agent {
             if now <= oldest.heard() + SILENCE {
                 return None;
             }
-            self.past.evicted_streams += 1;
             gone = Some(self.drop_stream(index));
         }
         *next += 1;
         (self.heard, self.past.datagrams) = (now, self.past.datagrams + 1);
         self.streams.push(stream);
-        Some(Place { index: self.streams.len() - 1, step: Step::First, restarted: false, gone })
+        Some(Place { index: self.streams.len() - 1, step: Step::First, gone })
     }
 
-    fn drop_stream(&mut self, index: usize) -> StreamId {
+    fn drop_stream(&mut self, index: usize) -> Stream {
         let gone = self.streams.remove(index);
         self.past.take(&gone);
-        gone.id
+        gone
     }
 
-    /// Gives up streams that have been silent for so long, all but one; tells which.
-    pub(super) fn forget(&mut self, now: Nanos, silence: Nanos) -> Option<StreamId> {
+    /// Gives up streams that have been silent for so long, all but one; returns one of them.
+    pub(super) fn forget(&mut self, now: Nanos, silence: Nanos) -> Option<Stream> {
         let old = |stream: &Stream| now.saturating_sub(stream.heard()) > silence;
         let index = (self.streams.len() > 1).then(|| self.streams.iter().position(old))??;
         Some(self.drop_stream(index))
@@ -181,8 +149,5 @@ impl AgentLedger {
     fn take(&mut self, stream: &Stream) {
         self.sequence.add(stream.ledger());
         self.restarts += stream.restarts;
-        self.discontinuities += stream.discontinuities;
-        self.uptime_jumps += stream.uptime_jumps;
-        self.streams += 1;
     }
 }

@@ -21,7 +21,7 @@ mod tests;
 pub use agent::{Agent, AgentLedger};
 pub use sequence::{Ledger, Sequence, Step};
 pub use stream::{Moment, SILENCE, Stream, StreamId, Told};
-pub use table::{Agents, Identity, Limits, Placed, Source, SourceId, Totals, Verdict};
+pub use table::{Agents, Gone, Identity, Limits, Placed, Source, SourceId, Totals, Verdict};
 
 /// Nanoseconds on a clock that only goes forward; in tests a virtual one.
 pub type Nanos = u64;

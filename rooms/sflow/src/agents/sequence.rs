@@ -32,11 +32,9 @@ pub struct Sequence {
     ledger: Ledger,
 }
 
-/// What has come of a sequence. `span == received + lost`, always.
+/// What has come of a sequence.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
-    /// Numbers from the first to the highest of each run, together: highest - first + 1.
-    pub span: u64,
     /// Different numbers that have come.
     pub received: u64,
     /// Numbers that have not come.
@@ -45,22 +43,15 @@ pub struct Ledger {
     pub late: u64,
     /// Come again; not among `received`.
     pub duplicates: u64,
-    /// Come too late to know whether they are duplicates; not among `received`.
-    pub stale: u64,
-    /// Runs begun anew, by a jump or a restart.
-    pub jumps: u64,
 }
 
 impl Ledger {
     /// Adds another's counts.
     pub fn add(&mut self, other: &Self) {
-        self.span += other.span;
         self.received += other.received;
         self.lost += other.lost;
         self.late += other.late;
         self.duplicates += other.duplicates;
-        self.stale += other.stale;
-        self.jumps += other.jumps;
     }
 }
 
@@ -83,15 +74,12 @@ impl Sequence {
     pub fn advance(&mut self, number: u32) -> Step {
         match self.ahead(number) {
             None => {
-                self.begin(number);
+                self.restart(number);
                 Step::First
             }
             Some(ahead @ 1..=Self::GAP) => self.forward(number, ahead as u32),
             Some(behind) if behind <= 0 && behind > -Self::WINDOW => self.backward(behind.unsigned_abs()),
-            Some(behind) if behind <= 0 && behind > -Self::STALE => {
-                self.ledger.stale += 1;
-                Step::Stale
-            }
+            Some(behind) if behind <= 0 && behind > -Self::STALE => Step::Stale,
             Some(_) => {
                 self.restart(number);
                 Step::Jump
@@ -101,8 +89,8 @@ impl Sequence {
 
     /// Begins a new run at `number`.
     pub fn restart(&mut self, number: u32) {
-        self.ledger.jumps += u64::from(self.window != 0);
-        self.begin(number);
+        (self.highest, self.window, self.run) = (number, 1, 1);
+        self.ledger.received += 1;
     }
 
     /// What has come so far.
@@ -116,23 +104,11 @@ impl Sequence {
         behind < u128::BITS && self.window >> behind & 1 == 1
     }
 
-    /// Leaves out a number that is too far away.
-    pub(super) fn leave_out(&mut self) {
-        self.ledger.stale += 1;
-    }
-
-    fn begin(&mut self, number: u32) {
-        (self.highest, self.window, self.run) = (number, 1, 1);
-        self.ledger.span += 1;
-        self.ledger.received += 1;
-    }
-
     #[inline]
     fn forward(&mut self, number: u32, by: u32) -> Step {
         self.highest = number;
         self.window = self.window.checked_shl(by).unwrap_or(0) | 1;
         self.run += u64::from(by);
-        self.ledger.span += u64::from(by);
         self.ledger.received += 1;
         self.ledger.lost += u64::from(by - 1);
         if by == 1 { Step::Next } else { Step::Lost(by - 1) }
@@ -151,7 +127,6 @@ impl Sequence {
             // The run began earlier than was known.
             earlier => {
                 self.run += earlier;
-                self.ledger.span += earlier;
                 self.ledger.lost += earlier - 1;
             }
         }

@@ -67,10 +67,6 @@ impl<T> Slots<T> {
         self.given - self.free.len()
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.pieces.iter().flatten().flatten()
-    }
-
     /// Those from a number on, with their numbers.
     pub(super) fn starting_at(&self, slot: u32) -> impl Iterator<Item = (u32, &T)> {
         (slot..self.given as u32).filter_map(|slot| Some((slot, self.get(slot)?)))

@@ -1,9 +1,12 @@
 //! One stream of datagrams: the numbers, the clock and the standing of one sender.
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use foldhash::quality::RandomState;
 use serde::{Deserialize, Serialize};
 use weir_protect::model::Why;
+use weir_wire::sflow::DataSource;
 
 use super::exposure::Exposure;
 use super::sequence::{Ledger, Sequence, Step};
@@ -58,16 +61,15 @@ pub struct Stream {
     elsewhere: u8,
     /// Restarts: uptime and sequence began again.
     pub restarts: u64,
-    /// Sequences that went on elsewhere, without a restart.
-    pub discontinuities: u64,
-    /// Uptimes that jumped while the sequence went on.
-    pub uptime_jumps: u64,
     pub(super) standing: Standing,
     #[serde(skip)]
     pub(super) exposure: Exposure,
     /// Of the last numbers, by their last bits: what was in the datagram, hashed, and when it came, ms. 0: nobody knows.
     #[serde(skip)]
     recent: Vec<(u32, u32)>,
+    /// The slots of its data sources.
+    #[serde(skip)]
+    pub(super) sources: HashMap<DataSource, u32, RandomState>,
 }
 
 /// What a datagram tells of itself.
@@ -111,11 +113,10 @@ impl Stream {
             era: 1,
             elsewhere: 0,
             restarts: 0,
-            discontinuities: 0,
-            uptime_jumps: 0,
             standing: Standing::default(),
             exposure: Exposure::default(),
             recent: Vec::new(),
+            sources: HashMap::default(),
         };
         stream.sequence.restart(told.number);
         stream.remember(now, told);
@@ -150,9 +151,9 @@ impl Stream {
         self.standing.begin_again(now);
     }
 
-    /// Takes a datagram; what its number is, and whether its agent restarted.
+    /// Takes a datagram; what its number is.
     #[inline]
-    pub(super) fn advance(&mut self, now: Nanos, told: &Told) -> (Step, bool) {
+    pub(super) fn advance(&mut self, now: Nanos, told: &Told) -> Step {
         let ahead = self.sequence.ahead(told.number).unwrap_or(1);
         let is_known = ahead <= 0 && self.sequence.has(told.number);
         let content = self.recent.get(place(told.number)).map_or(0, |(content, _)| *content);
@@ -160,30 +161,28 @@ impl Stream {
         if ahead != 1 && !is_same && since(self.uptime, told.uptime) < -LATENESS {
             self.restarts += 1;
             self.begin_again(now, told);
-            return (Step::Jump, true);
+            return Step::Jump;
         }
         if ahead > Sequence::GAP || ahead <= -Sequence::WINDOW {
             self.elsewhere += 1;
             if self.elsewhere < ELSEWHERE {
-                self.sequence.leave_out();
                 self.standing.contradict(now, Why::Overtaken);
-                return (Step::Stale, false);
+                return Step::Stale;
             }
-            self.discontinuities += 1;
             self.begin_again(now, told);
-            return (Step::Jump, false);
+            return Step::Jump;
         }
         self.elsewhere = 0;
         let step = self.sequence.advance(told.number);
         match step {
             Step::Next | Step::Lost(_) => self.tick(now, told.uptime),
-            Step::Duplicate if is_same => return (step, false),
+            Step::Duplicate if is_same => return step,
             Step::Duplicate => self.standing.contradict(now, Why::Content),
             _ if self.was_overtaken(now, told.number) => self.standing.contradict(now, Why::Overtaken),
             _ => {}
         }
         self.remember(now, told);
-        (if step == Step::Duplicate { Step::Late } else { step }, false)
+        if step == Step::Duplicate { Step::Late } else { step }
     }
 
     /// Compares the uptime with the time that has passed.
@@ -193,7 +192,6 @@ impl Stream {
         let lag = arrived - since(self.start.0, uptime);
         // What was held up comes at once, and its uptimes are right.
         if gone < -LATENESS || gone > passed + LATENESS && lag < -LATENESS {
-            self.uptime_jumps += 1;
             if self.agrees {
                 self.standing.contradict(now, Why::Clock);
             }

@@ -1,6 +1,6 @@
 //! All agents of a worker, and what is kept of each of their data sources.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 
 use foldhash::quality::RandomState;
@@ -32,6 +32,9 @@ pub struct SourceId {
     /// Which of its.
     pub source: DataSource,
 }
+
+/// Agents among which the one that has been silent for longest goes.
+const FEW: usize = 8;
 
 /// How much is kept, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,16 +76,13 @@ pub struct Agents<T> {
     agents: Slots<Agent>,
     sources: Slots<Source<T>>,
     by_identity: HashMap<Identity, u32, RandomState>,
-    by_source: HashMap<SourceId, u32, RandomState>,
-    /// Agents that have sent a few datagrams, and when they were heard last, as far as that was looked at: the longest ago first. With those that
-    /// have proven themselves meanwhile.
-    newcomers: VecDeque<(u32, Identity, Nanos)>,
+    /// Where the next look for an agent that may go begins.
+    hand: usize,
     next_stream: u32,
     /// Streams of all agents.
     streams: usize,
     swept: (usize, usize),
-    /// Agents that are gone, and where they were.
-    gone: Vec<(u32, Identity)>,
+    gone: Gone,
     totals: Totals,
 }
 
@@ -96,8 +96,15 @@ pub struct Source<T> {
     /// What is kept of it.
     pub state: T,
     agent: u32,
-    /// Where it stands among the agent's.
-    position: u32,
+}
+
+/// Who was forgotten, and where they were: others may get their slots.
+#[derive(Debug, Default)]
+pub struct Gone {
+    /// Agents, by their slots.
+    pub agents: Vec<(u32, Identity)>,
+    /// Slots of data sources.
+    pub sources: Vec<u32>,
 }
 
 /// What the tables refused or gave up.
@@ -107,8 +114,6 @@ pub struct Totals {
     pub refused_agents: u64,
     /// Samples of new data sources for which there was no room.
     pub refused_sources: u64,
-    /// Agents forgotten for their silence.
-    pub expired_agents: u64,
 }
 
 /// Where a datagram belongs, or why it is not taken into account.
@@ -121,8 +126,6 @@ pub struct Placed {
     pub stream: StreamId,
     /// What its sequence number says. [`Step::Jump`]: the agent restarted or counts on elsewhere.
     pub step: Step,
-    /// Whether that is a restart of the agent.
-    pub restarted: bool,
     /// When it was sent and came.
     pub moment: Moment,
     agent: u32,
@@ -145,12 +148,11 @@ impl<T> Agents<T> {
             agents: Slots::default(),
             sources: Slots::default(),
             by_identity: HashMap::default(),
-            by_source: HashMap::default(),
-            newcomers: VecDeque::new(),
+            hand: 0,
             next_stream: 0,
             streams: 0,
             swept: (0, 0),
-            gone: Vec::new(),
+            gone: Gone::default(),
             totals: Totals::default(),
         }
     }
@@ -170,44 +172,32 @@ impl<T> Agents<T> {
         let has_room = self.streams < self.by_identity.len() + self.limits.agents;
         let most = if has_room { self.limits.streams } else { agent.streams().len().max(1) };
         let before = agent.streams().len();
-        let Some(Place { index, step, restarted, gone }) = agent.place(now, peer, told, most, &mut self.next_stream)
-        else {
+        let Some(Place { index, step, gone }) = agent.place(now, peer, told, most, &mut self.next_stream) else {
             return Err(Fate::Crowded);
         };
         self.streams += agent.streams().len() - before;
         let stream = &agent.streams()[index];
         let (stream, moment) = (stream.id, stream.moment(now, told.uptime, step));
-        if gone.is_some() {
-            self.forget_sources(slot, gone);
-        }
+        gone.into_iter().for_each(|gone| self.forget_stream(gone));
         match step {
             Step::Duplicate => Err(Fate::Duplicate),
             Step::Stale => Err(Fate::Stale),
-            _ => Ok(Placed { stream, step, restarted, moment, agent: slot, index }),
+            _ => Ok(Placed { stream, step, moment, agent: slot, index }),
         }
     }
 
-    /// Makes room for an agent that nobody has heard of: in a full table the one goes that has sent a few datagrams alone, and none for longest.
+    /// Makes room for an agent that nobody has heard of: in a full table one goes that has sent a few datagrams alone, of a few at which a hand
+    /// looks the one that has been silent for longest.
     #[cold]
     fn newcomer(&mut self, now: Nanos, who: Identity) -> Option<u32> {
-        while self.agents.len() >= self.limits.agents || self.newcomers.len() >= 2 * self.limits.agents {
-            let Some((slot, identity, looked_at)) = self.newcomers.pop_front() else { break };
-            let is_it = |agent: &&Agent| agent.identity == identity && !agent.is_proven();
-            let Some(agent) = self.agents.get(slot).filter(is_it) else { continue };
-            if agent.heard > looked_at {
-                self.newcomers.push_back((slot, identity, agent.heard));
-            } else if self.agents.len() >= self.limits.agents {
-                self.forget_agent(slot);
-                self.totals.refused_agents += 1;
-            }
-        }
         if self.agents.len() >= self.limits.agents {
             self.totals.refused_agents += 1;
-            return None;
+            let few = self.agents.turn(&mut self.hand, FEW).filter_map(|slot| Some((slot, self.agents.get(slot)?)));
+            let (slot, _) = few.filter(|(_, agent)| !agent.is_proven()).min_by_key(|(_, agent)| agent.heard)?;
+            self.forget_agent(slot);
         }
         let slot = self.agents.insert(Agent::new(who, now));
         self.by_identity.insert(who, slot);
-        self.newcomers.push_back((slot, who, now));
         Some(slot)
     }
 
@@ -215,13 +205,7 @@ impl<T> Agents<T> {
     pub(crate) fn judge(&mut self, placed: &Placed, settle: Nanos) -> Option<(Judged, Option<Nanos>)> {
         let (agent, now) = (self.agents.get_mut(placed.agent)?, placed.moment.now);
         let judged = agent.judge(placed.index, now, settle);
-        Some((judged, agent.stream_mut(placed.index).exposure.enter(now)))
-    }
-
-    /// Whoever is in a slot.
-    #[inline]
-    pub fn at(&self, slot: u32) -> Option<&Agent> {
-        self.agents.get(slot)
+        Some((judged, agent.streams_mut()[placed.index].exposure.enter(now)))
     }
 
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
@@ -242,7 +226,7 @@ impl<T> Agents<T> {
     {
         match self.known(placed, source) {
             Some(slot) => Some(slot),
-            None => self.new_source(placed, SourceId { stream: placed.stream, source }),
+            None => self.new_source(placed.agent, placed.index, (source, placed.moment.now, T::default())),
         }
     }
 
@@ -261,8 +245,7 @@ impl<T> Agents<T> {
 
     /// Where a data source of a datagram's stream is, if it is known.
     pub(crate) fn known(&self, placed: &Placed, source: DataSource) -> Option<u32> {
-        let id = SourceId { stream: placed.stream, source };
-        self.agents.get(placed.agent)?.find(&id).or_else(|| self.by_source.get(&id).copied())
+        self.agents.get(placed.agent)?.streams().get(placed.index)?.sources.get(&source).copied()
     }
 
     /// The same, to look at.
@@ -277,27 +260,20 @@ impl<T> Agents<T> {
         self.sources.foresee(slot);
     }
 
+    /// Begins to keep something of a data source of an agent's stream, which was heard then.
     #[cold]
-    fn new_source(&mut self, placed: &Placed, id: SourceId) -> Option<u32>
-    where
-        T: Default,
-    {
-        self.insert_source(placed.agent, id, placed.moment.now, T::default())
-    }
-
-    fn insert_source(&mut self, of: u32, id: SourceId, heard: Nanos, state: T) -> Option<u32> {
-        let agent = self.agents.get_mut(of)?;
+    fn new_source(&mut self, slot: u32, stream: usize, (source, heard, state): (DataSource, Nanos, T)) -> Option<u32> {
+        let agent = self.agents.get_mut(slot)?;
         let limit = if agent.is_proven() { self.limits.sources_of_agent } else { self.limits.sources_of_unproven };
-        if agent.sources.len() >= limit || self.sources.len() >= self.limits.sources {
-            agent.refuse_source();
+        if agent.sources() >= limit || self.sources.len() >= self.limits.sources {
             self.totals.refused_sources += 1;
             return None;
         }
-        let position = agent.sources.len() as u32;
-        let slot = self.sources.insert(Source { id, heard, state, agent: of, position });
-        agent.sources.push((id, slot));
-        self.by_source.insert(id, slot);
-        Some(slot)
+        let stream = agent.streams_mut().get_mut(stream)?;
+        let id = SourceId { stream: stream.id, source };
+        let place = self.sources.insert(Source { id, heard, state, agent: slot });
+        stream.sources.insert(source, place);
+        Some(place)
     }
 
     /// Takes over an agent of another table, with the data sources that it had there; where it is now. `None`: there is no room
@@ -314,13 +290,18 @@ impl<T> Agents<T> {
             self.totals.refused_agents += 1;
             return None;
         }
-        let (identity, streams) = (agent.identity, agent.renumber(&mut self.next_stream));
-        self.streams += streams.len();
+        let (identity, before): (_, Vec<_>) =
+            (agent.identity, agent.streams().iter().map(|stream| stream.id).collect());
+        for stream in agent.streams_mut() {
+            stream.id = StreamId(self.next_stream);
+            self.next_stream += 1;
+        }
+        self.streams += before.len();
         let slot = self.agents.insert(agent);
         self.by_identity.insert(identity, slot);
-        for (id, heard, state) in sources {
-            if let Some(&(_, stream)) = streams.iter().find(|(before, _)| *before == id.stream) {
-                self.insert_source(slot, SourceId { stream, ..id }, heard, state);
+        for (SourceId { stream, source }, heard, state) in sources {
+            if let Some(stream) = before.iter().position(|id| *id == stream) {
+                self.new_source(slot, stream, (source, heard, state));
             }
         }
         Some(slot)
@@ -338,10 +319,9 @@ impl<T> Agents<T> {
             let silence = if agent.is_proven() { self.limits.silence } else { self.limits.unproven_silence };
             if now.saturating_sub(agent.heard) > silence {
                 self.forget_agent(slot);
-                self.totals.expired_agents += 1;
             } else if let Some(gone) = agent.forget(now, silence) {
                 self.streams -= 1;
-                self.forget_sources(slot, Some(gone));
+                self.forget_stream(gone);
             }
         }
         for slot in self.sources.turn(&mut self.swept.1, 10 * agents) {
@@ -352,50 +332,38 @@ impl<T> Agents<T> {
     }
 
     fn forget_agent(&mut self, slot: u32) {
-        self.forget_sources(slot, None);
-        if let Some(agent) = self.agents.remove(slot) {
-            self.streams -= agent.streams().len();
-            self.by_identity.remove(&agent.identity);
-            self.gone.push((slot, agent.identity));
-        }
+        let Some(agent) = self.agents.remove(slot) else { return };
+        self.streams -= agent.streams().len();
+        self.by_identity.remove(&agent.identity);
+        self.gone.agents.push((slot, agent.identity));
+        agent.into_streams().into_iter().for_each(|stream| self.forget_stream(stream));
     }
 
-    /// Forgets the data sources of an agent; of one stream of it alone, if told which.
-    fn forget_sources(&mut self, agent: u32, stream: Option<StreamId>) {
-        let Some(slots) = self.agents.get(agent).map(|agent| agent.sources.clone()) else { return };
-        for (_, slot) in slots {
-            let of_it = |source: &Source<T>| stream.is_none_or(|stream| source.id.stream == stream);
-            if self.sources.get(slot).is_some_and(of_it) {
-                self.forget_source(slot);
-            }
+    /// Forgets the data sources of a stream that is gone.
+    fn forget_stream(&mut self, gone: Stream) {
+        for slot in gone.sources.into_values() {
+            self.sources.remove(slot);
+            self.gone.sources.push(slot);
         }
     }
 
     fn forget_source(&mut self, slot: u32) {
-        let Some(gone) = self.sources.remove(slot) else { return };
-        self.by_source.remove(&gone.id);
-        let Some(agent) = self.agents.get_mut(gone.agent) else { return };
-        agent.sources.swap_remove(gone.position as usize);
-        if let Some(&(_, moved)) = agent.sources.get(gone.position as usize)
-            && let Some(moved) = self.sources.get_mut(moved)
-        {
-            moved.position = gone.position;
+        let Some(Source { id, agent, .. }) = self.sources.remove(slot) else { return };
+        self.gone.sources.push(slot);
+        let streams = self.agents.get_mut(agent).map(Agent::streams_mut).unwrap_or_default();
+        for stream in streams.iter_mut().filter(|stream| stream.id == id.stream) {
+            stream.sources.remove(&id.source);
         }
     }
 
-    /// Agents that were forgotten since the last time, and their slots: the next newcomers get them.
-    pub fn take_gone(&mut self) -> Vec<(u32, Identity)> {
+    /// Who was forgotten since the last time.
+    pub fn take_gone(&mut self) -> Gone {
         std::mem::take(&mut self.gone)
     }
 
     /// Where an agent is: a small number that no other one has while it is known.
     pub fn slot(&self, who: &Identity) -> Option<u32> {
         self.by_identity.get(who).copied()
-    }
-
-    /// Everybody who is known, in no order.
-    pub fn iter(&self) -> impl Iterator<Item = &Agent> {
-        self.agents.iter()
     }
 
     /// One agent.
@@ -405,14 +373,15 @@ impl<T> Agents<T> {
 
     /// An agent's data sources, of all its streams, in no order.
     pub fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = &'a Source<T>> {
-        agent.sources.iter().filter_map(|&(_, slot)| self.sources.get(slot))
+        let slots = agent.streams().iter().flat_map(|stream| stream.sources.values());
+        slots.filter_map(|&slot| self.sources.get(slot))
     }
 
     /// What is kept of a data source of the agent in a slot, of each of its streams.
     pub fn states(&self, slot: u32, source: DataSource) -> impl Iterator<Item = &T> {
         let streams = self.agents.get(slot).map(Agent::streams).unwrap_or_default();
-        let place = move |stream: &Stream| self.by_source.get(&SourceId { stream: stream.id, source });
-        streams.iter().filter_map(place).filter_map(|&slot| Some(&self.sources.get(slot)?.state))
+        let slots = streams.iter().filter_map(move |stream| stream.sources.get(&source));
+        slots.filter_map(|&slot| Some(&self.sources.get(slot)?.state))
     }
 
     /// How many streams the agent in a slot has.

@@ -10,6 +10,7 @@ use super::age;
 use crate::agents::Agent;
 use crate::api::{self, Absent, Measure, Measured};
 use crate::counters::{Counters, Metric, Missed, Number, Reading, Reason, stale_after};
+use crate::sampling::Discards;
 use crate::shard::{Now, Shard, Shards};
 
 /// All of them, in ascending order.
@@ -71,17 +72,17 @@ fn add(told: &mut api::Agent, shard: &Shard, agent: &Agent, now: Now) {
             told.flow_lost += samples.lost;
             told.flow_duplicates += samples.duplicates;
             told.flow_out_of_order += samples.late;
-            told.flow_drops += source.sampler.report().dropped;
+            told.flow_drops += source.sampler.dropped();
             thinnest(told, source.sampler.nominal_rate(), source.sampler.effective_rate());
         }
-        let drops = source.drops.sampler().ledger();
-        if drops.received > 0 {
+        if let Some(sampler) = source.drops.as_deref().map(Discards::sampler) {
+            let drops = sampler.ledger();
             told.drop_sources += 1;
             told.drop_samples += drops.received;
             told.drop_lost += drops.lost;
             told.drop_duplicates += drops.duplicates;
             told.drop_out_of_order += drops.late;
-            told.drop_drops += source.drops.sampler().report().dropped;
+            told.drop_drops += sampler.dropped();
         }
         if !source.counters.blocks().is_empty() {
             told.counter_sources += 1;

@@ -16,7 +16,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub use block::{Block, Clock, Reason, Reasons};
+pub use block::{Block, Reason, Reasons};
 pub use metric::{Form, How, Metric, Number, Unit};
 pub use page::page;
 pub use source::{Counters, Missed, Reading, stale_after};

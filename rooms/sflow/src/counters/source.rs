@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use weir_wire::sflow::CounterSample;
 
-use super::block::{Block, Clock, Reason, Reasons, STALE, age, identity};
+use super::block::{Block, Reason, Reasons, STALE, age, identity};
 use super::metric::{Metric, Number};
 use crate::agents::{Moment, Nanos};
 
@@ -46,8 +46,6 @@ pub struct Reading<'a> {
     pub value: Number<'a>,
     /// Over what time, s, if it is a rate.
     pub interval: f64,
-    /// Which clock that is from.
-    pub clock: Clock,
     /// How long ago it came.
     pub age: Nanos,
     /// Whether the next should have come long ago: more than three times the polling interval.
@@ -59,14 +57,14 @@ impl Counters {
     pub fn sample(&mut self, moment: Moment, sample: &CounterSample<'_>, reasons: &mut Reasons) {
         if moment.late && !self.is_newer(&moment) {
             // What it would tell, the later one has told, over a longer interval.
-            reasons.reordered += 1;
+            reasons.count(Reason::Late);
             self.overtaken(sample.sequence);
             return;
         }
         let reason = self.order(&moment, sample.sequence, reasons);
         for record in sample.records() {
             let Some((record, structure)) = record.ok().and_then(|record| Some((record, record.structure?))) else {
-                reasons.unreadable += 1;
+                reasons.count(Reason::Unreadable);
                 continue;
             };
             let identity = identity(&record);
@@ -77,7 +75,7 @@ impl Counters {
                     self.blocks.reserve_exact(1);
                     self.blocks.push(Block::new(&record, structure, moment, reasons));
                 }
-                None => reasons.refused += 1,
+                None => reasons.count(Reason::Refused),
             }
         }
     }
@@ -102,7 +100,7 @@ impl Counters {
             return Some(Reason::Restart);
         }
         let lost = ahead.saturating_sub(1).max(0).unsigned_abs();
-        reasons.lost += u64::from(lost);
+        reasons.add(Reason::Lost, lost);
         self.missed.lost = self.missed.lost.saturating_add(lost);
         self.missed.duplicates += u32::from(ahead == 0 && moment.uptime == before.uptime);
         let seconds = (moment.now.saturating_sub(before.now) as f64 / 1e9) as f32;
@@ -157,12 +155,7 @@ impl Counters {
         Some(metric.of(block).map(|value| {
             let age = age(&block.moment, now);
             let stale = age as f64 / 1e9 > stale_after(self.polling());
-            Reading { value, interval: f64::from(block.interval), clock: block.clock, age, stale }
+            Reading { value, interval: f64::from(block.interval), age, stale }
         }))
-    }
-
-    /// Bytes that it takes.
-    pub fn size(&self) -> usize {
-        size_of::<Self>() + self.blocks.iter().map(Block::size).sum::<usize>()
     }
 }

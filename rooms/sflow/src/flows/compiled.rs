@@ -33,7 +33,7 @@ impl Compiled {
             (true, true) => Telling::AtStart,
             (true, false) => Telling::AtEnd,
         };
-        let table = Table::new(checked.further(), definition.active_timeout, telling);
+        let table = Table::new(checked.further, definition.active_timeout, telling);
         Compiled {
             name: name.to_owned(),
             table,
@@ -83,12 +83,6 @@ impl Compiled {
 }
 
 impl Checked {
-    /// Sums besides the first: one a further value, one more an average.
-    fn further(&self) -> usize {
-        let averages = self.columns.iter().filter(|column| column.kind == Kind::Average).count();
-        self.columns.len().saturating_sub(1) + averages
-    }
-
     /// A key as it is shown: its parts with `fs` between them.
     pub fn show(&self, key: &[u8]) -> String {
         let parts: Vec<String> = Parts(key).map(|part| part.to_string()).collect();

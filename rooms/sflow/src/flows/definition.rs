@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::expression::{self, Expression};
 use super::filter::{self, Filter};
 use super::syntax::Syntax;
-use super::values::{self, Column};
+use super::values::{self, Column, Kind};
 
 /// What a flow is: which packets belong to it, by what they are told apart, what is summed.
 ///
@@ -116,6 +116,8 @@ pub struct Checked {
     pub(super) definition: Definition,
     pub(super) keys: Vec<Expression>,
     pub(super) columns: Vec<Column>,
+    /// Sums besides the first.
+    pub(super) further: usize,
     pub(super) filter: Option<Filter>,
 }
 
@@ -157,8 +159,13 @@ impl Definition {
         let keys = expression::list(&self.keys).map_err(|error| mistake("keys", &self.keys, error))?;
         let mut columns = values::one(&self.value).map_err(|error| mistake("value", &self.value, error))?;
         columns.extend(values::list(&self.values).map_err(|error| mistake("values", &self.values, error))?);
+        let mut further = 0;
+        for (at, column) in columns.iter_mut().enumerate() {
+            column.further = further;
+            further += usize::from(at > 0) + usize::from(column.kind == Kind::Average);
+        }
         let filter = filter::parse(&self.filter).map_err(|error| mistake("filter", &self.filter, error))?;
-        Ok(Checked { definition: self, keys, columns, filter })
+        Ok(Checked { definition: self, keys, columns, further, filter })
     }
 }
 
@@ -176,17 +183,9 @@ impl Checked {
 
 /// A number, a switch or a text that says it.
 pub(crate) fn lenient<'de, D: Deserializer<'de>, T: FromStr + Primitive>(input: D) -> Result<T, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged, expecting = "write a number, true or false")]
-    enum Written {
-        Truth(bool),
-        Number(f64),
-        Text(String),
-    }
-    let text = match Written::deserialize(input)? {
-        Written::Truth(truth) => truth.to_string(),
-        Written::Number(number) => number.to_string(),
-        Written::Text(text) => text,
+    let text = match serde_json::Value::deserialize(input)? {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
     };
     text.trim().parse().map_err(|_| D::Error::invalid_value(Unexpected::Str(&text), &T::WORDS))
 }

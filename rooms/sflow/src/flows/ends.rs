@@ -18,7 +18,7 @@ pub struct Ends {
 }
 
 /// One of them, by its IP address or its Ethernet address.
-pub type End = Part<'static>;
+pub type End = Part<&'static str>;
 
 impl Packet<'_> {
     /// Its ends.
@@ -38,7 +38,7 @@ impl Packet<'_> {
     }
 }
 
-impl Serialize for Part<'_> {
+impl<T: std::fmt::Display> Serialize for Part<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }

@@ -2,9 +2,6 @@
 
 use std::fmt::Debug;
 
-use weir_wire::sflow::DataSource;
-
-use crate::names::AgentId;
 use crate::sampling::Gaps;
 
 /// A rate per second, or a mean, with its 95 % interval.
@@ -22,8 +19,8 @@ pub struct Estimate {
 
 /// Who knows how far weights of samples can be trusted.
 pub trait Sampling: Debug {
-    /// Those of a data source now: of samples, or of `dropped` packets. `None`: it is not known any more.
-    fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust>;
+    /// Those of the data source at a place now: of samples, or of `dropped` packets. `None`: it is not known any more.
+    fn trust(&self, source: u32, dropped: bool) -> Option<Trust>;
 }
 
 /// How far the weights of a data source's samples can be trusted.

@@ -21,10 +21,8 @@ pub(super) enum Kind {
     /// So many binary digits.
     Bits(u8),
     Mac,
-    /// An address of one family, or of either.
-    Ip(Family),
-    /// An address of which only so many bits are kept.
-    Masked(Family, u8),
+    /// An address of one family, or of either, of which only so many bits are kept.
+    Ip(Family, u8),
     /// The number of a class and that of a data source in it: `2.1`.
     ClassIndex,
     /// Half of an Ethernet address: six hexadecimal digits, in capitals.
@@ -44,6 +42,9 @@ pub(super) enum Family {
     Either,
 }
 
+/// Bits of an address of which none is taken off.
+const ALL: u8 = 128;
+
 /// Forms of keys, as their table names them.
 macro_rules! forms {
     ($($name:ident: $($kind:expr),+;)*) => { $(pub(super) const $name: &[Kind] = &[$($kind),+];)* };
@@ -54,9 +55,9 @@ forms! {
     TRUTH: Kind::Truth;
     REASON: Kind::Reason;
     MAC: Kind::Mac;
-    IP: Kind::Ip(Family::Either);
-    IP4: Kind::Ip(Family::V4);
-    IP6: Kind::Ip(Family::V6);
+    IP: Kind::Ip(Family::Either, ALL);
+    IP4: Kind::Ip(Family::V4, ALL);
+    IP6: Kind::Ip(Family::V6, ALL);
     BITS2: Kind::Bits(2);
     BITS3: Kind::Bits(3);
     BITS9: Kind::Bits(9);
@@ -90,7 +91,7 @@ pub(super) fn kinds(expression: &Expression) -> Vec<Kind> {
         Function::Oui => vec![Kind::Oui],
         Function::Mask(bits) => {
             let masked = |kind| match kind {
-                Kind::Ip(family) | Kind::Masked(family, _) => Kind::Masked(family, *bits),
+                Kind::Ip(family, _) => Kind::Ip(family, *bits),
                 other => other,
             };
             all(keys).into_iter().map(masked).collect()
@@ -118,7 +119,7 @@ pub(super) fn comparable(key: &str, of: &Expression, text: &str) -> Result<(), S
 
 /// Whether values of an expression can be looked up as addresses.
 pub(super) fn is_address(expression: &Expression) -> bool {
-    kinds(expression).iter().any(|kind| matches!(kind, Kind::Ip(_) | Kind::Masked(..)))
+    kinds(expression).iter().any(|kind| matches!(kind, Kind::Ip(..)))
 }
 
 /// Whether they can be stations.
@@ -141,8 +142,7 @@ impl Kind {
                 text.len() == usize::from(*width) && text.bytes().all(|bit| matches!(bit, b'0' | b'1'))
             }
             Self::Mac => mac(text).is_some(),
-            Self::Ip(family) => net(text).is_some_and(|net| family.has(&net) && net == net.trunc()),
-            Self::Masked(family, bits) => net(text).is_some_and(|net| {
+            Self::Ip(family, bits) => net(text).is_some_and(|net| {
                 // A network holds what is kept of its addresses; an address is there only if nothing is taken off it.
                 family.has(&net)
                     && net == net.trunc()
@@ -170,13 +170,11 @@ impl Kind {
                 let (_, number) = PROTOCOLS.iter().find(|(name, _)| protocol && text.eq_ignore_ascii_case(name))?;
                 write(number)
             }
-            Self::Ip(family) | Self::Masked(family, _) => {
+            Self::Ip(family, bits) => {
                 let net = net(text).filter(|net| family.has(net))?;
-                match self {
-                    Self::Masked(_, bits) if net.prefix_len() == net.max_prefix_len() => {
-                        write(&masked(net.addr(), *bits))
-                    }
-                    _ => Some(format!(", for it has bits behind its prefix: write {}", net.trunc())),
+                match net.prefix_len() == net.max_prefix_len() {
+                    true => write(&masked(net.addr(), *bits)),
+                    false => Some(format!(", for it has bits behind its prefix: write {}", net.trunc())),
                 }
             }
             Self::Oui => {
@@ -199,10 +197,10 @@ impl fmt::Display for Kind {
             Self::Truth => f.write_str("true or false"),
             Self::Bits(width) => write!(f, "{width} binary digits"),
             Self::Mac => f.write_str("an Ethernet address"),
-            Self::Ip(Family::V4) => f.write_str("an IPv4 address"),
-            Self::Ip(Family::V6) => f.write_str("an IPv6 address"),
-            Self::Ip(Family::Either) => f.write_str("an IP address"),
-            Self::Masked(family, bits) => write!(f, "{} of {bits} bits", Self::Ip(*family)),
+            Self::Ip(Family::V4, ALL) => f.write_str("an IPv4 address"),
+            Self::Ip(Family::V6, ALL) => f.write_str("an IPv6 address"),
+            Self::Ip(Family::Either, ALL) => f.write_str("an IP address"),
+            Self::Ip(family, bits) => write!(f, "{} of {bits} bits", Self::Ip(*family, ALL)),
             Self::ClassIndex => f.write_str("CLASS.INDEX"),
             Self::Oui => f.write_str("six hexadecimal digits in capitals"),
             Self::Word(word) => word.escape_debug().fmt(f),

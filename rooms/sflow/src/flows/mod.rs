@@ -54,9 +54,7 @@ pub use missing::Known;
 pub use packet::Packet;
 pub use ranking::{Ranked, Ranking};
 pub use seen::Seen;
-pub use sources::Seat;
 pub use syntax::Syntax;
-pub use table::Turnover;
 pub use value::{MAX_TEXT, Part, Parts};
 pub use view::{Flow, Scan};
 use weir_wire::sflow::DataSource;
@@ -75,17 +73,13 @@ use traits::Candidates;
 pub struct Limits {
     /// Definitions.
     pub definitions: usize,
-    /// Flows of one definition.
-    pub flows_per_definition: usize,
     /// Flows of all definitions. Half of them are shared out among the definitions for certain, half goes to who needs it.
     pub flows: usize,
-    /// Data sources. Packets of further ones are not counted, until one has been silent for a while.
-    pub sources: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { definitions: 200, flows_per_definition: 1_000_000, flows: 4_000_000, sources: 1_000_000 }
+        Self { definitions: 200, flows: 4_000_000 }
     }
 }
 
@@ -110,9 +104,6 @@ pub struct Flows {
     batch: Batch,
     /// Flows beyond the certain shares of their definitions.
     used_beyond: usize,
-    /// Whose flows are looked at next.
-    next_to_expire: usize,
-    refused: u64,
 }
 
 /// A flow of a definition with `log`: it began, it is over, or it goes on and was not told of for the active timeout.
@@ -151,8 +142,6 @@ impl Flows {
             instants: Vec::new(),
             batch: Batch::default(),
             used_beyond: 0,
-            next_to_expire: 0,
-            refused: 0,
         }
     }
 
@@ -188,37 +177,23 @@ impl Flows {
         self.definitions.len() < before
     }
 
-    /// All definitions, in the order in which they came.
-    pub fn definitions(&self) -> impl Iterator<Item = (&str, &Arc<Checked>)> {
-        self.definitions.iter().map(|compiled| (compiled.name.as_str(), &compiled.checked))
-    }
-
     /// From now on [`Flows::settle`] shows flows of these definitions, and of no others.
     pub fn watch(&mut self, is_watched: impl Fn(&str) -> bool) {
         self.definitions.iter_mut().for_each(|compiled| compiled.watched = is_watched(&compiled.name));
     }
 
-    /// Counts a packet that stands for `weight` frames. Definitions with `dropped` count packets that devices dropped, the others
-    /// samples. `now` is in seconds, of a clock that starts near 0 and never goes back; numbers of agents are dense.
-    pub fn observe(&mut self, now: f64, weight: f64, packet: &Packet<'_>) {
-        self.gather(now, weight, packet, &mut Seat::default(), 0);
-        self.settle(|_, _, _| {});
-    }
-
-    /// The same as [`Flows::observe`], for a packet among several that come at once: it counts when they are settled, before
-    /// anything else is asked or changed. `seat` is that of its data source, `number` what [`Flows::settle`] calls it.
-    pub fn gather(&mut self, now: f64, weight: f64, packet: &Packet<'_>, seat: &mut Seat, number: usize) {
+    /// Gathers a packet that stands for `weight` frames: it counts when it is settled, before anything else is asked or changed. Definitions with
+    /// `dropped` count packets that devices dropped, the others samples. `now` is in seconds, of a clock that starts near 0 and never goes back;
+    /// `source` is the place of its data source, a small number that no other one has, until [`Flows::forget`]; `number` what [`Flows::settle`]
+    /// calls the packet.
+    pub fn gather(&mut self, now: f64, weight: f64, packet: &Packet<'_>, source: u32, number: usize) {
         if self.definitions.is_empty() || !(weight > 0.0 && weight.is_finite()) {
             return;
         }
-        let Some(source) = self.sources.find(seat, packet.agent, packet.source, now, self.limits.sources) else {
-            self.refused += 1;
-            return;
-        };
         for (instant, clock) in self.instants.iter_mut().zip(&mut self.clocks) {
             *instant = clock.advance(now);
         }
-        self.sources.count(source, packet.is_discarded(), &self.instants);
+        self.sources.count(source, packet, now, &self.instants);
         self.batch.begin(now, Gathered { source, number });
         self.memory.begin(&self.plan);
         let mut evaluation = Evaluation { plan: &self.plan, lookups: &self.lookups, packet, memory: &mut self.memory };
@@ -244,8 +219,8 @@ impl Flows {
 
     /// Asks for what is known of a data source, of which a packet will be gathered soon.
     #[inline]
-    pub fn foresee(&self, seat: Seat) {
-        self.sources.foresee(seat);
+    pub fn foresee(&self, source: u32) {
+        self.sources.foresee(source);
     }
 
     /// Counts the packets that were gathered, in their order, and shows each flow that one of them belongs to, as it is then: of
@@ -263,9 +238,8 @@ impl Flows {
             let at = self.instants[compiled.clock];
             let update = Update { source, key: one.key, long, amount: one.amount, further, now, at };
             let room = self.used_beyond < self.limits.flows / 2;
-            let limit = if room { self.limits.flows_per_definition } else { reserved };
+            let limit = if room { usize::MAX } else { reserved };
             let before = compiled.table.len();
-            let limit = limit.min(self.limits.flows_per_definition);
             let place = compiled.table.add(one.hash, one.guess, &update, limit);
             let after = compiled.table.len();
             self.used_beyond = self.used_beyond + after.saturating_sub(reserved) - before.saturating_sub(reserved);
@@ -280,28 +254,21 @@ impl Flows {
         self.batch.clear();
     }
 
-    /// Forgets what has been silent, looking at up to so many flows; to be called some twenty times a second, since flows of
-    /// a definition that no packet meets any more are looked at only here.
-    pub fn tick(&mut self, now: f64, flows: usize) {
-        if self.definitions.is_empty() {
-            return;
+    /// Forgets what has been silent for the active timeout, in a hundredth of the places; to be called some twenty times a second.
+    pub fn tick(&mut self, now: f64) {
+        for compiled in &mut self.definitions {
+            compiled.table.expire(now, compiled.table.places().div_ceil(TICKS));
         }
-        let longest = self.definitions.iter().map(|compiled| compiled.checked.definition.active_timeout);
-        let longest = longest.fold(0.0, f64::max);
-        self.next_to_expire = (self.next_to_expire + 1) % self.definitions.len();
-        self.definitions[self.next_to_expire].table.expire(now, flows);
-        // By then its flows are gone, too.
-        let definitions = &mut self.definitions;
-        self.sources.expire(now - 2.0 * longest - 60.0, |gone| {
-            definitions.iter_mut().for_each(|compiled| compiled.table.forget(|source| source == gone));
-        });
         self.share_out();
     }
 
-    /// Forgets everything of agents whose numbers will be given to others. It looks at all flows: tell many at once.
-    pub fn forget(&mut self, agents: &[AgentId]) {
-        let gone = self.sources.remove(agents);
-        self.definitions.iter_mut().for_each(|compiled| compiled.table.forget(|source| gone.contains(&source)));
+    /// Forgets everything of data sources whose places will be given to others. It looks at all flows: tell many at once.
+    pub fn forget(&mut self, gone: &[u32]) {
+        self.sources.forget(gone);
+        let sources = &self.sources;
+        self.definitions
+            .iter_mut()
+            .for_each(|compiled| compiled.table.forget(|source| sources.last(source).is_infinite()));
         self.share_out();
     }
 
@@ -326,14 +293,9 @@ impl Flows {
         records
     }
 
-    /// By name of the definition: its flows, and what became of others.
-    pub fn turnover(&self) -> impl Iterator<Item = (&str, usize, Turnover)> {
-        self.definitions.iter().map(|compiled| (compiled.name.as_str(), compiled.table.len(), compiled.table.turnover))
-    }
-
-    /// Packets of data sources for which there was no room.
-    pub fn refused(&self) -> u64 {
-        self.refused
+    /// By name of the definition: its flows, and how many others were evicted or refused.
+    pub fn turnover(&self) -> impl Iterator<Item = (&str, usize, u64)> {
+        self.definitions.iter().map(|compiled| (compiled.name.as_str(), compiled.table.len(), compiled.table.evicted))
     }
 
     /// The clock of a time constant; the same for the same.
@@ -371,6 +333,9 @@ impl Flows {
         self.used_beyond = self.definitions.iter().map(|compiled| compiled.table.len().saturating_sub(reserved)).sum();
     }
 }
+
+/// Ticks in which all places are looked at: five seconds.
+const TICKS: usize = 100;
 
 /// Every key with what it says, for `/flowkeys` and the documentation.
 pub fn keys() -> impl Iterator<Item = (&'static str, &'static str)> {

@@ -55,7 +55,9 @@ pub struct Ranking {
     found: HashMap<Box<[u8]>, Ranked, FixedState>,
     /// Sums by hash of the key.
     buckets: Vec<f64>,
-    only_source: Source,
+    /// The first data source that flows came from, by its agent and place, and whether they came from others, too.
+    first: Option<(AgentId, u32)>,
+    are_several: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,14 +66,6 @@ enum Pass {
     Largest,
     Sums,
     Done,
-}
-
-/// How many data sources flows came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Source {
-    None,
-    One(AgentId, DataSource),
-    Several,
 }
 
 impl Ranking {
@@ -86,7 +80,8 @@ impl Ranking {
             threshold: f64::NEG_INFINITY,
             found: HashMap::default(),
             buckets: Vec::new(),
-            only_source: Source::None,
+            first: None,
+            are_several: false,
         }
     }
 
@@ -99,7 +94,7 @@ impl Ranking {
                 }
                 Pass::Largest
             }
-            Pass::Largest if self.mode != AggMode::Max && self.only_source == Source::Several => {
+            Pass::Largest if self.mode != AggMode::Max && self.are_several => {
                 self.prune();
                 let enough = self.found.len() >= self.n;
                 // Rounding must not lose a key whose bucket holds nothing else.
@@ -122,12 +117,8 @@ impl Ranking {
                 if self.mode != AggMode::Max {
                     let bucket = bucket(&self.group(flow));
                     self.buckets[bucket] += value;
-                    let (agent, source) = flow.seen_by();
-                    self.only_source = match self.only_source {
-                        Source::None => Source::One(agent, source),
-                        same if same == Source::One(agent, source) => same,
-                        _ => Source::Several,
-                    };
+                    let source = (flow.seen_by().0, flow.source());
+                    self.are_several |= *self.first.get_or_insert(source) != source;
                 }
                 if value > self.threshold {
                     self.offer_largest(flow, value);

@@ -1,24 +1,11 @@
-//! Data sources of a shard, and how much all of their samples are worth.
+//! How much all samples of each data source are worth, at the places that whoever brings its packets gives them.
 
-use std::hash::{BuildHasher, Hasher};
-
-use foldhash::quality::RandomState;
-use hashbrown::HashTable;
 use weir_wire::sflow::DataSource;
 
 use super::decay::{Instant, Stream};
+use super::packet::Packet;
 use crate::names::AgentId;
 use crate::sys::prefetch;
-
-/// Where flows have a data source, as whoever brings its packets remembers it: the next one is not looked up.
-#[derive(Clone, Copy, Debug)]
-pub struct Seat(u32);
-
-impl Default for Seat {
-    fn default() -> Self {
-        Self(u32::MAX)
-    }
-}
 
 #[derive(Debug, Default)]
 pub(super) struct Sources {
@@ -26,110 +13,59 @@ pub(super) struct Sources {
     /// One a clock for samples, one a clock for drops, of each data source.
     streams: Vec<Stream>,
     clocks: usize,
-    index: HashTable<u32>,
-    free: Vec<u32>,
-    hasher: RandomState,
-    hand: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct State {
     agent: AgentId,
     source: DataSource,
-    /// When the last packet came, in seconds; infinity: this place is free.
+    /// When the last packet came, in seconds; infinity: nobody is here.
     last: f64,
 }
 
-impl Sources {
-    /// The place of a data source; a new one has a place if there are fewer than `limit`. `seat` has it, where it was found before.
-    #[inline]
-    pub(super) fn find(
-        &mut self,
-        seat: &mut Seat,
-        agent: AgentId,
-        source: DataSource,
-        now: f64,
-        limit: usize,
-    ) -> Option<u32> {
-        if let Some(state) = self.states.get_mut(seat.0 as usize)
-            && state.source == source
-            && state.agent == agent
-            && state.last.is_finite()
-        {
-            state.last = now;
-            return Some(seat.0);
-        }
-        let found = self.look_up(agent, source, now, limit);
-        *seat = found.map_or(Seat::default(), Seat);
-        found
-    }
+const NOBODY: State =
+    State { agent: AgentId(u32::MAX), source: DataSource { class: 0, index: 0 }, last: f64::INFINITY };
 
+impl Sources {
     /// Asks for what is known of a data source.
     #[inline]
-    pub(super) fn foresee(&self, seat: Seat) {
-        self.states.get(seat.0 as usize).into_iter().for_each(prefetch);
-        self.streams.get(seat.0 as usize * 2 * self.clocks).into_iter().for_each(prefetch);
+    pub(super) fn foresee(&self, place: u32) {
+        self.states.get(place as usize).into_iter().for_each(prefetch);
+        self.streams.get(place as usize * 2 * self.clocks).into_iter().for_each(prefetch);
     }
 
-    fn look_up(&mut self, agent: AgentId, source: DataSource, now: f64, limit: usize) -> Option<u32> {
-        let hash = hash(&self.hasher, agent, source);
-        let found = self.index.find(hash, |&at| {
-            let state = &self.states[at as usize];
-            state.source == source && state.agent == agent
-        });
-        match found {
-            Some(&at) => {
-                self.states[at as usize].last = now;
-                Some(at)
-            }
-            None => self.insert(hash, State { agent, source, last: now }, limit),
-        }
-    }
-
-    fn insert(&mut self, hash: u64, state: State, limit: usize) -> Option<u32> {
-        if self.index.len() >= limit {
-            return None;
-        }
-        let at = match self.free.pop() {
-            Some(at) => at,
-            None => {
-                self.states.push(state);
-                (self.states.len() - 1) as u32
-            }
-        };
-        self.states[at as usize] = state;
-        let stride = 2 * self.clocks;
-        self.streams.resize(self.states.len() * stride, Stream::default());
-        self.streams[at as usize * stride..][..stride].fill(Stream::default());
-        let (states, hasher) = (&self.states, &self.hasher);
-        self.index.insert_unique(hash, at, |&at| hash_of(hasher, &states[at as usize]));
-        Some(at)
-    }
-
-    /// Counts a sample by all clocks.
+    /// Counts a packet by all clocks.
     #[inline]
-    pub(super) fn count(&mut self, source: u32, dropped: bool, instants: &[Instant]) {
-        let first = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 };
+    pub(super) fn count(&mut self, place: u32, packet: &Packet<'_>, now: f64, instants: &[Instant]) {
+        let at = place as usize;
+        if at >= self.states.len() {
+            self.states.resize(at + 1, NOBODY);
+            self.streams.resize((at + 1) * 2 * self.clocks, Stream::default());
+        }
+        self.states[at] = State { agent: packet.agent, source: packet.source, last: now };
+        let first = self.first(place, packet.is_discarded());
         for (stream, instant) in self.streams[first..][..self.clocks].iter_mut().zip(instants) {
             stream.count(*instant);
         }
     }
 
     /// What a clock has seen of a data source.
-    pub(super) fn stream(&self, source: u32, clock: usize, dropped: bool) -> Stream {
-        let at = source as usize * 2 * self.clocks + if dropped { self.clocks } else { 0 } + clock;
-        self.streams.get(at).copied().unwrap_or_default()
+    pub(super) fn stream(&self, place: u32, clock: usize, dropped: bool) -> Stream {
+        self.streams.get(self.first(place, dropped) + clock).copied().unwrap_or_default()
+    }
+
+    fn first(&self, place: u32, dropped: bool) -> usize {
+        (place as usize * 2 + usize::from(dropped)) * self.clocks
     }
 
     /// When its last packet came, in seconds; infinity: it is gone.
-    pub(super) fn last(&self, source: u32) -> f64 {
-        self.states.get(source as usize).map_or(f64::INFINITY, |state| state.last)
+    pub(super) fn last(&self, place: u32) -> f64 {
+        self.states.get(place as usize).map_or(f64::INFINITY, |state| state.last)
     }
 
-    /// Who and where; `None`: it is gone.
-    pub(super) fn get(&self, source: u32) -> Option<(AgentId, DataSource)> {
-        let state = self.states.get(source as usize).filter(|state| state.last.is_finite())?;
-        Some((state.agent, state.source))
+    /// Who and where; of one that is gone until its place is given to another.
+    pub(super) fn get(&self, place: u32) -> Option<(AgentId, DataSource)> {
+        self.states.get(place as usize).map(|state| (state.agent, state.source))
     }
 
     /// Makes room for a further clock, which has not counted yet.
@@ -148,49 +84,14 @@ impl Sources {
         self.streams.iter_mut().skip(clock).step_by(self.clocks).for_each(|stream| *stream = Stream::default());
     }
 
-    /// Forgets data sources that have been silent since `oldest`, a few at a time.
-    pub(super) fn expire(&mut self, oldest: f64, mut gone: impl FnMut(u32)) {
-        for _ in 0..PLACES.min(self.states.len()) {
-            let at = if self.hand < self.states.len() { self.hand } else { 0 };
-            self.hand = at + 1;
-            if self.states[at].last < oldest {
-                gone(at as u32);
-                self.free_place(at);
-                // One is enough: its flows were looked for among all.
-                break;
+    /// Forgets what is at these places.
+    pub(super) fn forget(&mut self, places: &[u32]) {
+        let stride = 2 * self.clocks;
+        for at in places.iter().map(|&place| place as usize) {
+            if let Some(state) = self.states.get_mut(at) {
+                state.last = f64::INFINITY;
+                self.streams[at * stride..][..stride].fill(Stream::default());
             }
         }
     }
-
-    /// Forgets the data sources of agents, and tells which places they had.
-    pub(super) fn remove(&mut self, agents: &[AgentId]) -> Vec<u32> {
-        let gone = |state: &State| state.last.is_finite() && agents.contains(&state.agent);
-        let places: Vec<u32> =
-            (0..self.states.len()).filter(|&at| gone(&self.states[at])).map(|at| at as u32).collect();
-        places.iter().for_each(|&at| self.free_place(at as usize));
-        places
-    }
-
-    fn free_place(&mut self, at: usize) {
-        let hash = hash_of(&self.hasher, &self.states[at]);
-        if let Ok(place) = self.index.find_entry(hash, |&other| other as usize == at) {
-            place.remove();
-        }
-        self.states[at].last = f64::INFINITY;
-        self.free.push(at as u32);
-    }
 }
-
-fn hash_of(hasher: &RandomState, state: &State) -> u64 {
-    hash(hasher, state.agent, state.source)
-}
-
-fn hash(hasher: &RandomState, agent: AgentId, source: DataSource) -> u64 {
-    let mut hasher = hasher.build_hasher();
-    hasher.write_u64(u64::from(agent.0) << 32 | u64::from(source.index));
-    hasher.write_u32(source.class);
-    hasher.finish()
-}
-
-/// Places that are looked at for silent ones at once.
-const PLACES: usize = 1000;

@@ -132,7 +132,7 @@ mod tests {
 
     fn packet(bytes: &[u8]) -> Packet<'_> {
         let source = DataSource { class: DataSource::IF_INDEX, index: 1 };
-        Packet::bare(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Nameless)
+        Packet::captured(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Nameless)
     }
 
     fn needed(keys: &str, filter: &str) -> Traits {

@@ -7,29 +7,44 @@ use ipnet::IpNet;
 
 use super::table::Piece;
 
-/// What a key is for one packet. Texts lie in the [`Scratch`] of the evaluation.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Value {
+/// What a key is. Texts are anything that tells where they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part<T> {
     /// The packet has no such thing.
     Null,
+    /// A number.
     Number(u64),
+    /// Yes or no.
     Truth(bool),
-    /// Flags, as many as `width`, the first in the highest bit.
+    /// Flags, as many as `width`.
     Bits {
+        /// The first flag in the highest of them.
         bits: u16,
+        /// How many.
         width: u8,
     },
+    /// An Ethernet address.
     Mac([u8; 6]),
+    /// An address.
     Ip(IpAddr),
-    Word(&'static str),
-    Text(Span),
+    /// A name, with nothing in it that a terminal could take for more.
+    Text(T),
 }
+
+/// What a key is for one packet. Texts lie in the [`Scratch`] of the evaluation.
+pub(super) type Value = Part<Span>;
 
 /// A part of a [`Scratch`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     start: u32,
     end: u32,
+}
+
+impl fmt::Display for Span {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "text {} to {}", self.start, self.end)
+    }
 }
 
 /// Texts that were made for one packet; emptied, but kept, for the next.
@@ -55,6 +70,11 @@ impl Scratch {
         let start = self.text.len() as u32;
         write(&mut self.text);
         Value::Text(Span { start, end: self.text.len() as u32 })
+    }
+
+    /// A word of ours.
+    pub(super) fn word(&mut self, word: &str) -> Value {
+        self.write(|text| text.push_str(word))
     }
 
     /// A new text from one that lies here already; both ends must be where characters begin.
@@ -99,26 +119,15 @@ impl Scratch {
         match value {
             Value::Null => None,
             Value::Text(span) => Some(span),
-            other => match self.write(|text| write_plain(other, text)) {
-                Value::Text(span) => Some(span),
-                _ => None,
-            },
+            other => {
+                use fmt::Write;
+                let start = self.text.len() as u32;
+                // Writing to a string does not fail.
+                let _ = write!(self.text, "{other}");
+                Some(Span { start, end: self.text.len() as u32 })
+            }
         }
     }
-}
-
-fn write_plain(value: Value, out: &mut String) {
-    use fmt::Write;
-    // Writing to a string does not fail.
-    let _ = match value {
-        Value::Null | Value::Text(_) => Ok(()),
-        Value::Number(number) => write!(out, "{number}"),
-        Value::Truth(truth) => write!(out, "{truth}"),
-        Value::Bits { bits, width } => write!(out, "{bits:0width$b}", width = usize::from(width)),
-        Value::Mac(mac) => mac.iter().try_for_each(|byte| write!(out, "{byte:02X}")),
-        Value::Ip(ip) => write!(out, "{ip}"),
-        Value::Word(word) => out.write_str(word),
-    };
 }
 
 impl Value {
@@ -142,7 +151,6 @@ impl Value {
                 key.push(tag::V6);
                 key.extend_from_slice(&ip.octets());
             }
-            (None, Value::Word(word)) => encode_text(word, key),
             (None, Value::Text(span)) => encode_text(scratch.get(*span), key),
             (None, _) => {}
         }
@@ -165,7 +173,6 @@ impl Value {
             Value::Mac([a, b, c, d, e, f]) => tagged(tag::MAC, 7, u64::from_le_bytes([*a, *b, *c, *d, *e, *f, 0, 0])),
             Value::Ip(IpAddr::V4(ip)) => tagged(tag::V4, 5, u32::from_le_bytes(ip.octets()).into()),
             Value::Ip(IpAddr::V6(_)) => return None,
-            Value::Word(word) => text_piece(word)?,
             Value::Text(span) => text_piece(scratch.get(*span))?,
         })
     }
@@ -198,38 +205,17 @@ mod tag {
     pub(super) const NUMBER: u8 = 16;
 }
 
-/// One part of a flow's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part<'a> {
-    /// A number.
-    Number(u64),
-    /// An address.
-    Ip(IpAddr),
-    /// An Ethernet address.
-    Mac([u8; 6]),
-    /// Yes or no.
-    Truth(bool),
-    /// Flags, as many as `width`.
-    Bits {
-        /// The first flag in the highest of them.
-        bits: u16,
-        /// How many.
-        width: u8,
-    },
-    /// A name, with nothing in it that a terminal could take for more.
-    Text(&'a str),
-}
-
 /// As sFlow-RT writes them: addresses of Ethernet as twelve digits, flags as binary digits.
-impl fmt::Display for Part<'_> {
+impl<T: fmt::Display> fmt::Display for Part<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
+        match self {
+            Part::Null => Ok(()),
             Part::Number(number) => write!(f, "{number}"),
-            Part::Ip(ip) => write!(f, "{ip}"),
-            Part::Mac(mac) => mac.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
             Part::Truth(truth) => write!(f, "{truth}"),
-            Part::Bits { bits, width } => write!(f, "{bits:0width$b}", width = usize::from(width)),
-            Part::Text(text) => f.write_str(text),
+            Part::Bits { bits, width } => write!(f, "{bits:0width$b}", width = usize::from(*width)),
+            Part::Mac(mac) => mac.iter().try_for_each(|byte| write!(f, "{byte:02X}")),
+            Part::Ip(ip) => write!(f, "{ip}"),
+            Part::Text(text) => text.fmt(f),
         }
     }
 }
@@ -239,9 +225,9 @@ impl fmt::Display for Part<'_> {
 pub struct Parts<'a>(pub(super) &'a [u8]);
 
 impl<'a> Iterator for Parts<'a> {
-    type Item = Part<'a>;
+    type Item = Part<&'a str>;
 
-    fn next(&mut self) -> Option<Part<'a>> {
+    fn next(&mut self) -> Option<Part<&'a str>> {
         let (&tag, rest) = self.0.split_first()?;
         let (part, used) = match tag {
             tag::TRUE => (Part::Truth(true), 0),
@@ -316,7 +302,6 @@ impl Literal {
             }
             Value::Mac(mac) => self.mac == Some(mac),
             Value::Ip(ip) => self.ip == Some(ip) || self.net.is_some_and(|net| net.contains(&ip)),
-            Value::Word(word) => *self.text == *word,
             Value::Text(span) => *self.text == *scratch.get(span),
         }
     }

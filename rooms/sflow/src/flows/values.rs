@@ -11,6 +11,8 @@ pub(super) struct Column {
     pub(super) name: String,
     pub(super) of: Expression,
     pub(super) kind: Kind,
+    /// Where its further sums are: its own, unless it is the first, and of an average that of the weights.
+    pub(super) further: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,7 +65,7 @@ fn column(piece: Piece<'_>) -> Result<Column, Syntax> {
     if kind != Kind::Count && !is_number(&of) {
         return Err(Syntax::new(at, format!("`{}` is never a number: write bytes or frames", text.escape_debug())));
     }
-    Ok(Column { name: piece.text.to_owned(), of, kind })
+    Ok(Column { name: piece.text.to_owned(), of, kind, further: 0 })
 }
 
 /// Most values besides the first.

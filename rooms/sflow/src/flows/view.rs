@@ -78,36 +78,23 @@ impl Flow<'_> {
     /// The value of the definition: a rate a second, or a mean.
     #[inline]
     pub fn value(&self) -> f64 {
-        match self.scan.compiled.checked.columns[0].kind {
-            Kind::Rate | Kind::Count => self.sum * self.scan.scale,
-            Kind::Average => self.column(0),
-        }
+        self.column(0)
     }
 
     /// Value `number` of the definition: 0 is `value`, then `values`.
     pub fn column(&self, number: usize) -> f64 {
-        let (scan, table) = (self.scan, &self.scan.compiled.table);
-        let mut place = 0;
-        for (at, column) in scan.compiled.checked.columns.iter().enumerate() {
-            let sum = if at == 0 {
-                self.sum
-            } else {
-                place += 1;
-                if at == number { table.further(self.place, place - 1, &scan.at) } else { 0.0 }
-            };
-            let is_average = column.kind == Kind::Average;
-            if at == number {
-                return match is_average {
-                    false => sum * scan.scale,
-                    true => {
-                        let count = table.further(self.place, place, &scan.at);
-                        if count > 0.0 { sum / count } else { 0.0 }
-                    }
-                };
-            }
-            place += usize::from(is_average);
+        let Scan { compiled, at, scale, .. } = self.scan;
+        let further = |sum| compiled.table.further(self.place, sum, at);
+        let Some(column) = compiled.checked.columns.get(number) else { return 0.0 };
+        let (sum, weights) = match number {
+            0 => (self.sum, column.further),
+            _ => (further(column.further), column.further + 1),
+        };
+        if column.kind != Kind::Average {
+            return sum * scale;
         }
-        0.0
+        let weight = further(weights);
+        if weight > 0.0 { sum / weight } else { 0.0 }
     }
 
     /// How many values the definition has.
@@ -139,8 +126,7 @@ impl Flow<'_> {
         let Scan { compiled, sources, at, now, sampling, .. } = *self.scan;
         let dropped = compiled.checked.definition.dropped;
         let stream = sources.stream(self.source, compiled.clock, dropped);
-        let (agent, source) = self.seen_by();
-        let trust = sampling.and_then(|sampling| sampling.trust(agent, source, dropped));
+        let trust = sampling.and_then(|sampling| sampling.trust(self.source, dropped));
         let silence = (now - sources.last(self.source)).max(0.0) / self.time_constant();
         let heard = Heard { samples: stream.samples(), sum: stream.sum(&at) / at.weight, silence };
         Precision::new(&heard, trust)
@@ -155,6 +141,11 @@ impl Flow<'_> {
     pub fn seen_by(&self) -> (AgentId, DataSource) {
         // Flows of data sources that are gone went with them.
         self.scan.sources.get(self.source).unwrap_or((AgentId(u32::MAX), DataSource { class: 0, index: 0 }))
+    }
+
+    /// The place of the data source that saw it.
+    pub(crate) fn source(&self) -> u32 {
+        self.source
     }
 
     /// Its key, as it is kept: equal for equal flows, in all shards.

@@ -5,17 +5,21 @@
 //! them, as that of other pools, but within seconds: the share that is told changes with what is dropped, from one in a thousand to
 //! all, and a flood that is over must not weigh in single drops behind it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::agents::{Moment, Nanos};
 
 use super::{MEMORY, Sampler};
 
 /// The discarded-packet samples of one data source.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Discards {
     sampler: Sampler,
-    /// Packets without a sample that are not yet handed out.
+    /// Packets without a sample that are not yet handed out. Not kept over a restart: what was dropped meanwhile is not of now.
+    #[serde(skip)]
     untold: f32,
     /// When the latest sample came; 0: none has, since this program began.
+    #[serde(skip)]
     last: Nanos,
 }
 
@@ -44,13 +48,6 @@ impl Discards {
     /// What came of the samples, and how uneven the gaps between them are, in dropped packets.
     pub fn sampler(&self) -> &Sampler {
         &self.sampler
-    }
-}
-
-/// As it was when the program ended: what was dropped meanwhile is not of now.
-impl From<Sampler> for Discards {
-    fn from(sampler: Sampler) -> Self {
-        Self { sampler, ..Self::default() }
     }
 }
 

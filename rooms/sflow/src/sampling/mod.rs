@@ -22,4 +22,4 @@ mod tests;
 
 pub use discards::Discards;
 pub use edges::Gaps;
-pub use sampler::{Estimator, MEMORY, Report, Sampler, Weight};
+pub use sampler::{Estimator, MEMORY, Sampler, Weight};

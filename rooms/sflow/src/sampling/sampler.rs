@@ -38,8 +38,6 @@ pub enum Estimator {
 pub struct Weight {
     /// Packets.
     pub frames: f64,
-    /// What that rests on.
-    pub estimator: Estimator,
     /// Packets that passed since the sample before; 0 where they were counted with a later one that came earlier. `None`: nobody knows.
     pub passed: Option<u32>,
 }
@@ -72,29 +70,13 @@ pub struct Sampler {
     /// Whether it is known from before this program began, and no sample has come since.
     #[serde(skip, default = "known_again")]
     is_restored: bool,
-    report: Report,
+    /// Samples that the agent lost for want of resources, as far as it tells.
+    dropped: u64,
 }
 
 /// What is read was kept by another run of this program.
 fn known_again() -> bool {
     true
-}
-
-/// What was found about a data source's samples, as totals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Report {
-    /// Samples weighed by [`Estimator::Pool`].
-    pub by_pool: u64,
-    /// Samples weighed by [`Estimator::Sequence`].
-    pub by_sequence: u64,
-    /// Samples weighed by [`Estimator::Nominal`].
-    pub by_nominal: u64,
-    /// Times that the pool went back, or on by more than can be.
-    pub pool_resets: u32,
-    /// Changes of the configured rate.
-    pub rate_changes: u32,
-    /// Samples that the agent lost for want of resources, as far as it tells.
-    pub dropped: u64,
 }
 
 impl Sampler {
@@ -136,7 +118,7 @@ impl Sampler {
         (self.pool, self.drops) = (pool, drops);
         // A total that went back began again.
         let dropped = if dropped > u32::MAX / 2 { 0 } else { dropped };
-        self.report.dropped += u64::from(dropped);
+        self.dropped += u64::from(dropped);
         if std::mem::take(&mut self.is_restored) {
             // What passed meanwhile is not of now, and nobody saw it: the samples behind it stand for none of it.
             return Some(self.weigh(None));
@@ -144,7 +126,6 @@ impl Sampler {
         // Whether it went back, too.
         let most = FASTEST.saturating_mul(passed.saturating_add(WAITED)) / SECOND;
         if u64::from(grown) > most.min(1 << 31) {
-            self.report.pool_resets += 1;
             self.begin_means();
             return Some(self.weigh(None));
         }
@@ -157,7 +138,7 @@ impl Sampler {
     fn begin_again(&mut self, number: u32, rate: u32, pool: u32, drops: u32) {
         self.sequence.restart(number);
         let sequence = std::mem::take(&mut self.sequence);
-        *self = Self { sequence, epoch: self.epoch, report: self.report, ..Self::default() };
+        *self = Self { sequence, epoch: self.epoch, dropped: self.dropped, ..Self::default() };
         self.baseline(rate, pool, drops);
     }
 
@@ -186,7 +167,6 @@ impl Sampler {
         } else {
             let more = rate as f32 / before as f32;
             (self.growth, self.unit) = (self.growth * more, self.unit * more);
-            self.report.rate_changes += 1;
             self.exact = 0;
         }
     }
@@ -231,14 +211,8 @@ impl Sampler {
     }
 
     #[inline]
-    fn weigh(&mut self, passed: Option<u32>) -> Weight {
-        let estimator = self.estimator();
-        match estimator {
-            Estimator::Pool => self.report.by_pool += 1,
-            Estimator::Sequence => self.report.by_sequence += 1,
-            Estimator::Nominal => self.report.by_nominal += 1,
-        }
-        Weight { frames: self.effective_rate(), estimator, passed }
+    fn weigh(&self, passed: Option<u32>) -> Weight {
+        Weight { frames: self.effective_rate(), passed }
     }
 
     /// What weights rest on now.
@@ -283,8 +257,8 @@ impl Sampler {
         self.sequence.ledger()
     }
 
-    /// What was found.
-    pub fn report(&self) -> &Report {
-        &self.report
+    /// Samples that the agent lost for want of resources, as far as it tells.
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 }

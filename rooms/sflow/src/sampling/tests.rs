@@ -40,7 +40,7 @@ fn close(value: f64, truth: f64, share: f64) {
 #[test]
 fn the_first_sample_has_the_configured_rate() {
     let weight = Sampler::default().sample(&NOW, 17, 1000, 5_000_000, 3).unwrap();
-    assert_eq!(weight, Weight { frames: 1000.0, estimator: Estimator::Nominal, passed: None });
+    assert_eq!(weight, Weight { frames: 1000.0, passed: None });
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn numbers_and_pools_wrap() {
         (Sampler::default(), Maker { number: u32::MAX - 500, pool: u32::MAX - 200_000, rate: 400 });
     maker.feed(&mut sampler, 1_000, |_| true);
     close(sampler.effective_rate(), 400.0, 1e-5);
-    assert_eq!((sampler.report().pool_resets, sampler.ledger().jumps, sampler.ledger().lost), (0, 0, 0));
+    assert_eq!(sampler.ledger().lost, 0);
 }
 
 /// The same samples in any order within the window add up to the same.
@@ -103,13 +103,12 @@ fn late_samples_count_once() {
 }
 
 #[test]
-fn a_pool_that_begins_again_is_counted_and_changes_nothing() {
+fn a_pool_that_begins_again_changes_nothing() {
     let (mut sampler, mut maker) = (Sampler::default(), Maker { number: 0, pool: 3_000_000_000, rate: 400 });
     maker.feed(&mut sampler, 1_000, |_| true);
     maker.pool = 0;
     maker.feed(&mut sampler, 1_000, |_| true);
     close(sampler.effective_rate(), 400.0, 1e-5);
-    assert_eq!(sampler.report().pool_resets, 1);
 }
 
 #[test]
@@ -117,8 +116,8 @@ fn a_restart_forgets_the_rate_but_not_the_counts() {
     let (mut sampler, mut maker) = (Sampler::default(), Maker { number: 0, pool: 0, rate: 400 });
     maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
     let weight = sampler.sample(&Moment { epoch: 1, ..NOW }, 1, 400, 400, 0).unwrap();
-    assert_eq!(weight, Weight { frames: 400.0, estimator: Estimator::Nominal, passed: None });
-    assert_eq!((sampler.ledger().received, sampler.ledger().jumps), (1_001, 1));
+    assert_eq!(weight, Weight { frames: 400.0, passed: None });
+    assert_eq!((sampler.estimator(), sampler.ledger().received), (Estimator::Nominal, 1_001));
 }
 
 /// The program began again: the rate is known, what was lost is counted, and what the pool grew by meanwhile is not of now.
@@ -130,7 +129,7 @@ fn what_passed_while_nobody_looked_is_in_no_sample() {
     let mut sampler: Sampler = postcard::from_bytes(&kept).unwrap();
     maker.feed(&mut sampler, 6_000, |_| false);
     let weight = maker.sample(&mut sampler).unwrap();
-    assert_eq!((weight.estimator, weight.passed), (Estimator::Pool, None));
+    assert_eq!((sampler.estimator(), weight.passed), (Estimator::Pool, None));
     close(weight.frames, 800.0, 0.001);
     assert_eq!((sampler.ledger().received, sampler.ledger().lost), (2_001, 7_998));
     let sum = maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
@@ -144,7 +143,6 @@ fn a_changed_rate_holds_at_once() {
     maker.rate = 4_000;
     let sum = maker.feed(&mut sampler, 2_000, |number| number % 2 == 0);
     close(sum, 8_000_000.0, 0.01);
-    assert_eq!(sampler.report().rate_changes, 1);
 }
 
 /// In a flood the agent thins its samples out and says so: from 1:5,000 to 1:1,000,000.
@@ -156,7 +154,7 @@ fn samples_that_the_agent_dropped_are_in_the_pool() {
         sum += sampler.sample(&NOW, i, 5_000, i.wrapping_mul(1_000_000), 199 * i).unwrap().frames;
     }
     close(sum, 2_000.0 * 1e6, 0.02);
-    assert_eq!((sampler.report().pool_resets, sampler.report().dropped), (0, 199 * 1_999));
+    assert_eq!(sampler.dropped(), 199 * 1_999);
 }
 
 /// Open vSwitch: the pool is the configured rate times the number of samples made.
@@ -228,7 +226,6 @@ fn pools_of_two_are_never_taken_for_traffic() {
         sum += sampler.sample(&moment, number, 100, *pool, 0).unwrap().frames;
     }
     close(sum, 400_000.0, 0.05);
-    assert!(sampler.report().pool_resets > 1_000);
 }
 
 /// Agents that do not count their samples, or begin to count again: their datagrams are in order.
@@ -299,7 +296,7 @@ fn a_first_drop_a_restart_and_a_long_silence_tell_no_flood() {
     let weight = discards.sample(&later, 3, 5_000).unwrap();
     assert!(weight < 10.0, "{weight}");
     // The analyser itself began again, and does not know for how long it was away.
-    let mut kept = Discards::from(discards.sampler().clone());
+    let mut kept = postcard::from_bytes::<Discards>(&postcard::to_allocvec(&discards).unwrap()).unwrap();
     let weight = kept.sample(&Moment { now: later.now + 1, ..again }, 4, 90_000);
     assert_eq!(weight, Some(1.0));
 }

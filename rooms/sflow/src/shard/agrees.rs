@@ -11,8 +11,10 @@ use crate::counters::Counters;
 /// Of one interface.
 #[derive(Debug, Default)]
 pub(crate) struct Agrees {
-    /// In and out.
-    ways: [Way; 2],
+    /// What samples told of since counters came, in and out.
+    sampled: [Told; 2],
+    /// What was told and counted before. Apart: a sample does not touch it.
+    ways: Option<Box<[Way; 2]>>,
     /// When counters last came.
     read: Nanos,
     /// When samples last told of more than counters, and of more or less.
@@ -46,7 +48,7 @@ struct Read {
 impl Agrees {
     /// A packet was sampled as it went in or out.
     pub(super) fn sample(&mut self, way: usize, frames: f64, length: u32) {
-        let Told { sums, squares } = &mut self.ways[way].told[0];
+        let Told { sums, squares } = &mut self.sampled[way];
         for (at, amount) in [frames, frames * f64::from(length)].into_iter().enumerate() {
             sums[at] += amount;
             squares[at] += amount * amount;
@@ -59,16 +61,23 @@ impl Agrees {
             return;
         };
         self.read = now;
-        for (way, first) in self.ways.iter_mut().zip(FIRST) {
+        let sampled = std::mem::take(&mut self.sampled);
+        let ways = self.ways.get_or_insert_default().iter_mut();
+        for ((way, first), sampled) in ways.zip(FIRST).zip(sampled) {
             let packets = [1, 2, 3].map(|field| interface.bits(first + field).unwrap_or(0) as u32);
             let read = interface.bits(first).map(|octets| Read { packets, octets });
-            let (exceeds, falls_short) = way.compare(read);
+            let (exceeds, falls_short) = way.compare(sampled, read);
             self.exceeded = if exceeds { now } else { self.exceeded };
             self.contradicted = if exceeds || falls_short { now } else { self.contradicted };
         }
     }
 
-    /// Whether counters have come of late.
+    /// Whether counters have come.
+    pub(super) fn has_counters(&self) -> bool {
+        self.read != 0
+    }
+
+    /// Whether they have come of late.
     pub(super) fn is_counted(&self, now: Nanos) -> bool {
         self.read != 0 && now <= self.read + SILENCE
     }
@@ -92,8 +101,9 @@ impl Agrees {
 }
 
 impl Way {
-    /// Whether samples told of more, and of less.
-    fn compare(&mut self, read: Option<Read>) -> (bool, bool) {
+    /// Whether samples, these among them, told of more, and of less.
+    fn compare(&mut self, sampled: Told, read: Option<Read>) -> (bool, bool) {
+        self.told[0] = sampled;
         let grown = |from: Option<Read>, to: Option<Read>| Some(to?.since(&from?));
         // Of both: interfaces count packets before they are cut into frames (segmentation offload), and octets alone may lack headers.
         let exceeds = |grown: [f64; 2]| (0..2).all(|at| self.told[1].low(at) > SLACK * grown[at]);
@@ -107,7 +117,7 @@ impl Way {
         let found = (grown(self.read[2], read).is_some_and(exceeds), (1..=LONGEST).any(falls_short));
         self.told.rotate_right(1);
         self.read.rotate_right(1);
-        (self.told[0], self.read[0]) = (Told::default(), read);
+        self.read[0] = read;
         found
     }
 }
@@ -155,13 +165,14 @@ mod tests {
 
     /// Whether samples tell of more than counters, of an interface that counts so many packets and octets between two readings.
     fn exceeds(told: (u32, u32), counted: [u32; 2]) -> bool {
-        let mut agrees = Agrees::default();
+        let (mut agrees, mut way) = (Agrees::default(), Way::default());
         (1..8_u32).any(|reading| {
             for _ in 0..200 {
                 agrees.sample(0, f64::from(told.0) / 200.0, told.1);
             }
             let [packets, octets] = counted.map(|each| each * reading);
-            agrees.ways[0].compare(Some(Read { packets: [packets, 0, 0], octets: octets.into() })).0
+            let read = Read { packets: [packets, 0, 0], octets: octets.into() };
+            way.compare(std::mem::take(&mut agrees.sampled[0]), Some(read)).0
         })
     }
 

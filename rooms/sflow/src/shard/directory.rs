@@ -1,8 +1,10 @@
 //! What agents and their interfaces are called: by the configuration, else as they tell in their counters.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::config::Named;
 use crate::names::{AgentId, Directory};
@@ -11,9 +13,8 @@ use crate::names::{AgentId, Directory};
 #[derive(Debug)]
 pub(super) struct Names {
     /// Which shard, of how many: agents of all of them have different numbers.
-    shard: u32,
-    shards: u32,
-    agents: Vec<Option<Known>>,
+    shard: (u32, u32),
+    agents: HashMap<u32, Known>,
     configured: Arc<BTreeMap<IpAddr, Named>>,
 }
 
@@ -26,50 +27,37 @@ struct Known {
 
 impl Names {
     pub(super) fn new(shard: usize, shards: usize, configured: Arc<BTreeMap<IpAddr, Named>>) -> Self {
-        Self { shard: shard as u32, shards: shards as u32, agents: Vec::new(), configured }
+        Self { shard: (shard as u32, shards as u32), agents: HashMap::new(), configured }
     }
 
     pub(super) fn configure(&mut self, configured: Arc<BTreeMap<IpAddr, Named>>) {
         self.configured = configured;
     }
 
+    /// Which shard, of how many.
+    pub(super) fn shard(&self) -> (u32, u32) {
+        self.shard
+    }
+
     /// The number of the agent in a slot, which no agent of another shard has.
     #[inline]
     pub(super) fn id(&self, slot: u32) -> AgentId {
-        AgentId(slot * self.shards + self.shard)
+        AgentId(slot * self.shard.1 + self.shard.0)
     }
 
-    /// The slot of an agent of this shard.
-    pub(super) fn slot(&self, agent: AgentId) -> u32 {
-        agent.0 / self.shards
-    }
-
-    /// Knows the address of the agent in a slot from now on.
-    #[inline]
+    /// Knows the address of the agent in a slot, until it is forgotten.
     pub(super) fn know(&mut self, slot: u32, address: IpAddr) {
-        match self.agents.get(slot as usize) {
-            Some(Some(known)) if known.address == address => {}
-            _ => self.begin(slot, address),
-        }
-    }
-
-    #[cold]
-    fn begin(&mut self, slot: u32, address: IpAddr) {
-        if self.agents.len() <= slot as usize {
-            self.agents.resize_with(slot as usize + 1, || None);
-        }
-        self.agents[slot as usize] = Some(Known { address, name: None, interfaces: HashMap::new() });
+        let begin = || Known { address, name: None, interfaces: HashMap::new() };
+        self.agents.entry(slot).or_insert_with(begin);
     }
 
     pub(super) fn forget(&mut self, slot: u32) {
-        if let Some(known) = self.agents.get_mut(slot as usize) {
-            *known = None;
-        }
+        self.agents.remove(&slot);
     }
 
     /// The agent tells its own name.
     pub(super) fn tell(&mut self, slot: u32, name: &[u8]) {
-        if let Some(Some(known)) = self.agents.get_mut(slot as usize)
+        if let Some(known) = self.agents.get_mut(&slot)
             && known.name.as_deref().map(str::as_bytes) != Some(name)
         {
             known.name = text(name);
@@ -78,7 +66,7 @@ impl Names {
 
     /// It tells the name of an interface. Those are data sources, of which there is a limit.
     pub(super) fn tell_interface(&mut self, slot: u32, if_index: u32, name: &[u8]) {
-        if let Some(Some(known)) = self.agents.get_mut(slot as usize)
+        if let Some(known) = self.agents.get_mut(&slot)
             && known.interfaces.get(&if_index).map(|known| known.as_bytes()) != Some(name)
             && let Some(name) = text(name)
         {
@@ -87,7 +75,7 @@ impl Names {
     }
 
     fn known(&self, agent: AgentId) -> Option<&Known> {
-        self.agents.get((agent.0 / self.shards) as usize)?.as_ref()
+        self.agents.get(&(agent.0 / self.shard.1))
     }
 }
 
@@ -142,6 +130,7 @@ mod tests {
         names.configure(Arc::new([(address, named)].into()));
         assert_eq!((names.name(id), names.interface(id, 1)), (Some("spine"), Some("eth1")));
         // Another agent in the same slot has none of it.
+        names.forget(7);
         names.know(7, [10, 0, 0, 2].into());
         assert_eq!((names.name(id), names.interface(id, 1)), (None, None));
         names.forget(7);

@@ -8,35 +8,12 @@ use weir_wire::sflow::DataSource;
 use super::part::{Source, learn};
 use super::{Shard, Shards};
 use crate::agents::{Agent, Nanos, SourceId, StreamId};
-use crate::counters::Counters;
-use crate::sampling::Sampler;
 
-/// An agent, and its data sources.
-#[derive(Debug, Deserialize)]
-pub(crate) struct Kept {
-    agent: Agent,
-    sources: Vec<KeptSource<Counters, Sampler>>,
-}
-
-/// The same, borrowed.
-#[derive(Serialize)]
-struct Keeping<'a> {
-    agent: &'a Agent,
-    sources: Vec<KeptSource<&'a Counters, &'a Sampler>>,
-}
-
-/// A data source. `None`: it sends no such samples.
+/// An agent, and its data sources: the stream of each, its class and index, when it was heard, and what is kept of it.
 #[derive(Debug, Serialize, Deserialize)]
-struct KeptSource<C, S> {
-    stream: StreamId,
-    class: u32,
-    index: u32,
-    heard: Nanos,
-    counted: u64,
-    counters: Option<C>,
-    sampler: Option<S>,
-    egress: Option<S>,
-    drops: Option<S>,
+pub(crate) struct Kept<A = Agent, S = Source> {
+    agent: A,
+    sources: Vec<(StreamId, u32, u32, Nanos, S)>,
 }
 
 impl Shards {
@@ -50,7 +27,7 @@ impl Shards {
             let mut from = Some(0);
             while let Some(slot) = from {
                 bytes.clear();
-                from = shard.read(|shard| shard.keep(slot, &mut bytes)).map_err(io::Error::other)?;
+                from = shard.lock().keep(slot, &mut bytes).map_err(io::Error::other)?;
                 write(&bytes)?;
             }
         }
@@ -67,22 +44,11 @@ impl Shard {
     /// Appends the agents from this slot on, some tens of kilobytes of them; the slot to go on at, if there are more.
     fn keep(&self, from: u32, bytes: &mut Vec<u8>) -> postcard::Result<Option<u32>> {
         for (slot, agent) in self.agents.starting_at(from) {
-            let sources = self.agents.sources_of(agent).map(|source| {
-                let Source { sampler, egress, counters, drops, counted, .. } = &source.state;
-                let used = |sampler: &&Sampler| sampler.ledger().received > 0;
-                KeptSource {
-                    stream: source.id.stream,
-                    class: source.id.source.class,
-                    index: source.id.source.index,
-                    heard: source.heard,
-                    counted: *counted,
-                    counters: (*counted > 0).then_some(counters),
-                    sampler: Some(sampler).filter(used),
-                    egress: egress.as_deref(),
-                    drops: Some(drops.sampler()).filter(used),
-                }
+            let sources = self.agents.sources_of(agent).map(|kept| {
+                let DataSource { class, index } = kept.id.source;
+                (kept.id.stream, class, index, kept.heard, &kept.state)
             });
-            let kept = Some(Keeping { agent, sources: sources.collect() });
+            let kept = Some(Kept { agent, sources: sources.collect() });
             *bytes = postcard::to_extend(&kept, std::mem::take(bytes))?;
             if bytes.len() >= SLICE {
                 return Ok(Some(slot + 1));
@@ -93,23 +59,14 @@ impl Shard {
 
     fn take_over(&mut self, kept: Kept) -> bool {
         let who = kept.agent.identity;
-        let sources = kept.sources.into_iter().map(|kept| {
-            let KeptSource { stream, class, index, heard, counted, counters, sampler, egress, drops } = kept;
-            let egress = egress.map(Box::new);
-            let (counters, sampler, drops) =
-                (counters.unwrap_or_default(), sampler.unwrap_or_default(), drops.unwrap_or_default());
-            (
-                SourceId { stream, source: DataSource { class, index } },
-                heard,
-                Source { sampler, egress, counters, drops: drops.into(), counted, ..Source::default() },
-            )
+        let sources = kept.sources.into_iter().map(|(stream, class, index, heard, state)| {
+            (SourceId { stream, source: DataSource { class, index } }, heard, state)
         });
         if !self.allowed.is_heard(who.address) {
             return false;
         }
         let Some(slot) = self.agents.take_over(kept.agent, sources) else { return false };
-        self.welcome(who);
-        self.names.know(slot, who.address);
+        self.welcome(slot, who);
         let Self { agents, names, seen, .. } = self;
         for source in agents.agent(&who).into_iter().flat_map(|agent| agents.sources_of(agent)) {
             for block in source.state.counters.blocks() {

@@ -17,7 +17,6 @@ mod part;
 mod protecting;
 mod statistics;
 mod tally;
-mod turnstile;
 mod watching;
 mod ways;
 
@@ -26,7 +25,9 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::{Arc, MutexGuard};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::collector::STEERING;
 use crate::config::Settings;
@@ -34,7 +35,6 @@ use crate::events::{EVENTS, Event, Log};
 use crate::flows::Record;
 use definitions::Held;
 use part::SLICE;
-use turnstile::Turnstile;
 
 pub use clock::Now;
 pub(crate) use definitions::Put;
@@ -47,7 +47,9 @@ pub use tally::Tally;
 /// The analysis: what workers put into it and readers ask of it.
 #[derive(Debug)]
 pub struct Shards {
-    shards: Vec<Turnstile<Shard>>,
+    /// Each with a lock that is handed to whoever waits after half a millisecond at most: a worker takes it batch after batch, and readers in slices
+    /// well below a millisecond.
+    shards: Vec<Mutex<Shard>>,
     events: Arc<Log<Event>>,
     /// When the clock of flows began.
     start: Now,
@@ -62,7 +64,7 @@ impl Shards {
     pub fn new(settings: &Settings, names: Names) -> Self {
         let (events, start) = (Arc::new(Log::new(EVENTS)), Now::read());
         let held = Held::new(names);
-        let shard = |number| Turnstile::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
+        let shard = |number| Mutex::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
         let shards = (0..settings.carrier.workers).map(shard).collect();
         let (held, definitions) = (std::sync::Mutex::new(held), settings.config.limits.definitions);
         let shards = Self { shards, events, start, held, definitions };
@@ -77,17 +79,17 @@ impl Shards {
 
     /// A worker's turn at one.
     pub fn work(&self, number: usize) -> MutexGuard<'_, Shard> {
-        self.shards[number].work()
+        self.shards[number].lock()
     }
 
     /// A reader's turn at the one that an agent belongs to.
     pub fn of<R>(&self, agent: IpAddr, slice: impl FnOnce(&mut Shard) -> R) -> R {
-        self.shards[self.number(agent)].read(slice)
+        self.at(self.number(agent), slice)
     }
 
     /// Tells a room that protects from now on, by an outlet a shard.
     pub fn protect(&self, outlets: Vec<weir_protect::room::Outlet>) {
-        self.shards.iter().zip(outlets).for_each(|(shard, outlet)| shard.read(|shard| shard.protect(outlet)));
+        self.shards.iter().zip(outlets).for_each(|(shard, outlet)| shard.lock().protect(outlet));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
@@ -97,12 +99,12 @@ impl Shards {
 
     /// A reader's turn at each.
     pub fn each<R>(&self, slice: impl Fn(&mut Shard) -> R) -> impl Iterator<Item = R> {
-        self.shards.iter().map(move |shard| shard.read(&slice))
+        self.shards.iter().map(move |shard| slice(&mut shard.lock()))
     }
 
     /// A reader's turn at the one of this number.
     pub fn at<R>(&self, number: usize, slice: impl FnOnce(&mut Shard) -> R) -> R {
-        self.shards[number].read(slice)
+        slice(&mut self.shards[number].lock())
     }
 
     /// Threshold crossings.
@@ -139,7 +141,7 @@ impl Shards {
     /// its agent.
     pub fn tick(&self, now: Now) -> Vec<(IpAddr, Record)> {
         let tick = |shard: &mut Shard| {
-            let records = shard.tick(now, TICK);
+            let records = shard.tick(now);
             let address = |record: Record| Some((shard.directory().address(record.agent)?, record));
             records.into_iter().filter_map(address).collect::<Vec<_>>()
         };
@@ -149,9 +151,9 @@ impl Shards {
     /// Forgets who has been silent for long: every second a part, in slices that hold up nobody.
     pub fn expire(&self, now: Now) {
         for shard in &self.shards {
-            let due = shard.read(|shard| shard.due());
+            let due = shard.lock().due();
             for _ in 0..due.div_ceil(SLICE) {
-                shard.read(|shard| shard.expire(now, SLICE));
+                shard.lock().expire(now, SLICE);
             }
         }
     }
@@ -172,6 +174,3 @@ impl Shards {
         STEERING.choose(&header, self.shards.len() as u32) as usize
     }
 }
-
-/// Flows that are looked at in a tick, whether they are over.
-const TICK: usize = 2_000;

@@ -5,6 +5,7 @@ use std::hash::BuildHasher;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
 use weir_wire::sflow::{
     CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
 };
@@ -17,13 +18,13 @@ use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::ways::Ways;
 use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Identity, Nanos, Placed, Step, Told as Head};
+use crate::agents::{self, Agent, Agents, Gone, Identity, Nanos, Placed, Step, Told as Head};
 use crate::config::{Limits, Named, Settings};
-use crate::counters::{Counters, Metric, Number, Reasons};
+use crate::counters::{Counters, Metric, Number, Reason, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seat, Seen as SeenKeys, Trust};
-use crate::names::{AgentId, Directory, Lookups};
+use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
+use crate::names::{Directory, Lookups};
 use crate::sampling::{Discards, Sampler};
 use crate::thresholds::Rules;
 
@@ -39,9 +40,9 @@ pub struct Shard {
     addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
     flows: Flows,
-    /// Packets of the datagram at hand whose flows have not been settled.
-    packets: Vec<Told>,
-    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room.
+    /// Packets of the datagram at hand whose flows have not been settled, and what is known of those that were dropped.
+    packets: Vec<Option<Drop>>,
+    /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room, or the sample has none.
     slots: Vec<Option<u32>>,
     keys: SeenKeys,
     watching: Watching,
@@ -49,8 +50,6 @@ pub struct Shard {
     offenders: Offenders,
     /// `None`: nobody protects, and nothing of it is done.
     protecting: Option<Box<Protecting>>,
-    /// This one, and how many there are.
-    number: (u32, u32),
     hasher: foldhash::fast::RandomState,
     tally: Tally,
     /// Datagrams that did not come, less those that came late.
@@ -64,32 +63,25 @@ pub struct Shard {
 type Seen = Vec<(&'static Structure, u64)>;
 
 /// What is known of a data source.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Source {
     /// Of packets, but for those on their way out that have a sampler of their own.
     pub(crate) sampler: Sampler,
     /// Of packets on their way out, where the device counts either way by itself.
     pub(crate) egress: Option<Box<Sampler>>,
+    #[serde(skip)]
     pub(super) ways: Ways,
     /// Whether the samples agree with these counters.
-    pub(super) agrees: Option<Box<Agrees>>,
+    #[serde(skip)]
+    pub(super) agrees: Agrees,
     /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
+    #[serde(skip)]
     pub(super) contradicted: bool,
     pub(crate) counters: Counters,
     /// Of discarded packets.
-    pub(crate) drops: Discards,
+    pub(crate) drops: Option<Box<Discards>>,
     /// Counter samples that came.
     pub(crate) counted: u64,
-    /// Where flows have it.
-    pub(crate) seat: Seat,
-}
-
-/// What an event tells of a packet beside its flow.
-#[derive(Clone, Copy, Debug)]
-struct Told {
-    source: DataSource,
-    slot: u32,
-    drop: Option<Drop>,
 }
 
 impl Shard {
@@ -105,7 +97,7 @@ impl Shard {
         let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
             settings.config.limits.share(workers);
         let limits = agents::Limits { agents, streams, sources, ..Default::default() };
-        let of_flows = flows::Limits { definitions, flows_per_definition: flows, flows, sources };
+        let of_flows = flows::Limits { definitions, flows };
         Self {
             limits,
             flow_limit: flows,
@@ -122,7 +114,6 @@ impl Shard {
             reasons: Reasons::default(),
             offenders: Offenders::new(offenders),
             protecting: None,
-            number: (number as u32, workers as u32),
             hasher: foldhash::fast::RandomState::default(),
             tally: Tally::default(),
             missing: 0,
@@ -156,30 +147,25 @@ impl Shard {
             Step::Late => self.missing -= 1,
             Step::First => {
                 self.forget_gone();
-                self.welcome(who);
+                self.welcome(placed.agent(), who);
             }
             _ => {}
         }
-        self.names.know(placed.agent(), who.address);
         if let Some(protecting) = &mut self.protecting {
             protecting.placed(who, peer.ip(), &placed, &mut self.agents);
         }
         self.find_sources(&placed, &datagram);
-        let mut number = 0;
-        let mut next = || {
-            number += 1;
-            number - 1
-        };
-        for sample in datagram.samples() {
-            match sample {
-                Ok(Sample::Flow(sample)) => self.flow(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Counters(sample)) => self.counters(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Discarded(sample)) => self.discarded(next(), who.address, &placed, &sample, now),
-                Ok(Sample::Unknown { .. }) => self.tally.unknown += 1,
-                Err(_) => {
+        for (at, sample) in datagram.samples().enumerate() {
+            match (sample, self.slots[at]) {
+                (Ok(Sample::Unknown { .. }), _) => self.tally.unknown += 1,
+                (Err(_), _) => {
                     self.tally.malformed += 1;
                     self.offenders.count(who.address);
                 }
+                (Ok(_), None) => self.tally.refused += 1,
+                (Ok(Sample::Flow(sample)), Some(slot)) => self.flow(slot, who.address, &placed, &sample, now),
+                (Ok(Sample::Counters(sample)), Some(slot)) => self.counters(slot, who.address, &placed, &sample, now),
+                (Ok(Sample::Discarded(sample)), Some(slot)) => self.discarded(slot, who.address, &placed, &sample, now),
             }
         }
         self.settle(who.address, &placed, now);
@@ -191,7 +177,8 @@ impl Shard {
 
     /// A stream is new, and perhaps its agent.
     #[cold]
-    pub(super) fn welcome(&mut self, who: Identity) {
+    pub(super) fn welcome(&mut self, slot: u32, who: Identity) {
+        self.names.know(slot, who.address);
         let sub_agents = self.addresses.entry(who.address).or_default();
         if !sub_agents.contains(&who.sub_agent) {
             sub_agents.push(who.sub_agent);
@@ -201,26 +188,25 @@ impl Shard {
     /// Finds the data sources of all samples before the first one is read, and asks for them: what is in no cache comes at once.
     fn find_sources(&mut self, placed: &Placed, datagram: &Datagram<'_>) {
         self.slots.clear();
-        for sample in datagram.samples().flatten() {
+        for sample in datagram.samples() {
             let source = match sample {
-                Sample::Flow(sample) => sample.source,
-                Sample::Counters(sample) => sample.source,
-                Sample::Discarded(sample) => sample.source,
-                Sample::Unknown { .. } => continue,
+                Ok(Sample::Flow(sample)) => Some(sample.source),
+                Ok(Sample::Counters(sample)) => Some(sample.source),
+                Ok(Sample::Discarded(sample)) => Some(sample.source),
+                Ok(Sample::Unknown { .. }) | Err(_) => None,
             };
-            let slot = self.agents.source_slot(placed, source);
-            slot.into_iter().for_each(|slot| self.agents.foresee(slot));
+            let slot = source.and_then(|source| self.agents.source_slot(placed, source));
+            if let Some(slot) = slot {
+                self.agents.foresee(slot);
+                self.flows.foresee(slot);
+            }
             self.slots.push(slot);
         }
     }
 
-    fn flow(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
+    fn flow(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &FlowSample<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let slot = self.slots[number];
-        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
-            self.tally.refused += 1;
-            return;
-        };
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         let FlowSample { sequence, sampling_rate, sample_pool, drops, .. } = *sample;
         let ingress = ingress(sample);
         if source.egress.is_none() && ingress.is_some_and(|ingress| source.ways.are_apart(ingress, sample_pool)) {
@@ -236,48 +222,42 @@ impl Shard {
             return;
         };
         self.tally.flow += 1;
-        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::sampled(id, sample, &self.names);
         self.tally.contradicted += u64::from(packet.contradicted);
         let counted = compare(&mut self.agents, placed, slot, sample, weight.frames, packet.length);
         if let Some(protecting) = &mut self.protecting {
-            let counted = counted.and_then(|slot| self.agents.source_at(slot)?.agrees.as_deref_mut());
+            let counted = counted.and_then(|slot| Some(&mut self.agents.source_at(slot)?.agrees));
             protecting.packet((now.nanos, address), sample, &packet, weight.frames, ingress, counted);
         }
-        let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.keys.packet(&packet, seconds);
-        self.flows.gather(seconds, weight.frames, &packet, &mut source.seat, self.packets.len());
-        self.gathered(Told { source: sample.source, slot, drop: None }, address, placed, now);
+        self.flows.gather(seconds, weight.frames, &packet, slot, self.packets.len());
+        self.gathered(None, address, placed, now);
     }
 
-    fn discarded(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
+    fn discarded(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &DiscardedPacket<'_>, now: Now) {
         let seconds = self.seconds(now);
-        let slot = self.slots[number];
-        let Some((slot, source)) = slot.and_then(|slot| Some((slot, self.agents.source_in(slot, placed)?))) else {
-            self.tally.refused += 1;
-            return;
-        };
-        let Some(frames) = source.drops.sample(&placed.moment, sample.sequence, sample.drops) else {
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
+        let Some(frames) = source.drops.get_or_insert_default().sample(&placed.moment, sample.sequence, sample.drops)
+        else {
             self.tally.repeated += 1;
             return;
         };
         self.tally.discarded += 1;
-        self.flows.foresee(source.seat);
         let id = self.names.id(placed.agent());
         let packet = Packet::discarded(id, sample, &self.names);
         self.keys.packet(&packet, seconds);
-        self.flows.gather(seconds, frames, &packet, &mut source.seat, self.packets.len());
+        self.flows.gather(seconds, frames, &packet, slot, self.packets.len());
         let input = match sample.input {
             Interface::Index(index) => Some(index),
             _ => None,
         };
         let drop = Some(Drop { who: packet.ends(), reason: sample.reason, input });
-        self.gathered(Told { source: sample.source, slot, drop }, address, placed, now);
+        self.gathered(drop, address, placed, now);
     }
 
     /// A packet waits for its flows to be settled.
-    fn gathered(&mut self, packet: Told, address: IpAddr, placed: &Placed, now: Now) {
+    fn gathered(&mut self, packet: Option<Drop>, address: IpAddr, placed: &Placed, now: Now) {
         self.packets.push(packet);
         if self.flows.is_full() {
             self.settle(address, placed, now);
@@ -290,36 +270,32 @@ impl Shard {
         let Self { flows, packets, agents, names, watching, .. } = self;
         let id = names.id(placed.agent());
         flows.settle(|number, name, flow| {
-            let Told { source, slot, drop } = packets[number];
-            let Some(known) = agents.peek(slot) else { return };
-            let who = Who { address, id, source, names: &*names };
-            watching.flow(who, &known.counters, name, flow, drop, now);
+            let Some(known) = agents.peek(flow.source()) else { return };
+            let who = Who { address, id, source: flow.seen_by().1, names: &*names };
+            watching.flow(who, &known.counters, name, flow, packets[number], now);
         });
         packets.clear();
     }
 
-    fn counters(&mut self, number: usize, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
-        let slot = placed.agent();
-        let is_shared = self.agents.streams(slot) > 1 && self.is_shared(slot, sample.source);
-        let Some(source) = self.slots[number].and_then(|slot| self.agents.source_in(slot, placed)) else {
-            self.tally.refused += 1;
-            return;
-        };
+    fn counters(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
+        let agent = placed.agent();
+        let is_shared = self.agents.streams(agent) > 1 && self.is_shared(agent, sample.source);
+        let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.tally.counter += 1;
         source.counted += 1;
         source.counters.sample(placed.moment, sample, &mut self.reasons);
         if sample.source.class == DataSource::IF_INDEX {
-            source.agrees.get_or_insert_default().counters(&source.counters, now.nanos);
+            source.agrees.counters(&source.counters, now.nanos);
         }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            learn(&mut self.seen, &mut self.names, slot, sample.source, &source.counters, structure, now.nanos);
+            learn(&mut self.seen, &mut self.names, agent, sample.source, &source.counters, structure, now.nanos);
         }
         if is_shared {
             // Whose value would cross?
-            self.reasons.shared += 1;
+            self.reasons.count(Reason::Shared);
             return;
         }
-        let who = Who { address, id: self.names.id(slot), source: sample.source, names: &self.names };
+        let who = Who { address, id: self.names.id(agent), source: sample.source, names: &self.names };
         self.watching.counters(who, &placed.moment, &source.counters, now);
     }
 
@@ -331,7 +307,7 @@ impl Shard {
 
     /// Tells a room that protects from now on.
     pub(super) fn protect(&mut self, outlet: weir_protect::room::Outlet) {
-        self.protecting = Some(Box::new(Protecting::new(outlet, self.number)));
+        self.protecting = Some(Box::new(Protecting::new(outlet, self.names.shard())));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
@@ -365,9 +341,9 @@ impl Shard {
     }
 
     /// What is due some twenty times a second: flows that are over.
-    pub(super) fn tick(&mut self, now: Now, flows: usize) -> Vec<Record> {
+    pub(super) fn tick(&mut self, now: Now) -> Vec<Record> {
         let seconds = self.seconds(now);
-        self.flows.tick(seconds, flows);
+        self.flows.tick(seconds);
         self.flows.take_records()
     }
 
@@ -379,13 +355,14 @@ impl Shard {
 
     /// Forgets what was of agents that are gone.
     fn forget_gone(&mut self) {
-        let gone = self.agents.take_gone();
-        if gone.is_empty() {
+        let Gone { agents, sources } = self.agents.take_gone();
+        if !sources.is_empty() {
+            self.flows.forget(&sources);
+        }
+        if agents.is_empty() {
             return;
         }
-        let ids: Vec<_> = gone.iter().map(|(slot, _)| self.names.id(*slot)).collect();
-        self.flows.forget(&ids);
-        for (slot, identity) in gone {
+        for (slot, identity) in agents {
             self.names.forget(slot);
             if let Some(sub_agents) = self.addresses.get_mut(&identity.address) {
                 sub_agents.retain(|sub_agent| *sub_agent != identity.sub_agent);
@@ -413,14 +390,14 @@ impl Shard {
             evicted,
         };
         let (mut flows, mut evicted) = (0, 0);
-        for (_, count, turnover) in self.flows.turnover() {
+        for (_, count, more) in self.flows.turnover() {
             flows += count;
-            evicted += turnover.evicted + turnover.refused;
+            evicted += more;
         }
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
-            table("flows", flows, self.flow_limit, evicted + self.flows.refused()),
+            table("flows", flows, self.flow_limit, evicted),
             table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
             table("crossings", watch.len(), watch.limit(), watch.evicted()),
         ];
@@ -492,28 +469,24 @@ impl Shard {
 }
 
 impl Sampling for Shard {
-    fn trust(&self, agent: AgentId, source: DataSource, dropped: bool) -> Option<Trust> {
+    fn trust(&self, source: u32, dropped: bool) -> Option<Trust> {
+        let known = self.agents.peek(source)?;
+        let ways = match dropped {
+            true => [known.drops.as_deref().map(Discards::sampler), None],
+            false => [Some(&known.sampler), known.egress.as_deref()],
+        };
+        let heard = ways.into_iter().flatten().filter(|sampler| sampler.nominal_rate() > 0);
+        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
         // All dropped packets are counted, also those without a sample.
-        let one = |sampler: &Sampler, contradicted: bool| Trust {
+        let one = |sampler: &Sampler| Trust {
             gaps: sampler.gaps(),
             counted: dropped || sampler.counts_packets(),
-            contradicted,
+            contradicted: known.contradicted && !dropped,
         };
-        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
-        // Of several streams behind one identity, and of either way, the least certain speaks for all.
-        let samplers = self.agents.states(self.names.slot(agent), source).flat_map(|source| {
-            let ways = match dropped {
-                true => [Some(source.drops.sampler()), None],
-                false => [Some(&source.sampler), source.egress.as_deref()],
-            };
-            ways.into_iter().flatten().map(|sampler| (sampler, source.contradicted && !dropped))
-        });
-        let heard = samplers.filter(|(sampler, _)| sampler.nominal_rate() > 0).map(|(sampler, no)| one(sampler, no));
-        heard.reduce(|a, b| Trust {
-            counted: a.counted && b.counted,
-            contradicted: a.contradicted || b.contradicted,
-            ..if uneven(&a) < uneven(&b) { b } else { a }
-        })
+        // The less certain way speaks for both.
+        heard
+            .map(one)
+            .reduce(|a, b| Trust { counted: a.counted && b.counted, ..if uneven(&a) < uneven(&b) { b } else { a } })
     }
 }
 
@@ -527,7 +500,7 @@ fn compare(
     frames: f64,
     length: u32,
 ) -> Option<u32> {
-    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.is_some());
+    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.has_counters());
     let (slot_of, way) = match is_counted(agents.peek(slot)) {
         true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
         false => {
@@ -539,7 +512,7 @@ fn compare(
             })?
         }
     };
-    let agrees = agents.source_at(slot_of)?.agrees.as_deref_mut()?;
+    let agrees = &mut agents.source_at(slot_of)?.agrees;
     if let Some(way) = way {
         agrees.sample(way, frames, length);
     }

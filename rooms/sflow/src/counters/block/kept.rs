@@ -4,7 +4,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use weir_wire::sflow::{DataFormat, Space, Structure};
 
-use super::{Block, Clock, Meaning, Moment, Reason, Total, unknown};
+use super::{Block, Meaning, Moment, Reason, Total, unknown};
 
 /// What is kept of a block besides its values.
 #[derive(Serialize, Deserialize)]
@@ -56,6 +56,6 @@ impl<'de> Deserialize<'de> for Block {
             }
         }
         let Kept { identity, moment, passed, texts, .. } = kept;
-        Ok(Self { structure, identity, moment, interval: 0.0, clock: Clock::Arrival, passed, fields, texts })
+        Ok(Self { structure, identity, moment, interval: 0.0, passed, fields, texts })
     }
 }

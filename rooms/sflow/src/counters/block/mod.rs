@@ -19,7 +19,7 @@ const SHORTEST_PACKET: f64 = 60.0;
 /// Nothing grows faster, where no interface's speed is known: 10 Tbit/s in bytes a second.
 const FASTEST: f64 = 1.25e12;
 
-/// Why there is no rate.
+/// Why there is no rate, and why something of a sample is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Reason {
     /// The first total of this data source.
@@ -38,10 +38,22 @@ pub enum Reason {
     NoTotal,
     /// The speed of the interface, which its octets have passed.
     Contradicted,
+    /// A record that came right after the last.
+    TooSoon,
+    /// A counter sample that later ones overtook.
+    Late,
+    /// A counter sample that never came, as the sequence of its data source tells.
+    Lost,
+    /// A record of a structure that nobody knows, or that is malformed.
+    Unreadable,
+    /// A record of a data source that already has the most that are kept.
+    Refused,
+    /// A counter sample of a data source of which another stream tells, too.
+    Shared,
 }
 
 /// Each reason with its name in metrics and in JSON, in their order.
-const REASONS: [(Reason, &str); 8] = [
+const REASONS: [(Reason, &str); 14] = [
     (Reason::First, "first"),
     (Reason::Restart, "restart"),
     (Reason::Reset, "reset"),
@@ -50,6 +62,12 @@ const REASONS: [(Reason, &str); 8] = [
     (Reason::Unknown, "unknown"),
     (Reason::NoTotal, "no_total"),
     (Reason::Contradicted, "contradicted"),
+    (Reason::TooSoon, "too_soon"),
+    (Reason::Late, "late"),
+    (Reason::Lost, "lost"),
+    (Reason::Unreadable, "unreadable"),
+    (Reason::Refused, "refused"),
+    (Reason::Shared, "shared"),
 ];
 
 impl Reason {
@@ -59,57 +77,29 @@ impl Reason {
     }
 }
 
-/// How often there was no rate, of all data sources of a worker, and why.
+/// How often each of them was met, of all data sources of a worker.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Reasons {
-    fields: [u64; REASONS.len()],
-    /// Fields that have got a rate.
-    pub rates: u64,
-    /// Counter samples that later ones overtook.
-    pub reordered: u64,
-    /// Counter samples that never came, as the sequence of their data source tells.
-    pub lost: u64,
-    /// Records that came right behind the last.
-    pub too_soon: u64,
-    /// Records of structures that nobody knows, or that are malformed.
-    pub unreadable: u64,
-    /// Records of data sources that already have the most that are kept.
-    pub refused: u64,
-    /// Counter samples of data sources of which another stream tells, too.
-    pub shared: u64,
-}
+pub struct Reasons([u64; REASONS.len()]);
 
 impl Reasons {
-    /// Totals that have got no rate for this reason.
+    /// How often this one was.
     pub fn of(&self, reason: Reason) -> u64 {
-        self.fields[reason as usize]
+        self.0[reason as usize]
     }
 
-    /// All reasons for which there was no rate or no value, each with its name.
+    /// How often each was, by name, but for those that are no fault of a total.
     pub fn absent(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let of_fields = REASONS.iter().filter(|(reason, _)| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
-        of_fields.map(|&(reason, name)| (name, self.of(reason))).chain([
-            ("too_soon", self.too_soon),
-            ("late", self.reordered),
-            ("lost", self.lost),
-            ("unreadable", self.unreadable),
-            ("refused", self.refused),
-            ("shared", self.shared),
-        ])
+        let absent = REASONS.iter().filter(|(reason, _)| !matches!(reason, Reason::NoTotal | Reason::Contradicted));
+        absent.map(|&(reason, name)| (name, self.of(reason)))
     }
 
-    fn count(&mut self, reason: Reason) {
-        self.fields[reason as usize] += 1;
+    pub(crate) fn count(&mut self, reason: Reason) {
+        self.add(reason, 1);
     }
-}
 
-/// Which clock an interval is from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Clock {
-    /// The agent's uptime: waiting on the way is not in it.
-    Uptime,
-    /// Arrival here: the agent's uptime stands still, goes at another speed, jumped, or counts whole seconds.
-    Arrival,
+    pub(super) fn add(&mut self, reason: Reason, times: u32) {
+        self.0[reason as usize] += u64::from(times);
+    }
 }
 
 /// One record.
@@ -123,8 +113,6 @@ pub struct Block {
     pub moment: Moment,
     /// Over which rates are, s; 0: there is none yet.
     pub interval: f32,
-    /// Which clock that is from.
-    pub clock: Clock,
     /// A speed that octets have passed, bit/s; 0: none that the interface has said.
     passed: u64,
     fields: Box<[Total]>,
@@ -162,7 +150,6 @@ impl Block {
             identity: identity(record),
             moment,
             interval: 0.0,
-            clock: Clock::Arrival,
             passed: 0,
             fields: unknown(structure),
             texts: Vec::new(),
@@ -180,13 +167,13 @@ impl Block {
         reason: Option<Reason>,
         reasons: &mut Reasons,
     ) {
-        let (milliseconds, clock) = elapsed(&self.moment, &moment);
+        let milliseconds = elapsed(&self.moment, &moment);
         if reason.is_none() && milliseconds < SHORTEST {
-            reasons.too_soon += 1;
+            reasons.count(Reason::TooSoon);
             return;
         }
         let came = self.read(record);
-        (self.moment, self.clock) = (moment, clock);
+        self.moment = moment;
         self.interval = (milliseconds / 1000.0) as f32;
         let reset = reason.is_none() && self.went_back(&came);
         self.settle(&came, reason.or(reset.then_some(Reason::Reset)), reasons);
@@ -229,10 +216,7 @@ impl Block {
             (total.value, total.known) = (came.unwrap_or(0), came.is_some());
             total.reason = rate.err();
             total.rate = rate.unwrap_or(0.0);
-            match total.reason {
-                Some(reason) => reasons.count(reason),
-                None => reasons.rates += 1,
-            }
+            total.reason.into_iter().for_each(|reason| reasons.count(reason));
         }
     }
 
@@ -299,11 +283,6 @@ impl Block {
         }
     }
 
-    /// Where a field of this name stands.
-    pub fn field(&self, name: &str) -> Option<usize> {
-        self.structure.fields.iter().position(|field| field.name == name)
-    }
-
     /// How fast a total grows, a second.
     ///
     /// # Errors
@@ -331,12 +310,6 @@ impl Block {
     /// A field's text as it came: at most 255 bytes, which need be neither UTF-8 nor fit for a terminal. UUIDs are 16 bytes.
     pub fn text(&self, field: usize) -> Option<&[u8]> {
         self.texts.iter().find(|(index, _)| usize::from(*index) == field).map(|(_, text)| &text[..])
-    }
-
-    /// Bytes that it takes.
-    pub fn size(&self) -> usize {
-        let texts: usize = self.texts.iter().map(|(_, text)| text.capacity() + size_of::<(u8, Vec<u8>)>()).sum();
-        size_of::<Self>() + size_of_val(&*self.fields) + texts
     }
 }
 
@@ -370,13 +343,12 @@ fn rate(field: &Field, last: u64, now: u64, interval: f64, octets: [Option<f64>;
 /// A total of 32 bits begins again.
 const WRAP: f64 = 4_294_967_296.0;
 
-/// The time between two records, ms.
-fn elapsed(last: &Moment, now: &Moment) -> (f64, Clock) {
-    let arrival = now.now.saturating_sub(last.now) as f64 / 1e6;
+/// The time between two records, ms: by the agent's uptime, else by arrival.
+fn elapsed(last: &Moment, now: &Moment) -> f64 {
     if now.clock == 0 || now.clock != last.clock || now.epoch != last.epoch {
-        return (arrival, Clock::Arrival);
+        return now.now.saturating_sub(last.now) as f64 / 1e6;
     }
-    (f64::from(now.uptime.wrapping_sub(last.uptime)), Clock::Uptime)
+    f64::from(now.uptime.wrapping_sub(last.uptime))
 }
 
 /// A number as it is kept: `Some(None)` if the agent does not know it, `None` if it is no number.

@@ -34,14 +34,14 @@ impl Packet<'_> {
                 DataSource { class: DataSource::IF_INDEX, index } => number(index),
                 DataSource { class, index } => scratch.write(|text| text.push_str(&format!("{class}.{index}"))),
             },
-            Field::InputIfIndex => interface(self.input)?,
-            Field::OutputIfIndex => interface(self.output)?,
+            Field::InputIfIndex => interface(self.input, scratch)?,
+            Field::OutputIfIndex => interface(self.output, scratch)?,
             Field::Direction => {
                 let here = Interface::Index(self.source.index);
                 let is_interface = self.source.class == DataSource::IF_INDEX;
                 match () {
-                    () if is_interface && self.input == here => Value::Word("ingress"),
-                    () if is_interface && self.output == here => Value::Word("egress"),
+                    () if is_interface && self.input == here => scratch.word("ingress"),
+                    () if is_interface && self.output == here => scratch.word("egress"),
                     () => return None,
                 }
             }
@@ -116,7 +116,7 @@ impl Packet<'_> {
             }
             Field::Ip6FlowLabel => number(frame.ipv6(nth)?.flow_label()),
             Field::Ip6FragOffset => Value::Number((frame.fragment(nth)?.0 >> 3).into()),
-            Field::Ip6FragM => Value::Word(if frame.fragment(nth)?.1 { "yes" } else { "no" }),
+            Field::Ip6FragM => scratch.word(if frame.fragment(nth)?.1 { "yes" } else { "no" }),
             Field::Ip6Bytes => {
                 number(self.v6(nth, |header| u32::from(header.payload_length()) + 40, |ip| ip.length)?)
             }
@@ -170,7 +170,7 @@ impl Packet<'_> {
 
             Field::Reason => {
                 let reason = self.reason?;
-                reason_name(reason).map_or(number(reason), Value::Word)
+                reason_name(reason).map_or(number(reason), |name| scratch.word(name))
             }
             Field::Function => foreign(scratch, known.function?)?,
             Field::LinuxReason => foreign(scratch, known.linux_reason?)?,
@@ -179,8 +179,8 @@ impl Packet<'_> {
             Field::AclNumber => number(known.acl?.number),
             Field::AclName => foreign(scratch, known.acl?.name)?,
             Field::AclDirection => match known.acl?.direction {
-                1 => Value::Word("ingress"),
-                2 => Value::Word("egress"),
+                1 => scratch.word("ingress"),
+                2 => scratch.word("egress"),
                 _ => return None,
             },
             Field::QueueIndex => number(known.queue?),
@@ -259,13 +259,13 @@ fn number(number: u32) -> Value {
     Value::Number(number.into())
 }
 
-fn interface(interface: Interface) -> Option<Value> {
+fn interface(interface: Interface, scratch: &mut Scratch) -> Option<Value> {
     Some(match interface {
         Interface::Unknown => return None,
         Interface::Index(index) => number(index),
-        Interface::Internal => Value::Word("internal"),
-        Interface::Discarded(_) => Value::Word("discard"),
-        Interface::Multiple(_) => Value::Word("multiple"),
+        Interface::Internal => scratch.word("internal"),
+        Interface::Discarded(_) => scratch.word("discard"),
+        Interface::Multiple(_) => scratch.word("multiple"),
     })
 }
 

@@ -73,18 +73,8 @@ impl<'a> Packet<'a> {
         packet
     }
 
-    /// A packet of a capture, with no sample around it.
-    pub(crate) fn captured(agent: AgentId, length: u32, frame: Frame<'a>, directory: &'a dyn Directory) -> Self {
-        let source = DataSource { class: DataSource::IF_INDEX, index: 1 };
-        let mut packet = Packet::new(agent, source, directory);
-        (packet.length, packet.frame) = (length, frame);
-        packet.known.header = true;
-        packet
-    }
-
-    /// A frame without a sample around it, as tests and benchmarks want it.
-    #[cfg(test)]
-    pub(super) fn bare(
+    /// A frame of such a length that came in by a data source, with no sample around it.
+    pub(crate) fn captured(
         agent: AgentId,
         source: DataSource,
         length: u32,

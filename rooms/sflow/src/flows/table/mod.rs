@@ -4,7 +4,7 @@
 //! dear is waiting for memory: it is asked for before it is needed ([`Table::foresee`], [`Table::guess`]).
 //! The number of flows is bounded. A new flow takes the place of the smallest of a few that the hand of a clock comes by, if it
 //! is larger itself; so a heavy flow stays, whatever number of small ones arrives. What has been silent for the active timeout
-//! is forgotten, a few at each update.
+//! is forgotten by [`Table::expire`].
 
 mod index;
 mod key;
@@ -73,21 +73,6 @@ pub(super) struct Told {
     pub(super) samples: u32,
 }
 
-/// What happened to flows besides being counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Turnover {
-    /// Flows that were new.
-    pub inserted: u64,
-    /// Flows that were silent for the active timeout.
-    pub expired: u64,
-    /// Flows that made room for larger ones.
-    pub evicted: u64,
-    /// Packets of new flows for which no smaller one made room: they are missing.
-    pub refused: u64,
-    /// Tellings of flows that nobody fetched in time.
-    pub untold: u64,
-}
-
 /// When flows are told of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Telling {
@@ -108,17 +93,15 @@ pub(super) struct Table {
     index: Index,
     free: Vec<u32>,
     hasher: RandomState,
-    /// Of each [`BLOCK`] of places a time, in tenths of a second, before which none of its flows was last heard.
-    heard: Vec<u32>,
-    updates: u8,
     /// Where the next look for what is small begins.
     hand: usize,
-    /// The block at which the next look for what is silent begins.
+    /// Where the next look for what is silent begins.
     swept: usize,
     timeout: f64,
     telling: Telling,
     told: Vec<Told>,
-    pub(super) turnover: Turnover,
+    /// Flows that made room for larger ones, and packets of new flows for which no smaller one made room.
+    pub(super) evicted: u64,
 }
 
 impl Table {
@@ -133,14 +116,12 @@ impl Table {
             index: Index::new(),
             free: Vec::new(),
             hasher: RandomState::default(),
-            heard: Vec::new(),
-            updates: 0,
             hand: 0,
             swept: 0,
             timeout,
             telling,
             told: Vec::new(),
-            turnover: Turnover::default(),
+            evicted: 0,
         }
     }
 
@@ -196,19 +177,13 @@ impl Table {
     /// Counts a packet, and tells the place of its flow; a new one has a place if there are fewer than `limit`.
     #[inline]
     pub(super) fn add(&mut self, hash: u64, guess: u32, update: &Update<'_>, limit: usize) -> Option<usize> {
-        let at = match self.find(hash, guess, update) {
+        match self.find(hash, guess, update) {
             Some(at) => {
                 self.count(at, update);
                 Some(at)
             }
             None => self.insert(hash, update, limit),
-        };
-        self.updates = self.updates.wrapping_add(1);
-        if usize::from(self.updates).is_multiple_of(BLOCK) {
-            // What was counted just now is not silent: its place stays.
-            self.expire(update.now, BLOCK);
         }
-        at
     }
 
     #[inline]
@@ -245,10 +220,9 @@ impl Table {
     fn insert(&mut self, hash: u64, update: &Update<'_>, limit: usize) -> Option<usize> {
         let room = if self.index.len() < limit { Some(self.place()) } else { self.make_room(update) };
         let Some(at) = room else {
-            self.turnover.refused += 1;
+            self.evicted += 1;
             return None;
         };
-        self.turnover.inserted += 1;
         let (source, epoch) = (update.source, update.at.epoch);
         self.rates[at] = Rate { key: update.key.keep(), epoch, source, ..Rate::FREE };
         if update.key.is_long() {
@@ -258,8 +232,6 @@ impl Table {
         self.histories[at] = History { first: update.now, total: 0.0 };
         self.further[at * self.stride..][..self.stride].fill(0.0);
         self.index.insert(hash, at as u32);
-        let heard = &mut self.heard[at / BLOCK];
-        *heard = tenths(update.now).min(*heard);
         self.count(at, update);
         if self.telling == Telling::AtStart {
             self.tell(at);
@@ -275,7 +247,6 @@ impl Table {
         self.rates.push(Rate::FREE);
         self.histories.push(History::default());
         self.further.resize(self.rates.len() * self.stride, 0.0);
-        self.heard.resize(self.rates.len().div_ceil(BLOCK), u32::MAX);
         self.rates.len() - 1
     }
 
@@ -283,7 +254,7 @@ impl Table {
     fn make_room(&mut self, update: &Update<'_>) -> Option<usize> {
         let mut smallest: Option<(f64, usize)> = None;
         for _ in 0..CANDIDATES.min(self.rates.len()) {
-            let at = self.turn_hand();
+            let at = turn(&mut self.hand, self.rates.len());
             let rate = &self.rates[at];
             let sum = rate.sum * update.at.carry(rate.epoch);
             if rate.source != NOBODY && smallest.is_none_or(|(least, _)| sum < least) {
@@ -293,45 +264,21 @@ impl Table {
         // The next ones that the hand comes by.
         self.rates.iter().skip(self.hand).take(CANDIDATES).for_each(prefetch);
         let (_, at) = smallest.filter(|&(sum, _)| sum < update.amount * update.at.weight)?;
-        self.turnover.evicted += 1;
+        self.evicted += 1;
         self.remove(at);
         self.free.pop().map(|at| at as usize)
     }
 
-    /// The next place; there is one.
-    fn turn_hand(&mut self) -> usize {
-        let at = if self.hand < self.rates.len() { self.hand } else { 0 };
-        self.hand = at + 1;
-        at
-    }
-
-    /// Forgets what has been silent, looking at so many places or some more; at those of a block only if one of them may be.
+    /// Forgets what has been silent, looking at the next so many places.
     pub(super) fn expire(&mut self, now: f64, places: usize) {
         let oldest = tenths((now - self.timeout).max(0.0));
-        for _ in 0..places.div_ceil(BLOCK).min(self.heard.len()) {
-            let block = if self.swept < self.heard.len() { self.swept } else { 0 };
-            self.swept = block + 1;
-            if self.heard[block] < oldest {
-                self.expire_block(block, oldest);
-            }
-        }
-    }
-
-    fn expire_block(&mut self, block: usize, oldest: u32) {
-        let mut heard = u32::MAX;
-        for at in block * BLOCK..((block + 1) * BLOCK).min(self.rates.len()) {
+        for _ in 0..places.min(self.rates.len()) {
+            let at = turn(&mut self.swept, self.rates.len());
             let Rate { source, last, .. } = self.rates[at];
-            if source == NOBODY {
-                continue;
-            }
-            if last < oldest {
-                self.turnover.expired += 1;
+            if source != NOBODY && last < oldest {
                 self.remove(at);
-            } else {
-                heard = heard.min(last);
             }
         }
-        self.heard[block] = heard;
     }
 
     fn remove(&mut self, at: usize) {
@@ -347,7 +294,6 @@ impl Table {
 
     fn tell(&mut self, at: usize) {
         if self.told.len() == MAX_TOLD {
-            self.turnover.untold += 1;
             return;
         }
         let (rate, history) = (&self.rates[at], &self.histories[at]);
@@ -414,14 +360,18 @@ impl Rate {
     const FREE: Rate = Rate { key: Kept::EMPTY, sum: 0.0, squares: 0.0, epoch: 0, source: NOBODY, last: 0, samples: 0 };
 }
 
+/// The place at a hand, which goes on to the next.
+fn turn(hand: &mut usize, places: usize) -> usize {
+    let at = if *hand < places { *hand } else { 0 };
+    *hand = at + 1;
+    at
+}
+
 fn tenths(seconds: f64) -> u32 {
     (seconds * 10.0) as u32
 }
 
 const NOBODY: u32 = u32::MAX;
-
-/// Places of which it is known together whether one may be silent. After as many updates a block is looked at.
-const BLOCK: usize = 16;
 
 /// Flows among which the smallest makes room.
 const CANDIDATES: usize = 8;

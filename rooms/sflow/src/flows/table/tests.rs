@@ -72,9 +72,7 @@ fn a_heavy_flow_is_never_pushed_out_by_small_ones() {
         let sum = found[&vec![b'h', heavy]] / at.weight;
         assert!((600_000.0..1_200_000.0).contains(&sum), "{heavy}: {sum}");
     }
-    let turnover = table.turnover;
-    assert!(turnover.evicted > 1000, "{turnover:?}");
-    assert_eq!(turnover.inserted - turnover.evicted - turnover.expired, table.len() as u64);
+    assert!(table.evicted > 1000, "{}", table.evicted);
 }
 
 #[test]
@@ -100,14 +98,10 @@ fn silent_flows_expire_a_few_at_a_time() {
     assert_eq!(table.len(), 1024);
     table.expire(5.0, 1024);
     assert_eq!(table.len(), 1024, "not yet");
-    table.expire(5.2, 96);
-    assert_eq!(table.len(), 928);
-    // 1,000 updates of one flow look at the other places.
-    for _ in 0..1000 {
-        update(b"other", 1.0, 6.0, &mut clock)(&mut table, 10_000);
+    for rest in (0..1024).rev().step_by(128) {
+        table.expire(5.2, 128);
+        assert_eq!(table.len(), rest - 127);
     }
-    assert!(table.len() <= 50, "{}", table.len());
-    assert_eq!(table.turnover.expired + table.len() as u64, 1025);
 }
 
 #[test]
@@ -130,12 +124,12 @@ fn flows_are_told_of() {
 }
 
 #[test]
-fn tellings_that_nobody_fetches_are_bounded_and_counted() {
+fn tellings_that_nobody_fetches_are_bounded() {
     let (mut clock, mut table) = (Clock::new(1.0, 0.0), Table::new(0, 10.0, Telling::AtStart));
     for key in 0..MAX_TOLD as u32 + 7 {
         update(&key.to_be_bytes(), 1.0, 0.0, &mut clock)(&mut table, 100_000);
     }
-    assert_eq!((table.turnover.untold, table.take_told().len()), (7, MAX_TOLD));
+    assert_eq!(table.take_told().len(), MAX_TOLD);
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn key_of(keys: &str, filter: &str, agent: u32, bytes: &[u8]) -> Option<String> 
     flows.define("it", checked(keys, "frames", filter), 0.0).unwrap();
     let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
     let frame = Frame::parse(Start::Ethernet, bytes);
-    flows.observe(1.0, 1.0, &Packet::bare(AgentId(agent), source, 1000, frame, &Named));
+    flows.observe(1.0, 1.0, &Packet::captured(AgentId(agent), source, 1000, frame, &Named));
     let mut shown = None;
     flows.scan("it", 1.0).unwrap().slice(0, 10, |flow| shown = Some(flow.show()));
     shown
@@ -134,7 +134,7 @@ fn patterns_are_those_in_force() {
         let mut shown = 0;
         for _ in 0..2 {
             let frame = Frame::parse(Start::Ethernet, &bytes);
-            flows.observe(1.0, 1.0, &Packet::bare(AgentId(1), source, 1000, frame, &Named));
+            flows.observe(1.0, 1.0, &Packet::captured(AgentId(1), source, 1000, frame, &Named));
         }
         flows.scan("it", 1.0).unwrap().slice(0, 10, |_| shown += 1);
         assert_eq!(shown, usize::from(taken), "{filter}");
@@ -193,7 +193,7 @@ fn a_packet_tells_its_ends() {
     let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
     let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
     let ends =
-        |bytes: &[u8]| Packet::bare(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Named).ends();
+        |bytes: &[u8]| Packet::captured(AgentId(1), source, 1000, Frame::parse(Start::Ethernet, bytes), &Named).ends();
     let shown = |end: Option<End>| end.map(|end| end.to_string());
     let of = |source: &str, destination: &str| (Some(source.to_owned()), Some(destination.to_owned()));
     let both = |ends: Ends| (shown(ends.source), shown(ends.destination));

@@ -190,7 +190,7 @@ fn the_innermost_protected_address_counts() {
     ] {
         let source = DataSource { class: 0, index: 1 };
         let frame = Frame::parse(Start::Ethernet, &bytes);
-        let packet = Packet::bare(AgentId(1), source, 1000, frame, &Nameless);
+        let packet = Packet::captured(AgentId(1), source, 1000, frame, &Nameless);
         let of = |protected: &[&str]| {
             let found = packet.sighted(|address| protected.contains(&&*address.to_string()));
             found.map(|found| (found.destination.to_string(), found.protocol, found.transport))
