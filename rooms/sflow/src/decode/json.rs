@@ -4,6 +4,7 @@ use std::io;
 
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use weir_wire::frame::{Frame, Start};
 use weir_wire::sflow::{DataFormat, DataSource, Interface, Record, Records, Sample, Value, Values, View, reason_name};
 
@@ -101,17 +102,11 @@ impl Serialize for List<'_> {
         for record in self.records {
             match record {
                 Ok(record) => list.serialize_element(&One { record, depth: self.depth })?,
-                Err(malformed) => list.serialize_element(&Fault { error: malformed.to_string() })?,
+                Err(malformed) => list.serialize_element(&json!({"error": malformed.to_string()}))?,
             }
         }
         list.end()
     }
-}
-
-/// In place of a record that cannot be read.
-#[derive(Serialize)]
-struct Fault {
-    error: String,
 }
 
 struct One<'a> {

@@ -1,6 +1,6 @@
-//! Values as text, without asking for memory.
+//! Values as text.
 
-use std::{fmt, str};
+use std::str;
 
 use serde::{Serialize, Serializer};
 
@@ -18,42 +18,19 @@ pub(super) struct Text<'a>(pub(super) &'a [u8]);
 
 impl Serialize for Hex<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Sampled headers are shorter.
-        let mut digits = [0; 1024];
-        match digits.get_mut(..self.0.len() * 2) {
-            Some(digits) => {
-                write_hex(self.0, digits);
-                serializer.serialize_str(ascii(digits))
-            }
-            None => {
-                let mut digits = vec![0; self.0.len() * 2];
-                write_hex(self.0, &mut digits);
-                serializer.serialize_str(ascii(&digits))
-            }
-        }
-    }
-}
-
-impl Mac {
-    /// The text, in `room`.
-    fn text<'t>(&self, room: &'t mut [u8; 17]) -> &'t str {
-        room.fill(b':');
-        for (place, byte) in self.0.iter().enumerate() {
-            write_hex(&[*byte], &mut room[place * 3..place * 3 + 2]);
-        }
-        ascii(room)
-    }
-}
-
-impl fmt::Display for Mac {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text(&mut [0; 17]))
+        let mut digits = vec![0; self.0.len() * 2];
+        write_hex(self.0, &mut digits);
+        serializer.serialize_str(ascii(&digits))
     }
 }
 
 impl Serialize for Mac {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.text(&mut [0; 17]))
+        let mut text = [b':'; 17];
+        for (place, byte) in self.0.iter().enumerate() {
+            write_hex(&[*byte], &mut text[place * 3..place * 3 + 2]);
+        }
+        serializer.serialize_str(ascii(&text))
     }
 }
 
