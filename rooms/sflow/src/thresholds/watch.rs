@@ -13,7 +13,7 @@ use std::time::Duration;
 use foldhash::quality::RandomState;
 use weir_wire::sflow::DataSource;
 
-use super::{Facts, Rule, Rules};
+use super::{Facts, Rule, Rules, Threshold};
 
 /// A value that changed.
 #[derive(Clone, Copy, Debug)]
@@ -116,8 +116,8 @@ impl Watch {
             self.sets = vec![[None; WAYS]; self.limit / WAYS];
         }
         self.rules = rules;
-        let ids = &self.rules.ids;
-        forget(&mut self.sets, |subject| !ids.contains(&subject.rule));
+        let rules = &self.rules.rules;
+        forget(&mut self.sets, |subject| rules.iter().all(|rule| rule.id != subject.rule));
     }
 
     /// The thresholds on a metric or flow definition; to be asked again after [`Watch::adopt`].
@@ -140,16 +140,17 @@ impl Watch {
     ) {
         let places = on.begin as usize..on.end as usize;
         for rule in self.rules.rules.get(places).unwrap_or_default() {
-            let flow = if rule.by_flow { observation.flow } else { None };
+            let Threshold { value, by_flow, ref filter, timeout, .. } = rule.threshold;
+            let flow = if by_flow { observation.flow } else { None };
             let subject = Subject { rule: rule.id, agent: observation.agent, source: observation.source, flow };
             let set = self.hasher.hash_one(subject) as usize % self.sets.len();
             let set = &mut self.sets[set];
             let place = set.iter().position(|slot| slot.is_some_and(|state| state.subject == subject));
-            if observation.value > rule.value {
+            if observation.value > value {
                 let above = State {
                     subject,
-                    timeout: rule.timeout,
-                    above_until: observation.decay.map(|decay| now + falls_in(decay, observation.value, rule.value)),
+                    timeout: Duration::from_secs_f64(timeout),
+                    above_until: observation.decay.map(|decay| now + falls_in(decay, observation.value, value)),
                     below_since: None,
                     seen: now,
                 };
@@ -157,15 +158,15 @@ impl Watch {
                 if let Some(state) = known {
                     // Of several flows, the one that stays above longest counts.
                     *state = State { above_until: above.above_until.max(state.above_until), ..above };
-                } else if rule.filter.matches(facts) {
+                } else if filter.matches(facts) {
                     let (place, evicts) = place.map_or_else(|| room(set, now), |place| (place, false));
                     self.evicted += u64::from(evicts);
                     set[place] = Some(above);
                     crossed(rule);
                 }
             // Another flow of the source may be above while this one is not. What is no number says nothing.
-            } else if observation.value <= rule.value
-                && (rule.by_flow || observation.flow.is_none())
+            } else if observation.value <= value
+                && (by_flow || observation.flow.is_none())
                 && let Some(place) = place
                 && let Some(state) = &mut set[place]
             {
