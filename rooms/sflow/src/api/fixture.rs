@@ -7,25 +7,22 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Problem, Server, Serving, Settings, TopKey,
+    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Interface, Interval,
+    Load, Measure, Measured, Samples, Server, Serving, Settings, TopKey, define,
 };
-use crate::counters::Reasons;
-use crate::events::{Dropped, Event, Log};
-use crate::flows::AggMode;
-use crate::flows::{End, Ends};
-use crate::flows::{Mistake, Syntax};
-use crate::shard::{Life, Refusal, Statistics, Table, Tally};
-use crate::thresholds::{Refused, Threshold, Thresholds};
+use crate::config;
+use crate::events::{Dropped, Event};
+use crate::flows::{AggMode, End, Ends};
+use crate::shard::{Life, Names, Shards};
 
 /// Three agents, a few metrics, one flow definition.
 pub(crate) struct Small {
-    pub(crate) events: Log<Event>,
-    pub(crate) completed: Log<CompletedFlow>,
+    /// Without agents: what is defined, and what happened.
+    pub(crate) shards: Arc<Shards>,
     /// Agents beside the three, each with a value of `ifinoctets`.
     pub(crate) more: u32,
     /// Bytes that keys of active flows have besides.
@@ -35,12 +32,8 @@ pub(crate) struct Small {
     pub(crate) gate: Mutex<()>,
     /// Calls of `measures`.
     pub(crate) looked: AtomicUsize,
-    pub(crate) failure: Option<&'static str>,
     /// Name of interface 4.
     pub(crate) uplink: &'static str,
-    pub(crate) flows: Mutex<BTreeMap<String, Value>>,
-    pub(crate) thresholds: Mutex<Thresholds>,
-    pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
 }
 
 /// As hostile as names from others can be.
@@ -71,30 +64,29 @@ pub(crate) fn address(text: &str) -> IpAddr {
 
 impl Default for Small {
     fn default() -> Self {
+        let settings = config::Settings::read("here", "workers = 2").unwrap();
+        let shards = Shards::new(&settings, Names::read(&settings).unwrap());
         let small = Self {
-            events: Log::new(10),
-            completed: Log::new(10),
+            shards: Arc::new(shards),
             more: 0,
             wide: 0,
             ranked: AtomicUsize::new(0),
             gate: Mutex::default(),
             looked: AtomicUsize::new(0),
-            failure: None,
             uplink: "swp4",
-            flows: Mutex::default(),
-            thresholds: Mutex::default(),
-            groups: Mutex::default(),
         };
-        small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#, Life::Kept).unwrap();
+        let tcp = json!({"keys": "ipsource,ipdestination", "value": "bytes"});
+        define(&small.shards, "tcp", tcp, Life::Kept).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
-        small.put_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
-        small.put_groups("sites", BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])])).unwrap();
+        small.shards.define_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
+        let office = BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])]);
+        small.shards.define_groups("sites", office).unwrap();
         for second in 0..6 {
             small.cross("busy", second);
         }
         let who = Ends { source: Some(End::Ip(address("10.9.0.1"))), destination: Some(End::Ip(address("10.0.0.5"))) };
         let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
-        small.events.push(|id| Event {
+        small.shards.events().push(|id| Event {
             metric: "dropped".into(),
             flow_key: Some("10.9.0.1,10.0.0.5".into()),
             drop: Some(drop),
@@ -123,11 +115,15 @@ fn event(id: u64, threshold: &str, second: u64) -> Event {
 
 impl Small {
     pub(crate) fn cross(&self, threshold: &str, second: u64) -> u64 {
-        self.events.push(|id| event(id, threshold, second))
+        self.shards.events().push(|id| event(id, threshold, second))
+    }
+
+    pub(crate) fn flows(&self) -> Vec<String> {
+        self.shards.flow_definitions().into_keys().collect()
     }
 
     pub(crate) fn complete(&self, name: &str) -> u64 {
-        self.completed.push(|id| CompletedFlow {
+        self.shards.completed().push(|id| CompletedFlow {
             id,
             name: name.into(),
             agent: address("10.0.0.1"),
@@ -145,19 +141,6 @@ fn estimate(value: f64) -> Interval {
 }
 
 impl Analysis for Small {
-    fn ready(&self) -> Result<(), String> {
-        self.failure.map_or(Ok(()), |why| Err(why.to_owned()))
-    }
-
-    fn analyzer(&self) -> Map<String, Value> {
-        let agents = Table { name: "agents", entries: 3 + u64::from(self.more), limit: 50_000, evicted: 0 };
-        let tally = Tally { flow: 4711, counter: 12, ..Tally::default() };
-        let absent = Reasons::default().absent().collect();
-        let mut figures = Statistics { tally, missing: 3, tables: vec![agents], absent }.figures();
-        figures.insert("workers".into(), json!(2));
-        figures
-    }
-
     fn agents(&self) -> Vec<IpAddr> {
         let more = (0..self.more).map(|index| IpAddr::from((0x0b00_0000 + index).to_be_bytes()));
         let known = ["10.0.0.1", STALE].map(address);
@@ -168,6 +151,7 @@ impl Analysis for Small {
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
         let is_known = is_more || ["10.0.0.1", STALE, "2001:db8::3"].map(address).contains(&agent);
         let sources = is_known.then(|| vec![address("10.0.0.254")])?;
+        let unknown = Agent::unknown();
         Some(Agent {
             first_seen: Duration::from_secs(3600),
             last_seen: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 250 }),
@@ -178,9 +162,8 @@ impl Analysis for Small {
             sources,
             datagrams_received: 441,
             datagrams_lost: 3,
-            drop_samples: 40,
-            drop_drops: 50,
-            ..Agent::default()
+            notification: Samples { samples: 40, drops: Some(50), ..unknown.notification },
+            ..unknown
         })
     }
 
@@ -249,36 +232,11 @@ impl Analysis for Small {
         vec![key("ipsource", "The source address of IPv4.", Some(234)), key("vni", "The VXLAN network.", None)]
     }
 
-    fn flows(&self) -> BTreeMap<String, Value> {
-        self.flows.lock().unwrap().clone()
-    }
-
-    fn put_flow(&self, name: &str, definition: &str, _: Life) -> Result<Vec<String>, Problem> {
-        let definition: Value = serde_json::from_str(definition).unwrap();
-        if let Some(filter) = definition["filter"].as_str()
-            && let Some(place) = filter.find("==")
-        {
-            let message = "filter: write = once".to_owned();
-            let (text, syntax) = (filter.to_owned(), Syntax { at: place + 1, message });
-            return Err(Refusal::Mistake(Mistake { attribute: "filter", text, syntax }).into());
-        }
-        let notes = match definition["n"].as_u64() {
-            Some(1) => vec!["n: 1 is not 5 to 1000: 5 is taken".to_owned()],
-            _ => Vec::new(),
-        };
-        self.flows.lock().unwrap().insert(name.to_owned(), definition);
-        Ok(notes)
-    }
-
-    fn delete_flow(&self, name: &str) -> bool {
-        self.flows.lock().unwrap().remove(name).is_some()
-    }
-
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
         self.ranked.fetch_add(1, Ordering::Relaxed);
         drop(self.gate.lock().unwrap());
-        let (flows, wide) = (self.flows(), "x".repeat(self.wide));
-        let fs = flows.get(name)?["fs"].as_str().unwrap_or(",");
+        let (checked, wide) = (self.shards.flow_definition(name)?, "x".repeat(self.wide));
+        let fs = &checked.definition().fs;
         let flow = |sources: u64, from: &str, value: f64| ActiveFlow {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index: 4 },
@@ -296,7 +254,7 @@ impl Analysis for Small {
     }
 
     fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>> {
-        self.flows().get(name)?;
+        self.shards.flow_definition(name)?;
         let value = |index: u32, value: f64| FlowValue {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index },
@@ -316,51 +274,12 @@ impl Analysis for Small {
             |value: &FlowValue| agents.contains(value.agent) && source.is_none_or(|source| source == value.source);
         Some(values.into_iter().filter(wanted).collect())
     }
-
-    fn completed_flows(&self) -> &Log<CompletedFlow> {
-        &self.completed
-    }
-
-    fn events(&self) -> &Log<Event> {
-        &self.events
-    }
-
-    fn thresholds(&self) -> BTreeMap<String, Threshold> {
-        let thresholds = self.thresholds.lock().unwrap();
-        thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone())).collect()
-    }
-
-    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
-        self.thresholds.lock().unwrap().put(name, threshold)
-    }
-
-    fn missing(&self, threshold: &Threshold) -> Option<String> {
-        threshold.missing(self.flows().keys().map(String::as_str))
-    }
-
-    fn delete_threshold(&self, name: &str) -> bool {
-        self.thresholds.lock().unwrap().remove(name)
-    }
-
-    fn groups(&self) -> BTreeMap<String, Groups> {
-        self.groups.lock().unwrap().clone()
-    }
-
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem> {
-        let mut named = self.groups.lock().unwrap();
-        if groups.is_empty() {
-            named.remove(name)
-        } else {
-            named.insert(name.to_owned(), groups)
-        };
-        Ok(())
-    }
 }
 
 pub(crate) fn serve_with(small: Small, settings: Settings) -> (Arc<Small>, Serving) {
     let small = Arc::new(small);
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    (small.clone(), server.serve(small, settings).unwrap())
+    (small.clone(), server.serve(small.shards.clone(), small, settings, None).unwrap())
 }
 
 pub(crate) fn serve() -> (Arc<Small>, Serving) {

@@ -2,6 +2,7 @@
 //!
 //! Values that are stale are no values: they are left out, and counted beside the rest; so is what has none, by its reason.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -96,7 +97,7 @@ pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
         let joined = match flows {
             Some(flows) => of_flows(api, selector, aggregator, &flows, &conditions),
             None => {
-                metric_of(&*api.analysis, name)?;
+                metric_of(&api.shards, name)?;
                 of_metric(api, selector, aggregator, &agents, name, source, &conditions)
             }
         };
@@ -141,8 +142,8 @@ impl Found {
         }
         let better = match (aggregator, &self.picked) {
             (_, None) => true,
-            (Aggregator::Max, Some((.., best))) => greater(&value, best),
-            (Aggregator::Min, Some((.., best))) => greater(best, &value),
+            (Aggregator::Max, Some((.., best))) => compare(&value, best).is_gt(),
+            (Aggregator::Min, Some((.., best))) => compare(&value, best).is_lt(),
             _ => is_newest,
         };
         if let Measured::Number(number) = measured
@@ -167,11 +168,12 @@ impl Found {
             set("metricAbsent", json!(self.absent));
         }
         if let (Some((agent, source, age, interval, picked)), Some(newest)) = (self.picked, self.newest) {
-            let joined =
-                if aggregator.picks() { Some(picked) } else { aggregator.join(&mut self.numbers).map(Value::from) };
-            // Of texts there is no sum.
-            if let Some(joined) = joined {
-                set("metricValue", joined);
+            self.numbers.sort_by(f64::total_cmp);
+            match aggregator {
+                // Of texts there is no sum.
+                Aggregator::Of(join) if !self.numbers.is_empty() => _ = set("metricValue", join(&self.numbers).into()),
+                Aggregator::Of(_) => {}
+                _ => _ = set("metricValue", picked),
             }
             // The result of several belongs to none of them.
             if aggregator.picks() || self.count == 1 {
@@ -187,11 +189,11 @@ impl Found {
     }
 }
 
-fn greater(a: &Value, b: &Value) -> bool {
+fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() > b.as_f64(),
-        (Value::String(a), Value::String(b)) => a > b,
-        _ => false,
+        (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        _ => Ordering::Equal,
     }
 }
 
@@ -241,7 +243,7 @@ fn of_flows(
 }
 
 /// The values that an agent has and that fulfil the conditions.
-fn each(
+pub(crate) fn each(
     api: &Api,
     agent: IpAddr,
     name: &str,
@@ -266,7 +268,7 @@ pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
         "ALL" => Ok(api.analysis.metrics().into_iter().map(|(name, _)| name).collect()),
         list => {
             let names = few(list)?;
-            names.iter().try_for_each(|name| metric_of(&*api.analysis, name))?;
+            names.iter().try_for_each(|name| metric_of(&api.shards, name))?;
             Ok(names.into_iter().map(str::to_owned).collect())
         }
     }
@@ -316,7 +318,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
                 name
             }
         };
-        metric_of(&*api.analysis, column)?;
+        metric_of(&api.shards, column)?;
         columns.push(column.to_owned());
     }
     let first = &columns[order.map_or(0, |(column, _)| column)];
@@ -328,16 +330,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         });
     }
     if let Some((_, most)) = order {
-        rows.sort_by(|(.., a), (.., b)| {
-            let order = if greater(a, b) {
-                std::cmp::Ordering::Greater
-            } else if greater(b, a) {
-                std::cmp::Ordering::Less
-            } else {
-                std::cmp::Ordering::Equal
-            };
-            if most < 0 { order.reverse() } else { order }
-        });
+        rows.sort_by(|(.., a), (.., b)| if most < 0 { compare(b, a) } else { compare(a, b) });
         rows.truncate(most.unsigned_abs().try_into().unwrap_or(usize::MAX));
     }
     let (api, turns) = (api.clone(), api.turns());

@@ -9,8 +9,15 @@ use weir_wire::sflow::DataSource;
 use super::analysis::{Agents, Analysis, Measured};
 use super::problem::Problem;
 use crate::counters::Metric;
+use crate::shard::Shards;
 use crate::thresholds::{Fact, Filter};
 use weir_service::http::Call;
+
+/// An agent by its address or its host name.
+pub(super) fn agent_of(analysis: &dyn Analysis, name: &str) -> Result<IpAddr, Problem> {
+    let found = name.parse().ok().or_else(|| analysis.agent_named(name));
+    found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))
+}
 
 /// The agents of the path: `ALL`, or addresses and host names between commas or semicolons. An address may be
 /// of no agent (yet); a name must be of one.
@@ -21,8 +28,7 @@ pub(crate) fn agents_of(analysis: &dyn Analysis, call: &Call) -> Result<Agents, 
     }
     let mut agents = Vec::new();
     for name in items(list) {
-        let found = name.parse().ok().or_else(|| analysis.agent_named(name));
-        agents.push(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
+        agents.push(agent_of(analysis, name)?);
     }
     if agents.is_empty() {
         return Err(Problem::request("agents: name agents by address or host name, or ALL"));
@@ -72,12 +78,12 @@ pub(crate) fn conditions(call: &Call) -> Result<Filter, Problem> {
 }
 
 /// Looks whether there is a metric of the name, perhaps of one data source. What there is not can have no value.
-pub(crate) fn metric_of(analysis: &dyn Analysis, name: &str) -> Result<(), Problem> {
+pub(super) fn metric_of(shards: &Shards, name: &str) -> Result<(), Problem> {
     let (_, plain) = source_of(name);
     if Metric::find(plain).is_some() {
         return Ok(());
     }
-    let flows = analysis.flows();
+    let flows = shards.flow_definitions();
     if flows.contains_key(plain) {
         let message = format!("metrics: {plain:?} is a flow definition: /flowvalue/ALL/{plain}/json has its values");
         return Err(Problem::request(message));
@@ -88,7 +94,7 @@ pub(crate) fn metric_of(analysis: &dyn Analysis, name: &str) -> Result<(), Probl
 }
 
 /// Whether a data source of an agent fulfils all conditions. Not to be asked within [`Analysis::measures`]: see [`Passing`].
-pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
+pub(super) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
     Passing::of(analysis, agent, conditions).includes(source)
 }
 
@@ -96,7 +102,7 @@ pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource,
 /// any other source of the agent (an interface of a host whose `os_name` is `linux`).
 ///
 /// It is found out before values are read, since [`Analysis::measures`] holds what is known of the agent while it shows it.
-pub(crate) struct Passing(Vec<Fulfilled>);
+pub(super) struct Passing(Vec<Fulfilled>);
 
 /// Who fulfils one condition.
 #[derive(Default)]
@@ -107,7 +113,7 @@ struct Fulfilled {
 
 impl Passing {
     /// Of an agent, now.
-    pub(crate) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
+    pub(super) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
         let mut all = Vec::new();
         conditions.all(|name, patterns| {
             let mut fulfilled = Fulfilled::default();
@@ -127,7 +133,7 @@ impl Passing {
     }
 
     /// Whether this one does.
-    pub(crate) fn includes(&self, source: DataSource) -> bool {
+    pub(super) fn includes(&self, source: DataSource) -> bool {
         self.0.iter().all(|fulfilled| fulfilled.sources.get(&source).copied().unwrap_or(fulfilled.any))
     }
 }

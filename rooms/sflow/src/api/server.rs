@@ -12,6 +12,7 @@ pub use weir_service::http::{Error, Serving};
 
 use super::{Analysis, Api, PLACES, Settings, routes};
 use crate::prometheus::IDLE;
+use crate::shard::Shards;
 
 /// A server, bound but not yet serving.
 #[derive(Debug)]
@@ -36,26 +37,19 @@ impl Server {
         self.0.local_addr()
     }
 
-    /// Serves on a thread of its own, named `rest`, and two beside it that compute answers.
+    /// Serves on a thread of its own, named `rest`, and two beside it that compute answers; also the paths of `protect`.
     ///
     /// # Errors
     /// If the thread or its runtime cannot be had (no file descriptor or memory left).
-    pub fn serve(self, analysis: Arc<dyn Analysis>, settings: Settings) -> Result<Serving, Error> {
-        self.serve_with(analysis, settings, None)
-    }
-
-    /// As above, and the paths below `/protect` beside, where somebody has access to them.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn serve_with(
+    pub fn serve(
         self,
+        shards: Arc<Shards>,
         analysis: Arc<dyn Analysis>,
         settings: Settings,
         protect: Option<Router>,
     ) -> Result<Serving, Error> {
         self.0.serve("rest", settings, move |ended| {
-            let api = Api { ended, protects: protect.is_some(), ..Api::new(analysis) };
+            let api = Api { ended, protects: protect.is_some(), ..Api::new(shards, analysis) };
             let api = Arc::new(api);
             tokio::spawn(end_idle(api.clone()));
             routes::router(&api).merge(protect.unwrap_or_default())
@@ -68,8 +62,8 @@ async fn end_idle(api: Arc<Api>) {
     let mut ticks = interval(IDLE / 30);
     loop {
         ticks.tick().await;
-        api.scraped.end_idle(&*api.analysis, Instant::now());
-        api.tried.end_idle(&*api.analysis, Instant::now());
+        api.scraped.end_idle(&api.shards, Instant::now());
+        api.tried.end_idle(&api.shards, Instant::now());
         api.live.rest();
     }
 }

@@ -25,7 +25,7 @@ pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("thresholdID").map(str::to_owned);
         let is_wanted = |event: &Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
-        poll(&api, &call, api.analysis.events(), "eventID", "maxEvents", is_wanted).await
+        poll(&api, &call, api.shards.events(), "eventID", "maxEvents", is_wanted).await
     })
 }
 
@@ -34,7 +34,7 @@ pub(super) fn completed(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("name").map(str::to_owned);
         let is_wanted = |flow: &super::CompletedFlow| wanted.as_deref().is_none_or(|name| name == flow.name);
-        poll(&api, &call, api.analysis.completed_flows(), "flowID", "maxFlows", is_wanted).await
+        poll(&api, &call, api.shards.completed(), "flowID", "maxFlows", is_wanted).await
     })
 }
 
@@ -63,7 +63,7 @@ pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
         let last = call.header("last-event-id").and_then(|id| id.parse().ok());
         let after = last.or(call.whole("eventID").map(|id| id.try_into().unwrap_or(0)));
         // Before the answer begins: once a client has its head, no event is missed.
-        let newest = api.analysis.events().newest();
+        let newest = api.shards.events().newest();
         let at: u64 = after.unwrap_or(*newest.borrow());
         let events = Events { api, wanted, newest, at, batch: VecDeque::new(), _place: place };
         Ok(stream(frames(events, Events::next)))
@@ -91,7 +91,7 @@ impl Events {
             let reached = *self.newest.borrow_and_update();
             let wanted = self.wanted.as_deref();
             let is_wanted = |event: &Event| wanted.is_none_or(|name| name == &*event.threshold_id);
-            self.batch = self.api.analysis.events().next(self.at, BATCH, is_wanted).into();
+            self.batch = self.api.shards.events().next(self.at, BATCH, is_wanted).into();
             if self.batch.is_empty() {
                 // Those that are not wanted are not looked at again.
                 self.at = self.at.max(reached);
@@ -109,7 +109,7 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let agents = agents_of(&*api.analysis, &call)?;
         let name = call.part("name").to_owned();
-        if !api.analysis.flows().contains_key(&name) {
+        if api.shards.flow_definition(&name).is_none() {
             return Err(Problem::absent("flow definition", &name, "/flow/json"));
         }
         let place = api.flow_streams.take()?;

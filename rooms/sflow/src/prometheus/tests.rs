@@ -11,7 +11,7 @@ use weir_testbed::Started;
 
 use super::{DEFINITIONS, Scraped};
 use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
-use crate::api::{Analysis, Serving, Settings};
+use crate::api::{Serving, Settings};
 
 #[test]
 fn prometheus_is_told_what_is_current() {
@@ -38,15 +38,22 @@ fn prometheus_is_told_what_is_current() {
     // The same question is the same definition; it comes again where somebody deleted it.
     get(&serving, target);
     assert_eq!(small.flows().len(), 2);
-    assert!(small.delete_flow("prometheus/0"));
+    assert!(small.shards.remove_flow("prometheus/0"));
     assert_eq!(get(&serving, target).body, flows.body);
 
-    let refused = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes&filter=a%3D%3D1";
-    assert_eq!(get(&serving, refused).json()["caret"], "  ^");
+    let refused = "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes&filter=vlan%3C1";
+    assert_eq!(get(&serving, refused).json()["caret"], "    ^");
     for index in 1..DEFINITIONS {
-        assert_eq!(get(&serving, &format!("/prometheus/flows/ALL/txt?metric=m&key=k{index}&value=bytes")).status, 200);
+        assert_eq!(
+            get(
+                &serving,
+                &format!("/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes&filter=vlan%3D{index}")
+            )
+            .status,
+            200
+        );
     }
-    let reply = get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=one_more&value=bytes");
+    let reply = get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=vlan&value=bytes");
     assert_eq!(reply.status, 429, "{reply:?}");
     // Those that there are go on.
     assert_eq!(get(&serving, target).status, 200);
@@ -58,7 +65,7 @@ fn prometheus_is_told_what_is_current() {
 fn a_strangers_page_begins_no_definition() {
     let settings = Settings { origins: vec!["https://noc.example".into()], ..Settings::default() };
     let (small, serving) = serve_with(Small::default(), settings);
-    let target = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes";
+    let target = "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes";
     let status = |method: &str, headers: &str| ask(&serving, method, target, headers, "").reply().status;
     let strangers = [
         "Origin: http://evil.example\r\n",
@@ -91,13 +98,13 @@ fn a_strangers_page_begins_no_definition() {
 fn what_nobody_scrapes_ends() {
     let (small, scraped, begin) = (Small::default(), Scraped::new("prometheus/", super::IDLE), Instant::now());
     let at = |seconds| begin + Duration::from_secs(seconds);
-    let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
-    let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
+    let [used, left] = ["ipsource", "ipdestination"];
+    let name = |definition, seconds| scraped.name(&small.shards, &json!({"keys": definition}), at(seconds)).unwrap();
     assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus/0", "prometheus/1", "prometheus/0"]);
-    scraped.end_idle(&small, at(299));
+    scraped.end_idle(&small.shards, at(299));
     assert_eq!(small.flows().len(), 3);
-    scraped.end_idle(&small, at(300));
-    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus/0", "tcp"]);
+    scraped.end_idle(&small.shards, at(300));
+    assert_eq!(small.flows(), ["prometheus/0", "tcp"]);
     assert_eq!(name(left, 301), "prometheus/2");
 }
 

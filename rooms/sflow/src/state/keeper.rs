@@ -134,21 +134,13 @@ impl Keeper {
     }
 }
 
-/// Gives a file a name beside its own that nothing has, and takes its own away.
+/// Gives a file the name `FILE.aside`, which an earlier one loses.
 fn aside(path: &Path) -> io::Result<PathBuf> {
     weir_program::files::ours(&fs::symlink_metadata(path)?)?;
-    for number in 1..=ASIDE {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".aside{number}"));
-        let aside = path.with_file_name(name);
-        // Unlike a rename it replaces nothing.
-        match fs::hard_link(path, &aside) {
-            Ok(()) => return fs::remove_file(path).map(|()| aside),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other(format!("there are {ASIDE} files aside already")))
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".aside");
+    let aside = path.with_file_name(name);
+    fs::rename(path, &aside).map(|()| aside)
 }
 
 /// From one look at definitions to the next.
@@ -157,15 +149,12 @@ const LOOKS_APART: Duration = Duration::from_secs(10);
 /// From one writing of agents to the next.
 const WRITES_APART: Duration = Duration::from_secs(60);
 
-/// Files that are kept aside.
-const ASIDE: u32 = 9;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_aside_replaces_nothing() {
+    fn only_files_of_ours_are_put_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         for text in ["first", "second"] {
@@ -179,7 +168,6 @@ mod tests {
         assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
         let other = fs::metadata("/proc/1").unwrap();
         assert!(weir_program::files::ours(&other).is_err());
-        let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
+        assert_eq!(fs::read_to_string(dir.path().join("state.aside")).unwrap(), "second");
     }
 }

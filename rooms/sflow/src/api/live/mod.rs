@@ -11,7 +11,6 @@
 //! all of its tabs.
 
 mod answer;
-mod ask;
 mod search;
 mod survey;
 #[cfg(test)]
@@ -28,7 +27,7 @@ use weir_service::http::{Later, Place, event as frame, events as stream, frames}
 use super::latest::{self, Latest};
 use super::problem::Problem;
 use super::{Analysis, Api, Call};
-use ask::Ask;
+use answer::Ask;
 pub(super) use search::search;
 use survey::{Survey, Surveyor};
 
@@ -65,7 +64,11 @@ pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
         }
         let mut questions = Vec::new();
         for text in asked {
-            questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.latest.of(text) });
+            questions.push(Question {
+                text: text.to_owned(),
+                asked: Arc::new(Ask::parse(text)?),
+                latest: api.latest.of(text),
+            });
         }
         let place = api.flow_streams.take()?;
         let mut ticks = interval(TICK);
@@ -86,7 +89,7 @@ struct Follower {
 
 struct Question {
     text: String,
-    ask: Ask,
+    asked: Arc<(&'static Ask, Call)>,
     latest: Arc<Latest>,
 }
 
@@ -104,9 +107,10 @@ impl Follower {
 
 impl Question {
     async fn latest(&self, api: &Arc<Api>) -> Option<Bytes> {
-        let (text, ask) = (self.text.clone(), self.ask.clone());
+        let (text, asked) = (self.text.clone(), self.asked.clone());
         let make = move |api: &Arc<Api>| {
-            let answer: Value = match answer::answer(api, &ask) {
+            let (ask, call) = &*asked;
+            let answer: Value = match (ask.answer)(api, call) {
                 Ok(answer) => json!({"ask": text, "answer": answer}),
                 Err(problem) => json!({"ask": text, "problem": problem.fields()}),
             };

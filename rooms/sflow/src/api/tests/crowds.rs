@@ -56,7 +56,8 @@ fn a_page_that_takes_long_holds_up_nobody() {
 
 fn serve_limited(limits: Limits) -> Serving {
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
-    server.serve(Arc::new(Small::default()), Settings::default()).unwrap()
+    let small = Arc::new(Small::default());
+    server.serve(small.shards.clone(), small, Settings::default(), None).unwrap()
 }
 
 #[test]
@@ -80,8 +81,8 @@ fn silent_and_slow_clients_hold_nothing() {
     // Who does not read what is large is ended, too; who asks has the time to.
     let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let limits = Limits { connections: 4, patience: Duration::from_secs(2), ..Limits::PAGE };
-    let large = Small { more: 200_000, ..Small::default() };
-    let unread = server.with(limits).serve(Arc::new(large), Settings::default()).unwrap();
+    let large = Arc::new(Small { more: 200_000, ..Small::default() });
+    let unread = server.with(limits).serve(large.shards.clone(), large, Settings::default(), None).unwrap();
     let mut asked = ask(&unread, "GET", "/agents/json", "", "");
     asked.head();
     while unread.connections() > 0 {
