@@ -22,7 +22,7 @@ pub(crate) struct Keeper {
     /// When definitions are looked at next, and when it is written even if they are the same.
     due: (Instant, Instant),
     /// The disk may take seconds.
-    writing: Option<JoinHandle<(Put, io::Result<bool>)>>,
+    writing: Option<JoinHandle<(Put, io::Result<()>)>>,
     /// What the last try said: it is told once.
     told: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Keeper {
         });
         match writing {
             Ok(writing) => self.writing = Some(writing),
-            Err(error) => self.tell(Some(error.to_string())),
+            Err(error) => self.tell(error.to_string()),
         }
     }
 
@@ -99,9 +99,9 @@ impl Keeper {
     pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) -> anyhow::Result<()> {
         self.finish();
         let put = shards.put(settings);
-        let whole = write(&self.path, shards, &put)
+        write(&self.path, shards, &put)
             .map_err(|error| anyhow!("state {}: {error} (the file of before stays)", self.path.display()))?;
-        self.hear(put, Ok(whole));
+        self.written = Some(put);
         Ok(())
     }
 
@@ -110,27 +110,25 @@ impl Keeper {
         let Some(writing) = self.writing.take() else { return };
         match writing.join() {
             Ok((put, outcome)) => self.hear(put, outcome),
-            Err(_) => self.tell(Some("writing it failed".into())),
+            Err(_) => self.tell("writing it failed".into()),
         }
     }
 
-    fn hear(&mut self, put: Put, outcome: io::Result<bool>) {
+    fn hear(&mut self, put: Put, outcome: io::Result<()>) {
         match outcome {
-            Ok(whole) => {
+            Ok(()) => {
                 self.written = Some(put);
-                self.tell((!whole).then(|| "it is full, not all agents are kept (lower limits.sources)".into()));
+                self.told = None;
             }
-            Err(error) => self.tell(Some(format!("{error} (the file of before stays; tried again)"))),
+            Err(error) => self.tell(format!("{error} (the file of before stays; tried again)")),
         }
     }
 
-    fn tell(&mut self, said: Option<String>) {
-        if let Some(said) = &said
-            && self.told.as_ref() != Some(said)
-        {
+    fn tell(&mut self, said: String) {
+        if self.told.as_ref() != Some(&said) {
             tracing::warn!("state {}: {said}", self.path.display());
         }
-        self.told = said;
+        self.told = Some(said);
     }
 }
 
@@ -165,7 +163,7 @@ mod tests {
         // What is no file, and what is somebody else's, stays where it is.
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
-        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
+        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path).is_err());
         let other = fs::metadata("/proc/1").unwrap();
         assert!(weir_program::files::ours(&other).is_err());
         assert_eq!(fs::read_to_string(dir.path().join("state.aside")).unwrap(), "second");
