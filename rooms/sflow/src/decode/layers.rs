@@ -4,7 +4,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use weir_wire::frame::{Frame, Protocol};
 
-use super::text::Mac;
+use super::text::mac;
 
 /// An object a header.
 pub(super) struct Layers<'a>(pub(super) &'a Frame<'a>);
@@ -48,7 +48,7 @@ impl Layer<'_> {
         match self.protocol {
             Protocol::Ethernet => {
                 let Some(header) = frame.ethernet(at) else { return Ok(()) };
-                entries!(map, "destination": Mac(header.destination()), "source": Mac(header.source()), "type": header.ethertype());
+                entries!(map, "destination": mac(header.destination()), "source": mac(header.source()), "type": header.ethertype());
             }
             Protocol::Vlan => {
                 let Some(tag) = frame.vlan(at) else { return Ok(()) };
@@ -61,8 +61,8 @@ impl Layer<'_> {
             Protocol::Arp => {
                 let Some(arp) = frame.arp(at) else { return Ok(()) };
                 entries!(map, "operation": arp.operation());
-                entries!(map, "sender_mac": Mac(arp.sender_mac()), "sender_ip": arp.sender_ip());
-                entries!(map, "target_mac": Mac(arp.target_mac()), "target_ip": arp.target_ip());
+                entries!(map, "sender_mac": mac(arp.sender_mac()), "sender_ip": arp.sender_ip());
+                entries!(map, "target_mac": mac(arp.target_mac()), "target_ip": arp.target_ip());
             }
             Protocol::Pppoe => {
                 let Some(header) = frame.pppoe(at) else { return Ok(()) };

@@ -24,6 +24,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_program::stop::Stop;
 use weir_wire::sflow::{Datagram, Malformed, PORT, Sample};
 
+use crate::escape;
 pub(crate) use capture::datagram;
 pub use capture::read;
 pub use live::{listen, options};
@@ -89,7 +90,6 @@ pub struct Decoder<W> {
     pub totals: Totals,
     /// Not written yet: whole lines.
     lines: Vec<u8>,
-    time: String,
     out: W,
 }
 
@@ -100,7 +100,7 @@ impl<W: Write> Decoder<W> {
         if settings.form == Some(Form::Csv) {
             csv::write_header(&mut lines);
         }
-        Self { settings, totals: Totals::default(), lines, time: String::new(), out }
+        Self { settings, totals: Totals::default(), lines, out }
     }
 
     /// Takes a datagram; `Break`: the reader of the lines has gone. Lines are written when many have come together; see
@@ -122,9 +122,9 @@ impl<W: Write> Decoder<W> {
             }
         };
         self.totals.datagram(&datagram);
-        if self.settings.form.is_some() {
-            self.stamp(arrived.time);
-        }
+        let time = arrived.time.filter(|_| self.settings.form.is_some());
+        let time =
+            time.map(|time| humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time)).to_string());
         for sample in datagram.samples() {
             match &sample {
                 Ok(sample) => self.totals.sample(sample),
@@ -136,9 +136,12 @@ impl<W: Write> Decoder<W> {
                 (Err(_), Some(_)) => false,
             };
             let Some(form) = self.settings.form.filter(|_| wanted) else { continue };
-            let line = Line { time: &self.time, arrived, datagram: &datagram, sample: &sample };
+            let line = Line { time: time.as_deref(), arrived, datagram: &datagram, sample: &sample };
             match form {
-                Form::Json => json::write(&mut self.lines, &line)?,
+                Form::Json => {
+                    escape::write_json(&mut self.lines, &line)?;
+                    self.lines.push(b'\n');
+                }
                 Form::Csv if sample.is_ok() => csv::write(&mut self.lines, &line)?,
                 Form::Csv => {}
             }
@@ -159,23 +162,12 @@ impl<W: Write> Decoder<W> {
             Err(error) => Err(error),
         }
     }
-
-    /// The time as lines have it; empty: unknown.
-    fn stamp(&mut self, time: Option<u64>) {
-        use std::fmt::Write;
-        self.time.clear();
-        if let Some(time) = time {
-            let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time));
-            // A string takes whatever is written.
-            let _ = write!(self.time, "{time}");
-        }
-    }
 }
 
 /// What a line tells of.
 struct Line<'a> {
-    /// Empty: unknown.
-    time: &'a str,
+    /// `None`: unknown.
+    time: Option<&'a str>,
     arrived: &'a Arrived<'a>,
     datagram: &'a Datagram<'a>,
     sample: &'a Result<Sample<'a>, Malformed>,
