@@ -8,8 +8,8 @@ use weir_wire::sflow::DataSource;
 
 use super::age;
 use crate::agents::Agent;
-use crate::api::{self, Absent, Measure, Measured};
-use crate::counters::{Counters, Metric, Missed, Number, Reading, Reason, stale_after};
+use crate::api::{self, Measure, STALE};
+use crate::counters::{Counters, Metric, Missed, Reading, Reason, stale_after};
 use crate::shard::{Now, Shard, Shards};
 
 /// What is known of one: of all its sub-agents together.
@@ -105,17 +105,12 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
         for streams in found.chunk_by(|a, b| a.source == b.source) {
             let Found { source, reading, host, ifname, .. } = streams[0];
             let is_shared = Counters::are_shared(&streams.iter().map(|one| one.counters).collect::<Vec<_>>());
-            let text;
             let value = match reading {
-                _ if is_shared => Err(Absent::Shared),
-                Err(reason) => Err(Absent::Reason(reason)),
-                Ok(Reading { stale: true, .. }) => Err(Absent::Stale),
-                Ok(Reading { value: Number::Number(number), .. }) => Ok(Measured::Number(number)),
-                Ok(Reading { value: Number::Name(name), .. }) => Ok(Measured::Text(name)),
-                Ok(Reading { value: Number::Text(bytes), .. }) => {
-                    text = String::from_utf8_lossy(bytes);
-                    Ok(Measured::Text(&text))
-                }
+                // Nobody knows whose it would be.
+                _ if is_shared => Err("shared"),
+                Err(reason) => Err(reason.name()),
+                Ok(reading) if reading.stale => Err(STALE),
+                Ok(reading) => Ok(reading.value.into()),
             };
             let (age, interval) = reading.map_or((0, 0.0), |reading| (reading.age, reading.interval));
             let interval = (interval > 0.0).then(|| Duration::from_secs_f64(interval));

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use weir_wire::sflow::DataSource;
 
-use crate::api::{
-    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Interface, Measure,
-};
+use crate::api::{ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Interface, Measure};
 use crate::counters::Metric;
 use crate::flows::Record;
 use crate::shard::{Now, Shards};
@@ -81,18 +79,11 @@ impl Analysis for Shards {
         interfaces::each(self, agent, visit);
     }
 
-    fn flow_keys(&self) -> Vec<FlowKey> {
+    fn key_ages(&self) -> Vec<Option<f64>> {
         let now = Now::read();
-        let ages: Vec<_> = self.each(|shard| shard.key_ages(now)).collect();
-        let age = |index: usize| ages.iter().filter_map(|ages| *ages.get(index)?).min_by(f64::total_cmp);
-        let key = |(index, (name, about)): (usize, (&str, &str))| FlowKey {
-            name: name.to_owned(),
-            about: about.to_owned(),
-            age: age(index).map(Duration::from_secs_f64),
-        };
-        let mut keys: Vec<_> = crate::flows::keys().enumerate().map(key).collect();
-        keys.sort_by(|a, b| a.name.cmp(&b.name));
-        keys
+        let least = |(a, b): (Option<f64>, Option<f64>)| a.into_iter().chain(b).reduce(f64::min);
+        let ages = self.each(|shard| shard.key_ages(now));
+        ages.reduce(|a, b| a.into_iter().zip(b).map(least).collect()).unwrap_or_default()
     }
 
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {

@@ -12,9 +12,9 @@ use serde::{Serialize, Serializer};
 use weir_wire::sflow::DataSource;
 
 use crate::agents::Ledger;
-use crate::counters::Reason;
 use crate::events::short;
 use crate::flows::AggMode;
+use crate::thresholds::Fact;
 
 /// What the API reads of the analyser's agents and flows. Each method answers from memory, and waits only for short locks.
 pub trait Analysis: Send + Sync + 'static {
@@ -37,8 +37,8 @@ pub trait Analysis: Send + Sync + 'static {
     /// Calls `visit` for each interface of an agent that counts octets, in order of ifIndex. `visit` must call no other method.
     fn interfaces(&self, agent: IpAddr, visit: &mut dyn FnMut(Interface<'_>));
 
-    /// All flow keys, seen or not, in order of names.
-    fn flow_keys(&self) -> Vec<FlowKey>;
+    /// Seconds since a sample had each key of flows, in the order of [`keys`](crate::flows::keys); `None`: none had it.
+    fn key_ages(&self) -> Vec<Option<f64>>;
 
     /// The largest flows of a definition, largest first; `None` if there is no such definition.
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>>;
@@ -121,8 +121,9 @@ pub struct Agent {
 impl Agent {
     /// One of which nothing is known yet.
     pub fn unknown() -> Self {
-        let of = |kind| Samples { kind, ..Samples::default() };
-        Self { flow: of("Flow"), counter: of("Counter"), notification: of("Notification"), ..Self::default() }
+        let of = |kind, drops| Samples { kind, drops, ..Samples::default() };
+        let (flow, counter) = (of("Flow", Some(0)), of("Counter", None));
+        Self { flow, counter, notification: of("Notification", Some(0)), ..Self::default() }
     }
 }
 
@@ -137,7 +138,7 @@ pub struct Samples {
     pub lost: u64,
     pub duplicates: u64,
     pub out_of_order: u64,
-    /// Samples that the agent itself could not take or send; `None`: it does not say.
+    /// Samples that the agent itself could not take or send; `None`: this kind does not say.
     pub drops: Option<u64>,
 }
 
@@ -171,12 +172,12 @@ impl Serialize for Samples {
 }
 
 /// A metric's value at a data source.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measure<'a> {
     /// Where it is measured.
     pub source: DataSource,
-    /// What it is, or why nobody knows.
-    pub value: Result<Measured<'a>, Absent>,
+    /// What it is, or the reason why nobody knows, as answers name it.
+    pub value: Result<Fact<'a>, &'static str>,
     /// Since it was measured; 0 if it was not.
     pub age: Duration,
     /// The time a rate was taken over; none of a gauge or a text.
@@ -242,47 +243,8 @@ pub(crate) fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     a.map_or(b, |a| Some(a + b.unwrap_or(0.0)))
 }
 
-/// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Absent {
-    /// It is older than its polling permits: nothing to go by.
-    Stale,
-    /// Two streams tell of the data source under the agent's one address: nobody knows whose it is.
-    Shared,
-    /// The counters have none.
-    Reason(Reason),
-}
-
-impl Absent {
-    /// Its name in answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stale => "stale",
-            Self::Shared => "shared",
-            Self::Reason(reason) => reason.name(),
-        }
-    }
-}
-
-/// A number or a text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Measured<'a> {
-    /// A rate or gauge.
-    Number(f64),
-    /// A name.
-    Text(&'a str),
-}
-
-/// A key of flows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowKey {
-    /// `ipsource`.
-    pub name: String,
-    /// What it is, in one sentence.
-    pub about: String,
-    /// Since a sample had it; none if none had.
-    pub age: Option<Duration>,
-}
+/// Why there is no value: it is older than its polling permits.
+pub const STALE: &str = "stale";
 
 /// Which of the active flows.
 #[derive(Clone, Copy, Debug, PartialEq)]

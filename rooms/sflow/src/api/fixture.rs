@@ -1,5 +1,6 @@
 //! A small analyser in memory, whose answers are known, and a client that knows little HTTP.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -11,13 +12,14 @@ use serde_json::{Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Interface, Interval,
-    Load, Measure, Measured, Samples, Server, Serving, Settings, TopKey, define,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Interface, Interval, Load, Measure,
+    STALE, Samples, Server, Serving, Settings, TopKey, define,
 };
 use crate::config;
 use crate::events::{Dropped, Event};
-use crate::flows::{AggMode, End, Ends};
+use crate::flows::{AggMode, End, Ends, keys};
 use crate::shard::{Life, Names, Shards};
+use crate::thresholds::Fact;
 
 /// Three agents, a few metrics, one flow definition.
 pub(crate) struct Small {
@@ -39,24 +41,24 @@ pub(crate) struct Small {
 /// As hostile as names from others can be.
 pub(crate) const HOSTILE: &str = "up\"link\\\n\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2067}";
 
-const TABLE: &[(&str, (u32, u32), &str, Measured<'static>)] = &[
-    ("10.0.0.1", (0, 1), "ifname", Measured::Text("swp1")),
-    ("10.0.0.1", (0, 4), "ifname", Measured::Text("")),
-    ("10.0.0.1", (0, 1), "ifinoctets", Measured::Number(1000.0)),
-    ("10.0.0.1", (0, 4), "ifinoctets", Measured::Number(125_000_000.5)),
-    ("10.0.0.2", (0, 9), "ifinoctets", Measured::Number(77.0)),
-    ("10.0.0.1", (0, 1), "ifspeed", Measured::Number(1e9)),
-    ("10.0.0.1", (0, 4), "ifspeed", Measured::Number(1e10)),
-    ("10.0.0.1", (0, 1), "ifinutilization", Measured::Number(0.0008)),
-    ("10.0.0.1", (0, 4), "ifinutilization", Measured::Number(10.0)),
-    ("10.0.0.1", (2, 1), "load_one", Measured::Number(0.5)),
-    ("2001:db8::3", (2, 1), "load_one", Measured::Number(1.5)),
-    ("2001:db8::3", (2, 1), "mem_total", Measured::Number(16e9)),
-    ("2001:db8::3", (2, 1), "os_name", Measured::Text("linux")),
+const TABLE: &[(&str, (u32, u32), &str, Fact<'static>)] = &[
+    ("10.0.0.1", (0, 1), "ifname", Fact::Text(Cow::Borrowed("swp1"))),
+    ("10.0.0.1", (0, 4), "ifname", Fact::Text(Cow::Borrowed(""))),
+    ("10.0.0.1", (0, 1), "ifinoctets", Fact::Number(1000.0)),
+    ("10.0.0.1", (0, 4), "ifinoctets", Fact::Number(125_000_000.5)),
+    ("10.0.0.2", (0, 9), "ifinoctets", Fact::Number(77.0)),
+    ("10.0.0.1", (0, 1), "ifspeed", Fact::Number(1e9)),
+    ("10.0.0.1", (0, 4), "ifspeed", Fact::Number(1e10)),
+    ("10.0.0.1", (0, 1), "ifinutilization", Fact::Number(0.0008)),
+    ("10.0.0.1", (0, 4), "ifinutilization", Fact::Number(10.0)),
+    ("10.0.0.1", (2, 1), "load_one", Fact::Number(0.5)),
+    ("2001:db8::3", (2, 1), "load_one", Fact::Number(1.5)),
+    ("2001:db8::3", (2, 1), "mem_total", Fact::Number(16e9)),
+    ("2001:db8::3", (2, 1), "os_name", Fact::Text(Cow::Borrowed("linux"))),
 ];
 
 /// The one whose values are too old.
-const STALE: &str = "10.0.0.2";
+const SILENT: &str = "10.0.0.2";
 
 pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -64,7 +66,7 @@ pub(crate) fn address(text: &str) -> IpAddr {
 
 impl Default for Small {
     fn default() -> Self {
-        let settings = config::Settings::read("here", "workers = 2").unwrap();
+        let settings = config::Settings::read("here", "workers = 1").unwrap();
         let shards = Shards::new(&settings, Names::read(&settings).unwrap());
         let small = Self {
             shards: Arc::new(shards),
@@ -143,21 +145,21 @@ fn estimate(value: f64) -> Interval {
 impl Analysis for Small {
     fn agents(&self) -> Vec<IpAddr> {
         let more = (0..self.more).map(|index| IpAddr::from((0x0b00_0000 + index).to_be_bytes()));
-        let known = ["10.0.0.1", STALE].map(address);
+        let known = ["10.0.0.1", SILENT].map(address);
         known.into_iter().chain(more).chain([address("2001:db8::3")]).collect()
     }
 
     fn agent(&self, agent: IpAddr) -> Option<Agent> {
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
-        let is_known = is_more || ["10.0.0.1", STALE, "2001:db8::3"].map(address).contains(&agent);
+        let is_known = is_more || ["10.0.0.1", SILENT, "2001:db8::3"].map(address).contains(&agent);
         let sources = is_known.then(|| vec![address("10.0.0.254")])?;
         let unknown = Agent::unknown();
         Some(Agent {
             first_seen: Duration::from_secs(3600),
-            last_seen: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 250 }),
+            last_seen: Duration::from_millis(if agent == address(SILENT) { 300_000 } else { 250 }),
             uptime: Duration::from_secs(86_400),
             host: (agent == address("10.0.0.1")).then(|| "leaf1".to_owned()),
-            stale: agent == address(STALE),
+            stale: agent == address(SILENT),
             streams: 1,
             sources,
             datagrams_received: 441,
@@ -182,15 +184,15 @@ impl Analysis for Small {
         self.looked.fetch_add(1, Ordering::Relaxed);
         drop(self.gate.lock().unwrap());
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
-        let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Measured::Number(1.0)));
+        let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Fact::Number(1.0)));
         let rows = TABLE.iter().filter(|(of, _, name, _)| address(of) == agent && *name == metric);
-        for ((class, index), value) in rows.map(|(_, source, _, value)| (*source, *value)).chain(more) {
+        for ((class, index), value) in rows.map(|(_, source, _, value)| (*source, value.clone())).chain(more) {
             let ifname = if index == 4 { self.uplink } else { "swp1" };
-            let value = if value == Measured::Text("") { Measured::Text(self.uplink) } else { value };
+            let value = if value == Fact::Text("".into()) { Fact::Text(self.uplink.into()) } else { value };
             visit(Measure {
                 source: DataSource { class, index },
-                value: if agent == address(STALE) { Err(Absent::Stale) } else { Ok(value) },
-                age: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 2033 + u64::from(index) }),
+                value: if agent == address(SILENT) { Err(STALE) } else { Ok(value) },
+                age: Duration::from_millis(if agent == address(SILENT) { 300_000 } else { 2033 + u64::from(index) }),
                 interval: metric.starts_with("ifin").then_some(Duration::from_secs(20)),
                 host: (agent == address("10.0.0.1")).then_some("leaf1"),
                 ifname: (class == 0).then_some(ifname),
@@ -202,7 +204,7 @@ impl Analysis for Small {
         let of = |metric: &str, source: DataSource| {
             let mut found = None;
             self.measures(agent, metric, &mut |measure| {
-                if let Ok(Measured::Number(number)) = measure.value
+                if let Ok(Fact::Number(number)) = measure.value
                     && measure.source == source
                 {
                     found = Some(number);
@@ -223,13 +225,8 @@ impl Analysis for Small {
         }
     }
 
-    fn flow_keys(&self) -> Vec<FlowKey> {
-        let key = |name: &str, about: &str, age: Option<u64>| FlowKey {
-            name: name.into(),
-            about: about.into(),
-            age: age.map(Duration::from_millis),
-        };
-        vec![key("ipsource", "The source address of IPv4.", Some(234)), key("vni", "The VXLAN network.", None)]
+    fn key_ages(&self) -> Vec<Option<f64>> {
+        keys().map(|(name, _)| (name == "ipsource").then_some(0.234)).collect()
     }
 
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {

@@ -14,14 +14,14 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::agents::json_pages;
-use super::analysis::{Absent, Agents, FlowValue, Measure, Measured, milliseconds};
+use super::analysis::{Agents, FlowValue, Measure, STALE, milliseconds};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
 use crate::escape;
 use crate::events::{Short, short};
-use crate::thresholds::Filter;
+use crate::thresholds::{Fact, Filter};
 
 /// A value at a data source.
 #[derive(Serialize)]
@@ -41,7 +41,7 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: Measured<'_>) -> Self {
+    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: &Fact<'_>) -> Self {
         let interval = measure.interval.map(whole_milliseconds);
         Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(value) }
     }
@@ -51,11 +51,11 @@ fn whole_milliseconds(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-fn value_of(value: Measured<'_>) -> Value {
+fn value_of(value: &Fact<'_>) -> Value {
     match value {
         // No JSON number is infinite or none.
-        Measured::Number(number) => json!(number),
-        Measured::Text(text) => json!(text),
+        Fact::Number(number) => json!(number),
+        Fact::Text(text) => json!(text),
     }
 }
 
@@ -122,14 +122,14 @@ struct Found {
 
 impl Found {
     fn add(&mut self, aggregator: Aggregator, agent: IpAddr, measure: &Measure<'_>) {
-        let measured = match measure.value {
+        let measured = match &measure.value {
             Ok(measured) => measured,
-            Err(Absent::Stale) => {
+            Err(STALE) => {
                 self.stale += 1;
                 return;
             }
             Err(absent) => {
-                *self.absent.entry(absent.name()).or_default() += 1;
+                *self.absent.entry(absent).or_default() += 1;
                 return;
             }
         };
@@ -146,10 +146,10 @@ impl Found {
             (Aggregator::Min, Some((.., best))) => compare(&value, best).is_lt(),
             _ => is_newest,
         };
-        if let Measured::Number(number) = measured
+        if let Fact::Number(number) = measured
             && !aggregator.picks()
         {
-            self.numbers.push(number);
+            self.numbers.push(*number);
         }
         if better {
             let interval = measure.interval.map(whole_milliseconds);
@@ -228,7 +228,7 @@ fn of_flows(
 ) -> Map<String, Value> {
     let mut found = Found::default();
     for flow in flows.iter().filter(|flow| passes(&*api.analysis, flow.agent, flow.source, conditions)) {
-        let value = if flow.stale { Err(Absent::Stale) } else { Ok(Measured::Number(flow.value)) };
+        let value = if flow.stale { Err(STALE) } else { Ok(Fact::Number(flow.value)) };
         let measure = Measure { source: flow.source, value, age: flow.age, interval: None, host: None, ifname: None };
         found.add(aggregator, flow.agent, &measure);
     }
@@ -249,15 +249,15 @@ pub(crate) fn each(
     name: &str,
     source: Option<DataSource>,
     conditions: &Filter,
-    visit: &mut dyn FnMut(Measure<'_>, Measured<'_>),
+    visit: &mut dyn FnMut(&Measure<'_>, &Fact<'_>),
 ) {
     let passing = Passing::of(&*api.analysis, agent, conditions);
     api.analysis.measures(agent, name, &mut |measure| {
         let wanted = source.is_none_or(|source| source == measure.source) && passing.includes(measure.source);
-        if let Ok(value) = measure.value
+        if let Ok(value) = &measure.value
             && wanted
         {
-            visit(measure, value);
+            visit(&measure, value);
         }
     });
 }
@@ -292,7 +292,7 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
                 page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
                 written += 1;
                 // Writing to memory does not fail.
-                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure, value));
+                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, measure, value));
             });
         }
         true
@@ -355,7 +355,7 @@ fn cell(api: &Api, agent: IpAddr, source: DataSource, name: &str) -> Value {
     each(api, agent, name, None, &Filter::default(), &mut |measure, value| {
         let place = if measure.source == source { &mut own } else { &mut first };
         if place.is_none() {
-            *place = serde_json::to_value(Cell::new(agent, name, &measure, value)).ok();
+            *place = serde_json::to_value(Cell::new(agent, name, measure, value)).ok();
         }
     });
     own.or(first)

@@ -41,8 +41,8 @@ use weir_service::http::{Ended, Places};
 
 pub(crate) use analysis::sum;
 pub use analysis::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Samples, TopKey,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Groups, Interface, Interval, Load,
+    Measure, STALE, Samples, TopKey,
 };
 pub use routes::page;
 pub use server::{Error, Server, Serving};

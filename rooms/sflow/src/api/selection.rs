@@ -6,11 +6,11 @@ use std::net::IpAddr;
 use weir_program::config::did_you_mean;
 use weir_wire::sflow::DataSource;
 
-use super::analysis::{Agents, Analysis, Measured};
+use super::analysis::{Agents, Analysis};
 use super::problem::Problem;
 use crate::counters::Metric;
 use crate::shard::Shards;
-use crate::thresholds::{Fact, Filter};
+use crate::thresholds::Filter;
 use weir_service::http::Call;
 
 /// An agent by its address or its host name.
@@ -118,11 +118,7 @@ impl Passing {
         conditions.all(|name, patterns| {
             let mut fulfilled = Fulfilled::default();
             analysis.measures(agent, name, &mut |measure| {
-                let fact = measure.value.map(|value| match value {
-                    Measured::Number(number) => Fact::Number(number),
-                    Measured::Text(text) => Fact::Text(text.into()),
-                });
-                let matches = fact.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
+                let matches = measure.value.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
                 fulfilled.any |= matches;
                 fulfilled.sources.insert(measure.source, matches);
             });
@@ -140,19 +136,16 @@ impl Passing {
 
 /// A metric's name in a path: with a data source before it, `4.ifinoctets` or `2.1.load_one`, it is that source's alone.
 pub(super) fn source_of(name: &str) -> (Option<DataSource>, &str) {
-    let mut parts = name.splitn(3, '.');
-    let (first, second, rest) = (parts.next(), parts.next(), parts.next());
-    let number = |part: Option<&str>| part.and_then(|text| text.parse::<u32>().ok());
-    match (number(first), number(second), second, rest) {
-        (Some(class), Some(index), _, Some(rest)) => (Some(DataSource { class, index }), rest),
-        (Some(index), _, Some(second), rest) => {
-            let start = name.len() - second.len() - rest.map_or(0, |rest| rest.len() + 1);
-            (Some(DataSource { class: 0, index }), &name[start..])
-        }
-        _ => (None, name),
+    let number = |text: &str| {
+        let (number, rest) = text.split_once('.')?;
+        Some((number.parse::<u32>().ok()?, text.len() - rest.len()))
+    };
+    let Some((first, start)) = number(name) else { return (None, name) };
+    match number(&name[start..]) {
+        Some((index, more)) => (Some(DataSource { class: first, index }), &name[start + more..]),
+        None => (Some(DataSource { class: DataSource::IF_INDEX, index: first }), &name[start..]),
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

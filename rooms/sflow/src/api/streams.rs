@@ -9,12 +9,11 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
-use super::analysis::{ActiveFlows, Agents};
 use super::flows::query;
-use super::latest::{Latest, answer};
+use super::latest::{ALIVE, KEEP_ALIVE, Question, follow};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
@@ -112,50 +111,19 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
         if api.shards.flow_definition(&name).is_none() {
             return Err(Problem::absent("flow definition", &name, "/flow/json"));
         }
-        let place = api.flow_streams.take()?;
-        let mut ticks = interval(call.seconds("interval"));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let query = query(&call);
+        let (query, apart) = (query(&call), call.seconds("interval"));
         let latest = api.latest.of(&format!("{name:?} {agents:?} {query:?}"));
-        Ok(stream(frames(Flows { api, name, agents, query, latest, ticks, _place: place }, Flows::next)))
-    })
-}
-
-/// A stream of active flows.
-struct Flows {
-    api: Arc<Api>,
-    name: String,
-    agents: Agents,
-    query: ActiveFlows,
-    latest: Arc<Latest>,
-    ticks: Interval,
-    _place: Place,
-}
-
-impl Flows {
-    async fn next(mut self) -> Option<(Bytes, Self)> {
-        tokio::select! {
-            _ = self.ticks.tick() => {}
-            () = sleep(KEEP_ALIVE) => return Some((ALIVE, self)),
-        }
-        let (name, agents, query) = (self.name.clone(), self.agents.clone(), self.query);
+        // Where the definition has ended, the stream does.
         let make = move |api: &Arc<Api>| {
             let flows = api.analysis.active_flows(&name, &agents, &query)?;
             Some(frame("event: flows\n", &flows))
         };
-        // Where the definition has ended, the stream does.
-        let frame = answer(&self.api, &self.latest, FRESH, make).await?;
-        Some((frame, self))
-    }
+        follow(api, vec![Question { latest, make: Arc::new(make) }], apart, FRESH)
+    })
 }
 
 /// Events taken from the log at once.
 const BATCH: usize = 64;
-
-/// Silence after which a line shows that the stream lives, to proxies too.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
 /// How much older than asked for a frame may be that another client's question has made: half the least interval.
 const FRESH: Duration = Duration::from_millis(50);

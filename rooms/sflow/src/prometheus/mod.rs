@@ -16,10 +16,11 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weir_service::metrics::Format;
 
-use crate::api::{ActiveFlows, Answer, Api, Call, Measured, Problem};
+use crate::api::{ActiveFlows, Answer, Api, Call, Problem};
 use crate::api::{agents_of, conditions, each, mode, names_of, pages};
 use crate::events::Short;
 use crate::flows::AggMode;
+use crate::thresholds::Fact;
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
 pub use scraped::{DEFINITIONS, IDLE};
@@ -53,7 +54,7 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
         };
         agent += 1;
         each(&api, address, metric, None, &conditions, &mut |measure, value| {
-            let Measured::Number(value) = value else { return };
+            let Fact::Number(value) = *value else { return };
             // A family of texts, or one that is stale, has no head either.
             if !begun {
                 begun = true;

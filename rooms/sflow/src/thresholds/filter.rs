@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
 
-use crate::counters::{Form, Metric};
+use crate::counters::{Form, Metric, Number};
 
 /// Metrics by name, each with the values that will do. All names must match, by any of their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -28,6 +28,16 @@ pub enum Fact<'a> {
     Number(f64),
     /// A name.
     Text(Cow<'a, str>),
+}
+
+impl<'a> From<Number<'a>> for Fact<'a> {
+    fn from(number: Number<'a>) -> Self {
+        match number {
+            Number::Number(number) => Self::Number(number),
+            Number::Name(name) => Self::Text(name.into()),
+            Number::Text(text) => Self::Text(String::from_utf8_lossy(text)),
+        }
+    }
 }
 
 /// What is known of a data source and its agent.

@@ -125,7 +125,7 @@ impl Rules {
     pub fn on(&self, metric: &str) -> On {
         let begin = self.rules.partition_point(|rule| *rule.threshold.metric < *metric);
         let end = self.rules.partition_point(|rule| *rule.threshold.metric <= *metric);
-        On::new(begin, end)
+        begin..end
     }
 }
 

@@ -4,9 +4,9 @@
 //! threshold's timeout: what is quiet costs no memory. The table is of a fixed size, in sets as a processor's cache is; in
 //! a set that is full of subjects above, the one seen longest ago gives way, and is counted.
 
-use std::fmt;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,25 +31,10 @@ pub struct Observation {
 }
 
 /// Thresholds on one metric: places among the [`Rules`] that told them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct On {
-    begin: u32,
-    end: u32,
-}
-
-impl On {
-    pub(super) fn new(begin: usize, end: usize) -> Self {
-        // There are few rules.
-        Self { begin: begin as u32, end: end as u32 }
-    }
-
-    /// Whether there is none, and nothing to look at.
-    pub fn is_empty(self) -> bool {
-        self.begin == self.end
-    }
-}
+pub type On = Range<usize>;
 
 /// One worker's thresholds.
+#[derive(Debug)]
 pub struct Watch {
     /// Subjects that it remembers at once.
     limit: usize,
@@ -89,12 +74,6 @@ impl State {
         // What begins again is seen small first: that it was quiet long before counts.
         let quiet_since = [self.below_since, self.above_until].into_iter().flatten().min();
         quiet_since.is_some_and(|since| now.saturating_sub(since) >= self.timeout)
-    }
-}
-
-impl fmt::Debug for Watch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Watch").field("rules", &self.rules).field("evicted", &self.evicted).finish()
     }
 }
 
@@ -138,8 +117,7 @@ impl Watch {
         now: Duration,
         mut crossed: impl FnMut(&Rule),
     ) {
-        let places = on.begin as usize..on.end as usize;
-        for rule in self.rules.rules.get(places).unwrap_or_default() {
+        for rule in self.rules.rules.get(on).unwrap_or_default() {
             let Threshold { value, by_flow, ref filter, timeout, .. } = rule.threshold;
             let flow = if by_flow { observation.flow } else { None };
             let subject = Subject { rule: rule.id, agent: observation.agent, source: observation.source, flow };
