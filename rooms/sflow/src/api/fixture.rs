@@ -9,11 +9,12 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use weir_service::http::{Server, Serving};
 use weir_wire::sflow::DataSource;
 
 use super::{
     ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Interface, Interval, Load, Measure,
-    STALE, Samples, Server, Serving, Settings, TopKey, define,
+    STALE, Samples, Settings, TopKey, define, server,
 };
 use crate::config;
 use crate::events::{Dropped, Event};
@@ -275,8 +276,12 @@ impl Analysis for Small {
 
 pub(crate) fn serve_with(small: Small, settings: Settings) -> (Arc<Small>, Serving) {
     let small = Arc::new(small);
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    (small.clone(), server.serve(small.shards.clone(), small, settings, None).unwrap())
+    let server = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (small.clone(), serve_at(server, small, settings))
+}
+
+pub(crate) fn serve_at(server: Server, small: Arc<Small>, settings: Settings) -> Serving {
+    server::serve(server, small.shards.clone(), small, settings, None).unwrap()
 }
 
 pub(crate) fn serve() -> (Arc<Small>, Serving) {

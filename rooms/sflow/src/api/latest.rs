@@ -27,12 +27,14 @@ impl Shared {
     }
 }
 
+/// Makes a frame; `None`: the stream ends.
+type Make = dyn Fn(&Arc<Api>) -> Option<Bytes> + Send + Sync;
+
 /// A question of a stream.
 pub(super) struct Question {
     /// Its latest answer, which all who ask the same share.
     pub(super) latest: Arc<Latest>,
-    /// Makes a frame; `None`: the stream ends.
-    pub(super) make: Arc<dyn Fn(&Arc<Api>) -> Option<Bytes> + Send + Sync>,
+    pub(super) make: Arc<Make>,
 }
 
 /// A stream to one client, which answers its questions in turn.

@@ -22,7 +22,7 @@ mod page;
 mod problem;
 mod routes;
 mod selection;
-mod server;
+pub(crate) mod server;
 mod settings;
 mod statistics;
 mod streams;
@@ -45,7 +45,6 @@ pub use analysis::{
     Measure, STALE, Samples, TopKey,
 };
 pub use routes::page;
-pub use server::{Error, Server, Serving};
 
 pub(crate) use body::pages;
 pub(crate) use call::named;

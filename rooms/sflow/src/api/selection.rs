@@ -10,7 +10,7 @@ use super::analysis::{Agents, Analysis};
 use super::problem::Problem;
 use crate::counters::Metric;
 use crate::shard::Shards;
-use crate::thresholds::Filter;
+use crate::thresholds::{Filter, Pattern};
 use weir_service::http::Call;
 
 /// An agent by its address or its host name.
@@ -102,35 +102,25 @@ pub(super) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource,
 /// any other source of the agent (an interface of a host whose `os_name` is `linux`).
 ///
 /// It is found out before values are read, since [`Analysis::measures`] holds what is known of the agent while it shows it.
-pub(super) struct Passing(Vec<Fulfilled>);
-
-/// Who fulfils one condition.
-#[derive(Default)]
-struct Fulfilled {
-    sources: BTreeMap<DataSource, bool>,
-    any: bool,
-}
+pub(super) struct Passing(Vec<BTreeMap<DataSource, bool>>);
 
 impl Passing {
     /// Of an agent, now.
     pub(super) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
-        let mut all = Vec::new();
-        conditions.all(|name, patterns| {
-            let mut fulfilled = Fulfilled::default();
+        let fulfilled = |(name, patterns): (&str, &[Pattern])| {
+            let mut sources = BTreeMap::new();
             analysis.measures(agent, name, &mut |measure| {
                 let matches = measure.value.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
-                fulfilled.any |= matches;
-                fulfilled.sources.insert(measure.source, matches);
+                sources.insert(measure.source, matches);
             });
-            all.push(fulfilled);
-            true
-        });
-        Self(all)
+            sources
+        };
+        Self(conditions.iter().map(fulfilled).collect())
     }
 
     /// Whether this one does.
     pub(super) fn includes(&self, source: DataSource) -> bool {
-        self.0.iter().all(|fulfilled| fulfilled.sources.get(&source).copied().unwrap_or(fulfilled.any))
+        self.0.iter().all(|sources| sources.get(&source).copied().unwrap_or_else(|| sources.values().any(|one| *one)))
     }
 }
 

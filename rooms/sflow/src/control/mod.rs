@@ -17,7 +17,7 @@ use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
-use crate::api::Server;
+use crate::api::server;
 use crate::collector::{Cells, Collector};
 use crate::config::{Origin, Settings};
 use crate::ledger::Ledger;
@@ -45,7 +45,7 @@ pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome
     let file = origin.file().map(Into::into);
     let mut setup = Setup::new(Launch { fixed: settings.fixed(), file, verbosity })?;
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
-    let http = Server::bind(settings.config.http.0)?;
+    let http = server::bind(settings.config.http.0)?;
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let service: Service<Analyser<'_>> =
         setup.start(Needs { capabilities: prepared.privileges(), ..needs(&settings) })?;
@@ -69,7 +69,7 @@ pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome
     });
     let protection = protection.transpose()?;
     let router = protection.as_ref().and_then(|protection| held(protection).router());
-    let serving = http.serve(shards.clone(), shards.clone(), settings.api(), router)?;
+    let serving = server::serve(http, shards.clone(), shards.clone(), settings.api(), router)?;
     let state = Arc::new(State { workers: carrier.workers().clone(), cells, shards, protection });
     let mut room = Analyser::new(origin, settings, carrier, state, serving.local_addr(), keeper);
     let outcome = service.run(&mut room);

@@ -97,7 +97,9 @@ impl Totals {
                 }
                 Err(malformed) => Some(malformed),
             };
-            malformed.map(|malformed| self.malformed(malformed));
+            if let Some(malformed) = malformed {
+                self.malformed(malformed);
+            }
         }
     }
 

@@ -10,8 +10,9 @@ use tempfile::TempDir;
 use weir_testbed::Started;
 
 use super::{DEFINITIONS, Scraped};
+use crate::api::Settings;
 use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
-use crate::api::{Serving, Settings};
+use weir_service::http::Serving;
 
 #[test]
 fn prometheus_is_told_what_is_current() {

@@ -70,7 +70,7 @@ impl Filter {
 
     /// Whether all its names match. What is not known does not.
     pub fn matches(&self, facts: &(impl Facts + ?Sized)) -> bool {
-        self.all(|name, wanted| {
+        self.iter().all(|(name, wanted)| {
             facts.fact(name).is_some_and(|fact| wanted.iter().any(|pattern| pattern.matches(&fact)))
         })
     }
@@ -97,9 +97,9 @@ impl Filter {
         Ok(())
     }
 
-    /// Whether something holds for each of its names and their values.
-    pub fn all(&self, mut holds: impl FnMut(&str, &[Pattern]) -> bool) -> bool {
-        self.0.iter().all(|(name, wanted)| holds(name, wanted))
+    /// Its names, each with the values that will do.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Pattern])> {
+        self.0.iter().map(|(name, wanted)| (&**name, &**wanted))
     }
 }
 

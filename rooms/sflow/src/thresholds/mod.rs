@@ -90,7 +90,7 @@ pub struct Rule {
     /// Another one when the definition changes.
     id: u32,
     /// Its name.
-    pub name: Arc<str>,
+    pub name: String,
     threshold: Threshold,
 }
 
@@ -104,7 +104,7 @@ impl Rule {
             threshold_id: self.name.clone(),
             agent: observation.agent,
             data_source: observation.source,
-            metric: self.threshold.metric.as_str().into(),
+            metric: self.threshold.metric.clone(),
             value: observation.value,
             threshold: self.threshold.value,
             flow_key: None,

@@ -120,7 +120,7 @@ fn ports(api: &Api, agent: IpAddr, most: usize) -> (Vec<Value>, usize) {
     let mut ports = Vec::new();
     api.analysis.interfaces(agent, &mut |interface| {
         // Every field of an interface has a form in JSON.
-        let port = serde_json::to_value(&interface).unwrap_or_default();
+        let port = serde_json::to_value(interface).unwrap_or_default();
         ports.push((ports.len(), interface.load.utilization().unwrap_or(-1.0), port));
     });
     let all = ports.len();

@@ -5,8 +5,9 @@ use std::sync::atomic::Ordering;
 
 use serde_json::Value;
 
+use crate::api::Settings;
 use crate::api::fixture::{Asked, Small, ask, get, serve_with};
-use crate::api::{Serving, Settings};
+use weir_service::http::Serving;
 
 fn follow(serving: &Serving, questions: &[&str]) -> Asked {
     let mut query = form_urlencoded::Serializer::new(String::new());

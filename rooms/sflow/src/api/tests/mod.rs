@@ -10,9 +10,9 @@ use std::{env, fs};
 use serde_json::json;
 use weir_service::http::Verb;
 
-use super::Serving;
 use super::fixture::{Reply, ask, get, serve};
 use super::routes::ROUTES;
+use weir_service::http::Serving;
 
 /// A call of a route's example; of a stream, its first frame.
 fn example(serving: &Serving, verb: &str, target: &str, body: Option<&str>) -> Reply {
