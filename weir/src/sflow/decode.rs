@@ -73,11 +73,13 @@ impl Decode {
         let mut decoder = Decoder::new(settings, io::stdout().lock());
         let name = if self.input == "-" { "standard input" } else { &self.input };
         let read = match &input {
-            Input::Capture(file) => decode::read(file, &mut decoder, &stop).map_err(|error| anyhow!("{name}: {error}")),
+            Input::Capture(file) => {
+                decode::read(file, &mut decoder, &stop).map_err(|error| anyhow!("{name}: {error:#}"))
+            }
             Input::Network(address) => listen(*address, &mut decoder, &stop),
         };
         let written = decoder.flush();
-        let totals = decoder.totals.named();
+        let totals = decoder.totals;
         warn(&totals);
         if self.count {
             say!("{}", serde_json::to_string_pretty(&totals)?);

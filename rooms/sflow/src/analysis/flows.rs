@@ -56,17 +56,11 @@ pub(super) fn values(
         squares: f64,
         /// `None`: it is a mean.
         precision: Option<Precision>,
-        last: f64,
-        top: Vec<Top>,
-    }
-    struct Top {
-        value: f64,
-        key: Box<[u8]>,
-        last: f64,
-        moments: Option<Moments>,
+        age: Duration,
+        top: Vec<TopKey>,
     }
     let checked = shards.flow_definition(name)?;
-    let most = checked.definition().n as usize;
+    let (now, most) = (Now::read(), checked.definition().n as usize);
     let mut found: BTreeMap<(IpAddr, DataSource), At> = BTreeMap::new();
     scan(shards, name, |shard, flow| {
         let (id, at) = flow.seen_by();
@@ -75,45 +69,32 @@ pub(super) fn values(
         }
         let Some(agent) = shard.directory().address(id) else { return };
         let (value, (_, _, last)) = (flow.value(), flow.history());
-        let sum = found.entry((agent, at)).or_insert_with(|| At {
-            value: 0.0,
-            squares: 0.0,
-            precision: (!flow.is_average(0)).then(|| flow.precision()),
-            last: 0.0,
-            top: Vec::new(),
+        let age = since(shards, now, last);
+        let sum = found.entry((agent, at)).or_insert_with(|| {
+            let precision = (!flow.is_average(0)).then(|| flow.precision());
+            At { value: 0.0, squares: 0.0, precision, age, top: Vec::new() }
         });
         sum.value += value;
         sum.squares += flow.squares();
-        sum.last = sum.last.max(last);
+        sum.age = sum.age.min(age);
         let place = sum.top.partition_point(|larger| larger.value >= value);
         if place < most {
-            sum.top.insert(place, Top { value, key: flow.key().into(), last, moments: flow.moments() });
+            sum.top.insert(place, TopKey { key: flow.show(), value, age, estimate: interval(flow.moments()) });
             sum.top.truncate(most);
         }
     });
-    let now = Now::read();
-    let age = |last: f64| since(shards, now, last);
     let mut silent = Silent::at(now);
     let over = Duration::from_secs_f64(checked.definition().active_timeout);
-    let mut value = |((agent, source), at): ((IpAddr, DataSource), At)| FlowValue {
+    let value = |((agent, source), At { value, squares, precision, age, top })| FlowValue {
         agent,
         source,
-        age: age(at.last),
-        value: at.value,
-        estimate: interval(at.precision.map(|precision| Moments::new(at.value, at.squares, precision))),
-        stale: age(at.last) > over || silent.is(shards, agent),
-        top: at
-            .top
-            .into_iter()
-            .map(|Top { value, key, last, moments }| TopKey {
-                key: checked.show(&key),
-                value,
-                age: age(last),
-                estimate: interval(moments),
-            })
-            .collect(),
+        age,
+        value,
+        estimate: interval(precision.map(|precision| Moments::new(value, squares, precision))),
+        stale: age > over || silent.is(shards, agent),
+        top,
     };
-    Some(found.into_iter().map(&mut value).collect())
+    Some(found.into_iter().map(value).collect())
 }
 
 /// Shows every flow of a definition, in slices.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_wire::sflow::DataSource;
 
 use crate::agents::Nanos;
-use crate::api::{Interface, Load};
+use crate::api::{Interface, Load, sum};
 use crate::counters::{Counters, Metric, Number};
 use crate::shard::{Now, Shards};
 
@@ -34,9 +34,8 @@ pub(super) fn each(shards: &Shards, address: IpAddr, visit: &mut dyn FnMut(Inter
 
 /// What is known and not stale, and how old it is; `None`: it counts no octets.
 fn read(counters: &Counters, now: Nanos) -> Option<(Load, Nanos)> {
-    let [octets_in, octets_out, busy_in, busy_out, rest @ ..] = &*METRICS;
     let mut age = None;
-    let mut number = |metric: &Option<&'static Metric>| {
+    let number = |metric: &Option<&'static Metric>| {
         let reading = counters.read((*metric)?, now)?.ok()?;
         age = Some(age.map_or(reading.age, |age: Nanos| age.min(reading.age)));
         match reading.value {
@@ -44,20 +43,11 @@ fn read(counters: &Counters, now: Nanos) -> Option<(Load, Nanos)> {
             _ => None,
         }
     };
-    let (octets_in, octets_out) = (number(octets_in), number(octets_out));
-    let utilization = (number(busy_in), number(busy_out));
-    let [discards_in, discards_out, errors_in, errors_out, speed] = rest.each_ref().map(&mut number);
-    let sum = |a: Option<f64>, b: Option<f64>| a.map_or(b, |a| Some(a + b.unwrap_or(0.0)));
-    let load = Load {
-        octets_in,
-        octets_out,
-        utilization_in: utilization.0,
-        utilization_out: utilization.1,
-        discards: sum(discards_in, discards_out),
-        errors: sum(errors_in, errors_out),
-        speed,
-    };
-    Some((load, age?))
+    let numbers = METRICS.each_ref().map(number);
+    let [octets_in, octets_out, utilization_in, utilization_out, dropped_in, dropped_out, rest @ ..] = numbers;
+    let [errors_in, errors_out, speed] = rest;
+    let (discards, errors) = (sum(dropped_in, dropped_out), sum(errors_in, errors_out));
+    Some((Load { octets_in, octets_out, utilization_in, utilization_out, discards, errors, speed }, age?))
 }
 
 static METRICS: LazyLock<[Option<&'static Metric>; 9]> = LazyLock::new(|| {

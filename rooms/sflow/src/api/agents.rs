@@ -7,8 +7,10 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use serde_json::{Map, Value};
 
-use super::problem::{Answer, JSON, Problem, json_response};
+use super::problem::{Answer, JSON, json_response};
+use super::selection::agent_of;
 use super::{Api, Call, pages};
 use crate::escape;
 
@@ -16,25 +18,28 @@ pub(super) fn version(_: &Arc<Api>, _: &Call) -> Answer {
     Ok(concat!("weir-", env!("CARGO_PKG_VERSION")).into_response())
 }
 
-pub(super) fn ready(api: &Arc<Api>, _: &Call) -> Answer {
-    match api.analysis.ready() {
-        Ok(()) => Ok(json_response(StatusCode::OK, &serde_json::json!({"ready": true}))),
-        Err(why) => Err(Problem::new(StatusCode::SERVICE_UNAVAILABLE, why).with("ready", false)),
-    }
+pub(super) fn ready(_: &Arc<Api>, _: &Call) -> Answer {
+    Ok(json_response(StatusCode::OK, &serde_json::json!({"ready": true})))
 }
 
 pub(super) fn analyzer(api: &Arc<Api>, _: &Call) -> Answer {
-    let mut figures = api.analysis.analyzer();
+    let mut figures = figures(api);
     figures.insert("connections_ended_full".to_owned(), api.ended.count().into());
     Ok(json_response(StatusCode::OK, &figures))
+}
+
+/// What is counted of all shards together.
+pub(super) fn figures(api: &Api) -> Map<String, Value> {
+    let mut figures = api.shards.statistics().figures();
+    figures.insert("workers".to_owned(), api.shards.len().into());
+    figures
 }
 
 /// An object by address, written as it is read.
 pub(super) fn agents(api: &Arc<Api>, call: &Call) -> Answer {
     let mut wanted = BTreeSet::new();
     for name in call.texts("agent") {
-        let found = name.parse().ok().or_else(|| api.analysis.agent_named(name));
-        wanted.insert(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
+        wanted.insert(agent_of(&*api.analysis, name)?);
     }
     let addresses: Vec<IpAddr> = if wanted.is_empty() { api.analysis.agents() } else { wanted.into_iter().collect() };
     let (api, turns) = (api.clone(), api.turns());

@@ -8,25 +8,16 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use serde::Serialize;
-use serde_json::{Map, Value};
+use serde::{Serialize, Serializer};
 use weir_wire::sflow::DataSource;
 
-use super::Problem;
-use crate::counters::Reason;
-use crate::events::{Event, Log, short};
+use crate::agents::Ledger;
+use crate::events::short;
 use crate::flows::AggMode;
-use crate::shard::Life;
-use crate::thresholds::{Refused, Threshold};
+use crate::thresholds::Fact;
 
-/// An analyser as its API sees it. Each method answers from what is in memory, and waits for nothing but short locks.
+/// What the API reads of the analyser's agents and flows. Each method answers from memory, and waits only for short locks.
 pub trait Analysis: Send + Sync + 'static {
-    /// Whether it receives and analyses; else why not, in one line.
-    fn ready(&self) -> Result<(), String>;
-
-    /// Its own figures, by names of their own: what it received, refused, evicted.
-    fn analyzer(&self) -> Map<String, Value>;
-
     /// Addresses of all agents, in ascending order.
     fn agents(&self) -> Vec<IpAddr>;
 
@@ -39,64 +30,21 @@ pub trait Analysis: Send + Sync + 'static {
     /// Metrics that have values now, in order of names, each with the age of its newest value.
     fn metrics(&self) -> Vec<(String, Duration)>;
 
-    /// Calls `visit` for the values that an agent's data sources have of a metric, in order of sources, and where there is none, for why. The agent may be
-    /// held meanwhile: `visit` must ask nothing else here.
+    /// Calls `visit` for the value of a metric at each data source of an agent, in order of sources; where there is no value, for the
+    /// reason. The agent may be locked meanwhile: `visit` must call no other method.
     fn measures(&self, agent: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>));
 
-    /// Calls `visit` for each interface of an agent that counts octets, in order of ifIndex. `visit` must ask nothing else here.
+    /// Calls `visit` for each interface of an agent that counts octets, in order of ifIndex. `visit` must call no other method.
     fn interfaces(&self, agent: IpAddr, visit: &mut dyn FnMut(Interface<'_>));
 
-    /// All flow keys, seen or not, in order of names.
-    fn flow_keys(&self) -> Vec<FlowKey>;
-
-    /// The flow definitions, by name, as objects with sFlow-RT's keys; `notes` tell what they name and what is not there.
-    fn flows(&self) -> BTreeMap<String, Value>;
-
-    /// Begins a flow definition, a JSON object, or takes it in another's place: one that is the same goes on with what it
-    /// has. Tells, a line each, which numbers were brought within their bounds, and what is named that is not there (yet).
-    ///
-    /// # Errors
-    /// If it makes no sense, or there are too many.
-    fn put_flow(&self, name: &str, definition: &str, life: Life) -> Result<Vec<String>, Problem>;
-
-    /// Ends a flow definition; whether there was one.
-    fn delete_flow(&self, name: &str) -> bool;
+    /// Seconds since a sample had each key of flows, in the order of [`keys`](crate::flows::keys); `None`: none had it.
+    fn key_ages(&self) -> Vec<Option<f64>>;
 
     /// The largest flows of a definition, largest first; `None` if there is no such definition.
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>>;
 
     /// The value of a flow definition at each data source, or at one; `None` if there is no such definition.
     fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>>;
-
-    /// Completed flows, of definitions with `log`.
-    fn completed_flows(&self) -> &Log<CompletedFlow>;
-
-    /// Threshold crossings.
-    fn events(&self) -> &Log<Event>;
-
-    /// The thresholds, by name.
-    fn thresholds(&self) -> BTreeMap<String, Threshold>;
-
-    /// Adds a threshold or takes it in another's place.
-    ///
-    /// # Errors
-    /// If it makes no sense, or there are too many.
-    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused>;
-
-    /// What a threshold names and what is not there (yet), in one line.
-    fn missing(&self, threshold: &Threshold) -> Option<String>;
-
-    /// Takes a threshold away; whether there was one.
-    fn delete_threshold(&self, name: &str) -> bool;
-
-    /// The address groups, by name.
-    fn groups(&self) -> BTreeMap<String, Groups>;
-
-    /// Sets the groups of a name (`group:ipsource:NAME`); no groups take the name away.
-    ///
-    /// # Errors
-    /// If there are too many.
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem>;
 }
 
 /// Networks by the group that they are in; the longest prefix counts.
@@ -161,50 +109,75 @@ pub struct Agent {
     /// Packets that a sample stands for there: more where samples or datagrams are lost.
     #[serde(rename = "effectiveSamplingRate", skip_serializing_if = "Option::is_none")]
     pub effective_sampling_rate: Option<f64>,
-    #[serde(rename = "sFlowFlowDatasources")]
-    pub flow_sources: u64,
-    #[serde(rename = "sFlowFlowSamples")]
-    pub flow_samples: u64,
-    #[serde(rename = "sFlowFlowLostSamples")]
-    pub flow_lost: u64,
-    #[serde(rename = "sFlowFlowDuplicateSamples")]
-    pub flow_duplicates: u64,
-    #[serde(rename = "sFlowFlowOutOfOrderSamples")]
-    pub flow_out_of_order: u64,
-    /// Samples that the agent itself could not take or send.
-    #[serde(rename = "sFlowFlowDrops")]
-    pub flow_drops: u64,
-    #[serde(rename = "sFlowCounterDatasources")]
-    pub counter_sources: u64,
-    #[serde(rename = "sFlowCounterSamples")]
-    pub counter_samples: u64,
-    #[serde(rename = "sFlowCounterLostSamples")]
-    pub counter_lost: u64,
-    #[serde(rename = "sFlowCounterDuplicateSamples")]
-    pub counter_duplicates: u64,
-    #[serde(rename = "sFlowCounterOutOfOrderSamples")]
-    pub counter_out_of_order: u64,
-    #[serde(rename = "sFlowNotificationDatasources")]
-    pub drop_sources: u64,
-    #[serde(rename = "sFlowNotificationSamples")]
-    pub drop_samples: u64,
-    #[serde(rename = "sFlowNotificationLostSamples")]
-    pub drop_lost: u64,
-    #[serde(rename = "sFlowNotificationDuplicateSamples")]
-    pub drop_duplicates: u64,
-    #[serde(rename = "sFlowNotificationOutOfOrderSamples")]
-    pub drop_out_of_order: u64,
-    #[serde(rename = "sFlowNotificationDrops")]
-    pub drop_drops: u64,
+    #[serde(flatten)]
+    pub flow: Samples,
+    #[serde(flatten)]
+    pub counter: Samples,
+    /// Packets that devices report as dropped.
+    #[serde(flatten)]
+    pub notification: Samples,
+}
+
+impl Agent {
+    /// One of which nothing is known yet.
+    pub fn unknown() -> Self {
+        let of = |kind, drops| Samples { kind, drops, ..Samples::default() };
+        let (flow, counter) = (of("Flow", Some(0)), of("Counter", None));
+        Self { flow, counter, notification: of("Notification", Some(0)), ..Self::default() }
+    }
+}
+
+/// What an agent sent of one kind of samples.
+#[derive(Clone, Debug, Default, PartialEq)]
+#[allow(missing_docs)]
+pub struct Samples {
+    /// As keys of the answer have it: `Flow`.
+    pub kind: &'static str,
+    pub sources: u64,
+    pub samples: u64,
+    pub lost: u64,
+    pub duplicates: u64,
+    pub out_of_order: u64,
+    /// Samples that the agent itself could not take or send; `None`: this kind does not say.
+    pub drops: Option<u64>,
+}
+
+impl Samples {
+    /// Adds those of a data source, if there are any.
+    pub(crate) fn add(&mut self, ledger: &Ledger, drops: u64) {
+        if ledger.received > 0 {
+            self.sources += 1;
+            self.samples += ledger.received;
+            self.lost += ledger.lost;
+            self.duplicates += ledger.duplicates;
+            self.out_of_order += ledger.late;
+            *self.drops.get_or_insert_default() += drops;
+        }
+    }
+}
+
+impl Serialize for Samples {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let counts = [
+            ("Datasources", Some(self.sources)),
+            ("Samples", Some(self.samples)),
+            ("LostSamples", Some(self.lost)),
+            ("DuplicateSamples", Some(self.duplicates)),
+            ("OutOfOrderSamples", Some(self.out_of_order)),
+            ("Drops", self.drops),
+        ];
+        let known = counts.into_iter().filter_map(|(name, count)| Some((format!("sFlow{}{name}", self.kind), count?)));
+        serializer.collect_map(known)
+    }
 }
 
 /// A metric's value at a data source.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Measure<'a> {
     /// Where it is measured.
     pub source: DataSource,
-    /// What it is, or why nobody knows.
-    pub value: Result<Measured<'a>, Absent>,
+    /// What it is, or the reason why nobody knows, as answers name it.
+    pub value: Result<Fact<'a>, &'static str>,
     /// Since it was measured; 0 if it was not.
     pub age: Duration,
     /// The time a rate was taken over; none of a gauge or a text.
@@ -216,15 +189,19 @@ pub struct Measure<'a> {
 }
 
 /// An interface of an agent.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Interface<'a> {
     /// Which.
+    #[serde(rename = "dataSource", serialize_with = "short")]
     pub source: DataSource,
     /// Its name, from others: any characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<&'a str>,
     /// Since its counters came.
+    #[serde(rename = "lastUpdate", serialize_with = "milliseconds")]
     pub age: Duration,
     /// What it carries.
+    #[serde(flatten)]
     pub load: Load,
 }
 
@@ -261,47 +238,13 @@ impl Load {
     }
 }
 
-/// Why there is no value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Absent {
-    /// It is older than its polling permits: nothing to go by.
-    Stale,
-    /// Two streams tell of the data source under the agent's one address: nobody knows whose it is.
-    Shared,
-    /// The counters have none.
-    Reason(Reason),
+/// What is known of two together.
+pub(crate) fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.map_or(b, |a| Some(a + b.unwrap_or(0.0)))
 }
 
-impl Absent {
-    /// Its name in answers.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Stale => "stale",
-            Self::Shared => "shared",
-            Self::Reason(reason) => reason.name(),
-        }
-    }
-}
-
-/// A number or a text.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Measured<'a> {
-    /// A rate or gauge.
-    Number(f64),
-    /// A name.
-    Text(&'a str),
-}
-
-/// A key of flows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowKey {
-    /// `ipsource`.
-    pub name: String,
-    /// What it is, in one sentence.
-    pub about: String,
-    /// Since a sample had it; none if none had.
-    pub age: Option<Duration>,
-}
+/// Why there is no value: it is older than its polling permits.
+pub const STALE: &str = "stale";
 
 /// Which of the active flows.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -421,6 +364,6 @@ pub struct CompletedFlow {
     pub end: u64,
 }
 
-pub(super) fn milliseconds<S: serde::Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn milliseconds<S: Serializer>(age: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(age.as_millis().try_into().unwrap_or(u64::MAX))
 }

@@ -1,5 +1,6 @@
 //! A small analyser in memory, whose answers are known, and a client that knows little HTTP.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -7,25 +8,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
+use weir_service::http::{Server, Serving};
 use weir_wire::sflow::DataSource;
 
 use super::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, Problem, Server, Serving, Settings, TopKey,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Interface, Interval, Load, Measure,
+    STALE, Samples, Settings, TopKey, define, server,
 };
-use crate::counters::Reasons;
-use crate::events::{Dropped, Event, Log};
-use crate::flows::AggMode;
-use crate::flows::{End, Ends};
-use crate::flows::{Mistake, Syntax};
-use crate::shard::{Life, Refusal, Statistics, Table, Tally};
-use crate::thresholds::{Refused, Threshold, Thresholds};
+use crate::config;
+use crate::events::{Dropped, Event};
+use crate::flows::{AggMode, End, Ends, keys};
+use crate::shard::{Life, Names, Shards};
+use crate::thresholds::Fact;
 
 /// Three agents, a few metrics, one flow definition.
 pub(crate) struct Small {
-    pub(crate) events: Log<Event>,
-    pub(crate) completed: Log<CompletedFlow>,
+    /// Without agents: what is defined, and what happened.
+    pub(crate) shards: Arc<Shards>,
     /// Agents beside the three, each with a value of `ifinoctets`.
     pub(crate) more: u32,
     /// Bytes that keys of active flows have besides.
@@ -35,35 +35,31 @@ pub(crate) struct Small {
     pub(crate) gate: Mutex<()>,
     /// Calls of `measures`.
     pub(crate) looked: AtomicUsize,
-    pub(crate) failure: Option<&'static str>,
     /// Name of interface 4.
     pub(crate) uplink: &'static str,
-    pub(crate) flows: Mutex<BTreeMap<String, Value>>,
-    pub(crate) thresholds: Mutex<Thresholds>,
-    pub(crate) groups: Mutex<BTreeMap<String, Groups>>,
 }
 
 /// As hostile as names from others can be.
 pub(crate) const HOSTILE: &str = "up\"link\\\n\u{1b}[2J\u{9b}2J\u{7f}\u{202e}\u{2067}";
 
-const TABLE: &[(&str, (u32, u32), &str, Measured<'static>)] = &[
-    ("10.0.0.1", (0, 1), "ifname", Measured::Text("swp1")),
-    ("10.0.0.1", (0, 4), "ifname", Measured::Text("")),
-    ("10.0.0.1", (0, 1), "ifinoctets", Measured::Number(1000.0)),
-    ("10.0.0.1", (0, 4), "ifinoctets", Measured::Number(125_000_000.5)),
-    ("10.0.0.2", (0, 9), "ifinoctets", Measured::Number(77.0)),
-    ("10.0.0.1", (0, 1), "ifspeed", Measured::Number(1e9)),
-    ("10.0.0.1", (0, 4), "ifspeed", Measured::Number(1e10)),
-    ("10.0.0.1", (0, 1), "ifinutilization", Measured::Number(0.0008)),
-    ("10.0.0.1", (0, 4), "ifinutilization", Measured::Number(10.0)),
-    ("10.0.0.1", (2, 1), "load_one", Measured::Number(0.5)),
-    ("2001:db8::3", (2, 1), "load_one", Measured::Number(1.5)),
-    ("2001:db8::3", (2, 1), "mem_total", Measured::Number(16e9)),
-    ("2001:db8::3", (2, 1), "os_name", Measured::Text("linux")),
+const TABLE: &[(&str, (u32, u32), &str, Fact<'static>)] = &[
+    ("10.0.0.1", (0, 1), "ifname", Fact::Text(Cow::Borrowed("swp1"))),
+    ("10.0.0.1", (0, 4), "ifname", Fact::Text(Cow::Borrowed(""))),
+    ("10.0.0.1", (0, 1), "ifinoctets", Fact::Number(1000.0)),
+    ("10.0.0.1", (0, 4), "ifinoctets", Fact::Number(125_000_000.5)),
+    ("10.0.0.2", (0, 9), "ifinoctets", Fact::Number(77.0)),
+    ("10.0.0.1", (0, 1), "ifspeed", Fact::Number(1e9)),
+    ("10.0.0.1", (0, 4), "ifspeed", Fact::Number(1e10)),
+    ("10.0.0.1", (0, 1), "ifinutilization", Fact::Number(0.0008)),
+    ("10.0.0.1", (0, 4), "ifinutilization", Fact::Number(10.0)),
+    ("10.0.0.1", (2, 1), "load_one", Fact::Number(0.5)),
+    ("2001:db8::3", (2, 1), "load_one", Fact::Number(1.5)),
+    ("2001:db8::3", (2, 1), "mem_total", Fact::Number(16e9)),
+    ("2001:db8::3", (2, 1), "os_name", Fact::Text(Cow::Borrowed("linux"))),
 ];
 
 /// The one whose values are too old.
-const STALE: &str = "10.0.0.2";
+const SILENT: &str = "10.0.0.2";
 
 pub(crate) fn address(text: &str) -> IpAddr {
     text.parse().unwrap()
@@ -71,30 +67,29 @@ pub(crate) fn address(text: &str) -> IpAddr {
 
 impl Default for Small {
     fn default() -> Self {
+        let settings = config::Settings::read("here", "workers = 1").unwrap();
+        let shards = Shards::new(&settings, Names::read(&settings).unwrap());
         let small = Self {
-            events: Log::new(10),
-            completed: Log::new(10),
+            shards: Arc::new(shards),
             more: 0,
             wide: 0,
             ranked: AtomicUsize::new(0),
             gate: Mutex::default(),
             looked: AtomicUsize::new(0),
-            failure: None,
             uplink: "swp4",
-            flows: Mutex::default(),
-            thresholds: Mutex::default(),
-            groups: Mutex::default(),
         };
-        small.put_flow("tcp", r#"{"keys":"ipsource,ipdestination","value":"bytes"}"#, Life::Kept).unwrap();
+        let tcp = json!({"keys": "ipsource,ipdestination", "value": "bytes"});
+        define(&small.shards, "tcp", tcp, Life::Kept).unwrap();
         let busy = json!({"metric": "ifinutilization", "value": 80, "timeout": 10});
-        small.put_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
-        small.put_groups("sites", BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])])).unwrap();
+        small.shards.define_threshold("busy", serde_json::from_value(busy).unwrap()).unwrap();
+        let office = BTreeMap::from([("office".into(), vec!["10.1.0.0/16".parse().unwrap()])]);
+        small.shards.define_groups("sites", office).unwrap();
         for second in 0..6 {
             small.cross("busy", second);
         }
         let who = Ends { source: Some(End::Ip(address("10.9.0.1"))), destination: Some(End::Ip(address("10.0.0.5"))) };
         let drop = Dropped { who, why: Some("ttl_exceeded".into()), place: Some("swp1".into()) };
-        small.events.push(|id| Event {
+        small.shards.events().push(|id| Event {
             metric: "dropped".into(),
             flow_key: Some("10.9.0.1,10.0.0.5".into()),
             drop: Some(drop),
@@ -123,11 +118,15 @@ fn event(id: u64, threshold: &str, second: u64) -> Event {
 
 impl Small {
     pub(crate) fn cross(&self, threshold: &str, second: u64) -> u64 {
-        self.events.push(|id| event(id, threshold, second))
+        self.shards.events().push(|id| event(id, threshold, second))
+    }
+
+    pub(crate) fn flows(&self) -> Vec<String> {
+        self.shards.flow_definitions().into_keys().collect()
     }
 
     pub(crate) fn complete(&self, name: &str) -> u64 {
-        self.completed.push(|id| CompletedFlow {
+        self.shards.completed().push(|id| CompletedFlow {
             id,
             name: name.into(),
             agent: address("10.0.0.1"),
@@ -145,42 +144,29 @@ fn estimate(value: f64) -> Interval {
 }
 
 impl Analysis for Small {
-    fn ready(&self) -> Result<(), String> {
-        self.failure.map_or(Ok(()), |why| Err(why.to_owned()))
-    }
-
-    fn analyzer(&self) -> Map<String, Value> {
-        let agents = Table { name: "agents", entries: 3 + u64::from(self.more), limit: 50_000, evicted: 0 };
-        let tally = Tally { flow: 4711, counter: 12, ..Tally::default() };
-        let absent = Reasons::default().absent().collect();
-        let mut figures = Statistics { tally, missing: 3, tables: vec![agents], absent }.figures();
-        figures.insert("workers".into(), json!(2));
-        figures
-    }
-
     fn agents(&self) -> Vec<IpAddr> {
         let more = (0..self.more).map(|index| IpAddr::from((0x0b00_0000 + index).to_be_bytes()));
-        let known = ["10.0.0.1", STALE].map(address);
+        let known = ["10.0.0.1", SILENT].map(address);
         known.into_iter().chain(more).chain([address("2001:db8::3")]).collect()
     }
 
     fn agent(&self, agent: IpAddr) -> Option<Agent> {
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
-        let is_known = is_more || ["10.0.0.1", STALE, "2001:db8::3"].map(address).contains(&agent);
+        let is_known = is_more || ["10.0.0.1", SILENT, "2001:db8::3"].map(address).contains(&agent);
         let sources = is_known.then(|| vec![address("10.0.0.254")])?;
+        let unknown = Agent::unknown();
         Some(Agent {
             first_seen: Duration::from_secs(3600),
-            last_seen: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 250 }),
+            last_seen: Duration::from_millis(if agent == address(SILENT) { 300_000 } else { 250 }),
             uptime: Duration::from_secs(86_400),
             host: (agent == address("10.0.0.1")).then(|| "leaf1".to_owned()),
-            stale: agent == address(STALE),
+            stale: agent == address(SILENT),
             streams: 1,
             sources,
             datagrams_received: 441,
             datagrams_lost: 3,
-            drop_samples: 40,
-            drop_drops: 50,
-            ..Agent::default()
+            notification: Samples { samples: 40, drops: Some(50), ..unknown.notification },
+            ..unknown
         })
     }
 
@@ -199,15 +185,15 @@ impl Analysis for Small {
         self.looked.fetch_add(1, Ordering::Relaxed);
         drop(self.gate.lock().unwrap());
         let is_more = matches!(agent, IpAddr::V4(address) if address.octets()[0] == 11);
-        let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Measured::Number(1.0)));
+        let more = (is_more && metric == "ifinoctets").then_some(((0, 1), Fact::Number(1.0)));
         let rows = TABLE.iter().filter(|(of, _, name, _)| address(of) == agent && *name == metric);
-        for ((class, index), value) in rows.map(|(_, source, _, value)| (*source, *value)).chain(more) {
+        for ((class, index), value) in rows.map(|(_, source, _, value)| (*source, value.clone())).chain(more) {
             let ifname = if index == 4 { self.uplink } else { "swp1" };
-            let value = if value == Measured::Text("") { Measured::Text(self.uplink) } else { value };
+            let value = if value == Fact::Text("".into()) { Fact::Text(self.uplink.into()) } else { value };
             visit(Measure {
                 source: DataSource { class, index },
-                value: if agent == address(STALE) { Err(Absent::Stale) } else { Ok(value) },
-                age: Duration::from_millis(if agent == address(STALE) { 300_000 } else { 2033 + u64::from(index) }),
+                value: if agent == address(SILENT) { Err(STALE) } else { Ok(value) },
+                age: Duration::from_millis(if agent == address(SILENT) { 300_000 } else { 2033 + u64::from(index) }),
                 interval: metric.starts_with("ifin").then_some(Duration::from_secs(20)),
                 host: (agent == address("10.0.0.1")).then_some("leaf1"),
                 ifname: (class == 0).then_some(ifname),
@@ -219,7 +205,7 @@ impl Analysis for Small {
         let of = |metric: &str, source: DataSource| {
             let mut found = None;
             self.measures(agent, metric, &mut |measure| {
-                if let Ok(Measured::Number(number)) = measure.value
+                if let Ok(Fact::Number(number)) = measure.value
                     && measure.source == source
                 {
                     found = Some(number);
@@ -240,45 +226,15 @@ impl Analysis for Small {
         }
     }
 
-    fn flow_keys(&self) -> Vec<FlowKey> {
-        let key = |name: &str, about: &str, age: Option<u64>| FlowKey {
-            name: name.into(),
-            about: about.into(),
-            age: age.map(Duration::from_millis),
-        };
-        vec![key("ipsource", "The source address of IPv4.", Some(234)), key("vni", "The VXLAN network.", None)]
-    }
-
-    fn flows(&self) -> BTreeMap<String, Value> {
-        self.flows.lock().unwrap().clone()
-    }
-
-    fn put_flow(&self, name: &str, definition: &str, _: Life) -> Result<Vec<String>, Problem> {
-        let definition: Value = serde_json::from_str(definition).unwrap();
-        if let Some(filter) = definition["filter"].as_str()
-            && let Some(place) = filter.find("==")
-        {
-            let message = "filter: write = once".to_owned();
-            let (text, syntax) = (filter.to_owned(), Syntax { at: place + 1, message });
-            return Err(Refusal::Mistake(Mistake { attribute: "filter", text, syntax }).into());
-        }
-        let notes = match definition["n"].as_u64() {
-            Some(1) => vec!["n: 1 is not 5 to 1000: 5 is taken".to_owned()],
-            _ => Vec::new(),
-        };
-        self.flows.lock().unwrap().insert(name.to_owned(), definition);
-        Ok(notes)
-    }
-
-    fn delete_flow(&self, name: &str) -> bool {
-        self.flows.lock().unwrap().remove(name).is_some()
+    fn key_ages(&self) -> Vec<Option<f64>> {
+        keys().map(|(name, _)| (name == "ipsource").then_some(0.234)).collect()
     }
 
     fn active_flows(&self, name: &str, agents: &Agents, query: &ActiveFlows) -> Option<Vec<ActiveFlow>> {
         self.ranked.fetch_add(1, Ordering::Relaxed);
         drop(self.gate.lock().unwrap());
-        let (flows, wide) = (self.flows(), "x".repeat(self.wide));
-        let fs = flows.get(name)?["fs"].as_str().unwrap_or(",");
+        let (checked, wide) = (self.shards.flow_definition(name)?, "x".repeat(self.wide));
+        let fs = &checked.definition().fs;
         let flow = |sources: u64, from: &str, value: f64| ActiveFlow {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index: 4 },
@@ -296,7 +252,7 @@ impl Analysis for Small {
     }
 
     fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>> {
-        self.flows().get(name)?;
+        self.shards.flow_definition(name)?;
         let value = |index: u32, value: f64| FlowValue {
             agent: address("10.0.0.1"),
             source: DataSource { class: 0, index },
@@ -316,51 +272,16 @@ impl Analysis for Small {
             |value: &FlowValue| agents.contains(value.agent) && source.is_none_or(|source| source == value.source);
         Some(values.into_iter().filter(wanted).collect())
     }
-
-    fn completed_flows(&self) -> &Log<CompletedFlow> {
-        &self.completed
-    }
-
-    fn events(&self) -> &Log<Event> {
-        &self.events
-    }
-
-    fn thresholds(&self) -> BTreeMap<String, Threshold> {
-        let thresholds = self.thresholds.lock().unwrap();
-        thresholds.iter().map(|(name, threshold)| (name.to_owned(), threshold.clone())).collect()
-    }
-
-    fn put_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refused> {
-        self.thresholds.lock().unwrap().put(name, threshold)
-    }
-
-    fn missing(&self, threshold: &Threshold) -> Option<String> {
-        threshold.missing(self.flows().keys().map(String::as_str))
-    }
-
-    fn delete_threshold(&self, name: &str) -> bool {
-        self.thresholds.lock().unwrap().remove(name)
-    }
-
-    fn groups(&self) -> BTreeMap<String, Groups> {
-        self.groups.lock().unwrap().clone()
-    }
-
-    fn put_groups(&self, name: &str, groups: Groups) -> Result<(), Problem> {
-        let mut named = self.groups.lock().unwrap();
-        if groups.is_empty() {
-            named.remove(name)
-        } else {
-            named.insert(name.to_owned(), groups)
-        };
-        Ok(())
-    }
 }
 
 pub(crate) fn serve_with(small: Small, settings: Settings) -> (Arc<Small>, Serving) {
     let small = Arc::new(small);
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    (small.clone(), server.serve(small, settings).unwrap())
+    let server = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    (small.clone(), serve_at(server, small, settings))
+}
+
+pub(crate) fn serve_at(server: Server, small: Arc<Small>, settings: Settings) -> Serving {
+    server::serve(server, small.shards.clone(), small, settings, None).unwrap()
 }
 
 pub(crate) fn serve() -> (Arc<Small>, Serving) {

@@ -11,18 +11,18 @@ use super::problem::{Answer, Problem, json_response};
 use super::selection::{agents_of, passes, source_of};
 use super::{Agents, Api, Call, conditions};
 use crate::events::Short;
-use crate::flows::AggMode;
+use crate::flows::{self, AggMode};
 
 /// Keys that samples had, with the milliseconds since; with `all=true`, every key with what it is.
 pub(super) fn keys(api: &Arc<Api>, call: &Call) -> Answer {
     let all = call.text("all") == Some("true");
     let mut keys = Map::new();
-    for key in api.analysis.flow_keys() {
-        let age = key.age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+    for ((name, about), age) in flows::keys().zip(api.analysis.key_ages()) {
+        let age = age.map(|seconds| (seconds * 1000.0) as u64);
         if all {
-            keys.insert(key.name, json!({"about": key.about, "lastUpdate": age}));
+            keys.insert(name.to_owned(), json!({"about": about, "lastUpdate": age}));
         } else if let Some(age) = age {
-            keys.insert(key.name, json!(age));
+            keys.insert(name.to_owned(), json!(age));
         }
     }
     Ok(json_response(StatusCode::OK, &keys))

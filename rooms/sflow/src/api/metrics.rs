@@ -2,6 +2,7 @@
 //!
 //! Values that are stale are no values: they are left out, and counted beside the rest; so is what has none, by its reason.
 
+use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -13,14 +14,14 @@ use serde_json::{Map, Value, json};
 use weir_wire::sflow::DataSource;
 
 use super::agents::json_pages;
-use super::analysis::{Absent, Agents, FlowValue, Measure, Measured, milliseconds};
+use super::analysis::{Agents, FlowValue, Measure, STALE, milliseconds};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
 use super::{Api, Call, pages};
 use crate::escape;
 use crate::events::{Short, short};
-use crate::thresholds::Filter;
+use crate::thresholds::{Fact, Filter};
 
 /// A value at a data source.
 #[derive(Serialize)]
@@ -40,7 +41,7 @@ struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
-    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: Measured<'_>) -> Self {
+    fn new(agent: IpAddr, name: &'a str, measure: &Measure<'_>, value: &Fact<'_>) -> Self {
         let interval = measure.interval.map(whole_milliseconds);
         Self { agent, source: measure.source, age: measure.age, interval, name, value: value_of(value) }
     }
@@ -50,11 +51,11 @@ fn whole_milliseconds(time: Duration) -> u64 {
     time.as_millis().try_into().unwrap_or(u64::MAX)
 }
 
-fn value_of(value: Measured<'_>) -> Value {
+fn value_of(value: &Fact<'_>) -> Value {
     match value {
         // No JSON number is infinite or none.
-        Measured::Number(number) => json!(number),
-        Measured::Text(text) => json!(text),
+        Fact::Number(number) => json!(number),
+        Fact::Text(text) => json!(text),
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) fn metric(api: &Arc<Api>, call: &Call) -> Answer {
         let joined = match flows {
             Some(flows) => of_flows(api, selector, aggregator, &flows, &conditions),
             None => {
-                metric_of(&*api.analysis, name)?;
+                metric_of(&api.shards, name)?;
                 of_metric(api, selector, aggregator, &agents, name, source, &conditions)
             }
         };
@@ -121,14 +122,14 @@ struct Found {
 
 impl Found {
     fn add(&mut self, aggregator: Aggregator, agent: IpAddr, measure: &Measure<'_>) {
-        let measured = match measure.value {
+        let measured = match &measure.value {
             Ok(measured) => measured,
-            Err(Absent::Stale) => {
+            Err(STALE) => {
                 self.stale += 1;
                 return;
             }
             Err(absent) => {
-                *self.absent.entry(absent.name()).or_default() += 1;
+                *self.absent.entry(absent).or_default() += 1;
                 return;
             }
         };
@@ -141,14 +142,14 @@ impl Found {
         }
         let better = match (aggregator, &self.picked) {
             (_, None) => true,
-            (Aggregator::Max, Some((.., best))) => greater(&value, best),
-            (Aggregator::Min, Some((.., best))) => greater(best, &value),
+            (Aggregator::Max, Some((.., best))) => compare(&value, best).is_gt(),
+            (Aggregator::Min, Some((.., best))) => compare(&value, best).is_lt(),
             _ => is_newest,
         };
-        if let Measured::Number(number) = measured
+        if let Fact::Number(number) = measured
             && !aggregator.picks()
         {
-            self.numbers.push(number);
+            self.numbers.push(*number);
         }
         if better {
             let interval = measure.interval.map(whole_milliseconds);
@@ -167,11 +168,12 @@ impl Found {
             set("metricAbsent", json!(self.absent));
         }
         if let (Some((agent, source, age, interval, picked)), Some(newest)) = (self.picked, self.newest) {
-            let joined =
-                if aggregator.picks() { Some(picked) } else { aggregator.join(&mut self.numbers).map(Value::from) };
-            // Of texts there is no sum.
-            if let Some(joined) = joined {
-                set("metricValue", joined);
+            self.numbers.sort_by(f64::total_cmp);
+            match aggregator {
+                // Of texts there is no sum.
+                Aggregator::Of(join) if !self.numbers.is_empty() => _ = set("metricValue", join(&self.numbers).into()),
+                Aggregator::Of(_) => {}
+                _ => _ = set("metricValue", picked),
             }
             // The result of several belongs to none of them.
             if aggregator.picks() || self.count == 1 {
@@ -187,11 +189,11 @@ impl Found {
     }
 }
 
-fn greater(a: &Value, b: &Value) -> bool {
+fn compare(a: &Value, b: &Value) -> Ordering {
     match (a, b) {
-        (Value::Number(a), Value::Number(b)) => a.as_f64() > b.as_f64(),
-        (Value::String(a), Value::String(b)) => a > b,
-        _ => false,
+        (Value::Number(a), Value::Number(b)) => a.as_f64().partial_cmp(&b.as_f64()).unwrap_or(Ordering::Equal),
+        (Value::String(a), Value::String(b)) => a.cmp(b),
+        _ => Ordering::Equal,
     }
 }
 
@@ -226,7 +228,7 @@ fn of_flows(
 ) -> Map<String, Value> {
     let mut found = Found::default();
     for flow in flows.iter().filter(|flow| passes(&*api.analysis, flow.agent, flow.source, conditions)) {
-        let value = if flow.stale { Err(Absent::Stale) } else { Ok(Measured::Number(flow.value)) };
+        let value = if flow.stale { Err(STALE) } else { Ok(Fact::Number(flow.value)) };
         let measure = Measure { source: flow.source, value, age: flow.age, interval: None, host: None, ifname: None };
         found.add(aggregator, flow.agent, &measure);
     }
@@ -241,21 +243,21 @@ fn of_flows(
 }
 
 /// The values that an agent has and that fulfil the conditions.
-fn each(
+pub(crate) fn each(
     api: &Api,
     agent: IpAddr,
     name: &str,
     source: Option<DataSource>,
     conditions: &Filter,
-    visit: &mut dyn FnMut(Measure<'_>, Measured<'_>),
+    visit: &mut dyn FnMut(&Measure<'_>, &Fact<'_>),
 ) {
     let passing = Passing::of(&*api.analysis, agent, conditions);
     api.analysis.measures(agent, name, &mut |measure| {
         let wanted = source.is_none_or(|source| source == measure.source) && passing.includes(measure.source);
-        if let Ok(value) = measure.value
+        if let Ok(value) = &measure.value
             && wanted
         {
-            visit(measure, value);
+            visit(&measure, value);
         }
     });
 }
@@ -266,7 +268,7 @@ pub(crate) fn names_of(api: &Api, call: &Call) -> Result<Vec<String>, Problem> {
         "ALL" => Ok(api.analysis.metrics().into_iter().map(|(name, _)| name).collect()),
         list => {
             let names = few(list)?;
-            names.iter().try_for_each(|name| metric_of(&*api.analysis, name))?;
+            names.iter().try_for_each(|name| metric_of(&api.shards, name))?;
             Ok(names.into_iter().map(str::to_owned).collect())
         }
     }
@@ -290,7 +292,7 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
                 page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
                 written += 1;
                 // Writing to memory does not fail.
-                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, &measure, value));
+                let _ = escape::write_json(&mut *page, &Cell::new(agent, name, measure, value));
             });
         }
         true
@@ -316,7 +318,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
                 name
             }
         };
-        metric_of(&*api.analysis, column)?;
+        metric_of(&api.shards, column)?;
         columns.push(column.to_owned());
     }
     let first = &columns[order.map_or(0, |(column, _)| column)];
@@ -328,16 +330,7 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         });
     }
     if let Some((_, most)) = order {
-        rows.sort_by(|(.., a), (.., b)| {
-            let order = if greater(a, b) {
-                std::cmp::Ordering::Greater
-            } else if greater(b, a) {
-                std::cmp::Ordering::Less
-            } else {
-                std::cmp::Ordering::Equal
-            };
-            if most < 0 { order.reverse() } else { order }
-        });
+        rows.sort_by(|(.., a), (.., b)| if most < 0 { compare(b, a) } else { compare(a, b) });
         rows.truncate(most.unsigned_abs().try_into().unwrap_or(usize::MAX));
     }
     let (api, turns) = (api.clone(), api.turns());
@@ -362,7 +355,7 @@ fn cell(api: &Api, agent: IpAddr, source: DataSource, name: &str) -> Value {
     each(api, agent, name, None, &Filter::default(), &mut |measure, value| {
         let place = if measure.source == source { &mut own } else { &mut first };
         if place.is_none() {
-            *place = serde_json::to_value(Cell::new(agent, name, &measure, value)).ok();
+            *place = serde_json::to_value(Cell::new(agent, name, measure, value)).ok();
         }
     });
     own.or(first)

@@ -22,7 +22,7 @@ mod page;
 mod problem;
 mod routes;
 mod selection;
-mod server;
+pub(crate) mod server;
 mod settings;
 mod statistics;
 mod streams;
@@ -39,27 +39,31 @@ pub(crate) use weir_service::http::Call;
 pub use weir_service::http::Settings;
 use weir_service::http::{Ended, Places};
 
+pub(crate) use analysis::sum;
 pub use analysis::{
-    Absent, ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowKey, FlowValue, Groups, Interface,
-    Interval, Load, Measure, Measured, TopKey,
+    ActiveFlow, ActiveFlows, Agent, Agents, Analysis, CompletedFlow, FlowValue, Groups, Interface, Interval, Load,
+    Measure, STALE, Samples, TopKey,
 };
 pub use routes::page;
-pub use server::{Error, Server, Serving};
 
 pub(crate) use body::pages;
 pub(crate) use call::named;
 pub(crate) use flows::mode;
 pub use live::is_question;
-pub(crate) use metrics::names_of;
+pub(crate) use metrics::{each, names_of};
 pub(crate) use problem::{Answer, Problem};
-pub(crate) use selection::{Passing, agents_of, conditions};
-pub(crate) use settings::NOTES;
+pub(crate) use selection::{agents_of, conditions};
+pub(crate) use settings::define;
 
 use crate::prometheus::{IDLE, Scraped};
+use crate::shard::Shards;
 use latest::Shared;
 
 /// What handlers have.
 pub(crate) struct Api {
+    /// What is defined and what happened.
+    pub(crate) shards: Arc<Shards>,
+    /// What is known of agents and flows.
     pub(crate) analysis: Arc<dyn Analysis>,
     pub(crate) places: Places,
     pub(crate) flow_streams: Places,
@@ -78,8 +82,9 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(analysis: Arc<dyn Analysis>) -> Self {
+    pub(crate) fn new(shards: Arc<Shards>, analysis: Arc<dyn Analysis>) -> Self {
         Self {
+            shards,
             analysis,
             places: Places::new(PLACES, "wait or follow a stream"),
             flow_streams: Places::new(FLOW_STREAMS, "follow flows"),

@@ -6,11 +6,18 @@ use std::net::IpAddr;
 use weir_program::config::did_you_mean;
 use weir_wire::sflow::DataSource;
 
-use super::analysis::{Agents, Analysis, Measured};
+use super::analysis::{Agents, Analysis};
 use super::problem::Problem;
 use crate::counters::Metric;
-use crate::thresholds::{Fact, Filter};
+use crate::shard::Shards;
+use crate::thresholds::{Filter, Pattern};
 use weir_service::http::Call;
+
+/// An agent by its address or its host name.
+pub(super) fn agent_of(analysis: &dyn Analysis, name: &str) -> Result<IpAddr, Problem> {
+    let found = name.parse().ok().or_else(|| analysis.agent_named(name));
+    found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))
+}
 
 /// The agents of the path: `ALL`, or addresses and host names between commas or semicolons. An address may be
 /// of no agent (yet); a name must be of one.
@@ -21,8 +28,7 @@ pub(crate) fn agents_of(analysis: &dyn Analysis, call: &Call) -> Result<Agents, 
     }
     let mut agents = Vec::new();
     for name in items(list) {
-        let found = name.parse().ok().or_else(|| analysis.agent_named(name));
-        agents.push(found.ok_or_else(|| Problem::absent("agent", name, "/agents/json"))?);
+        agents.push(agent_of(analysis, name)?);
     }
     if agents.is_empty() {
         return Err(Problem::request("agents: name agents by address or host name, or ALL"));
@@ -72,12 +78,12 @@ pub(crate) fn conditions(call: &Call) -> Result<Filter, Problem> {
 }
 
 /// Looks whether there is a metric of the name, perhaps of one data source. What there is not can have no value.
-pub(crate) fn metric_of(analysis: &dyn Analysis, name: &str) -> Result<(), Problem> {
+pub(super) fn metric_of(shards: &Shards, name: &str) -> Result<(), Problem> {
     let (_, plain) = source_of(name);
     if Metric::find(plain).is_some() {
         return Ok(());
     }
-    let flows = analysis.flows();
+    let flows = shards.flow_definitions();
     if flows.contains_key(plain) {
         let message = format!("metrics: {plain:?} is a flow definition: /flowvalue/ALL/{plain}/json has its values");
         return Err(Problem::request(message));
@@ -88,7 +94,7 @@ pub(crate) fn metric_of(analysis: &dyn Analysis, name: &str) -> Result<(), Probl
 }
 
 /// Whether a data source of an agent fulfils all conditions. Not to be asked within [`Analysis::measures`]: see [`Passing`].
-pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
+pub(super) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource, conditions: &Filter) -> bool {
     Passing::of(analysis, agent, conditions).includes(source)
 }
 
@@ -96,57 +102,40 @@ pub(crate) fn passes(analysis: &dyn Analysis, agent: IpAddr, source: DataSource,
 /// any other source of the agent (an interface of a host whose `os_name` is `linux`).
 ///
 /// It is found out before values are read, since [`Analysis::measures`] holds what is known of the agent while it shows it.
-pub(crate) struct Passing(Vec<Fulfilled>);
-
-/// Who fulfils one condition.
-#[derive(Default)]
-struct Fulfilled {
-    sources: BTreeMap<DataSource, bool>,
-    any: bool,
-}
+pub(super) struct Passing(Vec<BTreeMap<DataSource, bool>>);
 
 impl Passing {
     /// Of an agent, now.
-    pub(crate) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
-        let mut all = Vec::new();
-        conditions.all(|name, patterns| {
-            let mut fulfilled = Fulfilled::default();
+    pub(super) fn of(analysis: &dyn Analysis, agent: IpAddr, conditions: &Filter) -> Self {
+        let fulfilled = |(name, patterns): (&str, &[Pattern])| {
+            let mut sources = BTreeMap::new();
             analysis.measures(agent, name, &mut |measure| {
-                let fact = measure.value.map(|value| match value {
-                    Measured::Number(number) => Fact::Number(number),
-                    Measured::Text(text) => Fact::Text(text.into()),
-                });
-                let matches = fact.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
-                fulfilled.any |= matches;
-                fulfilled.sources.insert(measure.source, matches);
+                let matches = measure.value.is_ok_and(|fact| patterns.iter().any(|pattern| pattern.matches(&fact)));
+                sources.insert(measure.source, matches);
             });
-            all.push(fulfilled);
-            true
-        });
-        Self(all)
+            sources
+        };
+        Self(conditions.iter().map(fulfilled).collect())
     }
 
     /// Whether this one does.
-    pub(crate) fn includes(&self, source: DataSource) -> bool {
-        self.0.iter().all(|fulfilled| fulfilled.sources.get(&source).copied().unwrap_or(fulfilled.any))
+    pub(super) fn includes(&self, source: DataSource) -> bool {
+        self.0.iter().all(|sources| sources.get(&source).copied().unwrap_or_else(|| sources.values().any(|one| *one)))
     }
 }
 
 /// A metric's name in a path: with a data source before it, `4.ifinoctets` or `2.1.load_one`, it is that source's alone.
 pub(super) fn source_of(name: &str) -> (Option<DataSource>, &str) {
-    let mut parts = name.splitn(3, '.');
-    let (first, second, rest) = (parts.next(), parts.next(), parts.next());
-    let number = |part: Option<&str>| part.and_then(|text| text.parse::<u32>().ok());
-    match (number(first), number(second), second, rest) {
-        (Some(class), Some(index), _, Some(rest)) => (Some(DataSource { class, index }), rest),
-        (Some(index), _, Some(second), rest) => {
-            let start = name.len() - second.len() - rest.map_or(0, |rest| rest.len() + 1);
-            (Some(DataSource { class: 0, index }), &name[start..])
-        }
-        _ => (None, name),
+    let number = |text: &str| {
+        let (number, rest) = text.split_once('.')?;
+        Some((number.parse::<u32>().ok()?, text.len() - rest.len()))
+    };
+    let Some((first, start)) = number(name) else { return (None, name) };
+    match number(&name[start..]) {
+        Some((index, more)) => (Some(DataSource { class: first, index }), &name[start + more..]),
+        None => (Some(DataSource { class: DataSource::IF_INDEX, index: first }), &name[start..]),
     }
 }
-
 #[cfg(test)]
 mod tests {
     use super::*;

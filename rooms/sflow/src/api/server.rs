@@ -6,61 +6,37 @@ use std::time::Instant;
 
 use axum::Router;
 use tokio::time::interval;
-use weir_service::http;
-pub(super) use weir_service::http::Limits;
-pub use weir_service::http::{Error, Serving};
+use weir_service::http::{Error, Limits, Server, Serving};
 
 use super::{Analysis, Api, PLACES, Settings, routes};
 use crate::prometheus::IDLE;
+use crate::shard::Shards;
 
-/// A server, bound but not yet serving.
-#[derive(Debug)]
-pub struct Server(http::Server);
+/// Binds the address; port 0 lets the kernel choose.
+///
+/// # Errors
+/// If it is taken, forbidden or not of this machine.
+pub(crate) fn bind(address: SocketAddr) -> Result<Server, Error> {
+    Server::bind("REST", address, LIMITS)
+}
 
-impl Server {
-    /// Binds the address; port 0 lets the kernel choose.
-    ///
-    /// # Errors
-    /// If it is taken, forbidden or not of this machine.
-    pub fn bind(address: SocketAddr) -> Result<Self, Error> {
-        http::Server::bind("REST", address, LIMITS).map(Self)
-    }
-
-    #[cfg(test)]
-    pub(super) fn with(self, limits: Limits) -> Self {
-        Self(self.0.with(limits))
-    }
-
-    /// The address it is bound to.
-    pub fn local_addr(&self) -> SocketAddr {
-        self.0.local_addr()
-    }
-
-    /// Serves on a thread of its own, named `rest`, and two beside it that compute answers.
-    ///
-    /// # Errors
-    /// If the thread or its runtime cannot be had (no file descriptor or memory left).
-    pub fn serve(self, analysis: Arc<dyn Analysis>, settings: Settings) -> Result<Serving, Error> {
-        self.serve_with(analysis, settings, None)
-    }
-
-    /// As above, and the paths below `/protect` beside, where somebody has access to them.
-    ///
-    /// # Errors
-    /// As above.
-    pub fn serve_with(
-        self,
-        analysis: Arc<dyn Analysis>,
-        settings: Settings,
-        protect: Option<Router>,
-    ) -> Result<Serving, Error> {
-        self.0.serve("rest", settings, move |ended| {
-            let api = Api { ended, protects: protect.is_some(), ..Api::new(analysis) };
-            let api = Arc::new(api);
-            tokio::spawn(end_idle(api.clone()));
-            routes::router(&api).merge(protect.unwrap_or_default())
-        })
-    }
+/// Serves on a thread of its own, named `rest`, and two beside it that compute answers; also the paths of `protect`.
+///
+/// # Errors
+/// If the thread or its runtime cannot be had (no file descriptor or memory left).
+pub(crate) fn serve(
+    server: Server,
+    shards: Arc<Shards>,
+    analysis: Arc<dyn Analysis>,
+    settings: Settings,
+    protect: Option<Router>,
+) -> Result<Serving, Error> {
+    server.serve("rest", settings, move |ended| {
+        let api = Api { ended, protects: protect.is_some(), ..Api::new(shards, analysis) };
+        let api = Arc::new(api);
+        tokio::spawn(end_idle(api.clone()));
+        routes::router(&api).merge(protect.unwrap_or_default())
+    })
 }
 
 /// Ends flow definitions that nobody scrapes any more.
@@ -68,8 +44,8 @@ async fn end_idle(api: Arc<Api>) {
     let mut ticks = interval(IDLE / 30);
     loop {
         ticks.tick().await;
-        api.scraped.end_idle(&*api.analysis, Instant::now());
-        api.tried.end_idle(&*api.analysis, Instant::now());
+        api.scraped.end_idle(&api.shards, Instant::now());
+        api.tried.end_idle(&api.shards, Instant::now());
         api.live.rest();
     }
 }

@@ -9,12 +9,11 @@ use axum::http::StatusCode;
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::watch;
-use tokio::time::{Interval, MissedTickBehavior, interval, sleep};
+use tokio::time::sleep;
 use weir_service::http::{Later, Place, event as frame, events as stream, frames};
 
-use super::analysis::{ActiveFlows, Agents};
 use super::flows::query;
-use super::latest::{Latest, answer};
+use super::latest::{ALIVE, KEEP_ALIVE, Question, follow};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::agents_of;
 use super::{Api, Call};
@@ -25,7 +24,7 @@ pub(super) fn events(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("thresholdID").map(str::to_owned);
         let is_wanted = |event: &Event| wanted.as_deref().is_none_or(|name| name == &*event.threshold_id);
-        poll(&api, &call, api.analysis.events(), "eventID", "maxEvents", is_wanted).await
+        poll(&api, &call, api.shards.events(), "eventID", "maxEvents", is_wanted).await
     })
 }
 
@@ -34,7 +33,7 @@ pub(super) fn completed(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let wanted = call.text("name").map(str::to_owned);
         let is_wanted = |flow: &super::CompletedFlow| wanted.as_deref().is_none_or(|name| name == flow.name);
-        poll(&api, &call, api.analysis.completed_flows(), "flowID", "maxFlows", is_wanted).await
+        poll(&api, &call, api.shards.completed(), "flowID", "maxFlows", is_wanted).await
     })
 }
 
@@ -63,7 +62,7 @@ pub(super) fn event_stream(api: Arc<Api>, call: Call) -> Later {
         let last = call.header("last-event-id").and_then(|id| id.parse().ok());
         let after = last.or(call.whole("eventID").map(|id| id.try_into().unwrap_or(0)));
         // Before the answer begins: once a client has its head, no event is missed.
-        let newest = api.analysis.events().newest();
+        let newest = api.shards.events().newest();
         let at: u64 = after.unwrap_or(*newest.borrow());
         let events = Events { api, wanted, newest, at, batch: VecDeque::new(), _place: place };
         Ok(stream(frames(events, Events::next)))
@@ -91,7 +90,7 @@ impl Events {
             let reached = *self.newest.borrow_and_update();
             let wanted = self.wanted.as_deref();
             let is_wanted = |event: &Event| wanted.is_none_or(|name| name == &*event.threshold_id);
-            self.batch = self.api.analysis.events().next(self.at, BATCH, is_wanted).into();
+            self.batch = self.api.shards.events().next(self.at, BATCH, is_wanted).into();
             if self.batch.is_empty() {
                 // Those that are not wanted are not looked at again.
                 self.at = self.at.max(reached);
@@ -109,53 +108,22 @@ pub(super) fn flow_stream(api: Arc<Api>, call: Call) -> Later {
     Box::pin(async move {
         let agents = agents_of(&*api.analysis, &call)?;
         let name = call.part("name").to_owned();
-        if !api.analysis.flows().contains_key(&name) {
+        if api.shards.flow_definition(&name).is_none() {
             return Err(Problem::absent("flow definition", &name, "/flow/json"));
         }
-        let place = api.flow_streams.take()?;
-        let mut ticks = interval(call.seconds("interval"));
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        let query = query(&call);
+        let (query, apart) = (query(&call), call.seconds("interval"));
         let latest = api.latest.of(&format!("{name:?} {agents:?} {query:?}"));
-        Ok(stream(frames(Flows { api, name, agents, query, latest, ticks, _place: place }, Flows::next)))
-    })
-}
-
-/// A stream of active flows.
-struct Flows {
-    api: Arc<Api>,
-    name: String,
-    agents: Agents,
-    query: ActiveFlows,
-    latest: Arc<Latest>,
-    ticks: Interval,
-    _place: Place,
-}
-
-impl Flows {
-    async fn next(mut self) -> Option<(Bytes, Self)> {
-        tokio::select! {
-            _ = self.ticks.tick() => {}
-            () = sleep(KEEP_ALIVE) => return Some((ALIVE, self)),
-        }
-        let (name, agents, query) = (self.name.clone(), self.agents.clone(), self.query);
+        // Where the definition has ended, the stream does.
         let make = move |api: &Arc<Api>| {
             let flows = api.analysis.active_flows(&name, &agents, &query)?;
             Some(frame("event: flows\n", &flows))
         };
-        // Where the definition has ended, the stream does.
-        let frame = answer(&self.api, &self.latest, FRESH, make).await?;
-        Some((frame, self))
-    }
+        follow(api, vec![Question { latest, make: Arc::new(make) }], apart, FRESH)
+    })
 }
 
 /// Events taken from the log at once.
 const BATCH: usize = 64;
-
-/// Silence after which a line shows that the stream lives, to proxies too.
-const KEEP_ALIVE: Duration = Duration::from_secs(15);
-
-const ALIVE: Bytes = Bytes::from_static(b":\n\n");
 
 /// How much older than asked for a frame may be that another client's question has made: half the least interval.
 const FRESH: Duration = Duration::from_millis(50);

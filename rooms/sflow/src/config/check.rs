@@ -5,6 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Result;
+use axum::http::Uri;
 use ipnet::IpNet;
 use weir_dgram::{Options, Socket};
 use weir_program::config::{Address, Document, Many, Pointed, Step};
@@ -264,15 +265,11 @@ fn is_host(text: &str) -> bool {
 
 /// An origin as `Origin` has it (RFC 6454, section 6.2).
 fn is_origin(text: &str) -> bool {
-    text.split_once("://").is_some_and(|(scheme, host)| {
-        let is_port = |port: &str| port.parse::<u16>().is_ok();
-        let name = match host.rsplit_once(':') {
-            Some((name, port)) if is_port(port) => name,
-            _ => host,
-        };
-        let v6 = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
-        let is_name = v6.map_or(is_host(name), |address| address.parse::<Ipv6Addr>().is_ok());
-        matches!(scheme, "http" | "https") && is_name
+    text.parse::<Uri>().is_ok_and(|uri| match (uri.scheme_str(), uri.authority()) {
+        (Some(scheme @ ("http" | "https")), Some(host)) => {
+            format!("{scheme}://{host}") == text && !host.as_str().contains('@')
+        }
+        _ => false,
     })
 }
 

@@ -17,15 +17,14 @@ use weir_service::{Launch, Service, Setup};
 use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
-use crate::analysis::Answers;
-use crate::api::Server;
+use crate::api::server;
 use crate::collector::{Cells, Collector};
 use crate::config::{Origin, Settings};
 use crate::ledger::Ledger;
 use crate::names::Atlas;
 use crate::shard::{Names, Shards};
 use crate::state::{Keeper, writable};
-use room::{Analyser, Parts};
+use room::Analyser;
 use state::State;
 
 /// What an analyser leaves behind.
@@ -46,7 +45,7 @@ pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome
     let file = origin.file().map(Into::into);
     let mut setup = Setup::new(Launch { fixed: settings.fixed(), file, verbosity })?;
     let prepared = Prepared::open(settings.carrier.clone(), &mut setup)?;
-    let http = Server::bind(settings.config.http.0)?;
+    let http = server::bind(settings.config.http.0)?;
     let shards = Arc::new(Shards::new(&settings, Names::read(&settings)?));
     let service: Service<Analyser<'_>> =
         setup.start(Needs { capabilities: prepared.privileges(), ..needs(&settings) })?;
@@ -66,16 +65,13 @@ pub fn run(origin: &Origin, settings: Settings, verbosity: u8) -> Result<Outcome
         let atlas = Atlas::of(&shards.lookups());
         let (protection, outlets) = Protection::start(protect.clone(), shards.len(), atlas)?;
         shards.protect(outlets);
-        anyhow::Ok(Arc::new(Mutex::new(protection)))
+        anyhow::Ok(Mutex::new(protection))
     });
     let protection = protection.transpose()?;
     let router = protection.as_ref().and_then(|protection| held(protection).router());
-    let (workers, shared) = (carrier.workers().clone(), shards.clone());
-    let state = Arc::new(State { workers, cells, shards: shared, protection: protection.clone() });
-    let answers = Arc::new(Answers::new(shards.clone()));
-    let serving = http.serve_with(answers.clone(), settings.api(), router)?;
-    let parts = Parts { shards, answers, state, http: serving.local_addr(), keeper, protection };
-    let mut room = Analyser::new(origin, settings, carrier, parts);
+    let serving = server::serve(http, shards.clone(), shards.clone(), settings.api(), router)?;
+    let state = Arc::new(State { workers: carrier.workers().clone(), cells, shards, protection });
+    let mut room = Analyser::new(origin, settings, carrier, state, serving.local_addr(), keeper);
     let outcome = service.run(&mut room);
     drop(serving);
     outcome.map(|()| room.outcome())

@@ -2,23 +2,21 @@
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use weir_program::config::Table;
 use weir_program::signals::GRACE;
-use weir_protect::room::Protection;
 use weir_service::losses::{Line, Losses};
 use weir_service::{Fixed, Observable, Room};
 use weir_tee::control::Carrier;
 
 use super::state::State;
 use super::{Outcome, held};
-use crate::analysis::Answers;
 use crate::config::{Config, Origin, Settings};
 use crate::losses;
-use crate::shard::{Names, Now, Shards};
+use crate::shard::{Names, Now};
 use crate::state::Keeper;
 
 /// The control thread's own. It alone changes what is carried out.
@@ -28,23 +26,15 @@ pub(super) struct Analyser<'a> {
     started: Config,
     settings: Settings,
     carrier: Carrier,
-    parts: Parts,
+    state: Arc<State>,
+    /// Where REST is served.
+    http: SocketAddr,
+    keeper: Option<Keeper>,
     losses: Losses,
     /// When agents, losses and what is kept are looked at next.
     due: Instant,
     /// Why the state could not be written at the end.
     unsaved: Option<anyhow::Error>,
-}
-
-/// What others have a part in, too.
-pub(super) struct Parts {
-    pub(super) shards: Arc<Shards>,
-    pub(super) answers: Arc<Answers>,
-    pub(super) state: Arc<State>,
-    /// Where REST is served.
-    pub(super) http: SocketAddr,
-    pub(super) keeper: Option<Keeper>,
-    pub(super) protection: Option<Arc<Mutex<Protection>>>,
 }
 
 impl Room for Analyser<'_> {
@@ -53,13 +43,13 @@ impl Room for Analyser<'_> {
     const ENDING: &'static str = "analysing what was received";
 
     fn state(&self) -> Arc<State> {
-        self.parts.state.clone()
+        self.state.clone()
     }
 
     fn status(&self) -> String {
         let count = |number: usize, noun: &str| format!("{number} {noun}{}", if number == 1 { "" } else { "s" });
         let carrier = &self.settings.carrier;
-        let (flows, thresholds) = self.parts.shards.in_force();
+        let (flows, thresholds) = self.state.shards.in_force();
         let parts = [
             count(carrier.listeners.len(), "listener"),
             count(carrier.workers, "worker"),
@@ -67,7 +57,7 @@ impl Room for Analyser<'_> {
             count(thresholds, "threshold"),
             count(carrier.destinations.len(), "destination"),
         ];
-        format!("{}, http://{}/", parts.join(", "), self.parts.http)
+        format!("{}, http://{}/", parts.join(", "), self.http)
     }
 
     fn begin(&mut self) -> Instant {
@@ -77,13 +67,13 @@ impl Room for Analyser<'_> {
 
     fn look(&mut self) -> Option<Instant> {
         let now = Instant::now();
-        self.parts.answers.tell(self.parts.shards.tick(Now::read()));
+        self.state.shards.tell(self.state.shards.tick(Now::read()));
         if now >= self.due {
             self.carrier.look();
-            self.parts.shards.expire(Now::read());
-            self.losses.lines(now, losses::losses(&self.parts.state.ledger())).iter().for_each(Line::log);
-            if let Some(keeper) = &mut self.parts.keeper {
-                keeper.look(now, &self.parts.shards, &self.settings);
+            self.state.shards.expire(Now::read());
+            self.losses.lines(now, losses::losses(&self.state.ledger())).iter().for_each(Line::log);
+            if let Some(keeper) = &mut self.keeper {
+                keeper.look(now, &self.state.shards, &self.settings);
             }
             self.due = now + LOOKS_APART;
         }
@@ -97,7 +87,7 @@ impl Room for Analyser<'_> {
         let names = Names::read(&settings)?;
         self.protect(&mut settings, names.atlas())?;
         self.carrier.reload(settings.carrier.clone())?;
-        self.parts.shards.adopt(&self.settings, &settings, names);
+        self.state.shards.adopt(&self.settings, &settings, names);
         // Of admin and user the service says it.
         for key in self.started.stays(&settings.config).into_iter().filter(|key| !matches!(*key, "admin" | "user")) {
             tracing::warn!("{key}: a reload does not change it (restart for it)");
@@ -115,8 +105,8 @@ impl Room for Analyser<'_> {
 
     fn end(&mut self) {
         self.carrier.end();
-        if let Some(keeper) = &mut self.parts.keeper {
-            self.unsaved = keeper.save(&self.parts.shards, &self.settings).err();
+        if let Some(keeper) = &mut self.keeper {
+            self.unsaved = keeper.save(&self.state.shards, &self.settings).err();
         }
     }
 }
@@ -124,10 +114,10 @@ impl Room for Analyser<'_> {
 impl<'a> Analyser<'a> {
     /// Goes over to what is protected now.
     fn protect(&self, settings: &mut Settings, atlas: Option<Box<dyn weir_protect::detect::Atlas>>) -> Result<()> {
-        match (&self.parts.protection, &settings.protect) {
+        match (&self.state.protection, &settings.protect) {
             (Some(protection), Some(protect)) => {
                 held(protection).adopt(protect, atlas)?;
-                self.parts.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
+                self.state.shards.protect_others(&protect.protected(), &Arc::new(protect.listed()));
             }
             (None, None) => {}
             _ => {
@@ -138,14 +128,21 @@ impl<'a> Analyser<'a> {
         Ok(())
     }
 
-    pub(super) fn new(origin: &'a Origin, settings: Settings, carrier: Carrier, parts: Parts) -> Self {
+    pub(super) fn new(
+        origin: &'a Origin,
+        settings: Settings,
+        carrier: Carrier,
+        state: Arc<State>,
+        http: SocketAddr,
+        keeper: Option<Keeper>,
+    ) -> Self {
         let (now, started) = (Instant::now(), settings.config.clone());
         let (losses, due) = (Losses::new(LOSSES_APART, now), now + LOOKS_APART);
-        Self { origin, started, settings, carrier, parts, losses, due, unsaved: None }
+        Self { origin, started, settings, carrier, state, http, keeper, losses, due, unsaved: None }
     }
 
     pub(super) fn outcome(self) -> Outcome {
-        Outcome { ledger: self.parts.state.ledger(), unsaved: self.unsaved }
+        Outcome { ledger: self.state.ledger(), unsaved: self.unsaved }
     }
 }
 

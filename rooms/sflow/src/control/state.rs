@@ -19,7 +19,7 @@ pub(super) struct State {
     pub(super) workers: Arc<Workers>,
     pub(super) cells: Arc<[Arc<Cells>]>,
     pub(super) shards: Arc<Shards>,
-    pub(super) protection: Option<Arc<Mutex<Protection>>>,
+    pub(super) protection: Option<Mutex<Protection>>,
 }
 
 impl Observable for State {

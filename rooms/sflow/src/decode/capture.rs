@@ -4,18 +4,19 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 
+use anyhow::{Context, Result};
 use weir_program::stop::Stop;
 use weir_wire::ip::{Headers, UDP};
 use weir_wire::pcap::{self, NotIp, Packet, Step};
 
 use super::totals::Packets;
-use super::{Arrived, Decoder, Error, Reader, wait};
+use super::{Arrived, Decoder, WRITE, wait};
 
 /// Decodes a capture to its end, until nobody reads what is printed, or until it shall stop.
 ///
 /// # Errors
 /// It is no capture, or damaged; it cannot be read; what is decoded cannot be written.
-pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, stop: &Stop) -> Result<(), Error> {
+pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, stop: &Stop) -> Result<()> {
     let (mut reader, mut buffer, mut from, mut to) = (pcap::Reader::new(), vec![0; CHUNK], 0, 0);
     loop {
         let needed = match reader.step(&buffer[from..to]) {
@@ -23,7 +24,7 @@ pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, st
             Ok(Step::Used(bytes, packet)) => {
                 if let Some(packet) = packet
                     && let Some(arrived) = datagram(&packet, &mut decoder.totals.packets)
-                    && decoder.take(&arrived).map_err(Error::Write)? == Reader::Left
+                    && decoder.take(&arrived).context(WRITE)?.is_break()
                 {
                     return Ok(());
                 }
@@ -31,7 +32,7 @@ pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, st
                 continue;
             }
             Err(malformed) => {
-                let _ = decoder.flush().map_err(Error::Write)?;
+                let _ = decoder.flush().context(WRITE)?;
                 return Err(malformed.into());
             }
         };
@@ -39,7 +40,7 @@ pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, st
         (from, to) = (0, to - from);
         buffer.resize(needed.max(CHUNK), 0);
         // Whoever captures may pause: what there is can be seen meanwhile.
-        if decoder.flush().map_err(Error::Write)? == Reader::Left || !wait(&capture, stop).map_err(Error::Read)? {
+        if decoder.flush().context(WRITE)?.is_break() || !wait(&capture, stop).context("read")? {
             return Ok(());
         }
         match capture.read(&mut buffer[to..]) {
@@ -49,7 +50,7 @@ pub fn read(mut capture: impl Read + AsFd, decoder: &mut Decoder<impl Write>, st
             }
             Ok(bytes) => to += bytes,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            Err(error) => return Err(Error::Read(error)),
+            Err(error) => return Err(error).context("read"),
         }
     }
 }

@@ -1,28 +1,19 @@
 //! A sample as a JSON object, with the field names of the specification.
 
-use std::io;
-
 use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
+use serde_json::json;
 use weir_wire::frame::{Frame, Start};
 use weir_wire::sflow::{DataFormat, DataSource, Interface, Record, Records, Sample, Value, Values, View, reason_name};
 
 use super::layers::Layers;
-use super::text::{Hex, Mac, Text, Uuid};
+use super::text::{hex, mac, uuid};
 use super::{Line, name};
-use crate::escape;
-
-/// Appends the object and a line feed.
-pub(super) fn write(lines: &mut Vec<u8>, line: &Line<'_>) -> io::Result<()> {
-    escape::write_json(&mut *lines, line)?;
-    lines.push(b'\n');
-    Ok(())
-}
 
 impl Serialize for Line<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("time", &Some(self.time).filter(|time| !time.is_empty()))?;
+        map.serialize_entry("time", &self.time)?;
         map.serialize_entry("source", &self.arrived.source)?;
         map.serialize_entry("agent_address", &self.datagram.agent)?;
         map.serialize_entry("sub_agent_id", &self.datagram.sub_agent)?;
@@ -86,7 +77,7 @@ fn write_unknown<M: SerializeMap>(map: &mut M, format: DataFormat, body: &[u8]) 
     map.serialize_entry("enterprise", &format.enterprise)?;
     map.serialize_entry("format", &format.format)?;
     map.serialize_entry("length", &body.len())?;
-    map.serialize_entry("bytes", &Hex(body))
+    map.serialize_entry("bytes", &hex(body))
 }
 
 /// Records; those within records within records are only bytes, so that nothing is deep.
@@ -101,17 +92,11 @@ impl Serialize for List<'_> {
         for record in self.records {
             match record {
                 Ok(record) => list.serialize_element(&One { record, depth: self.depth })?,
-                Err(malformed) => list.serialize_element(&Fault { error: malformed.to_string() })?,
+                Err(malformed) => list.serialize_element(&json!({"error": malformed.to_string()}))?,
             }
         }
         list.end()
     }
-}
-
-/// In place of a record that cannot be read.
-#[derive(Serialize)]
-struct Fault {
-    error: String,
 }
 
 struct One<'a> {
@@ -162,11 +147,11 @@ impl Serialize for Json<'_> {
             Value::I32(value) => serializer.serialize_i32(value),
             Value::U64(value) => serializer.serialize_u64(value),
             Value::F32(value) => serializer.serialize_f32(value),
-            Value::Mac(octets) => Mac(octets).serialize(serializer),
+            Value::Mac(octets) => mac(octets).serialize(serializer),
             Value::Address(address) => address.serialize(serializer),
-            Value::Uuid(octets) => Uuid(octets).serialize(serializer),
-            Value::Text(text) => Text(text).serialize(serializer),
-            Value::Opaque(bytes) => Hex(bytes).serialize(serializer),
+            Value::Uuid(octets) => uuid(octets).serialize(serializer),
+            Value::Text(text) => String::from_utf8_lossy(text).serialize(serializer),
+            Value::Opaque(bytes) => hex(bytes).serialize(serializer),
             Value::Structure(values) => {
                 let mut map = serializer.serialize_map(None)?;
                 write_fields(&mut map, values, self.depth)?;

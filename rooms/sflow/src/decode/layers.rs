@@ -4,7 +4,7 @@ use serde::ser::{SerializeMap, SerializeSeq};
 use serde::{Serialize, Serializer};
 use weir_wire::frame::{Frame, Protocol};
 
-use super::text::Mac;
+use super::text::mac;
 
 /// An object a header.
 pub(super) struct Layers<'a>(pub(super) &'a Frame<'a>);
@@ -47,60 +47,50 @@ impl Layer<'_> {
         let (frame, at) = (self.frame, self.occurrence);
         match self.protocol {
             Protocol::Ethernet => {
-                if let Some(header) = frame.ethernet(at) {
-                    entries!(map, "destination": Mac(header.destination()), "source": Mac(header.source()), "type": header.ethertype());
-                }
+                let Some(header) = frame.ethernet(at) else { return Ok(()) };
+                entries!(map, "destination": mac(header.destination()), "source": mac(header.source()), "type": header.ethertype());
             }
             Protocol::Vlan => {
-                if let Some(tag) = frame.vlan(at) {
-                    entries!(map, "id": tag.id(), "priority": tag.priority(), "type": tag.ethertype());
-                }
+                let Some(tag) = frame.vlan(at) else { return Ok(()) };
+                entries!(map, "id": tag.id(), "priority": tag.priority(), "type": tag.ethertype());
             }
             Protocol::Mpls => {
-                if let Some(entry) = frame.mpls(at) {
-                    entries!(map, "label": entry.label(), "traffic_class": entry.class(), "bottom": entry.bottom(), "ttl": entry.ttl());
-                }
+                let Some(entry) = frame.mpls(at) else { return Ok(()) };
+                entries!(map, "label": entry.label(), "traffic_class": entry.class(), "bottom": entry.bottom(), "ttl": entry.ttl());
             }
             Protocol::Arp => {
-                if let Some(arp) = frame.arp(at) {
-                    entries!(map, "operation": arp.operation());
-                    entries!(map, "sender_mac": Mac(arp.sender_mac()), "sender_ip": arp.sender_ip());
-                    entries!(map, "target_mac": Mac(arp.target_mac()), "target_ip": arp.target_ip());
-                }
+                let Some(arp) = frame.arp(at) else { return Ok(()) };
+                entries!(map, "operation": arp.operation());
+                entries!(map, "sender_mac": mac(arp.sender_mac()), "sender_ip": arp.sender_ip());
+                entries!(map, "target_mac": mac(arp.target_mac()), "target_ip": arp.target_ip());
             }
             Protocol::Pppoe => {
-                if let Some(header) = frame.pppoe(at) {
-                    entries!(map, "session": header.session());
-                }
+                let Some(header) = frame.pppoe(at) else { return Ok(()) };
+                entries!(map, "session": header.session());
             }
             Protocol::Ipv4 => {
-                if let Some(ip) = frame.ipv4(at) {
-                    entries!(map, "tos": ip.tos(), "length": ip.length(), "identification": ip.identification());
-                    entries!(map, "flags": ip.flags(), "fragment_offset": ip.fragment_offset(), "ttl": ip.ttl());
-                    entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
-                }
+                let Some(ip) = frame.ipv4(at) else { return Ok(()) };
+                entries!(map, "tos": ip.tos(), "length": ip.length(), "identification": ip.identification());
+                entries!(map, "flags": ip.flags(), "fragment_offset": ip.fragment_offset(), "ttl": ip.ttl());
+                entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
             }
             Protocol::Ipv6 => {
-                if let Some(ip) = frame.ipv6(at) {
-                    entries!(map, "traffic_class": ip.class(), "flow_label": ip.flow_label());
-                    entries!(map, "payload_length": ip.payload_length(), "hop_limit": ip.hop_limit());
-                    entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
-                }
+                let Some(ip) = frame.ipv6(at) else { return Ok(()) };
+                entries!(map, "traffic_class": ip.class(), "flow_label": ip.flow_label());
+                entries!(map, "payload_length": ip.payload_length(), "hop_limit": ip.hop_limit());
+                entries!(map, "protocol": ip.protocol(), "source": ip.source(), "destination": ip.destination());
             }
             Protocol::Fragment => {
-                if let Some((offset, more)) = frame.fragment(at) {
-                    entries!(map, "offset": offset, "more": more);
-                }
+                let Some((offset, more)) = frame.fragment(at) else { return Ok(()) };
+                entries!(map, "offset": offset, "more": more);
             }
             Protocol::Esp => {
-                if let Some(spi) = frame.esp(at) {
-                    entries!(map, "spi": spi);
-                }
+                let Some(spi) = frame.esp(at) else { return Ok(()) };
+                entries!(map, "spi": spi);
             }
             Protocol::Tcp | Protocol::Udp | Protocol::Sctp => {
-                if let Some(ports) = frame.ports(self.protocol, at) {
-                    entries!(map, "source_port": ports.source, "destination_port": ports.destination);
-                }
+                let Some(ports) = frame.ports(self.protocol, at) else { return Ok(()) };
+                entries!(map, "source_port": ports.source, "destination_port": ports.destination);
                 match self.protocol {
                     Protocol::Tcp => {
                         entries!(map, "flags": frame.tcp(at).and_then(|tcp| tcp.flags()));
@@ -112,29 +102,24 @@ impl Layer<'_> {
                 }
             }
             Protocol::Icmp => {
-                if let Some(icmp) = frame.icmp(at) {
-                    entries!(map, "type": icmp.kind(), "code": icmp.code());
-                }
+                let Some(icmp) = frame.icmp(at) else { return Ok(()) };
+                entries!(map, "type": icmp.kind(), "code": icmp.code());
             }
             Protocol::Icmpv6 => {
-                if let Some(icmp) = frame.icmpv6(at) {
-                    entries!(map, "type": icmp.kind(), "code": icmp.code());
-                }
+                let Some(icmp) = frame.icmpv6(at) else { return Ok(()) };
+                entries!(map, "type": icmp.kind(), "code": icmp.code());
             }
             Protocol::Gre => {
-                if let Some(gre) = frame.gre(at) {
-                    entries!(map, "version": gre.version(), "type": gre.ethertype(), "key": gre.key());
-                }
+                let Some(gre) = frame.gre(at) else { return Ok(()) };
+                entries!(map, "version": gre.version(), "type": gre.ethertype(), "key": gre.key());
             }
             Protocol::Vxlan => {
-                if let Some(vxlan) = frame.vxlan(at) {
-                    entries!(map, "vni": vxlan.vni());
-                }
+                let Some(vxlan) = frame.vxlan(at) else { return Ok(()) };
+                entries!(map, "vni": vxlan.vni());
             }
             Protocol::Geneve => {
-                if let Some(geneve) = frame.geneve(at) {
-                    entries!(map, "vni": geneve.vni(), "options_length": geneve.options());
-                }
+                let Some(geneve) = frame.geneve(at) else { return Ok(()) };
+                entries!(map, "vni": geneve.vni(), "options_length": geneve.options());
             }
             Protocol::Llc | Protocol::Lldp | Protocol::Authentication | Protocol::Igmp => {}
         }
@@ -151,24 +136,11 @@ fn name(protocol: Protocol) -> &'static str {
     match protocol {
         Protocol::Ethernet => "ethernet",
         Protocol::Vlan => "vlan",
-        Protocol::Llc => "llc",
-        Protocol::Lldp => "lldp",
-        Protocol::Arp => "arp",
-        Protocol::Mpls => "mpls",
-        Protocol::Pppoe => "pppoe",
         Protocol::Ipv4 => "ipv4",
         Protocol::Ipv6 => "ipv6",
         Protocol::Fragment => "ipv6_fragment",
         Protocol::Authentication => "authentication",
-        Protocol::Esp => "esp",
-        Protocol::Tcp => "tcp",
-        Protocol::Udp => "udp",
-        Protocol::Sctp => "sctp",
-        Protocol::Icmp => "icmp",
         Protocol::Icmpv6 => "icmpv6",
-        Protocol::Igmp => "igmp",
-        Protocol::Gre => "gre",
-        Protocol::Vxlan => "vxlan",
-        Protocol::Geneve => "geneve",
+        other => other.name().unwrap_or_default(),
     }
 }

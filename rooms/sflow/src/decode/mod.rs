@@ -16,14 +16,15 @@ mod totals;
 
 use std::io::{self, ErrorKind, Write};
 use std::net::SocketAddr;
+use std::ops::ControlFlow::{self, Break, Continue};
 use std::os::fd::AsFd;
 use std::time::{Duration, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_program::stop::Stop;
-use weir_wire::pcap;
 use weir_wire::sflow::{Datagram, Malformed, PORT, Sample};
 
+use crate::escape;
 pub(crate) use capture::datagram;
 pub use capture::read;
 pub use live::{listen, options};
@@ -82,30 +83,6 @@ pub struct Arrived<'a> {
     pub payload: &'a [u8],
 }
 
-/// Why no more can be decoded.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// It is no capture, or damaged; what is before the damage was read.
-    #[error("{0}")]
-    Malformed(#[from] pcap::Malformed),
-    /// The system refuses to read it, or to receive.
-    #[error("read: {0}")]
-    Read(io::Error),
-    /// What was decoded cannot be written.
-    #[error("write to standard output: {0}")]
-    Write(io::Error),
-}
-
-/// Whether there is somebody who reads on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub enum Reader {
-    /// There is.
-    Reads,
-    /// There was.
-    Left,
-}
-
 /// Prints samples, and counts everything.
 pub struct Decoder<W> {
     settings: Settings,
@@ -113,7 +90,6 @@ pub struct Decoder<W> {
     pub totals: Totals,
     /// Not written yet: whole lines.
     lines: Vec<u8>,
-    time: String,
     out: W,
 }
 
@@ -124,30 +100,31 @@ impl<W: Write> Decoder<W> {
         if settings.form == Some(Form::Csv) {
             csv::write_header(&mut lines);
         }
-        Self { settings, totals: Totals::default(), lines, time: String::new(), out }
+        Self { settings, totals: Totals::default(), lines, out }
     }
 
-    /// Takes a datagram. Lines are written when many have come together; see [`Self::flush`].
+    /// Takes a datagram; `Break`: the reader of the lines has gone. Lines are written when many have come together; see
+    /// [`Self::flush`].
     ///
     /// # Errors
-    /// Lines cannot be written. A reader who has gone is none.
-    pub fn take(&mut self, arrived: &Arrived<'_>) -> io::Result<Reader> {
+    /// Lines cannot be written.
+    pub fn take(&mut self, arrived: &Arrived<'_>) -> io::Result<ControlFlow<()>> {
         let datagram = match Datagram::parse(arrived.payload) {
             Ok(datagram) => datagram,
             // Another protocol, where nobody said that this is sFlow.
             Err(Malformed::Version(_)) if arrived.port != PORT && arrived.source.port() != PORT => {
                 self.totals.packets.other += 1;
-                return Ok(Reader::Reads);
+                return Ok(Continue(()));
             }
             Err(malformed) => {
                 self.totals.malformed(malformed);
-                return Ok(Reader::Reads);
+                return Ok(Continue(()));
             }
         };
         self.totals.datagram(&datagram);
-        if self.settings.form.is_some() {
-            self.stamp(arrived.time);
-        }
+        let time = arrived.time.filter(|_| self.settings.form.is_some());
+        let time =
+            time.map(|time| humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time)).to_string());
         for sample in datagram.samples() {
             match &sample {
                 Ok(sample) => self.totals.sample(sample),
@@ -159,46 +136,38 @@ impl<W: Write> Decoder<W> {
                 (Err(_), Some(_)) => false,
             };
             let Some(form) = self.settings.form.filter(|_| wanted) else { continue };
-            let line = Line { time: &self.time, arrived, datagram: &datagram, sample: &sample };
-            match (form, line.sample) {
-                (Form::Json, _) => json::write(&mut self.lines, &line)?,
-                (Form::Csv, Ok(sample)) => csv::write(&mut self.lines, &line, sample),
-                (Form::Csv, Err(_)) => {}
+            let line = Line { time: time.as_deref(), arrived, datagram: &datagram, sample: &sample };
+            match form {
+                Form::Json => {
+                    escape::write_json(&mut self.lines, &line)?;
+                    self.lines.push(b'\n');
+                }
+                Form::Csv if sample.is_ok() => csv::write(&mut self.lines, &line)?,
+                Form::Csv => {}
             }
         }
-        if self.lines.len() >= FULL { self.flush() } else { Ok(Reader::Reads) }
+        if self.lines.len() >= FULL { self.flush() } else { Ok(Continue(())) }
     }
 
-    /// Writes all lines that there are.
+    /// Writes all lines that there are; `Break`: their reader has gone.
     ///
     /// # Errors
-    /// They cannot be written. A reader who has gone is none.
-    pub fn flush(&mut self) -> io::Result<Reader> {
+    /// They cannot be written.
+    pub fn flush(&mut self) -> io::Result<ControlFlow<()>> {
         let written = self.out.write_all(&self.lines).and_then(|()| self.out.flush());
         self.lines.clear();
         match written {
-            Ok(()) => Ok(Reader::Reads),
-            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Reader::Left),
+            Ok(()) => Ok(Continue(())),
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(Break(())),
             Err(error) => Err(error),
-        }
-    }
-
-    /// The time as lines have it; empty: unknown.
-    fn stamp(&mut self, time: Option<u64>) {
-        use std::fmt::Write;
-        self.time.clear();
-        if let Some(time) = time {
-            let time = humantime::format_rfc3339_nanos(UNIX_EPOCH + Duration::from_nanos(time));
-            // A string takes whatever is written.
-            let _ = write!(self.time, "{time}");
         }
     }
 }
 
 /// What a line tells of.
 struct Line<'a> {
-    /// Empty: unknown.
-    time: &'a str,
+    /// `None`: unknown.
+    time: Option<&'a str>,
     arrived: &'a Arrived<'a>,
     datagram: &'a Datagram<'a>,
     sample: &'a Result<Sample<'a>, Malformed>,
@@ -212,6 +181,9 @@ fn wait(source: &impl AsFd, stop: &Stop) -> io::Result<bool> {
         Err(error) => Err(error.into()),
     }
 }
+
+/// What fails where lines cannot be written.
+const WRITE: &str = "write to standard output";
 
 /// Bytes that are written at once.
 const FULL: usize = 64 * 1024;

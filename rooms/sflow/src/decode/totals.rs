@@ -1,10 +1,12 @@
 //! What was read, and what could not be.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display};
 use std::net::IpAddr;
 
 use serde::{Serialize, Serializer};
-use weir_wire::sflow::{DataFormat, Datagram, Malformed, Record, Sample, Space, Structure};
+use weir_wire::sflow::{DataFormat, Datagram, Malformed, Sample};
 
 use super::name;
 
@@ -14,21 +16,37 @@ pub struct Totals {
     /// Datagrams of sFlow version 5.
     pub datagrams: u64,
     /// Samples by kind.
-    samples: Counts<String>,
+    samples: Counts<Cow<'static, str>>,
     /// Flow records by structure.
-    flow_records: Counts<String>,
+    flow_records: Counts<Named>,
     /// Counter records by structure.
-    counter_records: Counts<String>,
+    counter_records: Counts<Named>,
     /// What was malformed, by why.
     malformed: Counts<String>,
     /// Datagrams by agent and sub-agent.
-    agents: Counts<String>,
+    agents: Counts<Sender>,
     /// Packets of a capture that hold no sFlow, or of which too little is there.
     pub packets: Packets,
-    #[serde(skip)]
-    by_format: [Counts<DataFormat>; 2],
-    #[serde(skip)]
-    by_agent: Counts<(IpAddr, u32)>,
+}
+
+/// A structure: its number and its name.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Named(DataFormat, &'static str);
+
+impl Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
+}
+
+/// An agent and its sub-agent.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Sender(IpAddr, u32);
+
+impl Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.0, self.1)
+    }
 }
 
 /// Packets of a capture that were not read.
@@ -60,28 +78,28 @@ impl Totals {
     /// A datagram; its samples are counted each.
     pub(super) fn datagram(&mut self, datagram: &Datagram<'_>) {
         self.datagrams += 1;
-        self.by_agent.count((datagram.agent, datagram.sub_agent));
+        self.agents.count(Sender(datagram.agent, datagram.sub_agent));
     }
 
     /// A sample with its records.
     pub(super) fn sample(&mut self, sample: &Sample<'_>) {
-        match sample {
-            Sample::Unknown { format, .. } => self.samples.count(format.to_string()),
-            known => self.samples.count_named(name(known)),
-        }
-        let space = if matches!(sample, Sample::Counters(_)) { Space::Counter } else { Space::Flow };
+        self.samples.count(match sample {
+            Sample::Unknown { format, .. } => format.to_string().into(),
+            known => name(known).into(),
+        });
         for record in sample.records() {
-            match record {
-                Ok(record) => self.record(space, &record),
-                Err(malformed) => self.malformed(malformed),
+            let malformed = match record {
+                Ok(record) => {
+                    let is_counters = matches!(sample, Sample::Counters(_));
+                    let records = if is_counters { &mut self.counter_records } else { &mut self.flow_records };
+                    records.count(Named(record.format, record.structure.map_or("unknown", |structure| structure.name)));
+                    record.values().last().and_then(Result::err)
+                }
+                Err(malformed) => Some(malformed),
+            };
+            if let Some(malformed) = malformed {
+                self.malformed(malformed);
             }
-        }
-    }
-
-    fn record(&mut self, space: Space, record: &Record<'_>) {
-        self.by_format[space as usize].count(record.format);
-        if let Some(Err(malformed)) = record.values().last() {
-            self.malformed(malformed);
         }
     }
 
@@ -101,20 +119,6 @@ impl Totals {
         faults.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
         faults
     }
-
-    /// With names for what was counted by number.
-    pub fn named(mut self) -> Self {
-        let named = |space, counts: &Counts<DataFormat>| {
-            counts.keyed(|format| match Structure::find(space, *format) {
-                Some(structure) => format!("{format} {}", structure.name),
-                None => format!("{format} unknown"),
-            })
-        };
-        self.flow_records = named(Space::Flow, &self.by_format[Space::Flow as usize]);
-        self.counter_records = named(Space::Counter, &self.by_format[Space::Counter as usize]);
-        self.agents = self.by_agent.keyed(|(agent, sub_agent)| format!("{agent} {sub_agent}"));
-        self
-    }
 }
 
 impl<K: Ord> Counts<K> {
@@ -128,21 +132,6 @@ impl<K: Ord> Counts<K> {
             }
         }
     }
-
-    fn keyed(&self, text: impl Fn(&K) -> String) -> Counts<String> {
-        let counts = self.counts.iter().map(|(key, count)| (text(key), *count)).collect();
-        Counts { counts, others: self.others }
-    }
-}
-
-impl Counts<String> {
-    /// Without asking for memory, but for the first.
-    fn count_named(&mut self, name: &str) {
-        match self.counts.get_mut(name) {
-            Some(count) => *count += 1,
-            None => self.count(name.to_owned()),
-        }
-    }
 }
 
 impl<K> Default for Counts<K> {
@@ -151,17 +140,10 @@ impl<K> Default for Counts<K> {
     }
 }
 
-impl<K: Serialize + Ord> Serialize for Counts<K> {
+impl<K: Display> Serialize for Counts<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
-        let mut map = serializer.serialize_map(None)?;
-        for (key, count) in &self.counts {
-            map.serialize_entry(key, count)?;
-        }
-        if self.others > 0 {
-            map.serialize_entry("others", &self.others)?;
-        }
-        map.end()
+        let others = (self.others > 0).then(|| ("others".to_owned(), self.others));
+        serializer.collect_map(self.counts.iter().map(|(key, count)| (key.to_string(), *count)).chain(others))
     }
 }
 

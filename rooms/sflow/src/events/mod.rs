@@ -44,16 +44,15 @@ pub struct Event {
     /// When the value was seen, in milliseconds since 1970.
     pub timestamp: u64,
     /// The threshold's name.
-    #[serde(rename = "thresholdID", serialize_with = "text")]
-    pub threshold_id: Arc<str>,
+    #[serde(rename = "thresholdID")]
+    pub threshold_id: String,
     /// Whose value it is.
     pub agent: IpAddr,
     /// Of which of its sources.
     #[serde(serialize_with = "short")]
     pub data_source: DataSource,
     /// The metric or flow definition.
-    #[serde(serialize_with = "text")]
-    pub metric: Arc<str>,
+    pub metric: String,
     /// What it was.
     pub value: f64,
     /// What it was not to exceed.
@@ -82,10 +81,6 @@ pub struct Dropped {
 
 fn nobody(ends: &Ends) -> bool {
     *ends == Ends::default()
-}
-
-fn text<S: Serializer>(text: &Arc<str>, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(text)
 }
 
 /// The newest records, as many as were stated; older ones are gone, and counted.

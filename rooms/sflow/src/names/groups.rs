@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+use anyhow::{Result, bail};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use prefix_trie::PrefixMap;
 
@@ -15,24 +16,12 @@ pub struct Groups {
     v6: PrefixMap<Ipv6Net, u32>,
 }
 
-/// One network, two groups.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{network} is in the groups `{first}` and `{second}`: leave it in one")]
-pub struct GroupError {
-    /// The network.
-    pub network: IpNet,
-    /// Where it came first.
-    pub first: String,
-    /// Where it came again.
-    pub second: String,
-}
-
 impl Groups {
     /// Builds a set from names and their networks.
     ///
     /// # Errors
     /// A network is in two groups.
-    pub fn new(groups: &BTreeMap<String, Vec<IpNet>>) -> Result<Groups, GroupError> {
+    pub fn new(groups: &BTreeMap<String, Vec<IpNet>>) -> Result<Groups> {
         let mut built = Groups::default();
         for (name, networks) in groups {
             let group = built.names.len() as u32;
@@ -43,8 +32,8 @@ impl Groups {
                     IpNet::V6(net) => built.v6.insert(net, group),
                 };
                 if let Some(before) = before.filter(|&before| before != group) {
-                    let first = built.names[before as usize].clone();
-                    return Err(GroupError { network, first, second: name.clone() });
+                    let first = &built.names[before as usize];
+                    bail!("{network} is in the groups `{first}` and `{name}`: leave it in one");
                 }
             }
         }
@@ -67,7 +56,7 @@ mod tests {
 
     use super::*;
 
-    fn groups(groups: &[(&str, &[&str])]) -> Result<Groups, GroupError> {
+    fn groups(groups: &[(&str, &[&str])]) -> Result<Groups> {
         let nets = |nets: &[&str]| nets.iter().map(|net| net.parse().unwrap()).collect();
         Groups::new(&groups.iter().map(|&(name, list)| (name.to_owned(), nets(list))).collect())
     }

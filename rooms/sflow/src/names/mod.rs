@@ -11,7 +11,7 @@ mod groups;
 pub(crate) use atlas::Atlas;
 pub use directory::{AgentId, Directory, Nameless};
 pub use geo::{Geo, Place, System};
-pub use groups::{GroupError, Groups};
+pub use groups::Groups;
 
 use std::collections::BTreeMap;
 

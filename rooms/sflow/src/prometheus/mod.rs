@@ -16,10 +16,11 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use weir_service::metrics::Format;
 
-use crate::api::{ActiveFlows, Answer, Api, Call, Measured, Problem};
-use crate::api::{Passing, agents_of, conditions, mode, names_of, pages};
+use crate::api::{ActiveFlows, Answer, Api, Call, Problem};
+use crate::api::{agents_of, conditions, each, mode, names_of, pages};
 use crate::events::Short;
 use crate::flows::AggMode;
+use crate::thresholds::Fact;
 use exposition::{name_of, sample, untyped};
 pub(crate) use scraped::Scraped;
 pub use scraped::{DEFINITIONS, IDLE};
@@ -52,12 +53,8 @@ pub(crate) fn metrics(api: &Arc<Api>, call: &Call) -> Answer {
             return true;
         };
         agent += 1;
-        let passing = Passing::of(&*api.analysis, address, &conditions);
-        api.analysis.measures(address, metric, &mut |measure| {
-            let Ok(Measured::Number(value)) = measure.value else { return };
-            if !passing.includes(measure.source) {
-                return;
-            }
+        each(&api, address, metric, None, &conditions, &mut |measure, value| {
+            let Fact::Number(value) = *value else { return };
             // A family of texts, or one that is stale, has no head either.
             if !begun {
                 begun = true;
@@ -92,7 +89,7 @@ pub(crate) fn flows(api: &Arc<Api>, call: &Call) -> Answer {
     if let Some(filter) = call.text("filter").filter(|filter| !filter.is_empty()) {
         definition["filter"] = filter.into();
     }
-    let name = api.scraped.name(&*api.analysis, &definition.to_string(), std::time::Instant::now())?;
+    let name = api.scraped.name(&api.shards, &definition, std::time::Instant::now())?;
     let mode = mode(call).unwrap_or(if dropped { AggMode::Sum } else { AggMode::Max });
     let query = ActiveFlows { most: call.count("maxFlows"), least: call.real("minValue"), mode: Some(mode) };
     let scale = call.real("scale");

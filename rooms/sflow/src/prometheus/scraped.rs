@@ -5,9 +5,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
+use serde_json::Value;
 
-use crate::api::{Analysis, Problem};
-use crate::shard::Life;
+use crate::api::{Problem, define};
+use crate::shard::{Life, Shards};
 
 /// Time without a scrape after which a definition ends.
 pub const IDLE: Duration = Duration::from_secs(300);
@@ -46,15 +47,15 @@ impl Scraped {
     }
 
     /// The name of a definition, which begins if nobody has scraped it yet, or somebody has deleted it.
-    pub(crate) fn name(&self, analysis: &dyn Analysis, definition: &str, now: Instant) -> Result<String, Problem> {
-        self.end_idle(analysis, now);
-        let mut table = self.lock();
-        let known = analysis.flows();
-        if let Some(entry) = table.entries.get_mut(definition).filter(|entry| known.contains_key(&entry.name)) {
+    pub(crate) fn name(&self, shards: &Shards, definition: &Value, now: Instant) -> Result<String, Problem> {
+        self.end_idle(shards, now);
+        let (mut table, text) = (self.lock(), definition.to_string());
+        let known = shards.flow_definitions();
+        if let Some(entry) = table.entries.get_mut(&text).filter(|entry| known.contains_key(&entry.name)) {
             entry.scraped = now;
             return Ok(entry.name.clone());
         }
-        table.entries.remove(definition);
+        table.entries.remove(&text);
         if table.entries.len() >= DEFINITIONS {
             let message = format!(
                 "{DEFINITIONS} flow definitions were asked for within {} s already: make fewer queries, or put a definition and read \
@@ -70,22 +71,22 @@ impl Scraped {
             name = format!("{}{}", self.prefix, table.next);
         }
         table.next += 1;
-        let missing = analysis.put_flow(&name, definition, Life::Scraped)?;
+        let missing = define(shards, &name, definition.clone(), Life::Scraped)?;
         // Of what is not there, nobody would be told: a scrape that fails is seen.
         if let Some(missing) = missing.into_iter().next() {
-            analysis.delete_flow(&name);
+            shards.remove_flow(&name);
             return Err(Problem::request(missing));
         }
-        table.entries.insert(definition.to_owned(), Entry { name: name.clone(), scraped: now });
+        table.entries.insert(text, Entry { name: name.clone(), scraped: now });
         Ok(name)
     }
 
     /// Ends what was not asked for in time.
-    pub(crate) fn end_idle(&self, analysis: &dyn Analysis, now: Instant) {
+    pub(crate) fn end_idle(&self, shards: &Shards, now: Instant) {
         self.lock().entries.retain(|_, entry| {
             let lives = now.saturating_duration_since(entry.scraped) < self.idle;
             if !lives {
-                analysis.delete_flow(&entry.name);
+                shards.remove_flow(&entry.name);
             }
             lives
         });

@@ -10,15 +10,16 @@ use tempfile::TempDir;
 use weir_testbed::Started;
 
 use super::{DEFINITIONS, Scraped};
+use crate::api::Settings;
 use crate::api::fixture::{HOSTILE, Small, ask, ask_at, get, serve_with};
-use crate::api::{Analysis, Serving, Settings};
+use weir_service::http::Serving;
 
 #[test]
 fn prometheus_is_told_what_is_current() {
     let (small, serving) = serve_with(Small { uplink: HOSTILE, ..Small::default() }, Settings::default());
     let all = get(&serving, "/prometheus/metrics/ALL/ALL/txt");
     assert!(all.head.contains("content-type: text/plain; version=0.0.4"), "{all:?}");
-    let line = "sflow_ifinoctets{agent=\"10.0.0.1\",datasource=\"4\",host=\"leaf1\",ifname=\"up\\\"link\\\\\\n␛[2J�2J␡��\"} 125000000.5\n";
+    let line = "sflow_ifinoctets{agent=\"10.0.0.1\",datasource=\"4\",host=\"leaf1\",ifname=\"up\\\"link\\\\\\n�[2J�2J���\"} 125000000.5\n";
     assert!(all.body.contains(line), "{}", all.body);
     assert!(
         all.body.contains("# TYPE sflow_mem_total untyped\n") && all.body.contains("# TYPE sflow_load_one gauge\n")
@@ -38,15 +39,22 @@ fn prometheus_is_told_what_is_current() {
     // The same question is the same definition; it comes again where somebody deleted it.
     get(&serving, target);
     assert_eq!(small.flows().len(), 2);
-    assert!(small.delete_flow("prometheus/0"));
+    assert!(small.shards.remove_flow("prometheus/0"));
     assert_eq!(get(&serving, target).body, flows.body);
 
-    let refused = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes&filter=a%3D%3D1";
-    assert_eq!(get(&serving, refused).json()["caret"], "  ^");
+    let refused = "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes&filter=vlan%3C1";
+    assert_eq!(get(&serving, refused).json()["caret"], "    ^");
     for index in 1..DEFINITIONS {
-        assert_eq!(get(&serving, &format!("/prometheus/flows/ALL/txt?metric=m&key=k{index}&value=bytes")).status, 200);
+        assert_eq!(
+            get(
+                &serving,
+                &format!("/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes&filter=vlan%3D{index}")
+            )
+            .status,
+            200
+        );
     }
-    let reply = get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=one_more&value=bytes");
+    let reply = get(&serving, "/prometheus/flows/ALL/txt?metric=m&key=vlan&value=bytes");
     assert_eq!(reply.status, 429, "{reply:?}");
     // Those that there are go on.
     assert_eq!(get(&serving, target).status, 200);
@@ -58,7 +66,7 @@ fn prometheus_is_told_what_is_current() {
 fn a_strangers_page_begins_no_definition() {
     let settings = Settings { origins: vec!["https://noc.example".into()], ..Settings::default() };
     let (small, serving) = serve_with(Small::default(), settings);
-    let target = "/prometheus/flows/ALL/txt?metric=m&key=a&value=bytes";
+    let target = "/prometheus/flows/ALL/txt?metric=m&key=ipsource&value=bytes";
     let status = |method: &str, headers: &str| ask(&serving, method, target, headers, "").reply().status;
     let strangers = [
         "Origin: http://evil.example\r\n",
@@ -91,13 +99,13 @@ fn a_strangers_page_begins_no_definition() {
 fn what_nobody_scrapes_ends() {
     let (small, scraped, begin) = (Small::default(), Scraped::new("prometheus/", super::IDLE), Instant::now());
     let at = |seconds| begin + Duration::from_secs(seconds);
-    let [used, left] = [r#"{"keys":"a"}"#, r#"{"keys":"b"}"#];
-    let name = |definition, seconds| scraped.name(&small, definition, at(seconds)).unwrap();
+    let [used, left] = ["ipsource", "ipdestination"];
+    let name = |definition, seconds| scraped.name(&small.shards, &json!({"keys": definition}), at(seconds)).unwrap();
     assert_eq!([name(used, 0), name(left, 0), name(used, 299)], ["prometheus/0", "prometheus/1", "prometheus/0"]);
-    scraped.end_idle(&small, at(299));
+    scraped.end_idle(&small.shards, at(299));
     assert_eq!(small.flows().len(), 3);
-    scraped.end_idle(&small, at(300));
-    assert_eq!(small.flows().into_keys().collect::<Vec<_>>(), ["prometheus/0", "tcp"]);
+    scraped.end_idle(&small.shards, at(300));
+    assert_eq!(small.flows(), ["prometheus/0", "tcp"]);
     assert_eq!(name(left, 301), "prometheus/2");
 }
 
@@ -184,7 +192,7 @@ fn a_real_prometheus_scrapes_metrics_and_flows() {
     let uplink = prometheus.value("sflow_ifinoctets{datasource=\"4\"}");
     assert_eq!(
         (&uplink["value"][1], &uplink["metric"]["ifname"]),
-        (&json!("125000000.5"), &json!("up\"link\\\n␛[2J�2J␡��"))
+        (&json!("125000000.5"), &json!("up\"link\\\n�[2J�2J���"))
     );
     assert_eq!(prometheus.value("sum(sflow_mem_total)")["value"][1], "16000000000");
     assert_eq!(prometheus.value("sum(pair_bps{dst=\"10.0.0.5\"})")["value"][1], "72008000");

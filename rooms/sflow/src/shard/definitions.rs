@@ -249,7 +249,7 @@ impl Shards {
     ///
     /// # Errors
     /// A network is in two of them.
-    pub fn define_groups(&self, name: &str, groups: Groups) -> Result<(), names::GroupError> {
+    pub fn define_groups(&self, name: &str, groups: Groups) -> Result<()> {
         let mut held = self.held();
         let mut all = held.groups.clone();
         match groups.is_empty() {
@@ -312,6 +312,6 @@ impl Shards {
     }
 }
 
-fn sets(groups: &BTreeMap<String, Groups>) -> Result<BTreeMap<String, names::Groups>, names::GroupError> {
+fn sets(groups: &BTreeMap<String, Groups>) -> Result<BTreeMap<String, names::Groups>> {
     groups.iter().map(|(name, groups)| Ok((name.clone(), names::Groups::new(groups)?))).collect()
 }

@@ -29,6 +29,7 @@ use std::sync::Arc;
 
 use parking_lot::{Mutex, MutexGuard};
 
+use crate::api::CompletedFlow;
 use crate::collector::STEERING;
 use crate::config::Settings;
 use crate::events::{EVENTS, Event, Log};
@@ -51,6 +52,7 @@ pub struct Shards {
     /// well below a millisecond.
     shards: Vec<Mutex<Shard>>,
     events: Arc<Log<Event>>,
+    completed: Log<CompletedFlow>,
     /// When the clock of flows began.
     start: Now,
     /// What is defined, by the configuration and at run time.
@@ -67,7 +69,7 @@ impl Shards {
         let shard = |number| Mutex::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
         let shards = (0..settings.carrier.workers).map(shard).collect();
         let (held, definitions) = (std::sync::Mutex::new(held), settings.config.limits.definitions);
-        let shards = Self { shards, events, start, held, definitions };
+        let shards = Self { shards, events, completed: Log::new(EVENTS), start, held, definitions };
         shards.configure(None, settings);
         shards
     }
@@ -110,6 +112,11 @@ impl Shards {
     /// Threshold crossings.
     pub fn events(&self) -> &Log<Event> {
         &self.events
+    }
+
+    /// Completed flows, of definitions with `log`.
+    pub(crate) fn completed(&self) -> &Log<CompletedFlow> {
+        &self.completed
     }
 
     /// When flows were first counted: their times are seconds since.

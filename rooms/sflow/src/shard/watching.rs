@@ -62,7 +62,7 @@ impl Watching {
             let (Number::Number(value), 0) = (reading.value, reading.age) else { continue };
             let observation = Observation { agent: who.address, source: who.source, flow: None, value, decay: None };
             let known = Known { who, counters, now: moment.now };
-            watch.observe(*on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
+            watch.observe(on.clone(), &observation, &known, Duration::from_nanos(now.nanos), |rule| {
                 events.push(|id| rule.event(id, now.unix_ms, &observation));
             });
         }
@@ -119,12 +119,7 @@ impl Facts for Known<'_> {
             "ifname" => return named(self.who.names.interface(self.who.id, self.who.source.index)),
             _ => {}
         }
-        let reading = self.counters.read(Metric::find(name)?, self.now)?.ok()?;
-        Some(match reading.value {
-            Number::Number(number) => Fact::Number(number),
-            Number::Name(name) => Fact::Text(name.into()),
-            Number::Text(text) => Fact::Text(String::from_utf8_lossy(text)),
-        })
+        Some(self.counters.read(Metric::find(name)?, self.now)?.ok()?.value.into())
     }
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Keeper {
     /// When definitions are looked at next, and when it is written even if they are the same.
     due: (Instant, Instant),
     /// The disk may take seconds.
-    writing: Option<JoinHandle<(Put, io::Result<bool>)>>,
+    writing: Option<JoinHandle<(Put, io::Result<()>)>>,
     /// What the last try said: it is told once.
     told: Option<String>,
 }
@@ -88,7 +88,7 @@ impl Keeper {
         });
         match writing {
             Ok(writing) => self.writing = Some(writing),
-            Err(error) => self.tell(Some(error.to_string())),
+            Err(error) => self.tell(error.to_string()),
         }
     }
 
@@ -99,9 +99,9 @@ impl Keeper {
     pub(crate) fn save(&mut self, shards: &Shards, settings: &Settings) -> anyhow::Result<()> {
         self.finish();
         let put = shards.put(settings);
-        let whole = write(&self.path, shards, &put)
+        write(&self.path, shards, &put)
             .map_err(|error| anyhow!("state {}: {error} (the file of before stays)", self.path.display()))?;
-        self.hear(put, Ok(whole));
+        self.written = Some(put);
         Ok(())
     }
 
@@ -110,45 +110,35 @@ impl Keeper {
         let Some(writing) = self.writing.take() else { return };
         match writing.join() {
             Ok((put, outcome)) => self.hear(put, outcome),
-            Err(_) => self.tell(Some("writing it failed".into())),
+            Err(_) => self.tell("writing it failed".into()),
         }
     }
 
-    fn hear(&mut self, put: Put, outcome: io::Result<bool>) {
+    fn hear(&mut self, put: Put, outcome: io::Result<()>) {
         match outcome {
-            Ok(whole) => {
+            Ok(()) => {
                 self.written = Some(put);
-                self.tell((!whole).then(|| "it is full, not all agents are kept (lower limits.sources)".into()));
+                self.told = None;
             }
-            Err(error) => self.tell(Some(format!("{error} (the file of before stays; tried again)"))),
+            Err(error) => self.tell(format!("{error} (the file of before stays; tried again)")),
         }
     }
 
-    fn tell(&mut self, said: Option<String>) {
-        if let Some(said) = &said
-            && self.told.as_ref() != Some(said)
-        {
+    fn tell(&mut self, said: String) {
+        if self.told.as_ref() != Some(&said) {
             tracing::warn!("state {}: {said}", self.path.display());
         }
-        self.told = said;
+        self.told = Some(said);
     }
 }
 
-/// Gives a file a name beside its own that nothing has, and takes its own away.
+/// Gives a file the name `FILE.aside`, which an earlier one loses.
 fn aside(path: &Path) -> io::Result<PathBuf> {
     weir_program::files::ours(&fs::symlink_metadata(path)?)?;
-    for number in 1..=ASIDE {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".aside{number}"));
-        let aside = path.with_file_name(name);
-        // Unlike a rename it replaces nothing.
-        match fs::hard_link(path, &aside) {
-            Ok(()) => return fs::remove_file(path).map(|()| aside),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Err(io::Error::other(format!("there are {ASIDE} files aside already")))
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".aside");
+    let aside = path.with_file_name(name);
+    fs::rename(path, &aside).map(|()| aside)
 }
 
 /// From one look at definitions to the next.
@@ -157,15 +147,12 @@ const LOOKS_APART: Duration = Duration::from_secs(10);
 /// From one writing of agents to the next.
 const WRITES_APART: Duration = Duration::from_secs(60);
 
-/// Files that are kept aside.
-const ASIDE: u32 = 9;
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn what_is_put_aside_replaces_nothing() {
+    fn only_files_of_ours_are_put_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("state");
         for text in ["first", "second"] {
@@ -176,10 +163,9 @@ mod tests {
         // What is no file, and what is somebody else's, stays where it is.
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
-        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
+        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path).is_err());
         let other = fs::metadata("/proc/1").unwrap();
         assert!(weir_program::files::ours(&other).is_err());
-        let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
-        assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
+        assert_eq!(fs::read_to_string(dir.path().join("state.aside")).unwrap(), "second");
     }
 }

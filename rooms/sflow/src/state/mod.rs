@@ -53,37 +53,25 @@ pub(crate) fn writable(path: &Path) -> Result<(), String> {
         .map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
 }
 
-/// Writes a file, whole or not at all; whether all agents had a place in it.
+/// Writes a file, whole or not at all.
 ///
 /// # Errors
 /// Those of [`file::replace`]; the file of before stays.
-fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<bool> {
+fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<()> {
     let header =
         Header { boot: clock::boot_id(), written: Now::read().nanos, definitions: serde_json::to_string(put)? };
-    let mut whole = true;
     file::replace(path, |file| {
-        let (mut sum, mut room) = (crc32fast::Hasher::new(), LONGEST);
-        let mut add = |bytes: &[u8], behind: usize| {
-            let fits = bytes.len() + behind <= room;
-            if fits {
-                room -= bytes.len();
-                sum.update(bytes);
-                file.write_all(bytes)?;
-            }
-            io::Result::Ok(fits)
+        let mut sum = crc32fast::Hasher::new();
+        let mut add = |bytes: &[u8]| {
+            sum.update(bytes);
+            file.write_all(bytes)
         };
-        let mut begin = format!("{MAGIC}{VERSION}\n").into_bytes();
-        begin.extend(encoded(&header)?);
-        let end = encoded(&None::<()>)?;
-        whole &= add(&begin, end.len() + SUM)?;
-        shards.keep(|agents| {
-            whole = whole && add(agents, end.len() + SUM)?;
-            Ok(())
-        })?;
-        add(&end, SUM)?;
+        add(format!("{MAGIC}{VERSION}\n").as_bytes())?;
+        add(&encoded(&header)?)?;
+        shards.keep(&mut add)?;
+        add(&encoded(&None::<()>)?)?;
         file.write_all(&sum.finalize().to_le_bytes())
-    })?;
-    Ok(whole)
+    })
 }
 
 /// Defines and knows again what a file has; `None`: there is no file.
@@ -91,7 +79,7 @@ fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<bool> {
 /// # Errors
 /// Why it is none of ours, damaged or of another version; nothing of it is taken then.
 fn restore(path: &Path, shards: &Shards, settings: &Settings) -> Result<Option<Restored>, String> {
-    let Some(bytes) = file::read(path, LONGEST as u64).map_err(|error| error.to_string())? else { return Ok(None) };
+    let Some(bytes) = file::read(path).map_err(|error| error.to_string())? else { return Ok(None) };
     let mut rest = payload(&bytes)?;
     let header: Header = decoded(&mut rest)?;
     let put = serde_json::from_str(&header.definitions).map_err(|error| format!("damaged: {error}"))?;
@@ -149,9 +137,3 @@ const MAGIC: &str = "weir sflow state ";
 const VERSION: u32 = 5;
 
 const STRANGE: &str = "it is no state of weir sflow";
-
-/// A file is no longer: 50,000 agents with 20 interfaces each take a quarter of it.
-const LONGEST: usize = 1 << 30;
-
-/// Bytes of the checksum.
-const SUM: usize = 4;

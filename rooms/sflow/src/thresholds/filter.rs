@@ -6,17 +6,12 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
 
-use crate::counters::{Form, Metric};
+use crate::counters::{Form, Metric, Number};
 
 /// Metrics by name, each with the values that will do. All names must match, by any of their values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Filter(BTreeMap<String, Patterns>);
-
-/// One value, or several.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written")]
-struct Patterns(Vec<Pattern>);
+#[serde(from = "BTreeMap<String, Written>")]
+pub struct Filter(BTreeMap<String, Vec<Pattern>>);
 
 /// A value of a metric: a number, or a text in which `*` stands for any.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -35,6 +30,16 @@ pub enum Fact<'a> {
     Text(Cow<'a, str>),
 }
 
+impl<'a> From<Number<'a>> for Fact<'a> {
+    fn from(number: Number<'a>) -> Self {
+        match number {
+            Number::Number(number) => Self::Number(number),
+            Number::Name(name) => Self::Text(name.into()),
+            Number::Text(text) => Self::Text(String::from_utf8_lossy(text)),
+        }
+    }
+}
+
 /// What is known of a data source and its agent.
 pub trait Facts {
     /// A metric's value; none if it is not known.
@@ -51,9 +56,9 @@ impl Facts for () {
 impl Filter {
     /// Of pairs of name and value; values of one name are alternatives.
     pub fn new<'a>(pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
-        let mut names: BTreeMap<String, Patterns> = BTreeMap::new();
+        let mut names: BTreeMap<String, Vec<Pattern>> = BTreeMap::new();
         for (name, value) in pairs {
-            names.entry(name.to_owned()).or_insert_with(|| Patterns(Vec::new())).0.push(Pattern::new(value));
+            names.entry(name.to_owned()).or_default().push(Pattern::new(value));
         }
         Self(names)
     }
@@ -65,7 +70,7 @@ impl Filter {
 
     /// Whether all its names match. What is not known does not.
     pub fn matches(&self, facts: &(impl Facts + ?Sized)) -> bool {
-        self.all(|name, wanted| {
+        self.iter().all(|(name, wanted)| {
             facts.fact(name).is_some_and(|fact| wanted.iter().any(|pattern| pattern.matches(&fact)))
         })
     }
@@ -81,20 +86,20 @@ impl Filter {
                 let names = Metric::all().iter().map(|metric| &*metric.name).chain(others.iter().copied());
                 return Err(format!("there is no metric `{}`{}", name.escape_debug(), did_you_mean(name, names)));
             }
-            if patterns.0.is_empty() {
+            if patterns.is_empty() {
                 return Err(format!("{name}: there is no value: write one, or leave it out"));
             }
             let Some(form) = metric.and_then(Metric::form) else { continue };
-            if let Some(pattern) = patterns.0.iter().find(|pattern| !pattern.can_match(&form)) {
+            if let Some(pattern) = patterns.iter().find(|pattern| !pattern.can_match(&form)) {
                 return Err(format!("`{name}` is {form}, never `{}`", pattern.text.escape_debug()));
             }
         }
         Ok(())
     }
 
-    /// Whether something holds for each of its names and their values.
-    pub fn all(&self, mut holds: impl FnMut(&str, &[Pattern]) -> bool) -> bool {
-        self.0.iter().all(|(name, wanted)| holds(name, &wanted.0))
+    /// Its names, each with the values that will do.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &[Pattern])> {
+        self.0.iter().map(|(name, wanted)| (&**name, &**wanted))
     }
 }
 
@@ -163,17 +168,17 @@ enum Value {
     Number(f64),
 }
 
-impl From<Written> for Patterns {
-    fn from(written: Written) -> Self {
-        let values = match written {
-            Written::One(value) => vec![value],
-            Written::Several(values) => values,
-        };
+impl From<BTreeMap<String, Written>> for Filter {
+    fn from(names: BTreeMap<String, Written>) -> Self {
         let pattern = |value| match value {
             Value::Text(text) => Pattern::new(&text),
             Value::Number(number) => Pattern::new(&number.to_string()),
         };
-        Self(values.into_iter().map(pattern).collect())
+        let patterns = |written| match written {
+            Written::One(value) => vec![pattern(value)],
+            Written::Several(values) => values.into_iter().map(pattern).collect(),
+        };
+        Self(names.into_iter().map(|(name, written)| (name, patterns(written))).collect())
     }
 }
 

@@ -7,9 +7,8 @@
 mod filter;
 mod watch;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
@@ -91,14 +90,8 @@ pub struct Rule {
     /// Another one when the definition changes.
     id: u32,
     /// Its name.
-    pub name: Arc<str>,
-    /// What it watches.
-    pub metric: Arc<str>,
-    /// What it crosses when it is greater.
-    pub value: f64,
-    by_flow: bool,
-    timeout: Duration,
-    filter: Filter,
+    pub name: String,
+    threshold: Threshold,
 }
 
 impl Rule {
@@ -111,9 +104,9 @@ impl Rule {
             threshold_id: self.name.clone(),
             agent: observation.agent,
             data_source: observation.source,
-            metric: self.metric.clone(),
+            metric: self.threshold.metric.clone(),
             value: observation.value,
-            threshold: self.value,
+            threshold: self.threshold.value,
             flow_key: None,
             drop: None,
         }
@@ -125,22 +118,21 @@ impl Rule {
 pub struct Rules {
     /// In order of metrics.
     rules: Vec<Arc<Rule>>,
-    ids: HashSet<u32>,
 }
 
 impl Rules {
     /// Those on a metric or flow definition; one who looks at each datagram asks once, and again after a change.
     pub fn on(&self, metric: &str) -> On {
-        let begin = self.rules.partition_point(|rule| *rule.metric < *metric);
-        let end = self.rules.partition_point(|rule| *rule.metric <= *metric);
-        On::new(begin, end)
+        let begin = self.rules.partition_point(|rule| *rule.threshold.metric < *metric);
+        let end = self.rules.partition_point(|rule| *rule.threshold.metric <= *metric);
+        begin..end
     }
 }
 
 /// The definitions by name.
 #[derive(Debug, Default)]
 pub struct Thresholds {
-    named: BTreeMap<String, (Threshold, Arc<Rule>)>,
+    named: BTreeMap<String, Arc<Rule>>,
     /// Of the last rule made.
     last: u32,
 }
@@ -159,7 +151,7 @@ impl Thresholds {
     pub fn put(&mut self, name: &str, threshold: Threshold) -> Result<(), Refused> {
         threshold.check()?;
         match self.named.get(name) {
-            Some((same, _)) if *same == threshold => return Ok(()),
+            Some(same) if same.threshold == threshold => return Ok(()),
             None if self.named.len() == THRESHOLDS => {
                 let message = format!("there are {THRESHOLDS} thresholds already: delete one first");
                 return Err(Refused { key: "", message });
@@ -167,16 +159,8 @@ impl Thresholds {
             _ => {}
         }
         self.last += 1;
-        let rule = Rule {
-            id: self.last,
-            name: name.into(),
-            metric: threshold.metric.as_str().into(),
-            value: threshold.value,
-            by_flow: threshold.by_flow,
-            timeout: Duration::from_secs_f64(threshold.timeout),
-            filter: threshold.filter.clone(),
-        };
-        self.named.insert(name.to_owned(), (threshold, Arc::new(rule)));
+        let rule = Rule { id: self.last, name: name.into(), threshold };
+        self.named.insert(name.to_owned(), Arc::new(rule));
         Ok(())
     }
 
@@ -187,15 +171,14 @@ impl Thresholds {
 
     /// All, in order of names.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &Threshold)> {
-        self.named.iter().map(|(name, (threshold, _))| (name.as_str(), threshold))
+        self.named.iter().map(|(name, rule)| (name.as_str(), &rule.threshold))
     }
 
     /// What workers are to look at from now on ([`Watch::adopt`]).
     pub fn rules(&self) -> Arc<Rules> {
-        let mut rules: Vec<Arc<Rule>> = self.named.values().map(|(_, rule)| rule.clone()).collect();
-        rules.sort_by(|a, b| a.metric.cmp(&b.metric));
-        let ids = rules.iter().map(|rule| rule.id).collect();
-        Arc::new(Rules { rules, ids })
+        let mut rules: Vec<Arc<Rule>> = self.named.values().cloned().collect();
+        rules.sort_by(|a, b| a.threshold.metric.cmp(&b.threshold.metric));
+        Arc::new(Rules { rules })
     }
 }
 
@@ -260,7 +243,7 @@ mod tests {
             thresholds.put(&format!("t{index}"), threshold(1.0)).unwrap();
         }
         assert_eq!(thresholds.put("one more", threshold(1.0)).unwrap_err().key, "");
-        let rule = |thresholds: &Thresholds| thresholds.named["t0"].1.id;
+        let rule = |thresholds: &Thresholds| thresholds.named["t0"].id;
         let before = rule(&thresholds);
         thresholds.put("t0", threshold(1.0)).unwrap();
         assert_eq!(rule(&thresholds), before);
@@ -268,7 +251,7 @@ mod tests {
         assert_ne!(rule(&thresholds), before);
         assert!(thresholds.remove("t1") && !thresholds.remove("t1"));
         thresholds.put("one more", threshold(1.0)).unwrap();
-        assert_eq!(thresholds.named["t0"].0.value, 2.0);
+        assert_eq!(thresholds.named["t0"].threshold.value, 2.0);
         assert_eq!(thresholds.iter().count(), THRESHOLDS);
     }
 }

@@ -4,16 +4,16 @@
 //! threshold's timeout: what is quiet costs no memory. The table is of a fixed size, in sets as a processor's cache is; in
 //! a set that is full of subjects above, the one seen longest ago gives way, and is counted.
 
-use std::fmt;
 use std::hash::BuildHasher;
 use std::net::IpAddr;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use foldhash::quality::RandomState;
 use weir_wire::sflow::DataSource;
 
-use super::{Facts, Rule, Rules};
+use super::{Facts, Rule, Rules, Threshold};
 
 /// A value that changed.
 #[derive(Clone, Copy, Debug)]
@@ -31,25 +31,10 @@ pub struct Observation {
 }
 
 /// Thresholds on one metric: places among the [`Rules`] that told them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct On {
-    begin: u32,
-    end: u32,
-}
-
-impl On {
-    pub(super) fn new(begin: usize, end: usize) -> Self {
-        // There are few rules.
-        Self { begin: begin as u32, end: end as u32 }
-    }
-
-    /// Whether there is none, and nothing to look at.
-    pub fn is_empty(self) -> bool {
-        self.begin == self.end
-    }
-}
+pub type On = Range<usize>;
 
 /// One worker's thresholds.
+#[derive(Debug)]
 pub struct Watch {
     /// Subjects that it remembers at once.
     limit: usize,
@@ -92,12 +77,6 @@ impl State {
     }
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Watch").field("rules", &self.rules).field("evicted", &self.evicted).finish()
-    }
-}
-
 impl Watch {
     /// Without thresholds yet. It remembers so many subjects at once, rounded up to eights.
     pub fn new(limit: usize) -> Self {
@@ -116,8 +95,8 @@ impl Watch {
             self.sets = vec![[None; WAYS]; self.limit / WAYS];
         }
         self.rules = rules;
-        let ids = &self.rules.ids;
-        forget(&mut self.sets, |subject| !ids.contains(&subject.rule));
+        let rules = &self.rules.rules;
+        forget(&mut self.sets, |subject| rules.iter().all(|rule| rule.id != subject.rule));
     }
 
     /// The thresholds on a metric or flow definition; to be asked again after [`Watch::adopt`].
@@ -138,18 +117,18 @@ impl Watch {
         now: Duration,
         mut crossed: impl FnMut(&Rule),
     ) {
-        let places = on.begin as usize..on.end as usize;
-        for rule in self.rules.rules.get(places).unwrap_or_default() {
-            let flow = if rule.by_flow { observation.flow } else { None };
+        for rule in self.rules.rules.get(on).unwrap_or_default() {
+            let Threshold { value, by_flow, ref filter, timeout, .. } = rule.threshold;
+            let flow = if by_flow { observation.flow } else { None };
             let subject = Subject { rule: rule.id, agent: observation.agent, source: observation.source, flow };
             let set = self.hasher.hash_one(subject) as usize % self.sets.len();
             let set = &mut self.sets[set];
             let place = set.iter().position(|slot| slot.is_some_and(|state| state.subject == subject));
-            if observation.value > rule.value {
+            if observation.value > value {
                 let above = State {
                     subject,
-                    timeout: rule.timeout,
-                    above_until: observation.decay.map(|decay| now + falls_in(decay, observation.value, rule.value)),
+                    timeout: Duration::from_secs_f64(timeout),
+                    above_until: observation.decay.map(|decay| now + falls_in(decay, observation.value, value)),
                     below_since: None,
                     seen: now,
                 };
@@ -157,15 +136,15 @@ impl Watch {
                 if let Some(state) = known {
                     // Of several flows, the one that stays above longest counts.
                     *state = State { above_until: above.above_until.max(state.above_until), ..above };
-                } else if rule.filter.matches(facts) {
+                } else if filter.matches(facts) {
                     let (place, evicts) = place.map_or_else(|| room(set, now), |place| (place, false));
                     self.evicted += u64::from(evicts);
                     set[place] = Some(above);
                     crossed(rule);
                 }
             // Another flow of the source may be above while this one is not. What is no number says nothing.
-            } else if observation.value <= rule.value
-                && (rule.by_flow || observation.flow.is_none())
+            } else if observation.value <= value
+                && (by_flow || observation.flow.is_none())
                 && let Some(place) = place
                 && let Some(state) = &mut set[place]
             {

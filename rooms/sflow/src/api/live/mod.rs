@@ -11,7 +11,6 @@
 //! all of its tabs.
 
 mod answer;
-mod ask;
 mod search;
 mod survey;
 #[cfg(test)]
@@ -20,15 +19,13 @@ mod tests;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use bytes::Bytes;
 use serde_json::{Value, json};
-use tokio::time::{Interval, MissedTickBehavior, interval};
-use weir_service::http::{Later, Place, event as frame, events as stream, frames};
+use weir_service::http::{Later, event as frame};
 
-use super::latest::{self, Latest};
+use super::latest::{self, Question};
 use super::problem::Problem;
 use super::{Analysis, Api, Call};
-use ask::Ask;
+use answer::Ask;
 pub(super) use search::search;
 use survey::{Survey, Surveyor};
 
@@ -63,57 +60,21 @@ pub(super) fn follow(api: Arc<Api>, call: Call) -> Later {
         if asked.is_empty() || asked.len() > MOST {
             return Err(Problem::request(format!("ask: ask 1 to {MOST} questions, as ask=summary")));
         }
-        let mut questions = Vec::new();
-        for text in asked {
-            questions.push(Question { text: text.to_owned(), ask: Ask::parse(text)?, latest: api.latest.of(text) });
-        }
-        let place = api.flow_streams.take()?;
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-        Ok(stream(frames(Follower { api, questions, next: 0, ticks, _place: place }, Follower::next)))
-    })
-}
-
-/// A stream to one client.
-struct Follower {
-    api: Arc<Api>,
-    questions: Vec<Question>,
-    /// Which one is answered next.
-    next: usize,
-    ticks: Interval,
-    _place: Place,
-}
-
-struct Question {
-    text: String,
-    ask: Ask,
-    latest: Arc<Latest>,
-}
-
-impl Follower {
-    async fn next(mut self) -> Option<(Bytes, Self)> {
-        if self.next == 0 {
-            self.ticks.tick().await;
-        }
-        let question = &self.questions[self.next];
-        let frame = question.latest(&self.api).await?;
-        self.next = (self.next + 1) % self.questions.len();
-        Some((frame, self))
-    }
-}
-
-impl Question {
-    async fn latest(&self, api: &Arc<Api>) -> Option<Bytes> {
-        let (text, ask) = (self.text.clone(), self.ask.clone());
-        let make = move |api: &Arc<Api>| {
-            let answer: Value = match answer::answer(api, &ask) {
-                Ok(answer) => json!({"ask": text, "answer": answer}),
-                Err(problem) => json!({"ask": text, "problem": problem.fields()}),
+        let question = |text: &str| {
+            let (ask, call) = Ask::parse(text)?;
+            let (latest, text) = (api.latest.of(text), text.to_owned());
+            let make = move |api: &Arc<Api>| {
+                let answer: Value = match (ask.answer)(api, &call) {
+                    Ok(answer) => json!({"ask": text, "answer": answer}),
+                    Err(problem) => json!({"ask": text, "problem": problem.fields()}),
+                };
+                Some(frame("event: answer\n", &answer))
             };
-            Some(frame("event: answer\n", &answer))
+            Ok(Question { latest, make: Arc::new(make) })
         };
-        latest::answer(api, &self.latest, FRESH, make).await
-    }
+        let questions = asked.into_iter().map(question).collect::<Result<_, Problem>>()?;
+        latest::follow(api.clone(), questions, TICK, FRESH)
+    })
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

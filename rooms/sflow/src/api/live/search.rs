@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::api::problem::{Answer, Problem, json_response};
 use crate::api::{ActiveFlows, Agents, Api, Call};
 use crate::events::Short;
+use crate::flows::Definition;
 
 /// `{"agents": [...], "interfaces": [...], "flows": [...]}`, few of each, and whether there are more.
 pub(in crate::api) fn search(api: &Arc<Api>, call: &Call) -> Answer {
@@ -40,16 +41,14 @@ pub(in crate::api) fn search(api: &Arc<Api>, call: &Call) -> Answer {
 /// Among the largest flows of each definition, those of which a key has the text.
 fn flows(api: &Api, text: &str) -> Vec<Value> {
     let (mut found, mut told) = (Vec::new(), HashSet::new());
-    for (name, definition) in api.analysis.flows() {
-        let query = ActiveFlows { most: RANKED, least: 0.0, mode: None };
-        let fs = definition["fs"].as_str().unwrap_or(",");
+    let query = ActiveFlows { most: RANKED, least: 0.0, mode: None };
+    for (name, checked) in api.shards.flow_definitions() {
+        let Definition { keys: of, value: unit, fs, .. } = checked.definition();
         for flow in api.analysis.active_flows(&name, &Agents::All, &query).unwrap_or_default() {
-            let keys: Vec<&str> = flow.key.split(fs).collect();
+            let keys: Vec<&str> = flow.key.split(&**fs).collect();
             let is_called = keys.iter().any(|key| key.to_lowercase().contains(text));
-            let of = (definition["keys"].to_string(), definition["value"].to_string(), flow.key.clone());
-            if is_called && found.len() <= MOST && told.insert(of) {
-                let (of, value) = (&definition["keys"], &definition["value"]);
-                found.push(json!({"name": name, "of": of, "unit": value, "keys": keys, "value": flow.value}));
+            if is_called && found.len() <= MOST && told.insert((of.clone(), unit.clone(), flow.key.clone())) {
+                found.push(json!({"name": name, "of": of, "unit": unit, "keys": keys, "value": flow.value}));
             }
         }
     }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::api::{Agent, Analysis, Interface, Load};
+use crate::api::{Agent, Analysis, Interface, Load, sum};
 use crate::events::Short;
 
 /// What is known of all agents, and when it was.
@@ -216,7 +216,11 @@ fn row(analysis: &dyn Analysis, address: IpAddr, before: Option<Totals>) -> Opti
 }
 
 fn totals(told: &Agent) -> Totals {
-    [told.datagrams_received, told.datagrams_lost, told.drop_samples + told.drop_drops]
+    [
+        told.datagrams_received,
+        told.datagrams_lost,
+        told.notification.samples + told.notification.drops.unwrap_or_default(),
+    ]
 }
 
 impl Row {
@@ -280,11 +284,6 @@ fn troubles(row: &Row) -> Vec<Trouble> {
         (Trouble::Restarted, told.restarts > 0 && told.uptime < LATE),
     ];
     found.into_iter().filter(|(_, is)| *is).map(|(trouble, _)| trouble).collect()
-}
-
-/// What is known of two together.
-fn sum(a: Option<f64>, b: Option<f64>) -> Option<f64> {
-    a.map_or(b, |a| Some(a + b.unwrap_or(0.0)))
 }
 
 /// The order in which one wants to look.

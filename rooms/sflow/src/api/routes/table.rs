@@ -46,7 +46,7 @@ const SSE: &str = "text/event-stream";
 pub(crate) static ROUTES: &[Route] = &[
     Route::get("/", "This index; a browser is shown the page.", index).media(PLAIN),
     Route::get("/version", "The software and its version.", agents::version).media(PLAIN),
-    Route::get("/ready", "Whether it receives and analyses; 503 with the reason if not.", agents::ready),
+    Route::get("/ready", "200 as soon as it receives and analyses.", agents::ready),
     Route::get("/analyzer/json", "The analyser's own figures: samples by kind, datagrams that never came, why there was no rate and how often \
          (`rates_absent_REASON`), and of each table how full it is, how full it may be, and what it refused or evicted; `connections_ended_full`: connections \
          that gave way to newer ones. Further \

@@ -5,25 +5,25 @@ use serde_json::json;
 use crate::api::fixture::{HOSTILE, Small, ask, get, serve, serve_with};
 use weir_service::http::Verb;
 
+use crate::api::Settings;
 use crate::api::routes::ROUTES;
-use crate::api::{Analysis, Settings};
 use crate::escape::is_obeyed;
 
 #[test]
 fn a_wrong_filter_is_pointed_at() {
     let (small, serving) = serve();
-    let body = r#"{"keys":"ipsource","value":"bytes","filter":"größe=1&vlan==7"}"#;
+    let body = r#"{"keys":"ipsource","value":"bytes","filter":"ipsource~größe&vlan<7"}"#;
     let reply = ask(&serving, "PUT", "/flow/x/json", "", body).reply();
     let expected = json!({
-        "error": "filter: write = once",
+        "error": "no such comparison: write range:KEY:LEAST:MOST=true",
         "key": "filter",
-        "text": "größe=1&vlan==7",
-        // In bytes, of which ö and ß have two; the caret is below the second sign of equality.
-        "offset": 15,
-        "caret": "             ^",
+        "text": "ipsource~größe&vlan<7",
+        // In bytes, of which ö and ß have two; the caret is below the sign.
+        "offset": 21,
+        "caret": "                   ^",
     });
     assert_eq!((reply.status, reply.json()), (400, expected));
-    assert!(!small.flows().contains_key("x"));
+    assert!(!small.flows().contains(&"x".to_owned()));
 }
 
 #[test]

@@ -7,9 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::api::fixture::{Asked, Small, ask, get, serve, serve_with};
-use crate::api::server::Limits;
-use crate::api::{Server, Serving, Settings};
+use crate::api::fixture::{Asked, Small, ask, get, serve, serve_at, serve_with};
+use crate::api::{Settings, server};
+use weir_service::http::{Limits, Serving};
 
 #[test]
 fn long_work_leaves_a_thread_to_others() {
@@ -55,8 +55,9 @@ fn a_page_that_takes_long_holds_up_nobody() {
 }
 
 fn serve_limited(limits: Limits) -> Serving {
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
-    server.serve(Arc::new(Small::default()), Settings::default()).unwrap()
+    let server = server::bind("127.0.0.1:0".parse().unwrap()).unwrap().with(limits);
+    let small = Arc::new(Small::default());
+    serve_at(server, small, Settings::default())
 }
 
 #[test]
@@ -78,10 +79,10 @@ fn silent_and_slow_clients_hold_nothing() {
     let _ = half.read_to_end(&mut answer);
     assert!(!String::from_utf8_lossy(&answer).contains(" 204 "));
     // Who does not read what is large is ended, too; who asks has the time to.
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let limits = Limits { connections: 4, patience: Duration::from_secs(2), ..Limits::PAGE };
-    let large = Small { more: 200_000, ..Small::default() };
-    let unread = server.with(limits).serve(Arc::new(large), Settings::default()).unwrap();
+    let large = Arc::new(Small { more: 200_000, ..Small::default() });
+    let unread = serve_at(server.with(limits), large, Settings::default());
     let mut asked = ask(&unread, "GET", "/agents/json", "", "");
     asked.head();
     while unread.connections() > 0 {

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::Duration;
 
 use crate::api::PLACES;
-use crate::api::fixture::{Asked, Reply, Small, ask, get, serve};
-use crate::api::server::Limits;
-use crate::api::{Analysis, Server, Settings};
+use crate::api::fixture::{Asked, Reply, Small, ask, get, serve, serve_at};
+use crate::api::{Settings, server};
+use weir_service::http::Limits;
 
 /// The answer comes from the event, not from a tick: there is none.
 #[test]
@@ -79,7 +79,7 @@ fn streams_tell_each_event_once_and_go_on_where_they_were() {
         assert_eq!(serde_json::from_str::<serde_json::Value>(data).unwrap()[0]["value"], 5e6);
     }
     // The stream ends with the definition.
-    small.delete_flow("tcp");
+    small.shards.remove_flow("tcp");
     while !flows.chunk().is_empty() {}
 }
 
@@ -103,10 +103,10 @@ fn places_to_wait_are_bounded_and_given_back() {
 /// Frames are made as far as the client reads; who does not read at all is ended, though it waits.
 #[test]
 fn a_stream_that_nobody_reads_ends() {
-    let server = Server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let server = server::bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let limits = Limits { connections: 4, patience: Duration::from_millis(500), ..Limits::PAGE };
     let small = Arc::new(Small { wide: 4 << 20, ..Small::default() });
-    let serving = server.with(limits).serve(small.clone(), Settings::default()).unwrap();
+    let serving = serve_at(server.with(limits), small.clone(), Settings::default());
     let mut unread = ask(&serving, "GET", "/activeflows/ALL/tcp/stream?interval=0.1&maxFlows=1", "", "");
     unread.head();
     while serving.connections() > 0 {

@@ -35,7 +35,7 @@ fn events(threshold: Threshold, values: &[(u64, Observation)]) -> Vec<u64> {
     let (mut watch, on) = watch(threshold);
     let mut events = Vec::new();
     for (second, observation) in values {
-        watch.observe(on, observation, &(), Duration::from_secs(*second), |_| events.push(*second));
+        watch.observe(on.clone(), observation, &(), Duration::from_secs(*second), |_| events.push(*second));
     }
     events
 }
@@ -114,11 +114,17 @@ fn a_filter_says_whom_it_is_about() {
     let (mut watch, on) = watch(filtered);
     let mut count = 0;
     for (second, speed) in [(0, 1e8), (1, 1e9), (2, 1e9)] {
-        watch.observe(on, &metric(11.0), &Speed(speed), Duration::from_secs(second), |_| count += 1);
+        watch.observe(on.clone(), &metric(11.0), &Speed(speed), Duration::from_secs(second), |_| count += 1);
     }
-    watch.observe(on, &Observation { agent: Ipv4Addr::LOCALHOST.into(), ..metric(11.0) }, &(), Duration::ZERO, |_| {
-        count += 1;
-    });
+    watch.observe(
+        on.clone(),
+        &Observation { agent: Ipv4Addr::LOCALHOST.into(), ..metric(11.0) },
+        &(),
+        Duration::ZERO,
+        |_| {
+            count += 1;
+        },
+    );
     assert_eq!((count, watch.len()), (1, 1));
 }
 
@@ -153,7 +159,7 @@ fn what_is_too_much_pushes_out_the_oldest_and_is_counted() {
     let (mut told, subjects) = (0, 2 * SUBJECTS as u64);
     for key in 0..subjects {
         let steady = Observation { decay: None, ..flow(key, 20.0) };
-        watch.observe(on, &steady, &(), Duration::from_millis(key), |_| told += 1);
+        watch.observe(on.clone(), &steady, &(), Duration::from_millis(key), |_| told += 1);
     }
     // Nobody who crosses is passed over.
     assert_eq!(told, subjects);
