@@ -68,7 +68,7 @@ impl<T: Fn(&State)> Driver<T> {
         let (connected, global) = Client::connect(&self.address).await?;
         let client = client.insert(connected);
         let mut table = Table::default();
-        let others = self.look_at_all(client, &mut table).await?;
+        self.look_at_all(client, &mut table).await?;
         self.look_at_neighbours(client).await?;
         let version = client.version().name();
         let (asn, router_id) = (global.asn, weir_program::escape::escaped(&global.router_id));
@@ -76,7 +76,7 @@ impl<T: Fn(&State)> Driver<T> {
         (speaking.connected, speaking.since, speaking.why) = (true, Some(SystemTime::now()), None);
         (speaking.version, speaking.standing) = (format!("gobgpd {version}"), Some(table.len()));
         tracing::info!(
-            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): {} routes of ours, {others} local ones of others",
+            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): it has {} routes of Weir's",
             self.address,
             table.len()
         );
@@ -223,13 +223,12 @@ impl<T: Fn(&State)> Driver<T> {
         format!("unreachable by BGP: {why}")
     }
 
-    /// Finds all that is ours; how many local routes others have.
-    async fn look_at_all(&self, client: &mut Client, table: &mut Table) -> Result<usize, Failure> {
-        let mut others = 0;
+    /// Finds all that is ours.
+    async fn look_at_all(&self, client: &mut Client, table: &mut Table) -> Result<(), Failure> {
         for family in Family::ALL {
-            others += self.look(client, table, family, None).await?;
+            self.look(client, table, family, None).await?;
         }
-        Ok(others)
+        Ok(())
     }
 
     /// Looks at these places again: unicast ones by their prefixes, FlowSpec as a whole, since it is found in no other way.
@@ -249,7 +248,7 @@ impl<T: Fn(&State)> Driver<T> {
         table: &mut Table,
         family: Family,
         keys: Option<&HashSet<&Key>>,
-    ) -> Result<usize, Failure> {
+    ) -> Result<(), Failure> {
         let mut found = Found::new(self.marker.own(), keys);
         let keys = keys.filter(|_| !family.is_flow);
         let prefixes: Vec<_> = keys.into_iter().flatten().filter_map(|key| key.prefix()).collect();
@@ -258,12 +257,11 @@ impl<T: Fn(&State)> Driver<T> {
             Err(Failure::Refused(_)) => {}
             looked => looked?,
         }
-        let others = found.others;
         match keys {
             Some(keys) => table.enter(|key| keys.contains(key), found),
             None => table.enter(|key| key.family == family, found),
         }
-        Ok(others)
+        Ok(())
     }
 
     /// Whether any neighbour is other than it was. When a session of one ends, its routes go.

@@ -48,10 +48,6 @@ impl Span {
         self.length == 128
     }
 
-    /// log2 of how many addresses it has.
-    pub(super) fn size(self) -> u8 {
-        128 - self.length
-    }
 }
 
 impl From<IpNet> for Span {

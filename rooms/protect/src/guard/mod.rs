@@ -35,7 +35,6 @@ use ipnet::IpNet;
 
 use crate::model::{Harm, Installed, Route, Rule, Speaking};
 
-pub use caps::addresses;
 pub use denied::Denied;
 pub use machine::Guard;
 

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use weir_program::files;
 
 use super::{Restored, restore, write};
 use crate::config::Settings;
@@ -136,11 +137,9 @@ impl Keeper {
 
 /// Gives a file a name beside its own that nothing has, and takes its own away.
 fn aside(path: &Path) -> io::Result<PathBuf> {
-    weir_program::files::ours(&fs::symlink_metadata(path)?)?;
+    files::ours(&fs::symlink_metadata(path)?)?;
     for number in 1..=ASIDE {
-        let mut name = path.file_name().unwrap_or_default().to_owned();
-        name.push(format!(".aside{number}"));
-        let aside = path.with_file_name(name);
+        let aside = files::beside(path, &format!(".aside{number}"));
         // Unlike a rename it replaces nothing.
         match fs::hard_link(path, &aside) {
             Ok(()) => return fs::remove_file(path).map(|()| aside),
@@ -176,9 +175,9 @@ mod tests {
         // What is no file, and what is somebody else's, stays where it is.
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
-        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path, 1).is_err());
+        assert!(files::replace(&path, |_| Ok(())).is_err() && files::read(&path, 1).is_err());
         let other = fs::metadata("/proc/1").unwrap();
-        assert!(weir_program::files::ours(&other).is_err());
+        assert!(files::ours(&other).is_err());
         let kept = |name| fs::read_to_string(dir.path().join(name)).unwrap();
         assert_eq!((kept("state.aside1"), kept("state.aside2")), ("first".into(), "second".into()));
     }
