@@ -81,7 +81,8 @@ pub fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>
     let temporary = beside(path, ".new");
     // What a crash left behind.
     remove(&temporary)?;
-    let file = OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(&temporary);
+    let file =
+        OpenOptions::new().write(true).create_new(true).custom_flags(libc::O_NOFOLLOW).mode(0o600).open(&temporary);
     let written = file.and_then(|file| {
         let mut file = BufWriter::new(file);
         write(&mut file)?;

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::State;
-use super::gobgp::{Client, Failure, PATIENCE, neighbour};
+use super::gobgp::{Client, Failure, neighbour};
 use super::marker::Marker;
 use super::table::{Found, Table, desired};
 use super::wire::{Announcement, Family, Key};
-use crate::config::document::OnStop;
 use crate::model::{Installed, Neighbour, Route};
 use crate::settings;
 
@@ -23,7 +22,6 @@ type Wanted = watch::Receiver<Option<Arc<[Route]>>>;
 /// What a speaker's thread does.
 pub(super) struct Driver<T> {
     address: String,
-    on_stop: OnStop,
     wanted: Wanted,
     tell: T,
     state: State,
@@ -35,19 +33,18 @@ pub(super) struct Driver<T> {
 impl<T: Fn(&State)> Driver<T> {
     pub(super) fn new(settings: &settings::Speaker, wanted: Wanted, tell: T) -> Self {
         let state = State::new(settings);
-        let (address, marker, on_stop) = (settings.gobgp.0.to_string(), state.marker, settings.on_stop);
-        Self { address, on_stop, wanted, tell, state, marker, withdrawn: HashSet::new() }
+        let (address, marker) = (settings.gobgp.0.to_string(), state.marker);
+        Self { address, wanted, tell, state, marker, withdrawn: HashSet::new() }
     }
 
     /// Speaks until it is told to stop.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let mut client = None;
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|&stop| stop) => return self.leave(client).await,
-                Err(Failure::Lost(why) | Failure::Refused(why)) = self.session(&mut client) => {
+                _ = stop.wait_for(|&stop| stop) => return,
+                Err(Failure::Lost(why) | Failure::Refused(why)) = self.session() => {
                     if self.state.speaking.connected {
                         pause = FIRST_PAUSE;
                     }
@@ -56,7 +53,7 @@ impl<T: Fn(&State)> Driver<T> {
             }
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|&stop| stop) => return self.leave(None).await,
+                _ = stop.wait_for(|&stop| stop) => return,
                 () = sleep(pause) => {}
             }
             pause = (2 * pause).min(LAST_PAUSE);
@@ -64,9 +61,9 @@ impl<T: Fn(&State)> Driver<T> {
     }
 
     /// One session: from the connection to what ends it.
-    async fn session(&mut self, client: &mut Option<Client>) -> Result<Infallible, Failure> {
-        let (connected, global) = Client::connect(&self.address).await?;
-        let client = client.insert(connected);
+    async fn session(&mut self) -> Result<Infallible, Failure> {
+        let (mut client, global) = Client::connect(&self.address).await?;
+        let client = &mut client;
         let mut table = Table::default();
         self.look_at_all(client, &mut table).await?;
         self.look_at_neighbours(client).await?;
@@ -301,27 +298,6 @@ impl<T: Fn(&State)> Driver<T> {
         self.state.routes.clear();
         self.state.held = None;
         (self.tell)(&self.state);
-    }
-
-    /// The end: withdraws what is ours, where that is asked.
-    async fn leave(self, client: Option<Client>) {
-        if self.on_stop == OnStop::Keep {
-            return;
-        }
-        let Some(mut client) = client else { return self.routes_stay() };
-        // What was on its way when we were told to stop is there, too.
-        let withdraw = async {
-            let mut table = Table::default();
-            self.look_at_all(&mut client, &mut table).await?;
-            client.change(&table.surplus(&HashMap::new()), &[]).await
-        };
-        if !timeout(PATIENCE, withdraw).await.is_ok_and(|gone| gone.is_ok()) {
-            self.routes_stay();
-        }
-    }
-
-    fn routes_stay(&self) {
-        tracing::warn!("gobgpd at {}: it does not answer, so that routes may stay there", self.address);
     }
 }
 

@@ -165,11 +165,7 @@ impl Context<'_> {
 
     fn networks(&self, path: &[Step<'_>], written: &[Network]) -> Result<Vec<IpNet>> {
         let whole = |(index, network): (usize, &Network)| {
-            let whole = match ipv4_of(network.0) {
-                Some(meant) => Err(format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")),
-                None => network.whole(),
-            };
-            whole.map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
+            network.whole().map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
         };
         written.iter().enumerate().map(whole).collect()
     }
@@ -315,11 +311,4 @@ fn startable(program: &str) -> Result<(), String> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_found = std::env::split_paths(&paths).any(|directory| is_there(&directory.join(program)).is_ok());
     if is_found { Ok(()) } else { Err("no such program in PATH: write its whole path".into()) }
-}
-
-/// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
-fn ipv4_of(network: IpNet) -> Option<IpNet> {
-    let IpAddr::V6(address) = network.addr() else { return None };
-    let length = network.prefix_len().checked_sub(96)?;
-    Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
 }

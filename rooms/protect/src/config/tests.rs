@@ -283,7 +283,9 @@ fn what_would_be_found_out_in_an_attack_is_a_warning() {
         ),
         (
             format!("agents = [\"10.0.0.1\", \"192.0.0.0/8\"]\n{LEAST}{mail}"),
-            Some("f.toml:4: protect.groups.web.networks: all of them are within protect.allow.destinations or protect.agents"),
+            Some(
+                "f.toml:4: protect.groups.web.networks: all of them are within protect.allow.destinations or protect.agents",
+            ),
         ),
         // Those in it are left alone, and nothing else is.
         (format!("agents = [\"192.0.2.1\"]\n{LEAST}{mail}"), None),
@@ -346,11 +348,6 @@ fn what_a_message_suggests_is_taken() {
         (threshold("packets = \"40k/s\"\nthresholds.udp_flood.spread"), "2", &["0", "1"]),
         (threshold("packets = \"40k/s\"\nthresholds.udp_flood.min_sources"), "0", &["1", "1000"]),
         (level("action = \"mark\"\ndscp = @"), "64", &["0", "63", "\"cs0\"", "\"af43\"", "\"ef\""]),
-        (
-            format!("{}[protect.caps]\nshare = @\n", blackhole.replace("192.0.2.0/24", "192.0.2.0/28")),
-            "\"1%\"",
-            &["\"7%\""],
-        ),
         // What is missing.
         (level("action = \"limit\"\n@"), "", &["rate = \"10mbit\""]),
         (level("action = \"mark\"\n@"), "", &["dscp = \"cs1\""]),

@@ -47,7 +47,6 @@ impl Span {
     pub(super) fn is_host(self) -> bool {
         self.length == 128
     }
-
 }
 
 impl From<IpNet> for Span {

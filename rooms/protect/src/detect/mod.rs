@@ -341,11 +341,6 @@ impl Detector {
         self.profiles.harm(self.now, group, prefix.into(), rule)
     }
 
-    /// Whether a listed agent has been heard since then.
-    pub fn has_heard(&self, agent: IpAddr, since: u64) -> bool {
-        self.alive.get(&agent).is_some_and(|heard| heard[1] >= since)
-    }
-
     /// What was learnt, to be kept over a restart.
     pub fn save(&self) -> Saved {
         self.watches.save(&self.groups.names)

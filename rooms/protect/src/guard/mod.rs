@@ -28,7 +28,6 @@ mod tests;
 mod wanted;
 mod words;
 
-use std::net::IpAddr;
 use std::time::SystemTime;
 
 use ipnet::IpNet;
@@ -51,9 +50,6 @@ pub struct Now {
 pub trait Traffic {
     /// What of a target's other traffic a rule would hit.
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm;
-
-    /// Whether a listed agent has been heard since then.
-    fn is_alive(&self, agent: IpAddr, since: u64) -> bool;
 }
 
 /// What announces.

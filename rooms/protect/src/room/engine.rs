@@ -1,6 +1,5 @@
 //! What is found, and what is done about it, without a clock: the thread drives it in real time, tests and replays in theirs.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -131,10 +130,6 @@ impl Engine {
 impl Traffic for Detector {
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm {
         self.traffic(*target, rule)
-    }
-
-    fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
-        self.has_heard(agent, since)
     }
 }
 

@@ -48,8 +48,7 @@ struct Restored {
 /// # Errors
 /// Why not, in one line.
 pub(crate) fn writable(path: &Path) -> Result<(), String> {
-    files::writable(path)
-        .map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
+    files::writable(path).map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
 }
 
 /// Writes a file, whole or not at all; whether all agents had a place in it.

@@ -30,8 +30,7 @@ fn what_was_active_is_wanted_again_and_ids_go_on() {
     assert_eq!(next.guard.wanted(), [wanted[1].clone()]);
     assert_eq!((next.attack().id, next.attack().phase), (2, Phase::Fading));
     // Seen again it goes on, as the same.
-    next.flood(detection(HOST, 900e3));
-    next.pass(120.0);
+    next.go_on(&detection(HOST, 900e3), 120.0);
     assert_eq!((next.wanted().len(), next.attack().id), (1, 2));
     next.flood(detection("192.0.2.9/32", 900e3));
     assert!(next.entries.iter().any(|entry| entry.attack == Some(3)));
@@ -113,7 +112,11 @@ fn a_rotated_journal_leads_to_the_same() {
     let wanted = scene.guard.wanted();
     scene.entries = scene.guard.carried(scene.now);
     let who = |what| scene.entries.iter().find(|entry| entry.what == what).map(|entry| &*entry.who);
-    assert_eq!((who(What::Announced), who(What::Withdrawn)), (Some("weir"), Some("anna")), "who extends approves nothing");
+    assert_eq!(
+        (who(What::Announced), who(What::Withdrawn)),
+        (Some("weir"), Some("anna")),
+        "who extends approves nothing"
+    );
     let mut next = again(&scene, AUTOMATIC, 1);
     assert_eq!((next.guard.wanted(), wanted.len()), (wanted, 1));
     next.flood(detection("192.0.2.8/32", 900e3));

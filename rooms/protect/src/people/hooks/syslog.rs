@@ -83,8 +83,7 @@ mod tests {
         let entry = Entry::new(time, "ali\u{1b}ce", What::Stopped, "");
         let message = message(&Event::new(&entry, None), &named("edge\u{202e} 1"));
         let id = std::process::id();
-        let expected =
-            format!("<29>1 2026-11-23T03:14:15.926535Z edge1 weir {id} stopped - stopped by ali\\u{{1b}}ce");
+        let expected = format!("<29>1 2026-11-23T03:14:15.926535Z edge1 weir {id} stopped - stopped by ali\\u{{1b}}ce");
         assert_eq!(message, expected);
         assert_eq!(named(""), "-");
     }

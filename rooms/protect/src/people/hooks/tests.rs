@@ -27,7 +27,8 @@ fn an_event_tells_how_sure_its_rates_are_and_of_no_class_what_nobody_found() {
         serde_json::from_slice(&Event::new(&entry(), Some(attack)).json()).unwrap()
     };
     let mut attack = fixture::attack(17);
-    let ends = ["packets_low", "packets_high", "bits_low", "bits_high"].map(|key| told(&attack)["attack"][key].as_f64());
+    let ends =
+        ["packets_low", "packets_high", "bits_low", "bits_high"].map(|key| told(&attack)["attack"][key].as_f64());
     assert_eq!(ends, [790e3, 834e3, 8.8e9, 9.4e9].map(Some));
     attack.by_hand = true;
     let told = told(&attack);
