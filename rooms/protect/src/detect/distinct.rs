@@ -16,6 +16,10 @@ impl Default for Distinct {
 }
 
 impl Distinct {
+    pub(super) fn clear(&mut self) {
+        (*self.bits, self.set) = ([0; WORDS], 0);
+    }
+
     #[inline]
     pub(super) fn add(&mut self, hash: u64) {
         let at = (hash >> 32) as usize % (WORDS * 64);

@@ -7,6 +7,7 @@ use foldhash::quality::RandomState;
 
 use super::classes::{Classes, bit};
 use super::distinct::Distinct;
+use super::groups::Span;
 use super::headers::Headers;
 use super::rates::Rates;
 use super::table::Key;
@@ -19,6 +20,8 @@ pub(super) const NONE: u32 = u32::MAX;
 const PACKETS: usize = 96;
 /// Points that are kept.
 const SPOTS: usize = 8;
+/// log2 of how many hosts a prefix is taken to have at most.
+const MOST: u8 = 16;
 /// Newest packets that are taken to have come at the same time, however slowly they came.
 const AT_ONCE: usize = 32;
 
@@ -44,6 +47,9 @@ pub(super) struct Dossier {
     headers: Headers,
     /// Of each flood that goes on.
     parts: Vec<Part>,
+    /// Of a prefix: packets that were noted, and different hosts that got them.
+    noted: u64,
+    hosts: Distinct,
     /// Which tests were full since that was looked at, and since when.
     pub(super) full: u32,
     pub(super) fired: u64,
@@ -164,6 +170,10 @@ impl Dossiers {
         for (_, rates) in dossier.rates.iter_mut().enumerate().filter(|(at, _)| classes & 1 << at != 0) {
             rates.add((since, time), frames, bits);
         }
+        if dossier.key.is_some_and(|key| !key.span.is_host()) {
+            dossier.noted += 1;
+            dossier.hosts.add(self.hasher.hash_one(packet.destination));
+        }
         for part in dossier.parts.iter_mut().filter(|part| classes & bit(part.class) != 0) {
             part.note(&self.hasher, &packet);
         }
@@ -205,6 +215,8 @@ impl Dossier {
             spots: Vec::with_capacity(SPOTS),
             headers: Headers::default(),
             parts: Vec::new(),
+            noted: 0,
+            hosts: Distinct::default(),
             full: 0,
             fired: 0,
             share: 0.0,
@@ -217,6 +229,8 @@ impl Dossier {
         self.spots.clear();
         self.headers.clear();
         self.parts.clear();
+        self.noted = 0;
+        self.hosts.clear();
         self.rates.iter_mut().for_each(Rates::clear);
     }
 
@@ -244,6 +258,16 @@ impl Dossier {
     pub(super) fn at_once(&self, class: Class, now: u64) -> impl Iterator<Item = &Noted> + Clone {
         let last = self.packets(class, 0).rev().take(AT_ONCE).last().map_or(now, |noted| noted.time);
         self.packets(class, last.min(now.saturating_sub(1_000_000_000)))
+    }
+
+    /// Whether so few hosts of a prefix get it that they are to be found by themselves, or nobody knows yet: an attack on the prefix is one on a
+    /// sixteenth of its hosts at least.
+    pub(super) fn is_sparse(&self, span: Span) -> bool {
+        // Of n samples to N hosts alike, N (1 - exp(-n/N)) hosts are seen. With as many samples as the root of all hosts, there are
+        // eight hosts seen twice if a sixteenth gets all.
+        let (samples, hosts) = (self.noted as f64, f64::from(span.size().min(MOST)).exp2());
+        let fewest = hosts / 16.0;
+        samples < hosts.sqrt() || (self.hosts.count() as f64) < fewest * -(-samples / fewest).exp_m1()
     }
 
     /// Where it was seen.

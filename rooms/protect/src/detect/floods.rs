@@ -58,6 +58,8 @@ const VIEWS: usize = 8;
 const TOGETHER: u64 = 1_000_000_000;
 /// How long more sources are waited for, ns.
 const PATIENCE: u64 = 1_000_000_000;
+/// How long few hosts of a prefix are given to be found by themselves, ns.
+const SPARSE: u64 = 10_000_000_000;
 /// How often a flood is told anew, ns, and how many at once.
 const TELL: u64 = 1_000_000_000;
 const AT_ONCE: usize = 32;
@@ -182,9 +184,14 @@ impl Detector {
                 self.table.tests(at).0[number].forget();
                 continue;
             }
+            let known = self.dossiers.get(dossier);
+            if level > 0 && self.now < fired + SPARSE && known.is_some_and(|known| known.is_sparse(key.span)) {
+                waits |= 1 << number;
+                continue;
+            }
             match waits == 0 && self.has_sources(at, number) {
                 true => {
-                    let has_waited = self.watches.groups[group][number].min_sources > 1;
+                    let has_waited = level > 0 || self.watches.groups[group][number].min_sources > 1;
                     self.begin(at, number, if has_waited { self.now } else { fired });
                 }
                 false if self.now < fired + PATIENCE => waits |= 1 << number,

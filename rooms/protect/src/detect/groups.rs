@@ -47,6 +47,11 @@ impl Span {
     pub(super) fn is_host(self) -> bool {
         self.length == 128
     }
+
+    /// log2 of how many addresses it has.
+    pub(super) fn size(self) -> u8 {
+        128 - self.length
+    }
 }
 
 impl From<IpNet> for Span {

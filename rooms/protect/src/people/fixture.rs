@@ -28,7 +28,7 @@ pub(crate) fn attack(id: u64) -> Attack {
     let share = |value: &str, share: f64| Share { value: value.into(), share };
     let point = Point { agent: "10.0.0.1".parse().unwrap(), index: 4 };
     let evidence = Evidence {
-        rule: "group web, udp_amplification, 40000 packets/s (fixed)".into(),
+        rule: "group web, udp_amplification, 40,000 packets/s (fixed)".into(),
         threshold_packets: Some(40e3),
         packets: Rate { value: 812e3, low: 790e3, high: Some(834e3) },
         bits: Rate { value: 9.1e9, low: 8.8e9, high: Some(9.4e9) },

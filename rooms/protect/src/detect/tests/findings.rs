@@ -93,7 +93,7 @@ fn bits_count_where_they_are_asked_for() {
     assert_eq!(standing(&detector.take_findings()), []);
     flood(&mut detector, &mut random, (5 * SECOND, 10.0), (90_000.0, 1000.0), packet(1500));
     let findings = detector.take_findings();
-    assert_eq!(floods(&findings)[0].evidence.rule, "group web, ip_flood, 500,000,000 bits/s");
+    assert_eq!(floods(&findings)[0].evidence.rule, "group web, ip_flood, 500000000 bits/s");
     assert_eq!(floods(&findings)[0].evidence.threshold_bits, Some(5e8));
 }
 
