@@ -1,35 +1,23 @@
 //! What the room is to do, validated: made by `config`, carried out by everything else.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
 
 use crate::config::document::Document;
-pub use crate::config::document::{Access, Caps, Hooks, Speaker, Ttl};
-use crate::config::values::Exporter;
+pub use crate::config::document::{Caps, Speaker, Ttl};
 use crate::detect::Threshold;
 use crate::listed::Listed;
 use crate::model::{Action, Mode, Point};
 
-/// Everything that `[protect]` says.
+/// Everything that `[protect]` says: the keys as they are written, and what follows from them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// Who decides, for groups that have no mode of their own.
-    pub mode: Mode,
-    /// Agents whose samples may lead to an action.
-    pub agents: Vec<Exporter>,
-    /// Where is written what was done; `None`: nowhere, nothing is ever announced.
-    pub journal: Option<PathBuf>,
-    /// Of all targets together, a second.
-    pub false_alarms: f64,
-    /// What may come above a threshold in one piece: as much as it lets pass in this time.
-    pub burst: Duration,
-    /// How many agents have to agree.
-    pub witnesses: usize,
-    /// How long a stream of an agent must have been heard without a contradiction before it may act.
-    pub settle: Duration,
+    /// As it was written, with every default.
+    pub document: Document,
     /// Interfaces that are the edge, and are added up; empty: the one that sees most counts.
     pub ingress: Vec<Point>,
     /// What is protected, by name.
@@ -38,20 +26,16 @@ pub struct Settings {
     pub allowed_sources: Vec<IpNet>,
     /// Nothing is announced that touches them: those of the file, and the agents.
     pub untouchable: Vec<IpNet>,
-    /// What is announced at most.
-    pub caps: Caps,
-    /// How long routes live.
-    pub ttl: Ttl,
-    /// Who announces; `None`: nobody.
-    pub speaker: Option<Speaker>,
-    /// Who may ask and act; `None`: nobody.
-    pub access: Option<Access>,
-    /// Who is told.
-    pub hooks: Hooks,
-    /// As it was written, with every default.
-    pub document: Document,
     /// What can be meant, but seldom is: a line each, with its place.
     pub warnings: Vec<String>,
+}
+
+impl Deref for Settings {
+    type Target = Document;
+
+    fn deref(&self) -> &Document {
+        &self.document
+    }
 }
 
 impl Settings {
@@ -102,6 +86,6 @@ impl Settings {
     /// Whose samples are looked at.
     pub fn listed(&self) -> Listed {
         let agents = self.agents.iter().map(|exporter| (exporter.agent, exporter.from));
-        Listed::new(agents, self.settle.as_nanos() as u64)
+        Listed::new(agents, self.settle.duration().as_nanos() as u64)
     }
 }

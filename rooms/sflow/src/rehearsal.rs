@@ -69,8 +69,8 @@ impl Rehearsal {
             settings.protect.as_ref().ok_or_else(|| anyhow!("nothing is protected: write [protect] first"))?;
         let mut protect = weir_protect::settings::Settings::clone(protect);
         if sampling.is_some() {
-            protect.agents = vec![Exporter { agent: AGENT.into(), from: None }];
-            (protect.ingress, protect.witnesses) = (Vec::new(), 1);
+            protect.document.agents = vec![Exporter { agent: AGENT.into(), from: None }];
+            (protect.ingress, protect.document.witnesses) = (Vec::new(), 1);
         }
         let mut settings = settings.clone();
         settings.carrier.workers = 1;

@@ -58,7 +58,7 @@ impl Scene {
         let document: Document = toml::from_str(text)?;
         let context = Context { file: None, at: "protect", interfaces: &|_| Vec::new(), serves: true };
         let mut settings = config::settings(&document, &context)?;
-        settings.mode = Mode::Automatic;
+        settings.document.mode = Mode::Automatic;
         settings.groups.values_mut().for_each(|group| group.mode = Mode::Automatic);
         let (tell, wanted) = channel();
         let listener = move |entry: &Entry, attack: Option<&Attack>| {

@@ -6,14 +6,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use tokio::sync::watch;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::State;
-use super::gobgp::{Client, Failure, PATIENCE, neighbour};
+use super::gobgp::{Client, Failure, neighbour};
 use super::marker::Marker;
 use super::table::{Found, Table, desired};
 use super::wire::{Announcement, Family, Key};
-use crate::config::document::OnStop;
 use crate::model::{Installed, Neighbour, Route};
 use crate::settings;
 
@@ -23,7 +22,6 @@ type Wanted = watch::Receiver<Option<Arc<[Route]>>>;
 /// What a speaker's thread does.
 pub(super) struct Driver<T> {
     address: String,
-    on_stop: OnStop,
     wanted: Wanted,
     tell: T,
     state: State,
@@ -35,19 +33,18 @@ pub(super) struct Driver<T> {
 impl<T: Fn(&State)> Driver<T> {
     pub(super) fn new(settings: &settings::Speaker, wanted: Wanted, tell: T) -> Self {
         let state = State::new(settings);
-        let (address, marker, on_stop) = (settings.gobgp.0.to_string(), state.marker, settings.on_stop);
-        Self { address, on_stop, wanted, tell, state, marker, withdrawn: HashSet::new() }
+        let (address, marker) = (settings.gobgp.0.to_string(), state.marker);
+        Self { address, wanted, tell, state, marker, withdrawn: HashSet::new() }
     }
 
     /// Speaks until it is told to stop.
     pub(super) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut pause = FIRST_PAUSE;
         loop {
-            let mut client = None;
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|&stop| stop) => return self.leave(client).await,
-                Err(Failure::Lost(why) | Failure::Refused(why)) = self.session(&mut client) => {
+                _ = stop.wait_for(|&stop| stop) => return,
+                Err(Failure::Lost(why) | Failure::Refused(why)) = self.session() => {
                     if self.state.speaking.connected {
                         pause = FIRST_PAUSE;
                     }
@@ -56,7 +53,7 @@ impl<T: Fn(&State)> Driver<T> {
             }
             tokio::select! {
                 biased;
-                _ = stop.wait_for(|&stop| stop) => return self.leave(None).await,
+                _ = stop.wait_for(|&stop| stop) => return,
                 () = sleep(pause) => {}
             }
             pause = (2 * pause).min(LAST_PAUSE);
@@ -64,11 +61,11 @@ impl<T: Fn(&State)> Driver<T> {
     }
 
     /// One session: from the connection to what ends it.
-    async fn session(&mut self, client: &mut Option<Client>) -> Result<Infallible, Failure> {
-        let (connected, global) = Client::connect(&self.address).await?;
-        let client = client.insert(connected);
+    async fn session(&mut self) -> Result<Infallible, Failure> {
+        let (mut client, global) = Client::connect(&self.address).await?;
+        let client = &mut client;
         let mut table = Table::default();
-        let others = self.look_at_all(client, &mut table).await?;
+        self.look_at_all(client, &mut table).await?;
         self.look_at_neighbours(client).await?;
         let version = client.version().name();
         let (asn, router_id) = (global.asn, weir_program::escape::escaped(&global.router_id));
@@ -76,7 +73,7 @@ impl<T: Fn(&State)> Driver<T> {
         (speaking.connected, speaking.since, speaking.why) = (true, Some(SystemTime::now()), None);
         (speaking.version, speaking.standing) = (format!("gobgpd {version}"), Some(table.len()));
         tracing::info!(
-            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): {} routes of ours, {others} local ones of others",
+            "gobgpd at {} answers ({version}, AS {asn}, {router_id}): it has {} routes of Weir's",
             self.address,
             table.len()
         );
@@ -223,13 +220,12 @@ impl<T: Fn(&State)> Driver<T> {
         format!("unreachable by BGP: {why}")
     }
 
-    /// Finds all that is ours; how many local routes others have.
-    async fn look_at_all(&self, client: &mut Client, table: &mut Table) -> Result<usize, Failure> {
-        let mut others = 0;
+    /// Finds all that is ours.
+    async fn look_at_all(&self, client: &mut Client, table: &mut Table) -> Result<(), Failure> {
         for family in Family::ALL {
-            others += self.look(client, table, family, None).await?;
+            self.look(client, table, family, None).await?;
         }
-        Ok(others)
+        Ok(())
     }
 
     /// Looks at these places again: unicast ones by their prefixes, FlowSpec as a whole, since it is found in no other way.
@@ -249,7 +245,7 @@ impl<T: Fn(&State)> Driver<T> {
         table: &mut Table,
         family: Family,
         keys: Option<&HashSet<&Key>>,
-    ) -> Result<usize, Failure> {
+    ) -> Result<(), Failure> {
         let mut found = Found::new(self.marker.own(), keys);
         let keys = keys.filter(|_| !family.is_flow);
         let prefixes: Vec<_> = keys.into_iter().flatten().filter_map(|key| key.prefix()).collect();
@@ -258,12 +254,11 @@ impl<T: Fn(&State)> Driver<T> {
             Err(Failure::Refused(_)) => {}
             looked => looked?,
         }
-        let others = found.others;
         match keys {
             Some(keys) => table.enter(|key| keys.contains(key), found),
             None => table.enter(|key| key.family == family, found),
         }
-        Ok(others)
+        Ok(())
     }
 
     /// Whether any neighbour is other than it was. When a session of one ends, its routes go.
@@ -303,27 +298,6 @@ impl<T: Fn(&State)> Driver<T> {
         self.state.routes.clear();
         self.state.held = None;
         (self.tell)(&self.state);
-    }
-
-    /// The end: withdraws what is ours, where that is asked.
-    async fn leave(self, client: Option<Client>) {
-        if self.on_stop == OnStop::Keep {
-            return;
-        }
-        let Some(mut client) = client else { return self.routes_stay() };
-        // What was on its way when we were told to stop is there, too.
-        let withdraw = async {
-            let mut table = Table::default();
-            self.look_at_all(&mut client, &mut table).await?;
-            client.change(&table.surplus(&HashMap::new()), &[]).await
-        };
-        if !timeout(PATIENCE, withdraw).await.is_ok_and(|gone| gone.is_ok()) {
-            self.routes_stay();
-        }
-    }
-
-    fn routes_stay(&self) {
-        tracing::warn!("gobgpd at {}: it does not answer, so that routes may stay there", self.address);
     }
 }
 

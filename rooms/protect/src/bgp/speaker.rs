@@ -4,11 +4,14 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
 use super::State;
+use super::gobgp::PATIENCE;
 use super::session::Driver;
+use crate::config::document::OnStop;
 use crate::guard::Announcer;
 use crate::model::{Installed, Route, Speaking};
 use crate::settings;
@@ -19,6 +22,7 @@ pub struct Speaker {
     wanted: watch::Sender<Option<Arc<[Route]>>>,
     state: watch::Receiver<Arc<State>>,
     version: Arc<AtomicU64>,
+    on_stop: OnStop,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -44,7 +48,7 @@ impl Speaker {
         let driver = Driver::new(settings, hear_wanted, tell);
         let thread = thread::Builder::new().name("speaker".to_owned());
         let thread = thread.spawn(move || runtime.block_on(driver.run(hear_stop)))?;
-        Ok(Self { wanted, state, version, stop, thread: Some(thread) })
+        Ok(Self { wanted, state, version, on_stop: settings.on_stop, stop, thread: Some(thread) })
     }
 
     /// Makes these, and no others, the routes that gobgpd has of us, in the order in which they count where several are for the same
@@ -88,6 +92,17 @@ impl Announcer for Speaker {
 
 impl Drop for Speaker {
     fn drop(&mut self) {
+        if self.on_stop == OnStop::Withdraw {
+            Self::want(self, &[]);
+            let until = Instant::now() + PATIENCE;
+            while self.speaking().connected && !self.speaking().settled && Instant::now() < until {
+                thread::sleep(Duration::from_millis(1));
+            }
+            if !self.speaking().settled {
+                let address = &self.state().speaking.address;
+                tracing::warn!("gobgpd at {address}: it does not answer, so that routes may stay there");
+            }
+        }
         self.stop.send_replace(true);
         if let Some(thread) = self.thread.take() {
             // A panic of it was told as it happened.

@@ -33,23 +33,19 @@ pub(super) struct Found<'a> {
     own: [u8; 12],
     asked: Option<&'a HashSet<&'a Key>>,
     kept: Vec<Local>,
-    /// How many were left aside.
-    pub(super) others: usize,
 }
 
 impl<'a> Found<'a> {
     /// `own`: by what ours are known; `asked`: places that are asked for.
     pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>) -> Self {
-        Self { own, asked, kept: Vec::new(), others: 0 }
+        Self { own, asked, kept: Vec::new() }
     }
 
     /// Takes all paths of a place.
     pub(super) fn take(&mut self, place: Vec<Local>) {
         let is_asked = |local: &Local| self.asked.is_some_and(|asked| asked.contains(&local.key));
         let is_kept = |local: &Local| is_own(local, &self.own) || is_asked(local);
-        if !place.iter().any(is_kept) {
-            self.others += place.len();
-        } else {
+        if place.iter().any(is_kept) {
             self.kept.extend(place);
         }
     }
@@ -143,12 +139,12 @@ mod tests {
 
     /// A table of a million routes of others is none of ours.
     #[test]
-    fn what_others_have_is_counted_and_takes_no_room() {
+    fn what_others_have_takes_no_room() {
         let own = MARKER.own();
         let (ours, theirs) = (local(&route((1, 0)), true), local(&route((2, 0)), false));
         let places = std::iter::repeat_n(vec![theirs.clone()], 100_000).chain([vec![ours.clone()]]).collect();
         let all = found(own, None, places);
-        assert_eq!((all.others, all.kept.len()), (100_000, 1));
+        assert_eq!(all.kept.len(), 1);
         let mut table = Table::default();
         table.enter(|_| true, all);
         assert_eq!((table.len(), table.others.len()), (1, 0));

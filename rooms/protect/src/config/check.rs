@@ -12,6 +12,7 @@ use nix::fcntl::{AT_FDCWD, AtFlags};
 use nix::unistd::{AccessFlags, faccessat};
 use weir_program::config::Step::{self, Index, Key};
 use weir_program::escape::{escaped, showable};
+use weir_program::files;
 use weir_units::Share;
 
 use super::Context;
@@ -21,7 +22,7 @@ use crate::detect::Threshold;
 use crate::journal;
 use crate::model::{Action, Mode, Point};
 use crate::people::Tokens;
-use crate::settings::{Caps, Group, Level, Settings, Speaker, Ttl};
+use crate::settings::{Group, Level, Settings, Speaker, Ttl};
 
 impl Context<'_> {
     /// Checks one document.
@@ -40,28 +41,14 @@ impl Context<'_> {
         self.overlap(&groups)?;
         let allowed_sources = self.networks(&[Key("allow"), Key("sources")], &document.allow.sources)?;
         let mut untouchable = self.networks(&[Key("allow"), Key("destinations")], &document.allow.destinations)?;
-        self.routers(&routers, &untouchable, &groups)?;
         untouchable.extend(&routers);
-        self.room_for_one(&groups, &document.caps)?;
         let settings = Settings {
-            mode: document.mode,
-            agents: document.agents.clone(),
-            journal: document.journal.clone(),
-            false_alarms: document.false_alarms.per_second(),
-            burst: document.burst.duration(),
-            witnesses: document.witnesses.into(),
-            settle: document.settle.duration(),
             ingress: self.ingress(&document.ingress)?,
+            warnings: self.warnings(&groups, &untouchable),
             groups,
             allowed_sources,
             untouchable,
-            caps: document.caps.clone(),
-            ttl: document.ttl.clone(),
-            speaker: document.speaker.clone(),
-            access: document.access.clone(),
-            hooks: document.hooks.clone(),
             document: document.clone(),
-            warnings: self.warnings(document),
         };
         self.able(&settings)?;
         self.files(&settings)?;
@@ -69,12 +56,11 @@ impl Context<'_> {
     }
 
     /// What would be found out in the first attack.
-    fn warnings(&self, document: &Document) -> Vec<String> {
-        let allowed: Vec<IpNet> = document.allow.destinations.iter().map(|network| network.0).collect();
-        let allowed = IpNet::aggregate(&allowed);
-        let is_allowed = |network: &Network| allowed.iter().any(|net| net.contains(&network.0));
-        let useless = document.groups.iter().filter(|(_, group)| group.networks.iter().all(is_allowed));
-        let what = "all of them are within protect.allow.destinations: floods are told, and nothing is ever announced";
+    fn warnings(&self, groups: &BTreeMap<String, Group>, untouchable: &[IpNet]) -> Vec<String> {
+        let untouchable = IpNet::aggregate(&untouchable.to_vec());
+        let is_idle = |network: &IpNet| untouchable.iter().any(|net| net.contains(network));
+        let useless = groups.iter().filter(|(_, group)| group.networks.iter().all(is_idle));
+        let what = "all of them are within protect.allow.destinations or protect.agents: floods are told, and nothing is ever announced";
         let path = |name| [Key("groups"), Key(name), Key("networks")];
         useless.map(|(name, _)| self.error(&path(name), what).to_string()).collect()
     }
@@ -162,11 +148,11 @@ impl Context<'_> {
     /// What is read, written or started later can be.
     fn files(&self, settings: &Settings) -> Result<()> {
         if let Some(path) = &settings.journal {
-            journal::writable(path)
+            files::writable(path)
                 .and_then(|()| journal::read(path).map(drop))
                 .map_err(|why| self.error(&[Key("journal")], &format!("{}: {why}", path.display())))?;
         }
-        let command = &settings.document.hooks.command;
+        let command = &settings.hooks.command;
         if let Some(program) = command.first() {
             startable(program)
                 .map_err(|why| self.error(&[Key("hooks"), Key("command")], &format!("{}: {why}", escaped(program))))?;
@@ -179,11 +165,7 @@ impl Context<'_> {
 
     fn networks(&self, path: &[Step<'_>], written: &[Network]) -> Result<Vec<IpNet>> {
         let whole = |(index, network): (usize, &Network)| {
-            let whole = match ipv4_of(network.0) {
-                Some(meant) => Err(format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\"")),
-                None => network.whole(),
-            };
-            whole.map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
+            network.whole().map_err(|what| self.error(&[path, &[Index(index)]].concat(), &format!("{network} {what}")))
         };
         written.iter().enumerate().map(whole).collect()
     }
@@ -247,55 +229,6 @@ impl Context<'_> {
             }
         }
         Ok(())
-    }
-
-    /// What tells of floods must not be cut off.
-    fn routers(&self, agents: &[IpNet], allowed: &[IpNet], groups: &BTreeMap<String, Group>) -> Result<()> {
-        let all =
-            || groups.iter().flat_map(|(name, group)| group.networks.iter().enumerate().map(move |of| (name, of)));
-        for (index, agent) in agents.iter().enumerate() {
-            if allowed.iter().any(|net| net.contains(agent)) {
-                continue;
-            }
-            let is_host = agent.prefix_len() == agent.max_prefix_len();
-            // Where all that is protected counts as an agent, nothing is.
-            if let Some((name, (_, network))) = all().find(|(_, (_, network))| !is_host && agent.contains(*network)) {
-                let message = format!(
-                    "{agent} has all of group {name}'s {network} in it: name the agents' own addresses, or a network that has \
-                     nothing else"
-                );
-                return Err(self.error(&[Key("agents"), Index(index)], &message));
-            }
-            let overlaps = |network: &IpNet| network.contains(agent) || agent.contains(network);
-            if let Some((name, (at, network))) = all().find(|(_, (_, network))| overlaps(network)) {
-                let path = [Key("groups"), Key(name), Key("networks"), Index(at)];
-                let message = format!(
-                    "{network} has the agent {} in it: name that in protect.allow.destinations, and nothing is ever announced for it",
-                    agent.addr()
-                );
-                return Err(self.error(&path, &message));
-            }
-        }
-        Ok(())
-    }
-
-    /// A blackhole that the share never permits would be found out in the first attack.
-    fn room_for_one(&self, groups: &BTreeMap<String, Group>, caps: &Caps) -> Result<()> {
-        let blackholes = |group: &Group| group.levels.iter().any(|level| level.action == Action::Blackhole);
-        let Some((name, group)) = groups.iter().find(|(_, group)| blackholes(group)) else { return Ok(()) };
-        let v4 = group.networks.iter().any(|net| net.addr().is_ipv4());
-        let of_family = groups.values().flat_map(|group| &group.networks).filter(|net| net.addr().is_ipv4() == v4);
-        let space: f64 = IpNet::aggregate(&of_family.copied().collect()).iter().map(crate::guard::addresses).sum();
-        if space * caps.share.fraction() >= 1.0 {
-            return Ok(());
-        }
-        let message = format!(
-            "{} of {space} protected addresses is less than one: group `{name}` could never blackhole a host (write at least \
-             \"{}%\")",
-            caps.share,
-            (100.0 / space).ceil()
-        );
-        Err(self.error(&[Key("caps"), Key("share")], &message))
     }
 }
 
@@ -378,11 +311,4 @@ fn startable(program: &str) -> Result<(), String> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let is_found = std::env::split_paths(&paths).any(|directory| is_there(&directory.join(program)).is_ok());
     if is_found { Ok(()) } else { Err("no such program in PATH: write its whole path".into()) }
-}
-
-/// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
-fn ipv4_of(network: IpNet) -> Option<IpNet> {
-    let IpAddr::V6(address) = network.addr() else { return None };
-    let length = network.prefix_len().checked_sub(96)?;
-    Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
 }

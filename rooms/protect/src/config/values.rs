@@ -75,12 +75,22 @@ impl Network {
     /// The prefix.
     ///
     /// # Errors
-    /// It has bits after its prefix: in words, and what to write.
+    /// It has bits after its prefix, or is IPv4 in IPv6's form: in words, and what to write.
     pub fn whole(self) -> Result<IpNet, String> {
+        if let Some(meant) = ipv4_of(self.0) {
+            return Err(format!("is IPv4 in IPv6's form, which no packet has: write \"{meant}\""));
+        }
         let (meant, alone) = (self.0.trunc(), self.0.addr());
         let after = || format!("has bits after its prefix: write \"{meant}\", or \"{alone}\" alone");
         (meant == self.0).then_some(meant).ok_or_else(after)
     }
+}
+
+/// The IPv4 network that an IPv4-mapped one (RFC 4291) is.
+fn ipv4_of(network: IpNet) -> Option<IpNet> {
+    let IpAddr::V6(address) = network.addr() else { return None };
+    let length = network.prefix_len().checked_sub(96)?;
+    Some(IpNet::new(IpAddr::V4(address.to_ipv4_mapped()?), length).ok()?.trunc())
 }
 
 impl FromStr for Network {

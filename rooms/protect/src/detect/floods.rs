@@ -6,8 +6,6 @@
 //!   and a carpet, of which each host gets little, decides at the prefix.
 //! - What is answered already is not tested again: see [`Detector::cover`].
 
-use std::collections::BTreeMap;
-
 use foldhash::quality::RandomState;
 use hashbrown::HashMap;
 
@@ -26,6 +24,7 @@ pub(super) type Place = (Span, Class);
 /// A flood that goes on.
 #[derive(Clone, Debug)]
 pub(super) struct Flood {
+    class: Class,
     /// Index of its network, and the level at which it was found.
     pub(super) network: usize,
     pub(super) level: usize,
@@ -45,12 +44,12 @@ pub(super) struct Flood {
     pub(super) log_evidence: f64,
 }
 
-/// All of them.
+/// All of them, by what is tested; none of it is empty.
 #[derive(Debug, Default)]
 pub(super) struct Floods {
-    all: BTreeMap<Place, Flood>,
-    /// Classes of each span under attack: by whatever view, and by a good one.
-    classes: HashMap<Span, [Classes; 2], RandomState>,
+    all: HashMap<Span, Vec<Flood>, RandomState>,
+    /// Those that there was no room for.
+    pub(super) refused: u64,
 }
 
 /// Views that are remembered of a flood.
@@ -67,48 +66,55 @@ const AT_ONCE: usize = 32;
 
 impl Floods {
     pub(super) fn len(&self) -> usize {
-        self.all.len()
+        self.all.values().map(Vec::len).sum()
     }
 
-    pub(super) fn get(&self, place: &Place) -> Option<&Flood> {
-        self.all.get(place)
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
     }
 
-    pub(super) fn places(&self) -> Vec<Place> {
-        self.all.keys().copied().collect()
+    pub(super) fn get(&self, (span, class): &Place) -> Option<&Flood> {
+        self.all.get(span)?.iter().find(|flood| flood.class == *class)
+    }
+
+    fn get_mut(&mut self, (span, class): &Place) -> Option<&mut Flood> {
+        self.all.get_mut(span)?.iter_mut().find(|flood| flood.class == *class)
+    }
+
+    fn remove(&mut self, (span, class): &Place) -> Option<Flood> {
+        let floods = self.all.get_mut(span)?;
+        let at = floods.iter().position(|flood| flood.class == *class)?;
+        let gone = floods.remove(at);
+        if floods.is_empty() {
+            self.all.remove(span);
+        }
+        Some(gone)
+    }
+
+    fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> =
+            self.all.iter().flat_map(|(span, floods)| floods.iter().map(|flood| (*span, flood.class))).collect();
+        places.sort_unstable();
+        places
     }
 
     /// Of a packet's classes those of which its host is under attack, as part of this span; in the eyes of who is good, or of anybody.
     #[inline]
     pub(super) fn claim(&self, span: Span, host: Span, classes: Classes, is_good: bool) -> Classes {
-        let Some(known) = self.classes.get(&span) else { return 0 };
-        let claimed = known[usize::from(is_good)] & classes;
-        let has = |class: &Class| self.all.get(&(span, *class)).is_some_and(|flood| flood.target.contains(host));
-        let of = Class::ALL.into_iter().filter(|class| claimed & classes::bit(*class) != 0).filter(has);
-        of.map(classes::bit).fold(0, |all, bit| all | bit)
-    }
-
-    fn index(&mut self, span: Span) {
-        let mut known = [0; 2];
-        for ((_, class), flood) in self.all.range((span, Class::IpFlood)..).take_while(|((of, _), _)| *of == span) {
-            known[0] |= classes::bit(*class);
-            known[1] |= if flood.is_good { classes::bit(*class) } else { 0 };
-        }
-        match known {
-            [0, _] => self.classes.remove(&span),
-            _ => self.classes.insert(span, known),
-        };
+        let floods = self.all.get(&span).into_iter().flatten();
+        let has = floods.filter(|flood| (flood.is_good || !is_good) && flood.target.contains(host));
+        has.fold(0, |claimed, flood| claimed | classes::bit(flood.class)) & classes
     }
 
     /// Whether a flood of a wider class goes on, of which these packets are a part.
     fn is_wider(&self, span: Span, class: Class) -> bool {
-        let known = self.classes.get(&span).map_or(0, |known| known[0]);
-        classes::holding(class).any(|wider| known & classes::bit(wider) != 0)
+        classes::holding(class).any(|wider| self.get(&(span, wider)).is_some())
     }
 
     /// Whether a span is part of a wider one whose flood of this class began just now.
     fn is_part(&self, span: Span, wider: &[u8], class: Class, now: u64) -> bool {
-        let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), class)));
+        let around = wider.iter().filter_map(|&length| self.get(&(span.cut(length), class)));
         around.into_iter().any(|flood| flood.target.contains(span) && now < flood.decided + TOGETHER)
     }
 }
@@ -119,7 +125,7 @@ impl Detector {
         let Entry { key, network, dossier, .. } = *self.table.get(at);
         let group = usize::from(self.groups.networks[network as usize].group);
         let place = (key.span, self.watches.groups[group][number].class);
-        match self.floods.all.get_mut(&place) {
+        match self.floods.get_mut(&place) {
             Some(flood) => {
                 flood.last = self.now;
                 match flood.views.iter_mut().find(|(view, _)| *view == key.view) {
@@ -141,11 +147,10 @@ impl Detector {
     /// Another view sees a flood, too.
     fn join(&mut self, at: usize, place: Place, is_good: bool) {
         let Entry { key, dossier, .. } = *self.table.get(at);
-        let Some(flood) = self.floods.all.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
+        let Some(flood) = self.floods.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
         flood.views.push((key.view, self.now));
         flood.is_good |= is_good;
         self.dossiers.attribute(dossier, place.1, flood.first_excess);
-        self.floods.index(place.0);
         self.empty_wider(at, place.1);
     }
 
@@ -212,7 +217,7 @@ impl Detector {
     /// A flood begins.
     fn begin(&mut self, at: usize, number: usize, decided: u64) {
         if self.floods.len() >= self.settings.limits.floods {
-            self.totals.refused_floods += 1;
+            self.floods.refused += 1;
             return;
         }
         let Entry { key, network, level, dossier, .. } = *self.table.get(at);
@@ -234,6 +239,7 @@ impl Detector {
             self.profiles.forget(group, target, first_excess);
         }
         let flood = Flood {
+            class,
             network: network as usize,
             level: usize::from(level),
             watch: number,
@@ -246,11 +252,9 @@ impl Detector {
             is_good,
             log_evidence,
         };
-        let place = (key.span, class);
-        self.floods.all.insert(place, flood);
-        self.floods.index(key.span);
+        self.floods.all.entry(key.span).or_default().push(flood);
         self.empty_wider(at, class);
-        self.tell(&place);
+        self.tell(&(key.span, class));
     }
 
     /// Empties tests that were full of the same packets, as the same view has them: of wider classes, and of the prefixes around.
@@ -296,7 +300,7 @@ impl Detector {
     /// Tells of a flood as it is now.
     fn tell(&mut self, place: &Place) {
         let now = self.now;
-        let Some(flood) = self.floods.all.get_mut(place) else { return };
+        let Some(flood) = self.floods.get_mut(place) else { return };
         let (last, before) = (flood.last, std::mem::replace(&mut flood.told, now.max(1)));
         let widened = self.widen(place);
         let Some(detection) = self.report(place) else { return };
@@ -324,7 +328,7 @@ impl Detector {
         if hosts.is_empty() || now.length >= target.length || !now.contains(target) {
             return None;
         }
-        self.floods.all.get_mut(place)?.target = now;
+        self.floods.get_mut(place)?.target = now;
         if is_good {
             self.profiles.forget(usize::from(self.groups.networks[network].group), now, since);
         }
@@ -333,8 +337,7 @@ impl Detector {
 
     /// A flood is over.
     pub(super) fn end(&mut self, place: &Place) {
-        let Some(flood) = self.floods.all.remove(place) else { return };
-        self.floods.index(place.0);
+        let Some(flood) = self.floods.remove(place) else { return };
         for &(view, _) in &flood.views {
             let at = self.table.find(&Key { span: place.0, view });
             at.into_iter().for_each(|at| self.dossiers.release(self.table.get(at).dossier, place.1));
@@ -353,7 +356,7 @@ impl Detector {
     pub(super) fn regroup(&mut self, groups: &[Group]) {
         let is_same = groups == self.settings.groups;
         for place in self.floods.places() {
-            match self.floods.all.get_mut(&place) {
+            match self.floods.get_mut(&place) {
                 Some(flood) if is_same => flood.views.clear(),
                 _ => self.end(&place),
             }

@@ -40,7 +40,7 @@ use ipnet::IpNet;
 pub use learn::{HOURS, Learnt};
 pub use report::Atlas;
 pub use settings::{Group, Limits, Settings, Threshold};
-pub use statistics::{Statistics, Totals};
+pub use statistics::Statistics;
 pub use watches::Saved;
 
 use self::classes::Classes;
@@ -78,7 +78,6 @@ pub struct Detector {
     now: u64,
     slot: u64,
     hour: usize,
-    totals: Totals,
 }
 
 /// How full a bucket has to be for packets to be kept.
@@ -113,7 +112,6 @@ impl Detector {
             now: 0,
             slot: 0,
             hour: 0,
-            totals: Totals::default(),
             settings,
             groups,
             watches,
@@ -156,30 +154,19 @@ impl Detector {
 
     /// Takes a sample into account. What it decides is among the findings at once.
     pub fn sample(&mut self, sighting: &Sighting<'_>) {
-        self.totals.samples += 1;
         self.now = self.now.max(sighting.time);
         let sighting = &Sighting { time: self.now, ..*sighting };
         let packet = &sighting.packet;
-        let Some(network) = self.groups.find(packet.destination) else {
-            self.totals.outside += 1;
-            return;
-        };
-        if self.allowed.find(packet.source).is_some() {
-            self.totals.allowed += 1;
-            return;
-        }
-        if !(0.5..1e9).contains(&sighting.frames) {
-            self.totals.unweighed += 1;
+        let Some(network) = self.groups.find(packet.destination) else { return };
+        // What stands for no packets, or for more than any link carries, is no sample.
+        if self.allowed.find(packet.source).is_some() || !(0.5..1e9).contains(&sighting.frames) {
             return;
         }
         let is_good = sighting.word == Word::Good;
         let (packets, bits) = (sighting.frames as f32, dossiers::bits(sighting) as f32);
         let Some(view) = self.view(sighting, is_good) else { return };
-        let Some(exposure) = self.views.expose(view, sighting.stream, self.now, sighting.exposure) else {
-            self.totals.first += 1;
-            return;
-        };
-        self.totals.tested += 1;
+        // Of a stream's first burst nobody knows how long it took to come together.
+        let Some(exposure) = self.views.expose(view, sighting.stream, self.now, sighting.exposure) else { return };
         let weights = self.views.admit(view, self.now, packets, bits);
         let host = Span::host(packet.destination);
         let classes = classes::of(packet);
@@ -214,7 +201,7 @@ impl Detector {
     #[inline]
     fn claims(&self, network: usize, host: Span, classes: Classes, is_good: bool) -> [Classes; LEVELS] {
         let mut claims = [0; LEVELS];
-        if self.floods.len() > 0 {
+        if !self.floods.is_empty() {
             for (claim, &length) in claims.iter_mut().zip(&self.groups.networks[network].lengths) {
                 *claim = self.floods.claim(host.cut(length), host, classes, is_good);
             }
@@ -231,16 +218,11 @@ impl Detector {
 
     /// From where a packet is seen; `None`: from where it does not count.
     fn view(&mut self, sighting: &Sighting<'_>, is_good: bool) -> Option<View> {
+        let is_egress = sighting.ingress == Some(false);
         if is_good && !self.edge.is_empty() {
-            if self.edge.contains(&sighting.point) && sighting.ingress != Some(false) {
-                return Some(0);
-            }
-            self.totals.elsewhere += 1;
-            return None;
+            return (self.edge.contains(&sighting.point) && !is_egress).then_some(0);
         }
-        let view = self.views.find(sighting.point.agent, sighting.ingress == Some(false), is_good);
-        self.totals.refused += u64::from(view.is_none());
-        view
+        self.views.find(sighting.point.agent, is_egress, is_good)
     }
 
     /// Shows a packet to the tests of a host or a prefix, of these classes; how full the fullest bucket is.
@@ -357,11 +339,6 @@ impl Detector {
         let Some(network) = self.groups.find(prefix.addr()) else { return Harm::default() };
         let group = usize::from(self.groups.networks[network].group);
         self.profiles.harm(self.now, group, prefix.into(), rule)
-    }
-
-    /// Whether a listed agent has been heard since then.
-    pub fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
-        self.alive.get(&agent).is_some_and(|heard| heard[1] >= since)
     }
 
     /// What was learnt, to be kept over a restart.

@@ -81,7 +81,7 @@ impl Detector {
         let watch = &self.watches.groups[number][flood.watch];
         let bar = self.watches.bars(flood.network as u32, flood.level as u8)[flood.watch];
         let unit = if watch.unit == Unit::Packets { "packets/s" } else { "bits/s" };
-        let mut rule = format!("group {group}, {}, {} {unit}", class.name(), thousands(f64::from(bar.rate)));
+        let mut rule = format!("group {group}, {}, {:.0} {unit}", class.name(), bar.rate);
         if flood.level > 0 {
             let length =
                 IpNet::from(Span { length: self.groups.networks[flood.network].lengths[flood.level], ..flood.target });
@@ -234,17 +234,4 @@ fn hexadecimal(bytes: &[u8]) -> String {
         let _ = write!(text, "{byte:02x}");
         text
     })
-}
-
-/// A whole number with commas: 40,000.
-fn thousands(value: f64) -> String {
-    let digits = format!("{value:.0}");
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }

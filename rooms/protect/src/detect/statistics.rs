@@ -1,14 +1,12 @@
-//! What came, and what became of it.
+//! What tables hold, and what they gave up.
 
 use super::Detector;
 use super::watches::Unit;
 use crate::model::Threshold;
 
-/// What came, and what the tables hold and gave up.
+/// What the tables hold and gave up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Samples that came, and where they went.
-    pub totals: Totals,
     /// Hosts and prefixes with a place, of how many.
     pub targets: (usize, usize),
     /// Those that lost evidence with it.
@@ -21,31 +19,11 @@ pub struct Statistics {
     pub evicted_profiles: u64,
     /// Listed agents that are heard.
     pub alive: usize,
+    /// Samples of more views than there is room for.
+    pub refused_views: u64,
     /// Floods that go on.
     pub floods: usize,
-}
-
-/// Samples, by what became of them. `samples == outside + allowed + elsewhere + unweighed + first +
-/// refused + tested`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Totals {
-    /// All.
-    pub samples: u64,
-    /// To addresses that are not protected.
-    pub outside: u64,
-    /// From sources that are not counted.
-    pub allowed: u64,
-    /// Of listed agents, but not at the edge, where one is configured.
-    pub elsewhere: u64,
-    /// That stand for no packets.
-    pub unweighed: u64,
-    /// Of the first burst of a stream: nobody knows how long it took to come together.
-    pub first: u64,
-    /// Of more agents than there is room for.
-    pub refused: u64,
-    /// That were tested.
-    pub tested: u64,
-    /// Floods that were refused, since there were too many.
+    /// Those that were refused, since there were too many.
     pub refused_floods: u64,
 }
 
@@ -75,17 +53,18 @@ impl Detector {
         Some((self.profiles.count(number), thresholds))
     }
 
-    /// What came, and what the tables hold.
+    /// What the tables hold and gave up.
     pub fn statistics(&self) -> Statistics {
         Statistics {
-            totals: self.totals,
             targets: (self.table.used, self.table.len()),
             evicted_targets: self.table.evicted,
             dossiers: (self.dossiers.len(), self.settings.limits.dossiers),
             evicted_dossiers: self.dossiers.evicted,
             evicted_profiles: self.profiles.evicted,
             alive: self.alive.values().filter(|heard| heard[1] + HEARD >= self.now).count(),
+            refused_views: self.views.refused,
             floods: self.floods.len(),
+            refused_floods: self.floods.refused,
         }
     }
 }

@@ -24,21 +24,18 @@ impl Guard {
         let prefix = prefix.trunc();
         let settings = self.settings.clone();
         let most = settings.ttl.most.duration().as_secs();
-        let denied = |why: String| Err(Denied::Forbidden { prefix, why });
+        let denied = |why: String| Err(Denied::of(prefix, why));
         if let Some(stopped) = &self.stopped {
-            return denied(format!("everything was stopped by {}: resume first", escaped(&stopped.by)));
+            return Err(Denied::stopped(prefix, &escaped(&stopped.by)));
         }
         if seconds > most {
-            return denied(format!("{seconds} s is more than ttl.most, {most} s"));
+            return Err(Denied::long(prefix, seconds, most));
         }
         let Some((name, group)) = settings.group_of(&prefix) else {
             return denied("it is within no protected group".into());
         };
         if group.mode == Mode::Observe {
-            let name = escaped(name);
-            return denied(format!(
-                "group `{name}` is only observed: set its mode to \"manual\" in the configuration first"
-            ));
+            return Err(Denied::observed(prefix, &escaped(name)));
         }
         let is_there = |life: &&Life| life.attack.by_hand && life.key().0 == prefix;
         if let Some(there) = self.lives.values().find(is_there) {

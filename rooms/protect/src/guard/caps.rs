@@ -11,9 +11,8 @@ use crate::settings::Caps;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Used {
     routes: usize,
-    prefixes: BTreeMap<IpNet, usize>,
-    /// Prefixes that are cut off: blackholed, or all to them dropped.
-    cut: BTreeMap<IpNet, usize>,
+    /// How many routes each prefix has, and how many of them cut it off: blackhole it, or drop all to it.
+    prefixes: BTreeMap<IpNet, (usize, usize)>,
     /// Protected addresses, of IPv4 and IPv6.
     space: [f64; 2],
 }
@@ -34,19 +33,19 @@ impl Used {
     pub(super) fn add(&mut self, routes: &[Route]) {
         self.routes += routes.len();
         for route in routes {
-            *self.prefixes.entry(route.rule.destination).or_default() += 1;
-            if cuts_off(route) {
-                *self.cut.entry(route.rule.destination).or_default() += 1;
-            }
+            let (routes, cuts) = self.prefixes.entry(route.rule.destination).or_default();
+            (*routes, *cuts) = (*routes + 1, *cuts + usize::from(cuts_off(route)));
         }
     }
 
     pub(super) fn remove(&mut self, routes: &[Route]) {
         self.routes -= routes.len();
         for route in routes {
-            less(&mut self.prefixes, &route.rule.destination);
-            if cuts_off(route) {
-                less(&mut self.cut, &route.rule.destination);
+            let prefix = &route.rule.destination;
+            let Some((routes, cuts)) = self.prefixes.get_mut(prefix) else { continue };
+            (*routes, *cuts) = (*routes - 1, *cuts - usize::from(cuts_off(route)));
+            if *routes == 0 {
+                self.prefixes.remove(prefix);
             }
         }
     }
@@ -67,13 +66,12 @@ impl Used {
         let mut more = [0.0; 2];
         for route in routes.iter().filter(|route| cuts_off(route)) {
             let prefix = &route.rule.destination;
-            if !self.cut.contains_key(prefix) {
+            if self.prefixes.get(prefix).is_none_or(|(_, cuts)| *cuts == 0) {
                 more[family(prefix)] += addresses(prefix);
             }
         }
-        let most = caps.share.fraction();
         for (family, name) in [(0, "IPv4"), (1, "IPv6")] {
-            let share = self.share_of(family, more[family]);
+            let (share, most) = (self.share_of(family, more[family]), self.most(family, caps));
             if more[family] > 0.0 && share > most {
                 let (percent, most) = (share * 100.0, most * 100.0);
                 let why = format!(
@@ -89,7 +87,7 @@ impl Used {
     pub(super) fn holds(&self, caps: &Caps) -> bool {
         self.routes <= caps.routes as usize
             && self.prefixes.len() <= caps.prefixes as usize
-            && self.share() <= caps.share.fraction()
+            && (0..2).all(|family| self.share_of(family, 0.0) <= self.most(family, caps))
     }
 
     pub(super) fn routes(&self) -> usize {
@@ -105,14 +103,20 @@ impl Used {
         self.share_of(0, 0.0).max(self.share_of(1, 0.0))
     }
 
+    /// What may be cut off: one address at least.
+    fn most(&self, of: usize, caps: &Caps) -> f64 {
+        caps.share.fraction().max(1.0 / self.space[of].max(1.0))
+    }
+
     fn share_of(&self, of: usize, more: f64) -> f64 {
-        let cut: f64 = self.cut.keys().filter(|net| family(net) == of).map(addresses).sum::<f64>() + more;
+        let cut = self.prefixes.iter().filter(|(net, (_, cuts))| family(net) == of && *cuts > 0);
+        let cut = cut.map(|(net, _)| addresses(net)).sum::<f64>() + more;
         if cut == 0.0 { 0.0 } else { cut / self.space[of].max(1.0) }
     }
 }
 
 /// Addresses of a network.
-pub fn addresses(network: &IpNet) -> f64 {
+pub(super) fn addresses(network: &IpNet) -> f64 {
     2_f64.powi(i32::from(network.max_prefix_len() - network.prefix_len()))
 }
 
@@ -127,13 +131,4 @@ fn cuts_off(route: &Route) -> bool {
 
 fn family(network: &IpNet) -> usize {
     usize::from(network.addr().is_ipv6())
-}
-
-fn less(counts: &mut BTreeMap<IpNet, usize>, prefix: &IpNet) {
-    if let Some(count) = counts.get_mut(prefix) {
-        *count -= 1;
-        if *count == 0 {
-            counts.remove(prefix);
-        }
-    }
 }

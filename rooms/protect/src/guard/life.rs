@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use ipnet::IpNet;
 
-use super::{Now, SECOND, Traffic};
+use super::Now;
 use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route, Rule, Target};
 
 /// An attack, and what is kept of it besides what people are shown.
@@ -219,13 +219,6 @@ impl Life {
         !self.approved && self.attack.detection.doubts.iter().any(contradicts)
     }
 
-    /// Whether an agent that told of it was heard after that, so that it says something that it tells no more of it; also where nobody
-    /// knows who told.
-    pub(super) fn is_told_otherwise(&self, traffic: &dyn Traffic) -> bool {
-        let points = &self.attack.detection.evidence.points;
-        points.is_empty() || points.iter().any(|point| traffic.is_alive(point.point.agent, self.found + SAME))
-    }
-
     /// One more second of its curve.
     pub(super) fn draw(&mut self) {
         if self.curve.len() == CURVE {
@@ -254,9 +247,6 @@ pub(super) fn unfound(target: Target, class: Class, rule: &str, rules: Vec<Rule>
 
 /// Part of an excess that each rule of a detection covers.
 const COVERED: f64 = 0.95;
-
-/// How long after it was found what was told with it is heard at most, ns: it is told of once a second.
-const SAME: u64 = 2 * SECOND;
 
 /// Seconds of a curve.
 const CURVE: usize = 60;

@@ -98,7 +98,7 @@ impl Guard {
         let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), word) else { return };
         *self.counts.doubted.entry(doubt.name).or_default() += 1;
         self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent} is contested: {why}")));
-        let settle = self.settings.settle.as_nanos() as u64;
+        let settle = self.settings.settle.duration().as_nanos() as u64;
         let is_meant = |spot: &Spot| {
             spot.word >= Word::Contested || spot.point.agent == agent && point.is_none_or(|point| point == spot.point)
         };

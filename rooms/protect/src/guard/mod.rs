@@ -28,14 +28,12 @@ mod tests;
 mod wanted;
 mod words;
 
-use std::net::IpAddr;
 use std::time::SystemTime;
 
 use ipnet::IpNet;
 
 use crate::model::{Harm, Installed, Route, Rule, Speaking};
 
-pub use caps::addresses;
 pub use denied::Denied;
 pub use machine::Guard;
 
@@ -52,9 +50,6 @@ pub struct Now {
 pub trait Traffic {
     /// What of a target's other traffic a rule would hit.
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm;
-
-    /// Whether a listed agent has been heard since then.
-    fn is_alive(&self, agent: IpAddr, since: u64) -> bool;
 }
 
 /// What announces.

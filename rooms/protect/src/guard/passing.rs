@@ -38,18 +38,21 @@ impl Guard {
                 continue;
             };
             let ends = announced.fades.unwrap_or(u64::MAX).min(announced.expires).max(announced.kept);
+            let (is_over, is_silent) =
+                (now.nanos >= announced.expires.max(announced.kept), now.nanos >= life.found + SILENT);
             match life.seen {
-                false if now.nanos >= ends => {
-                    if now.nanos >= announced.expires.max(announced.kept) || life.is_told_otherwise(traffic) {
-                        self.finish(id, now);
-                    } else if life.told.replace("silence") != Some("silence") {
-                        let why = "none of the agents that told of it has been heard since: what is announced stays until its time is over";
+                false if now.nanos >= ends => self.finish(id, now),
+                true if is_over && is_silent => {
+                    self.withdraw(id, WEIR, "its time is over, and none of the agents that told of it is heard", now);
+                    self.finish(id, now);
+                }
+                true if is_silent => {
+                    if life.told.replace("silence") != Some("silence") {
+                        let why = "none of the agents that told of it is heard: what is announced stays until its time is over";
                         self.tell(id, WEIR, What::Doubted, why.into(), now);
                     }
                 }
-                true if now.nanos >= announced.expires.max(announced.kept) && life.is_contradicted() => {
-                    self.distrust(id, traffic, now);
-                }
+                true if is_over && life.is_contradicted() => self.distrust(id, traffic, now),
                 true if now.nanos >= announced.expires => self.renew(id, now),
                 true if is_second && (life.approved || life.attack.detection.doubts.is_empty()) => {
                     self.escalate(id, traffic, now);
@@ -64,8 +67,6 @@ impl Guard {
         let Some(&id) = self.by_key.get(&key) else { return };
         let Some(life) = self.lives.get_mut(&id) else { return };
         life.seen = false;
-        // What was told of it by then says nothing of whether it is over.
-        life.found = life.found.max(last.min(now.nanos));
         let Some(announced) = &mut life.announced else { return self.finish(id, now) };
         let (_, hold) = lives(&self.settings.ttl, announced.times);
         announced.fades = Some(last.min(now.nanos) + hold);
@@ -128,6 +129,10 @@ impl Guard {
         self.decide_all(traffic, now);
     }
 }
+
+/// After so long without a word of a flood that is not over either the agents that told of it are silent, ns: they are heard each 10 s, and
+/// of all floods that the detector follows it tells within 13 s.
+const SILENT: u64 = 30 * SECOND;
 
 /// Limits that what else happens may lift.
 const RETRIED: [&str; 4] = ["max_routes", "max_prefixes", "max_share", "harm"];

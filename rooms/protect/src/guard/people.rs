@@ -29,7 +29,7 @@ impl Guard {
                 let life = self.lives.get_mut(&id).ok_or(Denied::Unknown(id))?;
                 let is_idle = life.announced.is_none() && life.attack.phase != Phase::Pending;
                 if life.held || is_idle && life.attack.refusal.as_ref().is_some_and(|why| why.limit == "observe") {
-                    return Err(Denied::Idle(id));
+                    return Err(Denied::of(attack(id), IDLE));
                 }
                 (life.held, life.approved) = (true, false);
                 life.show().by = Some(by.to_owned());
@@ -46,9 +46,9 @@ impl Guard {
                 let most = self.settings.ttl.most.duration().as_secs();
                 let life = self.lives.get_mut(&id).ok_or(Denied::Unknown(id))?;
                 if seconds > most {
-                    return Err(Denied::Long { id, seconds, most });
+                    return Err(Denied::long(attack(id), seconds, most));
                 }
-                let announced = life.announced.as_mut().ok_or(Denied::Idle(id))?;
+                let announced = life.announced.as_mut().ok_or_else(|| Denied::of(attack(id), IDLE))?;
                 let until = now.nanos + seconds * SECOND;
                 (announced.expires, announced.kept) = (until, until);
                 let attack = life.show();
@@ -60,7 +60,7 @@ impl Guard {
             Command::Add { prefix, seconds } => self.add(prefix, seconds, by, traffic, now),
             Command::Stop => {
                 if self.stopped.is_some() {
-                    return Err(Denied::Already("everything is stopped already"));
+                    return Err(Denied::Refused("everything is stopped already".into()));
                 }
                 self.stopped = Some(Stopped { by: by.to_owned(), since: now.wall });
                 self.entries.push(Entry::new(now.wall, by, What::Stopped, "everything is to be withdrawn"));
@@ -79,7 +79,7 @@ impl Guard {
             }
             Command::Resume => {
                 if self.stopped.take().is_none() {
-                    return Err(Denied::Already("nothing was stopped"));
+                    return Err(Denied::Refused("nothing was stopped".into()));
                 }
                 self.entries.push(Entry::new(now.wall, by, What::Resumed, ""));
                 self.decide_all(traffic, now);
@@ -93,29 +93,32 @@ impl Guard {
         let over = self.history.iter().find(|attack| attack.id == id);
         let key = over.map(|over| (over.detection.target.prefix, over.detection.class));
         let next = key.and_then(|key| self.by_key.get(&key));
-        next.map_or(Denied::Unknown(id), |&next| Denied::Continued { id, next })
+        next.map_or(Denied::Unknown(id), |next| {
+            Denied::Refused(format!("attack {id} is over, and attack {next} continues it: name that one"))
+        })
     }
 
     fn approve(&mut self, id: u64, by: &str, traffic: &dyn Traffic, now: Now) -> Result<(), Denied> {
         let life = self.lives.get_mut(&id).ok_or(Denied::Unknown(id))?;
         if let Some(stopped) = &self.stopped {
-            return Err(Denied::Stopped { id, by: escaped(&stopped.by) });
+            return Err(Denied::stopped(attack(id), &escaped(&stopped.by)));
         }
         let settings = self.settings.clone();
         let name = life.attack.detection.target.group.clone();
         let Some(group) = settings.groups.get(&name).filter(|group| group.mode != Mode::Observe) else {
-            return Err(Denied::Observed { id, group: escaped(&name) });
+            return Err(Denied::observed(attack(id), &escaped(&name)));
         };
+        let done = || Denied::of(attack(id), "its last step is announced already");
         if life.attack.by_hand {
-            return Err(Denied::Done(id));
+            return Err(done());
         }
         if let Some(announced) = &life.announced {
             let next = announced.level + 1;
             if next >= group.levels.len() {
-                return Err(Denied::Done(id));
+                return Err(done());
             }
-            let done = self.change(id, group, next, (by, "a person took the next step"), traffic, now);
-            done.map_err(|refusal| Denied::Refused { id, refusal })?;
+            let changed = self.change(id, group, next, (by, "a person took the next step"), traffic, now);
+            changed.map_err(|refusal| Denied::of(attack(id), refusal.why))?;
             self.lives.get_mut(&id).into_iter().for_each(|life| life.show().by = Some(by.to_owned()));
             return Ok(());
         }
@@ -131,6 +134,12 @@ impl Guard {
         life.held = held;
         life.show().by = before;
         let refusal = life.attack.refusal.clone().unwrap_or_else(nothing);
-        Err(Denied::Refused { id, refusal })
+        Err(Denied::of(attack(id), refusal.why))
     }
 }
+
+fn attack(id: u64) -> String {
+    format!("attack {id}")
+}
+
+const IDLE: &str = "nothing is announced for it";

@@ -68,7 +68,8 @@ impl Guard {
         let mut carried = vec![Entry { attack: Some(self.last_id), ..rotated }, switch];
         for life in self.lives.values() {
             let what = if life.announced.is_some() { What::Announced } else { What::Withdrawn };
-            let who = life.attack.by.as_deref().unwrap_or(WEIR);
+            // Whoever extended it has taken nothing upon themselves.
+            let who = life.attack.by.as_deref().filter(|_| life.approved || life.held).unwrap_or(WEIR);
             if life.announced.is_some() || life.held {
                 carried.push(entry_of(life, who, what, "as before".into(), now));
             } else {

@@ -6,7 +6,6 @@ mod properties;
 mod restarts;
 mod rules;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,10 +36,6 @@ impl Traffic for Usual {
         }
         let share = if rule.is_bare() { 1.0 } else { self.0 };
         Harm { packets: share * 1_000.0, share: Some(share) }
-    }
-
-    fn is_alive(&self, _: IpAddr, _: u64) -> bool {
-        true
     }
 }
 
@@ -119,6 +114,16 @@ impl Scene {
             self.guard.tick(&Usual(self.harm), self.now);
         }
         self.settle();
+    }
+
+    /// A flood goes on for so many seconds, and is told of.
+    pub(super) fn go_on(&mut self, detection: &Detection, seconds: f64) {
+        for _ in 0..(seconds / 10.0) as u64 {
+            self.flood(detection.clone());
+            self.pass(10.0);
+        }
+        self.flood(detection.clone());
+        self.pass(seconds % 10.0);
     }
 
     pub(super) fn adopt(&mut self, text: &str) {

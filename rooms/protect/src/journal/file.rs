@@ -5,12 +5,9 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use nix::fcntl::AT_FDCWD;
-use nix::fcntl::AtFlags;
 use nix::libc;
-use nix::unistd::{AccessFlags, faccessat};
 use weir_program::escape::write_json;
-use weir_program::files::{ours, to_be_ours};
+use weir_program::files::{self, beside, ours, remove, sync_directory};
 
 use super::Entry;
 
@@ -77,6 +74,8 @@ impl Journal {
                 if is_torn(&file, metadata.len())? {
                     // What was cut off, by a full disk or a crash, stays a line of its own, that the next reader passes over.
                     lines.insert(0, b'\n');
+                } else if metadata.len() == 0 {
+                    sync_directory(&self.path)?;
                 }
                 (self.size, self.opened) = (metadata.len(), Some(identity(&metadata)));
                 self.file.insert(file)
@@ -95,18 +94,16 @@ impl Journal {
     /// # Errors
     /// As [`Self::append`]; the file of before stays, and grows on.
     pub fn rotate(&mut self, first: &[Entry]) -> io::Result<()> {
-        let new = beside(&self.path, ".new");
+        let (new, aside) = (beside(&self.path, ".new"), beside(&self.path, ".1"));
         remove(&new)?;
         let mut begun = Self::new(new.clone(), self.most);
         begun.append(first)?;
-        // Between the two there is no journal, and the one aside has all that was in it: see `read`.
-        fs::rename(&self.path, beside(&self.path, ".1"))?;
+        // At any time there is a whole journal at the path: a restart that found none would know of no stop.
+        remove(&aside)?;
+        fs::hard_link(&self.path, &aside)?;
         fs::rename(&new, &self.path)?;
-        if let Some(directory) = directory(&self.path) {
-            let _ = File::open(directory).and_then(|directory| directory.sync_all());
-        }
         *self = Self { path: self.path.clone(), ..begun };
-        Ok(())
+        sync_directory(&self.path)
     }
 }
 
@@ -115,8 +112,7 @@ impl Journal {
 /// # Errors
 /// It is a symbolic link, none of ours, no journal in any of its lines, or cannot be read. Other lines that are none are no error.
 pub fn read(path: &Path) -> io::Result<Found> {
-    let file = look(path)?.map_or_else(|| look(&beside(path, ".1")), |file| Ok(Some(file)))?;
-    let Some(file) = file else { return Ok(Found::default()) };
+    let Some(file) = files::open(path)? else { return Ok(Found::default()) };
     let mut is_one = false;
     let (mut read, mut lines, mut line) = (Found::default(), BufReader::new(file), Vec::new());
     for number in 1.. {
@@ -161,37 +157,14 @@ fn begins_as_line(line: &[u8]) -> bool {
 /// What was learnt, in the file beside a journal whose name has `.learnt` after it; `None`: nothing yet.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`files::read`].
 pub fn learnt(path: &Path) -> io::Result<Option<Vec<u8>>> {
-    let Some(file) = look(&beside(path, ".learnt"))? else { return Ok(None) };
-    let mut bytes = Vec::new();
-    file.take(MOST_LEARNT).read_to_end(&mut bytes)?;
-    Ok(Some(bytes))
+    files::read(&beside(path, LEARNT), MOST_LEARNT)
 }
 
 /// Writes what was learnt, whole or not at all.
 pub(super) fn keep(path: &Path, learnt: &[u8]) -> io::Result<()> {
-    let (kept, new) = (beside(path, ".learnt"), beside(path, ".learnt.new"));
-    remove(&new)?;
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(learnt)?;
-    file.sync_data()?;
-    fs::rename(&new, &kept)
-}
-
-/// Whether a journal may be written here, as far as that can be known without writing.
-///
-/// # Errors
-/// The directory is not there or cannot be written to, or what is in the file's place is none of ours.
-pub fn writable(path: &Path) -> io::Result<()> {
-    if let Ok(metadata) = fs::symlink_metadata(path) {
-        to_be_ours(&metadata)?;
-    }
-    let directory = directory(path).ok_or_else(|| io::Error::other("it names no file"))?;
-    faccessat(AT_FDCWD, directory, AccessFlags::W_OK | AccessFlags::X_OK, AtFlags::AT_EACCESS).map_err(|errno| {
-        let error = io::Error::from(errno);
-        io::Error::new(error.kind(), format!("directory {}: {error}", directory.display()))
-    })
+    files::replace(&beside(path, LEARNT), |file| file.write_all(learnt))
 }
 
 /// For this process alone to read: it tells of a network and its people.
@@ -215,35 +188,8 @@ fn identity(metadata: &Metadata) -> (u64, u64) {
     (metadata.dev(), metadata.ino())
 }
 
-/// Opens a file of ours; `None`: it is not there.
-fn look(path: &Path) -> io::Result<Option<File>> {
-    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let Some(file) = if_there(OpenOptions::new().read(true).custom_flags(flags).open(path))? else { return Ok(None) };
-    ours(&file.metadata()?)?;
-    Ok(Some(file))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    if_there(fs::remove_file(path)).map(drop)
-}
-
-fn if_there<T>(outcome: io::Result<T>) -> io::Result<Option<T>> {
-    match outcome {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        outcome => outcome.map(Some),
-    }
-}
-
-fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    path.with_file_name(name)
-}
-
-fn directory(path: &Path) -> Option<&Path> {
-    let parent = path.parent()?;
-    Some(if parent.as_os_str().is_empty() { Path::new(".") } else { parent })
-}
+/// Where what was learnt is, beside the journal.
+const LEARNT: &str = ".learnt";
 
 /// How each line begins.
 const BEGINNING: &[u8] = b"{\"time\":";

@@ -10,7 +10,7 @@ mod tests;
 mod writer;
 
 pub use entry::{Entry, WEIR, What};
-pub use file::{Found, Journal, learnt, read, writable};
+pub use file::{Found, Journal, learnt, read};
 pub use writer::Writer;
 
 /// Bytes after which a journal is put aside.

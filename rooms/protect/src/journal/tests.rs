@@ -2,6 +2,8 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use weir_program::files::writable;
+
 use super::*;
 use crate::model::{Action, Class, Route, Rule, Target};
 
@@ -110,10 +112,17 @@ fn a_full_file_is_put_aside_and_what_matters_goes_along() {
     journal.append(&[entry(8)]).unwrap();
     assert_eq!(read(&path).unwrap().entries, [entry(7), entry(8)]);
     assert!(read(&dir.path().join("protect.jsonl.1")).unwrap().entries.len() > 1);
-    // Killed between the two renames: what is aside has it all.
-    fs::remove_file(&path).unwrap();
-    assert!(!read(&path).unwrap().entries.is_empty());
-    assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    // Killed before the new file has the name: the old one has it still, and is put aside again.
+    let (aside, new) = (dir.path().join("protect.jsonl.1"), dir.path().join("protect.jsonl.new"));
+    fs::remove_file(&aside).unwrap();
+    fs::hard_link(&path, &aside).unwrap();
+    fs::write(&new, "{\"ti").unwrap();
+    let mut journal = Journal::new(path.clone(), 1_000);
+    journal.append(&[entry(9)]).unwrap();
+    assert_eq!(read(&path).unwrap().entries, [entry(7), entry(8), entry(9)]);
+    journal.rotate(&[entry(10)]).unwrap();
+    assert_eq!((read(&path).unwrap().entries, read(&aside).unwrap().entries.len()), (vec![entry(10)], 3));
+    assert!(!new.exists());
 }
 
 #[test]
@@ -166,9 +175,12 @@ fn what_cannot_be_written_is_counted_and_nobody_waits() {
     let writer = Writer::start(path.clone(), MOST).unwrap();
     assert!(!writer.write_now(vec![entry(1), entry(2)]));
     assert!(writer.unwritten() == 2 && writer.is_behind());
-    // It is tried again each time.
+    // It is tried again each time, and what is missing comes next, though there is no second without a line.
     fs::create_dir(dir.path().join("gone")).unwrap();
-    assert!(writer.write_now(vec![entry(3)]));
+    writer.is_due();
+    assert!(writer.write_now(vec![entry(3)]) && writer.is_due());
+    writer.begin(vec![entry(1)]);
+    assert!(writer.write_now(vec![entry(4)]) && !writer.is_behind());
     drop(writer);
-    assert_eq!(read(&path).unwrap().entries, [entry(3)]);
+    assert_eq!(read(&path).unwrap().entries, [entry(3), entry(1), entry(4)]);
 }

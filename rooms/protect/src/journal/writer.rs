@@ -53,9 +53,11 @@ impl Writer {
         Ok(Self { tasks: Some(tasks), thread: Some(thread), state })
     }
 
-    /// As [`Self::append`], and waits for it, a second at most; whether it is on the disk.
+    /// As [`Self::append`], and waits for it, a second at most; whether it is on the disk. What is not counts as lost until all of it is.
     pub fn write_now(&self, entries: Vec<Entry>) -> bool {
-        self.append(entries).is_some_and(|done| done.recv_timeout(PATIENCE).unwrap_or(false))
+        let is_kept = self.append(entries).is_some_and(|done| done.recv_timeout(PATIENCE).unwrap_or(false));
+        self.state.is_behind.fetch_or(!is_kept, Ordering::Relaxed);
+        is_kept
     }
 
     /// Whether [`Self::begin`] is to be called: the file is full, somebody has put it aside or deleted it, or it lacks lines. It says so
@@ -151,7 +153,9 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
                 if outcome.is_err() {
                     state.lose(&entries);
                 }
-                state.is_due.fetch_or(journal.is_full(), Ordering::Relaxed);
+                // Where the disk takes lines again, those that it lacks come next, however many others do.
+                let is_missing = outcome.is_ok() && state.is_behind.load(Ordering::Relaxed);
+                state.is_due.fetch_or(journal.is_full() || is_missing, Ordering::Relaxed);
                 // Nobody may wait for it.
                 let _ = done.send(outcome.is_ok());
                 outcome

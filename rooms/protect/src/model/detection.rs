@@ -64,7 +64,7 @@ pub struct Detection {
 /// What shows a flood.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Evidence {
-    /// Which threshold it was held against: `group web, udp_flood, 40,000 packets/s (learnt, Mon 14:00)`.
+    /// Which threshold it was held against: `group web, udp_flood, 40000 packets/s (learnt, Mon 14:00)`.
     pub rule: String,
     /// What was not to be exceeded, in packets/s; `None`: bits/s count.
     pub threshold_packets: Option<f64>,

@@ -1,11 +1,11 @@
 //! Who asks: tokens of a file, and what each may do.
 //!
-//! The file has a line a person: name, role, token. Tokens are kept as their SHA-256 alone, and all are compared, each in constant time:
-//! how long it takes tells nothing of any. A token is too long to be guessed, so the right one counts also from an address of which
+//! The file has a line a person: name, role, token. Tokens are kept and looked up as their SHA-256 alone: how long that takes tells nothing
+//! of any. A token is too long to be guessed, so the right one counts also from an address of which
 //! many wrong ones came: else whoever shares an address with the operators, as behind a proxy, could lock them out in the midst of an
 //! attack.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -15,7 +15,6 @@ use std::sync::Arc;
 use anyhow::{Result, anyhow, bail};
 use ring::digest::{SHA256, digest};
 use serde::Serialize;
-use subtle::ConstantTimeEq;
 use weir_program::escape::{escaped, is_obeyed};
 
 /// What somebody may do.
@@ -40,7 +39,7 @@ pub struct Person {
 
 /// Everybody who may ask.
 #[derive(Clone, Debug, Default)]
-pub struct Tokens(Vec<Person>);
+pub struct Tokens(HashMap<[u8; 32], Person>);
 
 impl Tokens {
     /// Reads a file that nobody else may read. No symbolic link is followed at its end.
@@ -77,7 +76,7 @@ impl Tokens {
     }
 
     fn parse(path: &str, text: &str) -> Result<Self> {
-        let (mut people, mut names, mut tokens) = (Vec::new(), HashSet::new(), HashSet::new());
+        let (mut people, mut names) = (HashMap::new(), HashSet::new());
         for (index, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
@@ -103,10 +102,9 @@ impl Tokens {
                 return Err(wrong(format!("{name} is there already: one line a person")));
             }
             let token = hashed(token.as_bytes());
-            if !tokens.insert(token) {
+            if people.insert(token, Person { name: name.into(), role, token }).is_some() {
                 return Err(wrong(format!("token of {name}: somebody else has it")));
             }
-            people.push(Person { name: name.into(), role, token });
         }
         if people.is_empty() {
             bail!("tokens {path}: nobody is in it (write a line: NAME act TOKEN, the token by `openssl rand -hex 32`)");
@@ -116,20 +114,12 @@ impl Tokens {
 
     /// Whose token it is.
     pub fn recognise(&self, token: &[u8]) -> Option<Person> {
-        let asked = hashed(token);
-        let mut found = None;
-        for person in &self.0 {
-            // No early end: all are compared.
-            if bool::from(person.token.ct_eq(&asked)) {
-                found = Some(person);
-            }
-        }
-        found.cloned()
+        self.0.get(&hashed(token)).cloned()
     }
 
     /// Whether somebody who was recognised still would be, with the same role.
     pub fn knows(&self, person: &Person) -> bool {
-        self.0.contains(person)
+        self.0.get(&person.token) == Some(person)
     }
 
     /// How many people are in it.

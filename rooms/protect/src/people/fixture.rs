@@ -171,7 +171,7 @@ fn done(board: &Show, command: &Command, by: &str) -> Result<String, Denied> {
     match *command {
         Command::Approve { id } => with(id, &|attack| {
             if attack.phase != Phase::Pending {
-                return Err(Denied::Done(id));
+                return Err(Denied::Refused(format!("attack {id}: its last step is announced already")));
             }
             attack.phase = Phase::Active;
             attack.installed = vec![Installed::Yes { since: at(31) }];

@@ -1,5 +1,6 @@
 //! The table of routes below `/protect`, and the page for everybody.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use axum::Router;
@@ -81,7 +82,7 @@ static ROUTES: &[Way] = &[
         "Lets its routes live for so many seconds from now on: `{\"seconds\": 3600}`.",
         |people, call| {
             let Longer { seconds } = call.json()?;
-            act(people, call, Command::Extend { id: id(call)?, seconds: life(seconds)? })
+            act(people, call, Command::Extend { id: id(call)?, seconds: seconds.get() })
         },
     )
     .put(r#"{"seconds": 3600}"#)
@@ -92,7 +93,7 @@ static ROUTES: &[Way] = &[
          It is withdrawn and extended by its number as an attack is.",
         |people, call| {
             let Added { prefix, seconds } = call.json()?;
-            act(people, call, Command::Add { prefix: whole(&prefix)?, seconds: life(seconds)? })
+            act(people, call, Command::Add { prefix: whole(prefix)?, seconds: seconds.get() })
         },
     )
     .put(r#"{"prefix": "192.0.2.7/32", "seconds": 3600}"#)
@@ -169,35 +170,23 @@ fn act(people: &People, call: &Call, command: Command) -> Answer {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Longer {
-    seconds: u64,
+    seconds: NonZeroU64,
 }
 
 /// What a body of `routes` says.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Added {
-    prefix: String,
-    seconds: u64,
-}
-
-fn life(seconds: u64) -> Result<u64, Problem> {
-    let wrong = || Problem::request(format!("seconds: {seconds} is not 1 to {LONGEST_LIFE}; an example: 3600"));
-    (1..=LONGEST_LIFE).contains(&seconds).then_some(seconds).ok_or_else(wrong)
+    prefix: Network,
+    seconds: NonZeroU64,
 }
 
 /// What is meant may be narrower than what a prefix with bits after it says.
-fn whole(text: &str) -> Result<IpNet, Problem> {
-    let wrong = |what: String| Problem::request(format!("prefix: {text:?} {what}"));
-    let network = text.parse::<Network>();
-    let network = network
-        .map_err(|_| wrong("is neither a prefix nor an address: write e.g. 192.0.2.7 or 2001:db8::/64".to_owned()))?;
-    network.whole().map_err(wrong)
+fn whole(prefix: Network) -> Result<IpNet, Problem> {
+    prefix.whole().map_err(|what| Problem::request(format!("prefix: {prefix} {what}")))
 }
 
 /// The table of all routes, for `docs/protect.md`.
 pub fn page() -> String {
     http::reference(ROUTES)
 }
-
-/// Seconds that routes may be let live at once: 30 days.
-const LONGEST_LIFE: u64 = 30 * 86_400;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::model::{Action, Ports, Rate, Route, Rule, Speaking, TcpFlags};
+use crate::model::{Action, Ports, Route, Rule, Speaking, TcpFlags};
 
 /// `udp to 192.0.2.7/32, from port 53, 500 to 1500 bytes`.
 pub(crate) fn rule(rule: &Rule) -> String {
@@ -104,17 +104,8 @@ pub(crate) fn route(route: &Route) -> String {
     }
 }
 
-/// `790 k to 834 k`, or `at least 790 k`.
-pub(crate) fn interval(rate: &Rate) -> String {
-    let low = scaled(rate.low);
-    match rate.high {
-        Some(high) => format!("{} to {}", low.trim_end(), scaled(high).trim_end()),
-        None => format!("at least {}", low.trim_end()),
-    }
-}
-
 /// `1.23 M`: three digits, a space, the prefix.
-pub(crate) fn scaled(value: f64) -> String {
+fn scaled(value: f64) -> String {
     let (mut rest, mut prefixes) = (value, ["", "k", "M", "G", "T", "P"].iter());
     let mut prefix = prefixes.next();
     while rest.abs() >= 999.5

@@ -1,6 +1,5 @@
 //! What is found, and what is done about it, without a clock: the thread drives it in real time, tests and replays in theirs.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -72,10 +71,10 @@ impl Engine {
             if let Finding::Flood(detection) = &mut finding {
                 detection.decided += now.nanos - seen;
             }
-            self.guard.finding(finding, &Known(&self.detector), now);
+            self.guard.finding(finding, &self.detector, now);
         }
         if is_due {
-            self.guard.tick(&Known(&self.detector), now);
+            self.guard.tick(&self.detector, now);
         }
     }
 
@@ -89,13 +88,13 @@ impl Engine {
     /// # Errors
     /// It is not, for this reason.
     pub fn command(&mut self, command: &Command, by: &str, now: Now) -> Result<(), Denied> {
-        self.guard.command(command, by, &Known(&self.detector), now)
+        self.guard.command(command, by, &self.detector, now)
     }
 
     /// Goes over to other settings.
     pub fn adopt(&mut self, settings: Arc<Settings>, now: Now) {
         self.detector.adopt(detector(&settings));
-        self.guard.adopt(&settings, &Known(&self.detector), now);
+        self.guard.adopt(&settings, &self.detector, now);
         self.settings = settings;
     }
 
@@ -107,7 +106,8 @@ impl Engine {
             ("targets", statistics.evicted_targets),
             ("dossiers", statistics.evicted_dossiers),
             ("profiles", statistics.evicted_profiles),
-            ("floods", statistics.totals.refused_floods),
+            ("views", statistics.refused_views),
+            ("floods", statistics.refused_floods),
         ]);
         self.guard.board(self.groups(), speaker, counts, now)
     }
@@ -127,15 +127,9 @@ impl Engine {
     }
 }
 
-struct Known<'a>(&'a Detector);
-
-impl Traffic for Known<'_> {
+impl Traffic for Detector {
     fn harm(&self, target: &IpNet, rule: &Rule) -> Harm {
-        self.0.traffic(*target, rule)
-    }
-
-    fn is_alive(&self, agent: IpAddr, since: u64) -> bool {
-        self.0.is_alive(agent, since)
+        self.traffic(*target, rule)
     }
 }
 
@@ -148,11 +142,11 @@ fn detector(settings: &Settings) -> detect::Settings {
     };
     detect::Settings {
         groups: settings.groups.iter().map(group).collect(),
-        false_alarms_a_year: settings.false_alarms * YEAR,
-        burst: settings.burst,
+        false_alarms_a_year: settings.false_alarms.per_second() * YEAR,
+        burst: settings.burst.duration(),
         allowed_sources: settings.allowed_sources.clone(),
         edge: settings.ingress.clone(),
-        witnesses: settings.witnesses,
+        witnesses: settings.witnesses.into(),
         ..detect::Settings::default()
     }
 }

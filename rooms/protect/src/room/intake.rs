@@ -38,11 +38,6 @@ impl Intake {
         self.inlets.iter().filter_map(Inlet::first).min()
     }
 
-    /// Whether nothing waits.
-    pub(super) fn is_empty(&self) -> bool {
-        self.inlets.iter().all(Inlet::is_empty)
-    }
-
     /// The sums of [`Inlet::totals`].
     pub(super) fn totals(&self) -> [u64; 4] {
         let sum = |sum: [u64; 4], one: [u64; 4]| std::array::from_fn(|at| sum[at] + one[at]);

@@ -204,11 +204,6 @@ impl Inlet {
         self.queue.peek().ok().map(News::time)
     }
 
-    /// Whether nothing waits.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
     /// What it passed on since the start, what it had no room for, and packets of agents that are not listed, and of rivals.
     pub fn totals(&self) -> [u64; 4] {
         let Totals { passed, dropped, unlisted, rivals } = &*self.totals;

@@ -9,8 +9,9 @@ use weir_service::metrics::Samples;
 
 use super::run::Listener;
 use super::{Commands, Outlet, Room, Started};
+use crate::config::document::Document;
 use crate::detect::Atlas;
-use crate::journal::{Entry, WEIR};
+use crate::journal::Entry;
 use crate::metrics::Figures;
 use crate::model::{Attack, Board, Counts};
 use crate::people::hooks::{self, Event, Hooks};
@@ -72,10 +73,10 @@ impl Protection {
                 tracing::warn!("protect.{key} stays: a reload does not change it (restart for the other)");
             }
         }
-        let (journal, speaker) = (before.journal.clone(), before.speaker.clone());
-        let adopted = Arc::new(Settings { journal, speaker, hooks: before.hooks.clone(), ..Settings::clone(settings) });
-        self.room.adopt(adopted.clone(), atlas);
-        self.settings = adopted;
+        let (journal, speaker, hooks) = (before.journal.clone(), before.speaker.clone(), before.hooks.clone());
+        let document = Document { journal, speaker, hooks, ..settings.document.clone() };
+        self.settings = Arc::new(Settings { document, ..Settings::clone(settings) });
+        self.room.adopt(self.settings.clone(), atlas);
         Ok(())
     }
 
@@ -111,14 +112,8 @@ impl std::fmt::Debug for Protection {
 /// Tells hooks of each line of the journal that is about something new.
 fn listener(hooks: Arc<Hooks>) -> Listener {
     Box::new(move |entry: &Entry, attack: Option<&Attack>| {
-        if !hooks::is_told(entry.what) {
-            return;
+        if hooks::is_told(entry.what) {
+            hooks.tell(Event::new(entry, attack));
         }
-        let by = (entry.who != WEIR).then_some(&*entry.who);
-        let why = (!entry.why.is_empty()).then_some(&*entry.why);
-        hooks.tell(match attack {
-            Some(attack) => Event::of(entry.what, attack, entry.time, by, why),
-            None => Event::of_all(entry.what, entry.time, by, why),
-        });
     })
 }

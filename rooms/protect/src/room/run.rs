@@ -8,14 +8,14 @@ use std::time::{Duration, SystemTime};
 
 use anyhow::{Context, Result};
 use tokio::sync::watch;
-use weir_program::clock;
+use weir_program::{clock, files};
 
 use super::commands::Asked;
 use super::intake::Intake;
 use super::{Commands, Engine, Outlet, Waker, queue};
 use crate::bgp::Speaker;
 use crate::detect::Atlas;
-use crate::guard::{Announcer, Denied, Now};
+use crate::guard::{Announcer, Now};
 use crate::journal::{self, Entry, Writer};
 use crate::model::{Board, Command, Counts, Speaking};
 use crate::people::words;
@@ -85,7 +85,7 @@ impl Room {
             None => None,
             Some(path) => {
                 // Only now it is known as whom it is written.
-                journal::writable(path).with_context(|| format!("journal {}", path.display()))?;
+                files::writable(path).with_context(|| format!("journal {}", path.display()))?;
                 recall(&mut engine, path);
                 Some(Writer::start(path.clone(), journal::MOST).context("start the journal's thread")?)
             }
@@ -118,7 +118,6 @@ impl Room {
             show,
             shown: 0,
             is_new: true,
-            waiting: Vec::new(),
             is_switch_lost: false,
             kept: now.nanos,
         };
@@ -184,23 +183,15 @@ struct Run {
     /// When people were last shown how things stand, and whether that has changed since.
     shown: u64,
     is_new: bool,
-    /// Who stopped everything, and has no answer yet.
-    waiting: Vec<Waiting>,
     /// Whether the journal lacks the last stop or resume.
     is_switch_lost: bool,
     /// When what was learnt was kept last.
     kept: u64,
 }
 
-/// Who stopped everything, and is told what has come of it: when it is done, or cannot be by then.
-struct Waiting {
-    answer: Sender<Result<String, Denied>>,
-    is_kept: bool,
-    until: u64,
-}
-
 impl Run {
     fn run(mut self) {
+        self.waker.listen();
         // What the journal brought back is wanted; nothing else of ours is.
         self.want();
         loop {
@@ -225,17 +216,15 @@ impl Run {
                 if done.is_ok() && matches!(command, Command::Stop | Command::Resume) {
                     self.is_switch_lost = !is_kept;
                 }
-                if done.is_ok() && command == Command::Stop {
-                    self.waiting.push(Waiting { answer, is_kept, until: read_clock().nanos + STOPPED_WITHIN });
-                    continue;
-                }
-                let said = done.map(|()| told(&command, is_kept));
+                let said = done.map(|()| match command {
+                    Command::Stop => noted(self.stopped(), is_kept),
+                    _ => noted(told(&command), is_kept),
+                });
                 // Who asked may have left.
                 let _ = answer.send(said);
             }
             // Later than what was decided meanwhile.
             self.hear(read_clock());
-            self.answer(now);
             self.renew(now);
             self.keep(now);
             self.show(now);
@@ -244,8 +233,7 @@ impl Run {
                 // What comes meanwhile comes together: shards wake nobody who does not sleep.
                 thread::sleep(TOGETHER);
             } else if !took {
-                let intake = &self.intake;
-                self.waker.sleep(|| !intake.is_empty(), self.engine.rest(now).max(TOGETHER));
+                thread::park_timeout(self.engine.rest(now).max(TOGETHER));
             }
         }
     }
@@ -305,22 +293,24 @@ impl Run {
         self.is_new = true;
     }
 
-    /// Tells those who stopped everything what has come of it.
-    fn answer(&mut self, now: Now) {
-        if self.waiting.is_empty() {
-            return;
-        }
-        let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
-        let is_done = speaking.as_ref().is_none_or(|speaking| speaking.settled);
-        let is_due = |waiting: &Waiting| is_done || now.nanos >= waiting.until;
-        if !self.waiting.iter().any(is_due) {
-            return;
-        }
+    /// What has come of a stop, in a line, once it is done or should have been: nothing is announced meanwhile, and nobody is in a hurry.
+    fn stopped(&mut self) -> String {
+        let until = read_clock().nanos + STOPPED_WITHIN;
+        let speaking = loop {
+            let speaking = self.speaker.as_ref().map(|speaker| speaker.speaking());
+            if speaking.as_ref().is_none_or(|speaking| speaking.settled) || read_clock().nanos >= until {
+                break speaking;
+            }
+            thread::sleep(TOGETHER);
+        };
         // Whoever looks when he has his answer sees what it says.
-        self.publish(speaking.clone(), now);
-        // Who asked may have left.
-        for waiting in self.waiting.extract_if(.., |waiting| is_due(waiting)) {
-            let _ = waiting.answer.send(Ok(stopped(speaking.as_ref(), waiting.is_kept)));
+        self.publish(speaking.clone(), read_clock());
+        match speaking.filter(|speaking| words::is_in_doubt(speaking, true)) {
+            None => told(&Command::Stop),
+            Some(speaking) => format!(
+                "asked; {} (they are withdrawn first when it answers; nothing is announced until it is resumed)",
+                words::standing(&speaking, true)
+            ),
         }
     }
 
@@ -361,8 +351,6 @@ impl Run {
 
     fn end(mut self) {
         self.settle(false);
-        self.waiting.iter_mut().for_each(|waiting| waiting.until = 0);
-        self.answer(read_clock());
         if let Some(writer) = self.writer.as_ref().filter(|writer| writer.is_behind()) {
             writer.begin(self.engine.guard.carried(read_clock()));
         }
@@ -374,8 +362,8 @@ impl Run {
 }
 
 /// What was done, in a line.
-fn told(command: &Command, is_kept: bool) -> String {
-    let done = match command {
+fn told(command: &Command) -> String {
+    match command {
         Command::Approve { id } => format!("attack {id}: its routes are announced"),
         Command::Withdraw { id } => {
             format!("attack {id}: its routes are withdrawn; nothing more is done until it is over")
@@ -387,22 +375,8 @@ fn told(command: &Command, is_kept: bool) -> String {
         Command::Stop => "everything is withdrawn; nothing is announced until it is resumed".into(),
         Command::Resume => {
             "resumed: mode automatic announces again what attacks ask for, mode manual asks again, what was approved too".into()
-        },
-    };
-    noted(done, is_kept)
-}
-
-/// What has come of a stop, as far as it is known, in a line.
-fn stopped(speaking: Option<&Speaking>, is_kept: bool) -> String {
-    let done = match speaking {
-        None => told(&Command::Stop, true),
-        Some(speaking) if !words::is_in_doubt(speaking, true) => told(&Command::Stop, true),
-        Some(speaking) => format!(
-            "asked; {} (they are withdrawn first when it answers; nothing is announced until it is resumed)",
-            words::standing(speaking, true)
-        ),
-    };
-    noted(done, is_kept)
+        }
+    }
 }
 
 fn noted(done: String, is_kept: bool) -> String {

@@ -1,45 +1,23 @@
-//! Wakes a thread that sleeps, and costs nothing where it does not.
+//! Wakes a thread that sleeps.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::thread::{self, Thread};
-use std::time::Duration;
 
 /// Wakes one thread.
 #[derive(Debug, Default)]
-pub struct Waker {
-    thread: OnceLock<Thread>,
-    sleeps: AtomicBool,
-}
+pub struct Waker(OnceLock<Thread>);
 
 impl Waker {
-    /// Wakes the thread if it sleeps, or is about to.
+    /// The calling thread is the one to be woken. It looks for work after this, and then parks.
+    pub(super) fn listen(&self) {
+        self.0.get_or_init(thread::current);
+    }
+
+    /// Wakes the thread, or has it not sleep the next time.
     #[inline]
     pub fn wake(&self) {
-        // What was put into a queue before is seen by the sleeper, or its sleep is seen here.
-        fence(Ordering::SeqCst);
-        if self.sleeps.load(Ordering::Relaxed) {
-            self.rouse();
-        }
-    }
-
-    #[cold]
-    fn rouse(&self) {
-        if self.sleeps.swap(false, Ordering::AcqRel)
-            && let Some(thread) = self.thread.get()
-        {
+        if let Some(thread) = self.0.get() {
             thread.unpark();
         }
-    }
-
-    /// The calling thread sleeps, unless `has_work`, until it is woken or so long.
-    pub(super) fn sleep(&self, has_work: impl FnOnce() -> bool, at_most: Duration) {
-        self.thread.get_or_init(thread::current);
-        self.sleeps.store(true, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        if !has_work() {
-            thread::park_timeout(at_most);
-        }
-        self.sleeps.store(false, Ordering::Relaxed);
     }
 }

@@ -8,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use weir_program::files;
 
 use super::{Restored, restore, write};
 use crate::config::Settings;
@@ -134,10 +135,8 @@ impl Keeper {
 
 /// Gives a file the name `FILE.aside`, which an earlier one loses.
 fn aside(path: &Path) -> io::Result<PathBuf> {
-    weir_program::files::ours(&fs::symlink_metadata(path)?)?;
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".aside");
-    let aside = path.with_file_name(name);
+    files::ours(&fs::symlink_metadata(path)?)?;
+    let aside = files::beside(path, ".aside");
     fs::rename(path, &aside).map(|()| aside)
 }
 
@@ -163,9 +162,9 @@ mod tests {
         // What is no file, and what is somebody else's, stays where it is.
         assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
         assert_eq!(aside(&path).unwrap_err().to_string(), "it is no regular file");
-        assert!(crate::state::file::replace(&path, |_| Ok(())).is_err() && crate::state::file::read(&path).is_err());
+        assert!(files::replace(&path, |_| Ok(())).is_err() && files::read(&path, 1).is_err());
         let other = fs::metadata("/proc/1").unwrap();
-        assert!(weir_program::files::ours(&other).is_err());
+        assert!(files::ours(&other).is_err());
         assert_eq!(fs::read_to_string(dir.path().join("state.aside")).unwrap(), "second");
     }
 }

@@ -7,14 +7,13 @@
 //!
 //! Moments are of a clock that begins with the machine: agents that another boot has known are not taken over.
 
-mod file;
 mod keeper;
 
 use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use weir_program::clock;
+use weir_program::{clock, files};
 
 use crate::config::Settings;
 use crate::shard::{Kept, Now, Put, Shards};
@@ -49,18 +48,17 @@ struct Restored {
 /// # Errors
 /// Why not, in one line.
 pub(crate) fn writable(path: &Path) -> Result<(), String> {
-    weir_protect::journal::writable(path)
-        .map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
+    files::writable(path).map_err(|error| format!("{}: {error} (it could not be written there)", path.display()))
 }
 
 /// Writes a file, whole or not at all.
 ///
 /// # Errors
-/// Those of [`file::replace`]; the file of before stays.
+/// Those of [`files::replace`]; the file of before stays.
 fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<()> {
     let header =
         Header { boot: clock::boot_id(), written: Now::read().nanos, definitions: serde_json::to_string(put)? };
-    file::replace(path, |file| {
+    files::replace(path, |file| {
         let mut sum = crc32fast::Hasher::new();
         let mut add = |bytes: &[u8]| {
             sum.update(bytes);
@@ -79,7 +77,7 @@ fn write(path: &Path, shards: &Shards, put: &Put) -> io::Result<()> {
 /// # Errors
 /// Why it is none of ours, damaged or of another version; nothing of it is taken then.
 fn restore(path: &Path, shards: &Shards, settings: &Settings) -> Result<Option<Restored>, String> {
-    let Some(bytes) = file::read(path).map_err(|error| error.to_string())? else { return Ok(None) };
+    let Some(bytes) = files::read(path, u64::MAX / 2).map_err(|error| error.to_string())? else { return Ok(None) };
     let mut rest = payload(&bytes)?;
     let header: Header = decoded(&mut rest)?;
     let put = serde_json::from_str(&header.definitions).map_err(|error| format!("damaged: {error}"))?;

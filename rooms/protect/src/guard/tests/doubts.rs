@@ -1,5 +1,7 @@
 //! What is done where something speaks against an attack, and where routers have no route.
 
+use std::net::IpAddr;
+
 use super::*;
 
 const HOST: &str = "192.0.2.7/32";
@@ -47,8 +49,7 @@ fn a_doubted_attack_waits_for_a_person_who_may_approve() {
         let counts = scene.guard.board(Vec::new(), None, Counts::default(), scene.now).counts;
         assert!(counts.doubted[doubt.name] == 1, "{counts:?}");
         scene.ask(&Command::Approve { id: 1 }).unwrap();
-        scene.flood(Detection { doubts: vec![doubt.clone()], ..detection(HOST, 900e3) });
-        scene.pass(1_000.0);
+        scene.go_on(&Detection { doubts: vec![doubt.clone()], ..detection(HOST, 900e3) }, 1_000.0);
         assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active), "{doubt:?}");
     }
 }
@@ -60,8 +61,7 @@ fn what_speaks_against_it_no_longer_waits_no_longer() {
     scene.flood(detection(HOST, 900e3));
     assert_eq!(scene.wanted().len(), 1);
     // Less evidence is none against it: what is announced is renewed.
-    scene.flood(Detection { doubts: vec![doubt(Word::Uncounted)], ..detection(HOST, 900e3) });
-    scene.pass(601.0);
+    scene.go_on(&Detection { doubts: vec![doubt(Word::Uncounted)], ..detection(HOST, 900e3) }, 601.0);
     assert_eq!((scene.wanted().len(), scene.whats().last()), (1, Some(&What::Extended)));
 }
 
@@ -109,10 +109,8 @@ fn contested_agents_take_back_what_is_young() {
     assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
     // What is older is not renewed.
     let mut scene = Scene::new(AUTOMATIC);
-    scene.flood(told_by(&[AGENT], Word::Good));
-    scene.pass(100.0);
-    scene.flood(Detection { doubts: vec![doubt(Word::Contested)], ..detection(HOST, 900e3) });
-    scene.pass(499.0);
+    scene.go_on(&told_by(&[AGENT], Word::Good), 100.0);
+    scene.go_on(&Detection { doubts: vec![doubt(Word::Contested)], ..detection(HOST, 900e3) }, 499.0);
     assert_eq!(scene.wanted().len(), 1);
     scene.pass(2.0);
     assert_eq!((scene.wanted().len(), scene.attack().phase), (0, Phase::Pending));

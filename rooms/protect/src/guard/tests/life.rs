@@ -27,47 +27,23 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     assert_eq!((board.history[0].phase, board.caps.routes, board.counts.withdrawn), (Phase::Over, 0, 1));
 }
 
-/// Nothing is heard of any agent.
-struct Silence;
-
-impl Traffic for Silence {
-    fn harm(&self, _: &IpNet, _: &Rule) -> Harm {
-        Harm::default()
-    }
-
-    fn is_alive(&self, _: IpAddr, _: u64) -> bool {
-        false
-    }
-}
-
-fn silence(scene: &mut Scene, seconds: f64) {
-    for _ in 0..(seconds * 10.0) as u64 {
-        scene.now.nanos += SECOND / 10;
-        scene.now.wall += Duration::from_millis(100);
-        scene.guard.tick(&Silence, scene.now);
-    }
-    scene.settle();
-}
-
+/// Its agents are silent: it is neither told of nor told to be over.
 #[test]
 fn what_nobody_is_heard_of_stays_until_its_time_is_over() {
     let mut scene = Scene::new(AUTOMATIC);
-    let mut found = detection(HOST, 900e3);
-    let point = Point { agent: "10.0.0.1".parse().unwrap(), index: 1 };
-    found.evidence.points = vec![Spot { point, word: Word::Good }];
-    scene.flood(found.clone());
-    scene.over(HOST);
-    silence(&mut scene, 590.0);
-    assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Fading));
+    scene.flood(detection(HOST, 900e3));
+    scene.pass(599.0);
+    assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active));
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Doubted]);
-    silence(&mut scene, 11.0);
-    assert!(scene.wanted().is_empty());
-    // Heard again, it tells that it is over.
-    scene.flood(found);
+    scene.pass(2.0);
+    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    let why = &scene.entries[3].why;
+    assert_eq!(why, "its time is over, and none of the agents that told of it is heard");
+    // Heard again, it tells that it goes on, or is over.
+    scene.flood(detection(HOST, 900e3));
+    assert_eq!((scene.wanted().len(), scene.attack().id), (1, 2));
     scene.over(HOST);
-    silence(&mut scene, 300.0);
-    assert_eq!(scene.wanted().len(), 1);
-    scene.pass(0.1);
+    scene.pass(121.0);
     assert!(scene.wanted().is_empty());
 }
 
@@ -110,8 +86,7 @@ fn what_comes_back_lives_twice_as_long_until_the_bound() {
 #[test]
 fn what_goes_on_is_renewed_and_what_a_person_extends_stays() {
     let mut scene = Scene::new(AUTOMATIC);
-    scene.flood(detection(HOST, 900e3));
-    scene.pass(601.0);
+    scene.go_on(&detection(HOST, 900e3), 601.0);
     assert_eq!((scene.wanted().len(), scene.whats().last()), (1, Some(&What::Extended)));
     assert_eq!(scene.ask(&Command::Extend { id: 1, seconds: 3_600 }), Ok(()));
     scene.over(HOST);
@@ -127,8 +102,7 @@ fn what_goes_on_is_renewed_and_what_a_person_extends_stays() {
 #[test]
 fn a_long_attack_is_withdrawn_as_soon_as_a_short_one() {
     let mut scene = Scene::new(AUTOMATIC);
-    scene.flood(detection(HOST, 900e3));
-    scene.pass(40.0 * 60.0);
+    scene.go_on(&detection(HOST, 900e3), 40.0 * 60.0);
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Extended, What::Extended]);
     let mut next = restarts::again(&scene, AUTOMATIC, 5);
     scene.over(HOST);

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::guard::caps::addresses;
 
 /// Something that happens.
 #[derive(Clone, Debug)]

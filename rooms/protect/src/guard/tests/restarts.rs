@@ -30,8 +30,7 @@ fn what_was_active_is_wanted_again_and_ids_go_on() {
     assert_eq!(next.guard.wanted(), [wanted[1].clone()]);
     assert_eq!((next.attack().id, next.attack().phase), (2, Phase::Fading));
     // Seen again it goes on, as the same.
-    next.flood(detection(HOST, 900e3));
-    next.pass(120.0);
+    next.go_on(&detection(HOST, 900e3), 120.0);
     assert_eq!((next.wanted().len(), next.attack().id), (1, 2));
     next.flood(detection("192.0.2.9/32", 900e3));
     assert!(next.entries.iter().any(|entry| entry.attack == Some(3)));
@@ -106,11 +105,18 @@ fn a_rotated_journal_leads_to_the_same() {
     scene.flood(detection(HOST, 900e3));
     scene.flood(detection("192.0.2.8/32", 900e3));
     scene.ask(&Command::Withdraw { id: 2 }).unwrap();
+    scene.ask(&Command::Extend { id: 1, seconds: 3_600 }).unwrap();
     scene.flood(detection("192.0.2.9/32", 900e3));
     scene.over("192.0.2.9/32");
     scene.pass(100.0);
     let wanted = scene.guard.wanted();
     scene.entries = scene.guard.carried(scene.now);
+    let who = |what| scene.entries.iter().find(|entry| entry.what == what).map(|entry| &*entry.who);
+    assert_eq!(
+        (who(What::Announced), who(What::Withdrawn)),
+        (Some("weir"), Some("anna")),
+        "who extends approves nothing"
+    );
     let mut next = again(&scene, AUTOMATIC, 1);
     assert_eq!((next.guard.wanted(), wanted.len()), (wanted, 1));
     next.flood(detection("192.0.2.8/32", 900e3));

@@ -1,14 +1,12 @@
 //! What receivers are told.
 
-use std::fmt::Write;
 use std::time::SystemTime;
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use weir_program::escape::escaped;
 
-use crate::journal::What;
-use crate::model::Attack;
+use crate::journal::{Entry, WEIR, What};
+use crate::model::{Attack, Detection};
 use crate::people::told::millis;
 use crate::people::words;
 
@@ -33,7 +31,7 @@ pub struct Event {
     pub event: What,
     /// When, ms since 1970.
     pub time_ms: f64,
-    /// One sentence.
+    /// One line, as the log has it.
     pub text: String,
     /// Who did it; absent: the room itself.
     pub by: Option<String>,
@@ -44,72 +42,16 @@ pub struct Event {
 }
 
 impl Event {
-    /// Something that happened to an attack: by whom, and why if there is more to say than its state.
-    pub fn of(what: What, attack: &Attack, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
-        let detection = &attack.detection;
-        let (evidence, target) = (&detection.evidence, &detection.target);
-        let routes: Vec<String> = attack.level.routes.iter().take(MOST).map(words::route).collect();
-        let doubts: Vec<String> = detection.doubts.iter().take(MOST).map(|doubt| doubt.text.clone()).collect();
-        let mut text = format!("attack {} on {} ({}): ", attack.id, target.prefix, target.group);
-        // Writing to a string does not fail.
-        let _ = match attack.by_hand {
-            // Nothing was found.
-            true => write!(text, "{} by hand", what.name()),
-            false => write!(
-                text,
-                "{} {}: {}packets/s ({}), {}bit/s ({}) of {} sources{}",
-                attack.class(),
-                what.name(),
-                words::scaled(evidence.packets.value),
-                words::interval(&evidence.packets),
-                words::scaled(evidence.bits.value),
-                words::interval(&evidence.bits),
-                evidence.sources,
-                if what == What::Detected { ", a first estimate" } else { "" },
-            ),
-        };
-        let more = match what {
-            What::Announced | What::Installed | What::Unreachable | What::Withdrawn | What::Pending => routes.first(),
-            What::Doubted => doubts.first(),
-            _ => None,
-        };
-        for part in [more.map(String::as_str), why, by.map(|_| "by a person")].into_iter().flatten() {
-            text.push_str("; ");
-            text.push_str(part);
+    /// What a line of the journal says, with the attack that it is about as it stands.
+    pub fn new(entry: &Entry, attack: Option<&Attack>) -> Self {
+        Self {
+            event: entry.what,
+            time_ms: millis(entry.time),
+            text: entry.to_string(),
+            by: (entry.who != WEIR).then(|| entry.who.clone()),
+            attack: attack.map_or(Value::Null, about),
+            time: entry.time,
         }
-        let about = json!({
-            "id": attack.id,
-            "target": target.prefix,
-            "group": target.group,
-            "class": attack.class(),
-            "packets": evidence.packets.value,
-            "packets_low": evidence.packets.low,
-            "packets_high": evidence.packets.high,
-            "bits": evidence.bits.value,
-            "bits_low": evidence.bits.low,
-            "bits_high": evidence.bits.high,
-            "sources": evidence.sources,
-            "rule": evidence.rule,
-            "top_sources": evidence.top_sources.iter().map(|share| &share.value).collect::<Vec<_>>(),
-            "routes": routes,
-            "doubts": doubts,
-        });
-        Self::made(what, time, by, &text, about)
-    }
-
-    /// Something that happened to all of them, or to none: by whom, and why if there is more to say.
-    pub fn of_all(what: What, time: SystemTime, by: Option<&str>, why: Option<&str>) -> Self {
-        let text = match (what, why) {
-            (What::Doubted, Some(why)) => why,
-            (What::Stopped, _) => "everything is to be withdrawn, and nothing announced until it is resumed",
-            _ => "mode automatic announces again what attacks ask for, mode manual asks again",
-        };
-        Self::made(what, time, by, text, Value::Null)
-    }
-
-    fn made(what: What, time: SystemTime, by: Option<&str>, text: &str, attack: Value) -> Self {
-        let by = by.map(str::to_owned);
-        Self { event: what, time_ms: millis(time), text: escaped(text), by, attack, time }
     }
 
     /// As JSON in one line, of which a terminal obeys nothing.
@@ -120,6 +62,27 @@ impl Event {
         json.push(b'\n');
         json
     }
+}
+
+fn about(attack: &Attack) -> Value {
+    let Detection { target, evidence, doubts, .. } = &attack.detection;
+    json!({
+        "id": attack.id,
+        "target": target.prefix,
+        "group": target.group,
+        "class": attack.class(),
+        "packets": evidence.packets.value,
+        "packets_low": evidence.packets.low,
+        "packets_high": evidence.packets.high,
+        "bits": evidence.bits.value,
+        "bits_low": evidence.bits.low,
+        "bits_high": evidence.bits.high,
+        "sources": evidence.sources,
+        "rule": evidence.rule,
+        "top_sources": evidence.top_sources.iter().map(|share| &share.value).collect::<Vec<_>>(),
+        "routes": attack.level.routes.iter().take(MOST).map(words::route).collect::<Vec<_>>(),
+        "doubts": doubts.iter().take(MOST).map(|doubt| &doubt.text).collect::<Vec<_>>(),
+    })
 }
 
 /// Routes and doubts that an event names.

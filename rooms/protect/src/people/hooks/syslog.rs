@@ -1,6 +1,5 @@
 //! A receiver of syslog: RFC 5424 in datagrams of UDP (RFC 5426).
 
-use std::fmt::Write;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use nix::unistd::gethostname;
@@ -55,10 +54,6 @@ fn message(event: &Event, host: &str) -> String {
     let time = humantime::format_rfc3339_micros(event.time);
     let mut message =
         format!("<{priority}>1 {time} {host} weir {} {} - {}", std::process::id(), event.event.name(), event.text);
-    if let Some(by) = &event.by {
-        // Writing to a string does not fail.
-        let _ = write!(message, " ({})", weir_program::escape::escaped(by));
-    }
     message.truncate(message.floor_char_boundary(LONGEST));
     message
 }
@@ -80,18 +75,16 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     use super::*;
-    use crate::journal::What;
-    use crate::people::fixture;
+    use crate::journal::{Entry, What};
 
     #[test]
     fn a_message_is_as_the_rfc_has_it() {
         let time = UNIX_EPOCH + Duration::from_micros(1_795_403_655_926_535);
-        let event = Event::of(What::Detected, &fixture::attack(17), time, Some("ali\u{1b}ce"), None);
-        let message = message(&event, &named("edge\u{202e} 1"));
-        let begin =
-            format!("<28>1 2026-11-23T03:14:15.926535Z edge1 weir {} detected - attack 17 on ", std::process::id());
-        assert!(message.starts_with(&begin), "{message}");
-        assert!(message.ends_with("by a person (ali\\u{1b}ce)") && message.is_ascii(), "{message}");
+        let entry = Entry::new(time, "ali\u{1b}ce", What::Stopped, "");
+        let message = message(&Event::new(&entry, None), &named("edge\u{202e} 1"));
+        let id = std::process::id();
+        let expected = format!("<29>1 2026-11-23T03:14:15.926535Z edge1 weir {id} stopped - stopped by ali\\u{{1b}}ce");
+        assert_eq!(message, expected);
         assert_eq!(named(""), "-");
     }
 }
