@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 pub use borrow::{borrow, receive_buffer, set_receive_buffer};
 pub use groups::{Membership, groups, has_joined};
 pub use owners::{Owner, Owners, owners};
-pub use proc::udplite_ports;
 
 use crate::Error;
 use crate::links::Index;

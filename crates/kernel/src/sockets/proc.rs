@@ -1,6 +1,5 @@
 //! /proc/net/udp and udp6, for kernels without sock_diag.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Memory, UdpSocket};
@@ -28,19 +27,6 @@ impl Proc {
         }
         Ok(sockets)
     }
-}
-
-/// Ports that UDP-Lite sockets (RFC 3828) of a namespace are bound to: neither sock_diag's list of UDP sockets nor the trace
-/// has them.
-///
-/// # Errors
-/// If the namespace cannot be entered.
-pub fn udplite_ports(ns: &NetNs) -> Result<BTreeSet<u16>, Error> {
-    ns.run(|| {
-        let read = |name| NetFile::open(name).and_then(|file| file.read()).unwrap_or_default();
-        let sockets = [read("udplite"), read("udplite6")];
-        sockets.iter().flat_map(|text| parse(text)).map(|socket| socket.local.port()).collect()
-    })
 }
 
 /// A heading, then `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops` (net/ipv4/udp.c,

@@ -116,8 +116,7 @@ impl Following {
         following.take_first_readings();
         following.warn_about_process();
         let not_joined = following.not_joined();
-        let udplite = following.udplite();
-        following.warnings.extend(not_joined.into_iter().chain(udplite));
+        following.warnings.extend(not_joined);
         Ok(following)
     }
 
@@ -278,14 +277,6 @@ impl Following {
         let ports = self.filter.known_ports();
         let unbound = ports.iter().filter(|port| !bound.contains(port));
         unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
-    }
-
-    /// Ports that are followed and bound by sockets that are not.
-    fn udplite(&self) -> Vec<String> {
-        let ports: BTreeSet<u16> = self.namespaces.iter().flat_map(Namespace::udplite_ports).collect();
-        let known = self.filter.known_ports();
-        let followed = ports.iter().filter(|port| known.is_empty() || known.contains(port));
-        followed.map(|port| format!("port {port}: bound by a UDP-Lite socket, which is not followed")).collect()
     }
 
     /// Groups that nobody has joined so far, in words.

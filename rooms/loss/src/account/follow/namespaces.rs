@@ -59,11 +59,6 @@ impl Namespace {
         sockets::groups(&self.ns).unwrap_or_default().into_iter().map(|membership| membership.group)
     }
 
-    /// Ports of its UDP-Lite sockets.
-    pub(super) fn udplite_ports(&self) -> BTreeSet<u16> {
-        sockets::udplite_ports(&self.ns).unwrap_or_default()
-    }
-
     /// Its UDP sockets now.
     pub(super) fn sockets(&mut self) -> Result<Vec<UdpSocket>, Error> {
         self.sockets.read()
