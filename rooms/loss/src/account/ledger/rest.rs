@@ -103,9 +103,17 @@ impl<'a> LedgerBuilder<'a> {
             self.explanation.push(format!("{more} more were read than came to this port: {why}"));
         }
         let (rest, Some(arrived)) = (missing(rest), arrived) else { return };
-        let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
-        let on_the_way = sent.and(departed).map_or(0, |departed| departed.saturating_sub(lost + arrived));
-        let (before, behind) = (on_the_way.min(rest), rest - on_the_way.min(rest));
+        let on_the_way = sent.zip(departed).map_or((0, 0), |(sent, departed)| {
+            let before = self.places.within(&[Stage::Sending, Stage::NextHop]) + departed;
+            let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
+            (sent.saturating_sub(before), departed.saturating_sub(lost + arrived))
+        });
+        let stayed = on_the_way.0.min(rest);
+        let before = on_the_way.1.min(rest - stayed);
+        let behind = rest - stayed - before;
+        if stayed > 0 {
+            self.explanation.push(format!("{stayed} were sent and did not leave the sender, and no counter tells why"));
+        }
         if before > 0 {
             self.explanation.push(format!(
                 "{before} left the sender and did not come to the receiver's namespace, and no counter tells why"
