@@ -89,7 +89,7 @@ impl Namespace {
         self.sources.push("softnet");
         if let Ok(neighbours) = counters::neighbours(&self.ns) {
             self.sources.push("neighbours");
-            self.incomplete = neighbours.unresolved.iter().filter(|hop| !hop.failed).count() as u64;
+            self.incomplete = neighbours.iter().filter(|hop| !hop.failed).count() as u64;
         }
         self.begun = true;
         reading.failed.into_iter().next().map_or(Ok(()), Err)
