@@ -3,8 +3,11 @@
 //! A buffer only moves work to another time. It helps where the reader takes more than comes, on average, and must then hold
 //! what its own held at the worst and what was dropped before that was empty again. Else a buffer of any size is filled.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use weir_kernel::trace::SocketTrace;
+use weir_units::format::{self, counted};
 
 /// What helps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -49,6 +52,27 @@ impl Advice {
     /// Whether nothing was read at all.
     pub(crate) fn is_of_nobody(&self) -> bool {
         self.receive_buffer.is_none() && self.read_per_s == 0.0
+    }
+}
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [arrive, read] = [self.arrive_per_s, self.read_per_s].map(|per_s| format::short(per_s.round()));
+        match self.receive_buffer {
+            _ if self.is_of_nobody() => write!(f, "no buffer helps: {arrive}/s arrive, and its reader reads nothing"),
+            Some(buffer) => write!(
+                f,
+                "a receive buffer helps: SO_RCVBUF {}, for the worst of {} that it was full; {arrive}/s arrive, and its \
+                 reader can read {read}/s",
+                format::count(buffer.cast_signed()),
+                counted(self.episodes as usize, "time")
+            ),
+            None => write!(
+                f,
+                "no buffer helps: {arrive}/s arrive, and its reader can read {read}/s: a faster handler, several \
+                 datagrams a call (recvmmsg), more readers (SO_REUSEPORT)"
+            ),
+        }
     }
 }
 

@@ -189,22 +189,14 @@ impl Books {
 }
 
 /// Series of one family: sums over things that come and go.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Counts<K> {
-    /// Totals of the things that are there.
-    last: HashMap<K, u64>,
-    /// Those that were there this time.
-    seen: HashSet<K>,
+    /// Totals of the things that are there, and whether they were there this time.
+    last: HashMap<K, (u64, bool)>,
     series: BTreeMap<Vec<String>, u64>,
 }
 
-impl<K> Default for Counts<K> {
-    fn default() -> Self {
-        Self { last: HashMap::new(), seen: HashSet::new(), series: BTreeMap::new() }
-    }
-}
-
-impl<K: Eq + Hash + Clone> Counts<K> {
+impl<K: Eq + Hash> Counts<K> {
     /// Enters the total of a thing; returns how much has been added to it. Where there are too many series, `soft` labels give way to `other`; the `fixed` ones,
     /// which come after them, have few values.
     fn add<const S: usize, const F: usize>(
@@ -221,8 +213,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
 
     /// How much has been added to the total of a thing.
     fn grow(&mut self, key: K, total: u64) -> u64 {
-        let before = self.last.insert(key.clone(), total).unwrap_or(0);
-        self.seen.insert(key);
+        let (before, _) = self.last.insert(key, (total, true)).unwrap_or_default();
         total.saturating_sub(before)
     }
 
@@ -236,8 +227,7 @@ impl<K: Eq + Hash + Clone> Counts<K> {
 
     /// Forgets things that are gone; their counts stay.
     fn end(&mut self) {
-        let seen = std::mem::take(&mut self.seen);
-        self.last.retain(|key, _| seen.contains(key));
+        self.last.retain(|_, (_, seen)| std::mem::take(seen));
     }
 
     fn samples(&self) -> impl Iterator<Item = (&[String], u64)> {

@@ -7,7 +7,7 @@ use weir_kernel::counters::{self, Conntrack, Counter, LinkCounters, Links, Proto
 use weir_kernel::links::Index;
 use weir_kernel::namespaces::NetNs;
 
-use crate::places::{Place, Row};
+use crate::places::Place;
 
 /// Which counter a value is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -231,8 +231,8 @@ impl Totals {
             by_counter.entry(*counter).or_default().push((*interface, name, *total));
         }
         let mut losses = Vec::new();
-        for Row { place, counters, .. } in Place::all().map(Place::row) {
-            for group in *counters {
+        for place in Place::all() {
+            for group in place.row().counters {
                 let mut told: HashMap<Index, u64> = HashMap::new();
                 for counter in *group {
                     let mut own: HashMap<Index, u64> = HashMap::new();
@@ -242,7 +242,7 @@ impl Totals {
                         let packets = own.saturating_sub(*told);
                         *told += packets;
                         let name = (*name).to_owned();
-                        losses.push(Loss { place: *place, counter: *counter, interface: *interface, name, packets });
+                        losses.push(Loss { place, counter: *counter, interface: *interface, name, packets });
                     }
                 }
             }

@@ -25,7 +25,7 @@ use weir_program::stop::Stop;
 use weir_units::Span;
 use weir_units::format::{shown, shown_in_json};
 
-use super::{Tracing, group};
+use super::{Tracing, group, namespaces};
 use crate::{Outcome, files, usage};
 
 /// `weir loss account`.
@@ -145,13 +145,12 @@ impl Account {
         let without = self.command.is_empty() && last.is_some_and(|last| last == "--");
         ensure!(!without, "--: with no command behind it: write e.g. `-- dig example.org`");
         ensure!(self.duration != Span::default(), "--duration 0: nothing could be followed: write e.g. 10s");
-        let is_all = self.netns.iter().any(|name| name == "all");
-        ensure!(!is_all || self.netns.len() == 1, "--netns all: with no other");
+        namespaces(&self.netns)?;
         Ok(())
     }
 
     fn start(&self) -> Result<Following> {
-        let following = Following::start(&self.options())?;
+        let following = Following::start(&self.options()?)?;
         following.warnings().iter().for_each(|warning| complain!("weir: {}", shown(warning)));
         Ok(following)
     }
@@ -192,8 +191,8 @@ impl Account {
         }
     }
 
-    fn options(&self) -> FollowOptions {
-        FollowOptions {
+    fn options(&self) -> Result<FollowOptions> {
+        Ok(FollowOptions {
             filter: TrafficFilter {
                 ports: self.port.iter().copied().collect(),
                 groups: self.group.clone(),
@@ -203,14 +202,14 @@ impl Account {
                     _ => Some(Process::Command(BTreeSet::new())),
                 },
             },
-            namespaces: self.netns.clone(),
+            namespaces: namespaces(&self.netns)?,
             trace: self.trace.detail(),
             extras: Extras {
                 by_source: self.by,
                 samples: if self.samples.is_some() { self.samples_each } else { 0 },
                 descendants: !self.command.is_empty(),
             },
-        }
+        })
     }
 
     /// What the sessions told, and why one did not.
@@ -298,6 +297,7 @@ fn status(trace: &Trace, elapsed: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use clap::Parser;
+    use weir_loss::watch::settings::Where;
 
     use super::*;
 
@@ -352,10 +352,10 @@ mod tests {
         let backwards = account("--duration -1s").err().unwrap_or_default();
         assert!(backwards.contains("'-1s' for '--duration"), "{backwards}");
         assert_eq!(["", "--port 5", "-- x", "-- x --"].map(refused), [false; 4]);
-        let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options();
+        let options = account("--port 5 --port 6 --process weir --netns all --trace off").unwrap().options().unwrap();
         assert_eq!(options.filter.ports, [5, 6].into());
-        assert_eq!((options.trace, &options.namespaces[..]), (None, &["all".to_owned()][..]));
-        let by = |flag: &str| account(flag).unwrap().options().extras.by_source.map(|bits| (bits.v4, bits.v6));
+        assert_eq!((options.trace, options.namespaces), (None, Where::All));
+        let by = |flag: &str| account(flag).unwrap().options().unwrap().extras.by_source.map(|bits| (bits.v4, bits.v6));
         assert_eq!([by(""), by("--by source"), by("--by source/24")], [None, Some((32, 128)), Some((24, 64))]);
     }
 }

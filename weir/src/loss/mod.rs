@@ -6,9 +6,10 @@ mod watch;
 
 use std::net::IpAddr;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::{Args, Subcommand, ValueEnum};
 use weir_kernel::trace::Detail;
+use weir_loss::watch::settings::Where;
 
 use crate::Outcome;
 
@@ -62,6 +63,17 @@ impl Tracing {
             Tracing::Off => None,
         }
     }
+}
+
+/// The values of `--netns`.
+fn namespaces(named: &[String]) -> Result<Where> {
+    let is_all = named.iter().any(|name| name == "all");
+    ensure!(!is_all || named.len() == 1, "--netns all: with no other");
+    Ok(match named {
+        [] => Where::Own,
+        _ if is_all => Where::All,
+        named => Where::Named(named.to_vec()),
+    })
 }
 
 /// A multicast group.

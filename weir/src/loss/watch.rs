@@ -5,11 +5,11 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use clap::Args;
 use weir_loss::subject::Process;
-use weir_loss::watch::settings::{WatchOptions, Where};
+use weir_loss::watch::settings::WatchOptions;
 use weir_loss::watch::{self, Options};
 use weir_units::Span;
 
-use super::Tracing;
+use super::{Tracing, namespaces};
 use crate::service::Service;
 use crate::{Outcome, usage};
 
@@ -57,11 +57,7 @@ impl Watch {
         usage(self.check())?;
         let settings = WatchOptions {
             ports: self.port.clone(),
-            namespaces: match &self.netns[..] {
-                [] => Where::Own,
-                [all] if all == ALL => Where::All,
-                named => Where::Named(named.to_vec()),
-            },
+            namespaces: usage(namespaces(&self.netns))?,
             process: self.process.clone(),
             trace: self.trace.detail(),
             interval: self.interval.duration(),
@@ -74,14 +70,9 @@ impl Watch {
     fn check(&self) -> Result<()> {
         let interval = self.interval.duration();
         ensure!(interval >= SHORTEST, "--interval {}: shorter than {SHORTEST:?}", self.interval);
-        let is_all = self.netns.iter().any(|name| name == ALL);
-        ensure!(!is_all || self.netns.len() == 1, "--netns {ALL}: with no other");
         Ok(())
     }
 }
-
-/// Every namespace.
-const ALL: &str = "all";
 
 /// Reading takes milliseconds where there are many sockets.
 const SHORTEST: Duration = Duration::from_millis(100);

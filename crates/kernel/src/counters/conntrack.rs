@@ -15,8 +15,6 @@ pub struct Conntrack {
     pub max: Option<u64>,
     /// Packets dropped because they could not be tracked: the table was full.
     pub drop: u64,
-    /// Connections forgotten to make room for others. No packet is lost.
-    pub early_drop: u64,
     /// Packets dropped because another of the same connection was just being entered.
     pub insert_failed: u64,
     /// Packets that belong to no connection; dropped only where a rule says so.
@@ -59,7 +57,6 @@ pub(crate) fn parse(text: &str, count: Option<u64>, max: Option<u64>) -> Option<
         count: count.or(columns.first("entries"))?,
         max,
         drop: columns.sum("drop")?,
-        early_drop: columns.sum("early_drop")?,
         insert_failed: columns.sum("insert_failed")?,
         invalid: columns.sum("invalid")?,
     })
@@ -76,7 +73,7 @@ mod tests {
                     00000009  0 0 0 0000000a 0 0 0 0 00000001 00000002 00000003\n\
                     00000009  0 0 0 00000001 0 0 0 0 00000004 00000010 00000000\n";
         let expected =
-            Conntrack { count: 9, max: Some(65_536), drop: 18, early_drop: 3, insert_failed: 5, invalid: 11 };
+            Conntrack { count: 9, max: Some(65_536), drop: 18, insert_failed: 5, invalid: 11 };
         assert_eq!(parse(text, None, Some(65_536)), Some(expected));
         assert_eq!(parse(text, Some(7), None), Some(Conntrack { count: 7, max: None, ..expected }));
         assert_eq!(parse("entries found\n", Some(7), None), None);

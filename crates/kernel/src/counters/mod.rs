@@ -17,7 +17,7 @@ pub use conntrack::{Conntrack, Tracking, conntrack};
 pub use counter::Counter;
 pub use interfaces::{InterfaceCounters, Interfaces};
 pub use links::{LinkChanges, LinkCounters, Links, links};
-pub use neighbours::{NeighbourTable, Neighbours, UnresolvedNeighbour, neighbour_discards, neighbours};
+pub use neighbours::{UnresolvedNeighbour, neighbour_discards, neighbours};
 pub use qdiscs::{Qdisc, Qdiscs, qdiscs};
 pub use queues::{QueueStatistics, queues};
 pub use running::{Running, Width};

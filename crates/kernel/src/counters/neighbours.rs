@@ -15,31 +15,6 @@ use crate::namespaces::NetNs;
 use crate::netlink::Requests;
 use crate::proc::read;
 
-/// What is known of a namespace's next hops.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Neighbours {
-    /// The table of IPv4 (ARP), of the whole machine; `None`: /proc/net/stat/arp_cache is only there in the first
-    /// namespace, and another's process 1 may not be looked at.
-    pub arp: Option<NeighbourTable>,
-    /// That of IPv6 (ND).
-    pub ndisc: Option<NeighbourTable>,
-    /// Next hops of this namespace that did not answer.
-    pub unresolved: Vec<UnresolvedNeighbour>,
-}
-
-/// Counters since boot, over all namespaces and CPUs (net/core/neighbour.c, neigh_stat_seq_show).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct NeighbourTable {
-    /// Entries now.
-    pub entries: u64,
-    /// Resolutions that failed.
-    pub failed: u64,
-    /// Packets dropped while their next hop was being asked for: more came than `unres_qlen_bytes` holds.
-    pub unresolved_discards: u64,
-    /// How often there was no room for another entry (`gc_thresh3`).
-    pub table_fulls: u64,
-}
-
 /// A next hop without a hardware address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnresolvedNeighbour {
@@ -51,13 +26,12 @@ pub struct UnresolvedNeighbour {
     pub failed: bool,
 }
 
-/// Reads the next hops of a namespace.
+/// The next hops of a namespace that did not answer, or have not yet.
 ///
 /// # Errors
 /// If the namespace cannot be entered or the kernel's answer cannot be read.
-pub fn neighbours(ns: &NetNs) -> Result<Neighbours, Error> {
-    let (mut socket, [arp, ndisc]) =
-        ns.run(|| Requests::open(NETLINK_ROUTE).map(|socket| (socket, ["arp_cache", "ndisc_cache"].map(table))))??;
+pub fn neighbours(ns: &NetNs) -> Result<Vec<UnresolvedNeighbour>, Error> {
+    let mut socket = ns.run(|| Requests::open(NETLINK_ROUTE))??;
     let mut unresolved = Vec::new();
     for family in [AddressFamily::Inet, AddressFamily::Inet6] {
         let mut message = NeighbourMessage::default();
@@ -68,7 +42,7 @@ pub fn neighbours(ns: &NetNs) -> Result<Neighbours, Error> {
             _ => None,
         }));
     }
-    Ok(Neighbours { arp, ndisc, unresolved })
+    Ok(unresolved)
 }
 
 pub(crate) fn unresolved_neighbour(message: &NeighbourMessage) -> Option<UnresolvedNeighbour> {
@@ -85,25 +59,19 @@ pub(crate) fn unresolved_neighbour(message: &NeighbourMessage) -> Option<Unresol
     Some(UnresolvedNeighbour { interface: message.header.ifindex, address, failed })
 }
 
-/// Packets that the tables of next hops gave up because too many waited, as far as they may be seen: cheaper than
-/// [`neighbours`], which lists every next hop.
+/// Packets that the tables of next hops gave up because more came than `unres_qlen_bytes` holds, over all namespaces
+/// (net/core/neighbour.c, neigh_stat_seq_show). /proc/net/stat/arp_cache is only there in the first namespace, and another's
+/// process 1 may not be looked at: then there is none.
 pub fn neighbour_discards() -> Vec<(Counter, u64)> {
     let tables = [(Counter::ArpDiscards, "arp_cache"), (Counter::NdiscDiscards, "ndisc_cache")];
-    tables.into_iter().filter_map(|(counter, name)| Some((counter, table(name)?.unresolved_discards))).collect()
+    tables.into_iter().filter_map(|(counter, name)| Some((counter, discards(name)?))).collect()
 }
 
-fn table(name: &str) -> Option<NeighbourTable> {
+fn discards(name: &str) -> Option<u64> {
     let text = read(format_args!("stat/{name}"))
         .ok()
         .or_else(|| fs::read_to_string(format!("/proc/1/net/stat/{name}")).ok())?;
-    let columns = super::columns::Columns::parse(&text);
-    Some(NeighbourTable {
-        entries: columns.first("entries")?,
-        failed: columns.sum("res_failed")?,
-        unresolved_discards: columns.sum("unresolved_discards")?,
-        // From 3.13.
-        table_fulls: columns.sum("table_fulls").unwrap_or(0),
-    })
+    super::columns::Columns::parse(&text).sum("unresolved_discards")
 }
 
 #[cfg(test)]
@@ -127,20 +95,18 @@ mod tests {
             netlink.set_up(index).unwrap();
         }
         netlink.wait_until_running("a").unwrap();
-        assert_eq!(neighbours(&ns).unwrap().unresolved, []);
+        assert_eq!(neighbours(&ns).unwrap(), []);
         ns.run(|| UdpSocket::bind("10.0.0.1:0").unwrap().send_to(b"x", "10.0.0.99:9").unwrap()).unwrap();
         // It may have failed already, on a machine that is slow.
-        let [found] = neighbours(&ns).unwrap().unresolved[..] else { panic!("{:?}", neighbours(&ns)) };
+        let [found] = neighbours(&ns).unwrap()[..] else { panic!("{:?}", neighbours(&ns)) };
         assert_eq!((found.interface, found.address), (index, "10.0.0.99".parse().unwrap()));
     }
 
     #[test]
     fn the_tables_belong_to_the_machine() {
-        let ns = NetNs::create().unwrap();
-        let found = neighbours(&ns).unwrap();
         // Hidden where process 1 is in a network of its own, as in a container.
         if fs::exists("/proc/1/net/stat/arp_cache").unwrap_or(false) {
-            assert!(found.arp.is_some());
+            assert!(discards("arp_cache").is_some());
         }
     }
 }

@@ -23,8 +23,6 @@ pub struct FragmentQueues {
     pub memory: u64,
     /// Beyond this many bytes new fragments are dropped (`net.ipv4.ipfrag_high_thresh`); `None`: not shown here.
     pub high_threshold: Option<u64>,
-    /// Seconds after which an incomplete datagram is dropped (`net.ipv4.ipfrag_time`); `None`: not shown here.
-    pub timeout_s: Option<u64>,
 }
 
 /// Reads what waits to be joined in a namespace.
@@ -34,15 +32,14 @@ pub struct FragmentQueues {
 pub fn reassembly(ns: &NetNs) -> Result<Reassembly, Error> {
     let (four, six) = ns.run(|| Ok::<_, Error>((read("sockstat")?, read("sockstat6").ok())))??;
     let setting = |name: &str| sysctl::find(ns, name).map(|value| value.and_then(|value| value.parse().ok()));
-    let queues = |text: &str, protocol: &str, high: &str, time: &str| {
+    let queues = |text: &str, protocol: &str, high: &str| {
         let Some([datagrams, memory]) = values(text, protocol, ["inuse", "memory"]) else { return Ok(None) };
-        let (high_threshold, timeout_s) = (setting(high)?, setting(time)?);
-        Ok(Some(FragmentQueues { datagrams, memory, high_threshold, timeout_s }))
+        Ok(Some(FragmentQueues { datagrams, memory, high_threshold: setting(high)? }))
     };
-    let ipv4 = queues(&four, "FRAG", "ipv4/ipfrag_high_thresh", "ipv4/ipfrag_time")?
+    let ipv4 = queues(&four, "FRAG", "ipv4/ipfrag_high_thresh")?
         .ok_or_else(|| Error::answer("read /proc/net/sockstat", "it has no line FRAG"))?;
     let ipv6 = match six {
-        Some(six) => queues(&six, "FRAG6", "ipv6/ip6frag_high_thresh", "ipv6/ip6frag_time")?,
+        Some(six) => queues(&six, "FRAG6", "ipv6/ip6frag_high_thresh")?,
         None => None,
     };
     Ok(Reassembly { ipv4, ipv6 })
@@ -128,7 +125,6 @@ mod tests {
         let after = reassembly(&ns).unwrap();
         assert_eq!(after.ipv4.datagrams, 1);
         assert!(after.ipv4.memory >= 64, "{after:?}");
-        assert_eq!(after.ipv4.timeout_s, Some(30));
         assert!(after.ipv4.high_threshold.is_some());
     }
 

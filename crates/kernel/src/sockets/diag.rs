@@ -83,12 +83,6 @@ fn memory(info: &MemInfo, queued: u32) -> Memory {
         rmem_alloc: info.receive_queue,
         queued,
         receive_buffer: Some(info.receive_queue_max),
-        wmem_alloc: info.bottom_send_queues,
-        send_buffer: Some(info.send_queue_max),
-        forward_alloc: Some(info.cache.cast_signed()),
-        wmem_queued: Some(info.send_queue),
-        option_memory: Some(info.options),
-        backlog: Some(info.backlog_queue_length),
         drops: info.drops,
     }
 }

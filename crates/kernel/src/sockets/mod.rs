@@ -15,7 +15,6 @@ use std::net::SocketAddr;
 pub use borrow::{borrow, receive_buffer, set_receive_buffer};
 pub use groups::{Membership, groups, has_joined};
 pub use owners::{Owner, Owners, owners};
-pub use proc::udplite_ports;
 
 use crate::Error;
 use crate::links::Index;
@@ -52,18 +51,6 @@ pub struct Memory {
     pub queued: u32,
     /// What may be there: SO_RCVBUF as getsockopt tells it, twice what was set.
     pub receive_buffer: Option<u32>,
-    /// Sent and not yet taken by the interface.
-    pub wmem_alloc: u32,
-    /// What may be there: SO_SNDBUF.
-    pub send_buffer: Option<u32>,
-    /// Reserved from `net.ipv4.udp_mem` and not in use; below 0 for a moment while processors account for each other.
-    pub forward_alloc: Option<i32>,
-    /// Corked data (UDP_CORK) waiting to be sent.
-    pub wmem_queued: Option<u32>,
-    /// Options: filters, memberships.
-    pub option_memory: Option<u32>,
-    /// In the backlog of a socket that is locked.
-    pub backlog: Option<u32>,
     /// Buffers it did not take: its receive queue was full, their checksum was wrong, its filter said no, or UDP's
     /// memory was used up. A joined super-packet (UDP_GRO) counts once. Wraps at 2^32.
     pub drops: u32,
@@ -214,7 +201,6 @@ mod tests {
             let memory = Memory {
                 rmem_alloc: diag.memory.queued,
                 queued: diag.memory.queued,
-                wmem_alloc: diag.memory.wmem_alloc,
                 drops: diag.memory.drops,
                 ..Memory::default()
             };

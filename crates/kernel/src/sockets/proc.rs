@@ -1,6 +1,5 @@
 //! /proc/net/udp and udp6, for kernels without sock_diag.
 
-use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use super::{Memory, UdpSocket};
@@ -30,19 +29,6 @@ impl Proc {
     }
 }
 
-/// Ports that UDP-Lite sockets (RFC 3828) of a namespace are bound to: neither sock_diag's list of UDP sockets nor the trace
-/// has them.
-///
-/// # Errors
-/// If the namespace cannot be entered.
-pub fn udplite_ports(ns: &NetNs) -> Result<BTreeSet<u16>, Error> {
-    ns.run(|| {
-        let read = |name| NetFile::open(name).and_then(|file| file.read()).unwrap_or_default();
-        let sockets = [read("udplite"), read("udplite6")];
-        sockets.iter().flat_map(|text| parse(text)).map(|socket| socket.local.port()).collect()
-    })
-}
-
 /// A heading, then `sl local remote st tx:rx tr:when retrnsmt uid timeout inode ref pointer drops` (net/ipv4/udp.c,
 /// udp4_format_sock), addresses and queues in hexadecimal. What does not look so is left out.
 pub(crate) fn parse(text: &str) -> Vec<UdpSocket> {
@@ -52,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Vec<UdpSocket> {
 fn row(line: &str) -> Option<UdpSocket> {
     let columns: Vec<&str> = line.split_whitespace().collect();
     let [_, local, peer, _, queues, _, _, uid, _, inode, _, _, drops] = *columns.first_chunk()?;
-    let (sent, received) = queues.split_once(':')?;
+    let (_, received) = queues.split_once(':')?;
     let received = u32::from_str_radix(received, 16).ok()?;
     let peer = address(peer)?;
     Some(UdpSocket {
@@ -65,7 +51,6 @@ fn row(line: &str) -> Option<UdpSocket> {
         memory: Memory {
             rmem_alloc: received,
             queued: received,
-            wmem_alloc: u32::from_str_radix(sent, 16).ok()?,
             drops: drops.parse().ok()?,
             ..Memory::default()
         },
@@ -105,9 +90,9 @@ mod tests {
         };
         let nobody = if socket.local.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let (local, peer) = (address(socket.local), address(socket.peer.unwrap_or(nobody.parse().unwrap())));
-        let UdpSocket { uid, inode, memory: Memory { queued, wmem_alloc, drops, .. }, .. } = socket;
+        let UdpSocket { uid, inode, memory: Memory { queued, drops, .. }, .. } = socket;
         format!(
-            " 2046: {local} {peer} 07 {wmem_alloc:08X}:{queued:08X} 00:00000000 00000000 {uid:5}        0 {inode} 2 \
+            " 2046: {local} {peer} 07 00000000:{queued:08X} 00:00000000 00000000 {uid:5}        0 {inode} 2 \
              0000000000000000 {drops}         \n"
         )
     }
@@ -119,9 +104,9 @@ mod tests {
     }
 
     prop_compose! {
-        fn any_socket()(local in any_address(), port in any::<u16>(), uid: u32, inode: u32, queue: u32, wmem_alloc: u32,
+        fn any_socket()(local in any_address(), port in any::<u16>(), uid: u32, inode: u32, queue: u32,
             drops: u32) -> UdpSocket {
-            let memory = Memory { rmem_alloc: queue, queued: queue, wmem_alloc, drops, ..Memory::default() };
+            let memory = Memory { rmem_alloc: queue, queued: queue, drops, ..Memory::default() };
             let peer = (port != 0).then(|| SocketAddr::new(local.ip(), port));
             UdpSocket { cookie: None, inode, local, peer, interface: None, uid, memory }
         }

@@ -90,34 +90,14 @@ pub(crate) const ETHTOOL_GRINGPARAM: u32 = 0x10;
 pub(crate) const ETHTOOL_SRINGPARAM: u32 = 0x11;
 pub(crate) const ETHTOOL_GPAUSEPARAM: u32 = 0x12;
 pub(crate) const ETHTOOL_GSTRINGS: u32 = 0x1b;
-pub(crate) const ETHTOOL_GSTATS: u32 = 0x1d;
-pub(crate) const ETHTOOL_GRXFH: u32 = 0x29;
-pub(crate) const ETHTOOL_GSSET_INFO: u32 = 0x37;
 pub(crate) const ETHTOOL_GFEATURES: u32 = 0x3a;
 pub(crate) const ETHTOOL_SFEATURES: u32 = 0x3b;
 pub(crate) const ETHTOOL_GCHANNELS: u32 = 0x3c;
 
-/// 32-bit words of `struct ethtool_cmd`, `ethtool_drvinfo`, `ethtool_coalesce` and `ethtool_rxnfc` (without locations).
+/// 32-bit words of `struct ethtool_cmd`, `ethtool_drvinfo` and `ethtool_coalesce`.
 pub(crate) const GSET_WORDS: usize = 11;
 pub(crate) const GDRVINFO_WORDS: usize = 49;
 pub(crate) const COALESCE_WORDS: usize = 23;
-pub(crate) const RXNFC_WORDS: usize = 48;
-
-/// Flows whose hash is asked for.
-pub(crate) const UDP_V4_FLOW: u32 = 0x02;
-pub(crate) const UDP_V6_FLOW: u32 = 0x06;
-
-/// The set of strings that names a driver's statistics.
-pub(crate) const ETH_SS_STATS: u32 = 1;
-
-/// A driver that claims to have more statistics is not asked for them.
-pub(crate) const MOST_STATISTICS: u32 = 1 << 16;
-
-/// Until 6.18 the kernel writes as many statistics and names as the driver has at that moment, whatever it is asked for:
-/// room for four times as many as it had just before, and some more.
-pub(crate) fn room_for_statistics(count: u32) -> usize {
-    4 * count as usize + 4096
-}
 
 /// The set of strings that names features.
 pub(crate) const ETH_SS_FEATURES: u32 = 4;
@@ -141,11 +121,6 @@ pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u3
         [ETHTOOL_GCOALESCE | ETHTOOL_SCOALESCE, ..] => COALESCE_WORDS,
         [ETHTOOL_GRINGPARAM | ETHTOOL_SRINGPARAM | ETHTOOL_GCHANNELS, ..] => 9,
         [ETHTOOL_GPAUSEPARAM, ..] => 4,
-        [ETHTOOL_GRXFH, ..] => RXNFC_WORDS,
-        // One number for each of the sets in its mask.
-        [ETHTOOL_GSSET_INFO, _, low, high, ..] => 4 + (low.count_ones() + high.count_ones()) as usize,
-        [ETHTOOL_GSTATS, count, ..] => 2 + 2 * room_for_statistics(count),
-        [ETHTOOL_GSTRINGS, ETH_SS_STATS, count, ..] => 3 + STRING_WORDS * room_for_statistics(count),
         [ETHTOOL_GSTRINGS, ETH_SS_FEATURES, ..] => 3 + STRING_WORDS * MOST_FEATURES,
         [ETHTOOL_GFEATURES, blocks, ..] => 2 + 4 * blocks as usize,
         [ETHTOOL_SFEATURES, blocks, ..] => 2 + 2 * blocks as usize,
@@ -166,9 +141,7 @@ pub(crate) fn ethtool(socket: BorrowedFd<'_>, interface: &str, payload: &mut [u3
     // check leaves a zero) and a pointer to a command, here one of those matched above, of which all others panic. Those
     // with a struct of fixed size read and write no more than it. Asked for features the kernel stays within the blocks
     // that `payload` names, and the names it writes are one a bit of netdev_features_t, which is far from MOST_FEATURES
-    // bits wide. Statistics and their names are as many as the driver has: `payload` has room for four times what it had
-    // when it was asked a moment ago, which no change of its queues between two calls reaches. `payload` is exclusively
-    // ours and outlives the call; any bits are valid numbers.
+    // bits wide. `payload` is exclusively ours and outlives the call; any bits are valid numbers.
     Errno::result(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCETHTOOL, &mut request) })
 }
 

@@ -27,8 +27,6 @@ pub struct TcpInfo {
     pub lost: u32,
     /// Of the segments sent again, those in flight.
     pub resent_in_flight: u32,
-    /// Rate at which the sender is told to pace, bytes/s; `u64::MAX`: it does not pace.
-    pub pacing_rate: u64,
     /// Rate at which the peer has received most recently, as the sender estimates it, bytes/s (Linux 4.9).
     pub delivery_rate: u64,
     /// Time with data under way, us (Linux 4.10).
@@ -95,7 +93,6 @@ impl TcpInfo {
             selectively_acked: u32_at(28),
             lost: u32_at(32),
             resent_in_flight: u32_at(36),
-            pacing_rate: u64_at(104),
             delivery_rate: u64_at(160),
             busy_us: u64_at(168),
             receive_window_limited_us: u64_at(176),

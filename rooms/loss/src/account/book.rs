@@ -5,7 +5,6 @@ use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
 
-use super::remarks::{Belief, Explanation, Unknown};
 use crate::advice::Advice;
 use crate::places::Place;
 
@@ -77,9 +76,9 @@ pub struct Ledger {
     /// sent (else arrived) - received - places - pending; `null`: one of them is unknown.
     pub unexplained: Option<i64>,
     /// What cannot be known from here.
-    pub unknown: Vec<Unknown>,
+    pub unknown: Vec<String>,
     /// Why it was lost, in sentences.
-    pub explanation: Vec<Explanation>,
+    pub explanation: Vec<String>,
     /// The receive queue; `null`: not traced, or no receiver.
     pub level: Option<Level>,
     /// What helps against a receive buffer that was full; `null`: it was not, or that is not traced.
@@ -191,7 +190,7 @@ pub struct Pending {
 }
 
 /// Datagrams lost at one place.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The place.
     pub place: Place,
@@ -209,7 +208,7 @@ pub struct Entry {
     pub also: Vec<Count>,
     /// Which source is believed, and why; only where they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub believed: Option<Belief>,
+    pub believed: Option<String>,
     /// What to change.
     pub remedy: String,
     /// The drops it is made of, where there are several reasons, functions or namespaces.

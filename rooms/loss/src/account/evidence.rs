@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
-use super::remarks::Partial;
 use super::session::{ReceivedSession, SentSession};
 use crate::reading::Loss;
 
@@ -37,7 +36,7 @@ pub(super) struct Evidence {
     /// Whether several ports are followed, so that what has no port cannot be attributed.
     pub(super) several_ports: bool,
     /// Why what was sent to the port is not what was sent to the receiver, if it is not.
-    pub(super) partial: Option<Partial>,
+    pub(super) partial: Option<&'static str>,
 }
 
 /// One namespace.

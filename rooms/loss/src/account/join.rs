@@ -6,7 +6,8 @@ use std::path::Path;
 use anyhow::{Context, Result, ensure};
 
 use super::book::{Account, Count, Entry, Ledger, VERSION};
-use super::remarks::{Explanation, Unknown};
+use super::ledger::rest::WHAT_BECAME_OF;
+use super::ledger::sent::BEFORE_THIS_HOST;
 use crate::places::{Place, Stage};
 
 /// Reads the sender's and the receiver's account, and joins them.
@@ -84,6 +85,8 @@ pub(crate) fn join(sender: Account, receiver: Account) -> Account {
     }
 }
 
+const NETWORK: &str = "what the network lost: an account without a full trace does not tell it";
+
 fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
     // On the sender's host nobody receives: of its places only those before departure, and those of its own interfaces.
     let departing = |place: Place| matches!(place.stage(), Stage::Sending | Stage::NextHop | Stage::Departed);
@@ -95,9 +98,9 @@ fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
         let left = departed.saturating_sub(lost_after_departure);
         (left, arrived, left.saturating_sub(arrived))
     });
-    let answered = |unknown: &&Unknown| matches!(unknown, Unknown::Elsewhere(_));
-    let mut unknown: Vec<Unknown> = sending.unknown.iter().filter(|one| !answered(one)).cloned().collect();
-    unknown.extend(receiving.unknown.into_iter().filter(|one| *one != Unknown::BeforeThisHost));
+    let mut unknown = sending.unknown.clone();
+    unknown.retain(|words| !words.starts_with(WHAT_BECAME_OF));
+    unknown.extend(receiving.unknown.into_iter().filter(|words| words != BEFORE_THIS_HOST));
     let mut explanation = receiving.explanation;
     match network {
         Some((left, arrived, lost)) => {
@@ -105,24 +108,23 @@ fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
                 places.push(Entry {
                     place: Place::Network,
                     datagrams: lost,
-                    namespace: None,
                     source: "departed - arrived".to_owned(),
-                    reason: None,
-                    function: None,
                     also: vec![
                         Count { source: "departed".to_owned(), count: left },
                         Count { source: "arrived".to_owned(), count: arrived },
                     ],
-                    believed: None,
                     remedy: Place::Network.row().remedy.to_owned(),
-                    parts: Vec::new(),
+                    ..Entry::default()
                 });
             }
             if arrived > left {
-                explanation.push(Explanation::MoreCame(arrived - left));
+                let more = arrived - left;
+                explanation.push(format!(
+                    "{more} more came than left: another sender, a copy on the way, or accounts that did not begin together"
+                ));
             }
         }
-        None => unknown.push(Unknown::Network),
+        None => unknown.push(NETWORK.to_owned()),
     }
     places.extend(receiving.places.into_iter().filter(|entry| arriving(entry.place)));
     places.sort_by_key(|entry| entry.place);
@@ -136,22 +138,16 @@ fn join_ledgers(sending: &Ledger, receiving: Ledger) -> Ledger {
         _ => None,
     };
     Ledger {
-        port: receiving.port,
-        receiver: receiving.receiver,
         sent: sending.sent,
         departed: sending.departed,
-        arrived: receiving.arrived,
-        received: receiving.received,
         pending,
         pending_where: sending.pending_where.iter().cloned().chain(receiving.pending_where).collect(),
         places,
         unexplained,
         unknown,
         explanation,
-        level: receiving.level,
-        advice: receiving.advice,
-        by_source: receiving.by_source,
         senders: sending.senders.clone(),
+        ..receiving
     }
 }
 
@@ -166,18 +162,7 @@ mod tests {
     #[test]
     fn what_left_and_did_not_come_is_the_networks() {
         let sender = Ledger { sent: Some(100), departed: Some(95), received: Some(0), ..ledger(5000) };
-        let lost = Entry {
-            place: Place::NoRoute,
-            datagrams: 5,
-            namespace: None,
-            source: "send calls".into(),
-            reason: None,
-            function: None,
-            also: Vec::new(),
-            believed: None,
-            remedy: String::new(),
-            parts: Vec::new(),
-        };
+        let lost = Entry { place: Place::NoRoute, datagrams: 5, source: "send calls".into(), ..Entry::default() };
         let sender = Ledger { places: vec![lost], ..sender };
         let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
         let of = |ledger| Account { version: VERSION, ledgers: vec![ledger], ..Account::default() };
@@ -209,10 +194,17 @@ mod tests {
 
     #[test]
     fn without_both_counts_the_network_is_unknown() {
-        let sender = Ledger { sent: Some(100), received: Some(0), ..ledger(5000) };
-        let receiver = Ledger { arrived: Some(80), received: Some(80), ..ledger(5000) };
+        let answered = |words: &str| vec![words.to_owned()];
+        let sender = Ledger {
+            sent: Some(100),
+            received: Some(0),
+            unknown: answered(&format!("{WHAT_BECAME_OF} 17 that left")),
+            ..ledger(5000)
+        };
+        let receiver =
+            Ledger { arrived: Some(80), received: Some(80), unknown: answered(BEFORE_THIS_HOST), ..ledger(5000) };
         let joined = join_ledgers(&sender, receiver);
         assert_eq!((joined.unexplained, joined.places.len()), (None, 0));
-        assert!(joined.unknown.contains(&Unknown::Network));
+        assert_eq!(joined.unknown, [NETWORK]);
     }
 }

@@ -1,10 +1,10 @@
 //! The receive queue over time, and what it says of the reader.
 
 use weir_kernel::trace::SocketTrace;
+use weir_units::format;
 
 use super::book::Level;
 use super::evidence::Evidence;
-use super::remarks::Explanation;
 use crate::advice::{self, Advice};
 use crate::places::Place;
 
@@ -35,22 +35,34 @@ pub(super) fn explain(
     advice: Option<&Advice>,
     lost: &dyn Fn(Place) -> u64,
     evidence: &Evidence,
-    explanation: &mut Vec<Explanation>,
+    explanation: &mut Vec<String>,
 ) {
     let dropped = lost(Place::ReceiveBuffer);
     let Some(socket) = fullest(sockets).filter(|_| dropped > 0) else { return };
     let stall = socket.longest_stall_ns;
     // The sum has no short ones.
-    explanation.push(Explanation::Stalled { longest: stall, total: socket.stalled_ns.max(stall) });
+    explanation.push(stalled(stall, socket.stalled_ns.max(stall)));
     // A reader is followed from the first reading on that has seen it.
-    explanation.extend(socket.reader_waited_ns.filter(|waited| *waited > 0).map(Explanation::Waited));
-    if let Some(advice) = advice {
-        explanation.push(Explanation::Advice(advice.clone()));
-    }
+    let waited = socket.reader_waited_ns.filter(|waited| *waited > 0).map(time);
+    explanation.extend(waited.map(|waited| format!("its reader waited for a CPU for {waited} in all")));
+    explanation.extend(advice.map(Advice::to_string));
     let (softirq, waiting) = (evidence.busiest_softirq.as_nanos() as u64, socket.waiting_ns);
     if waiting > 0 && softirq > waiting / 2 {
-        explanation.push(Explanation::OneProcessor((softirq as f64 * 100.0 / waiting as f64).min(100.0)));
+        let percent = format::short((softirq as f64 * 100.0 / waiting as f64).min(100.0));
+        explanation.push(format!(
+            "while datagrams waited, one CPU spent {percent} % of the time in softirq, where packets are received: spread them (RPS, more queues)"
+        ));
     }
+}
+
+/// How long a reader did not read, ns.
+pub(super) fn stalled(longest: u64, total: u64) -> String {
+    let (longest, total) = (time(longest), time(total));
+    format!("its reader did not read for {longest} at the longest, while datagrams waited; in all for {total}")
+}
+
+fn time(ns: u64) -> String {
+    format::duration(ns as f64 / 1e3)
 }
 
 #[cfg(test)]
@@ -74,6 +86,6 @@ mod tests {
         let evidence = Evidence { busiest_softirq: Duration::from_millis(450), ..Evidence::default() };
         let mut told = Vec::new();
         explain(&[socket], None, &|_| 7, &evidence, &mut told);
-        assert!(told.contains(&Explanation::OneProcessor(90.0)), "{told:?}");
+        assert!(told[1].contains("one CPU spent 90 % of the time"), "{told:?}");
     }
 }

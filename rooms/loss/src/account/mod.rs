@@ -18,7 +18,6 @@ mod ledger;
 mod level;
 mod own;
 mod receivers;
-pub(crate) mod remarks;
 mod senders;
 mod session;
 mod tally;

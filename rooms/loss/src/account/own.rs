@@ -12,6 +12,7 @@ use weir_units::format::shown_in_json;
 use super::book::Account;
 use super::follow::{FollowOptions, Following, Sessions};
 use crate::subject::TrafficFilter;
+use crate::watch::settings::Where;
 
 /// Follows a port while the caller does its work.
 pub struct OwnTraffic {
@@ -28,7 +29,7 @@ impl OwnTraffic {
         let filter = TrafficFilter { ports: [port].into(), ..TrafficFilter::default() };
         let options = FollowOptions {
             filter,
-            namespaces: Vec::new(),
+            namespaces: Where::Own,
             trace: Some(Detail::Everything),
             extras: Extras::default(),
         };

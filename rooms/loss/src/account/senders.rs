@@ -1,6 +1,6 @@
 //! Who sent to a port, how many datagrams, and which calls failed.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use nix::errno::Errno;
 use weir_kernel::trace::{Drop, InterfaceCount, Sends, Trace};
@@ -69,72 +69,45 @@ pub(super) fn failed_beside(trace: &Trace, senders: &[SendingSocket], alone: boo
     failed
 }
 
-/// Rows of a trace by the socket that they are of: there may be tens of thousands, and each is asked for its own.
-struct ByCookie<'a, T>(HashMap<u64, Vec<&'a T>>);
-
-impl<'a, T> ByCookie<'a, T> {
-    fn new(rows: impl Iterator<Item = &'a T>, cookie: impl Fn(&T) -> u64) -> Self {
-        let mut of: HashMap<u64, Vec<&T>> = HashMap::new();
-        for row in rows {
-            of.entry(cookie(row)).or_default().push(row);
-        }
-        ByCookie(of)
-    }
-
-    /// Its rows, in their order.
-    fn of(&self, cookie: u64) -> &[&'a T] {
-        self.0.get(&cookie).map(Vec::as_slice).unwrap_or_default()
-    }
-}
-
-/// What a trace tells of sockets that may send to a port.
+/// What a trace tells of one socket that may send to a port.
+#[derive(Default)]
 struct Rows<'a> {
-    sends: ByCookie<'a, Sends>,
-    departures: ByCookie<'a, InterfaceCount>,
+    sends: Vec<&'a Sends>,
+    departures: Vec<&'a InterfaceCount>,
     /// Drops on the way out, of what was for the port.
-    drops: ByCookie<'a, Drop>,
-}
-
-impl<'a> Rows<'a> {
-    fn new(trace: &'a Trace, port: u16) -> Self {
-        let drops = trace.drops.iter().filter(|drop| drop.outgoing && drop.port == port);
-        Rows {
-            sends: ByCookie::new(trace.sends.iter(), |sends| sends.cookie),
-            departures: ByCookie::new(trace.departures.iter(), |passage| passage.cookie),
-            drops: ByCookie::new(drops, |drop| drop.cookie),
-        }
-    }
+    drops: Vec<&'a Drop>,
 }
 
 fn certain_sockets(trace: &Trace, port: u16) -> Vec<SendingSocket> {
-    let rows = Rows::new(trace, port);
-    let mut cookies: BTreeSet<(u64, u32)> = BTreeSet::new();
-    cookies.extend(trace.sends.iter().filter(|sends| sends.port == port).map(|sends| (sends.cookie, sends.namespace)));
-    // A bridge or router hands on what another namespace's socket sent: that has no calls here.
-    cookies.extend(
-        trace
-            .departures
-            .iter()
-            .filter(|passage| passage.port == port && passage.cookie != 0)
-            .filter(|passage| rows.sends.of(passage.cookie).iter().all(|sends| sends.namespace == passage.namespace))
-            .map(|passage| (passage.cookie, passage.namespace)),
-    );
-    let outgoing = trace.drops.iter().filter(|drop| drop.outgoing && drop.cookie != 0 && drop.port == port);
-    cookies.extend(outgoing.map(|drop| (drop.cookie, drop.namespace)));
-    let own =
-        |cookie: u64, namespace: u32| rows.sends.of(cookie).first().is_none_or(|sends| sends.namespace == namespace);
-    cookies
-        .into_iter()
-        .filter(|(cookie, namespace)| own(*cookie, *namespace))
-        .map(|(cookie, namespace)| sending_socket(&rows, port, cookie, namespace))
-        .filter(|socket| socket.tried() > 0 || !socket.beside.is_empty())
-        .collect()
+    // There may be tens of thousands, and each is asked for its own.
+    let mut sockets: BTreeMap<u64, Rows<'_>> = BTreeMap::new();
+    for sends in &trace.sends {
+        sockets.entry(sends.cookie).or_default().sends.push(sends);
+    }
+    for passage in trace.departures.iter().filter(|passage| passage.cookie != 0) {
+        sockets.entry(passage.cookie).or_default().departures.push(passage);
+    }
+    for drop in trace.drops.iter().filter(|drop| drop.outgoing && drop.cookie != 0 && drop.port == port) {
+        sockets.entry(drop.cookie).or_default().drops.push(drop);
+    }
+    let mut sending = Vec::new();
+    for (cookie, rows) in &sockets {
+        let sent = rows.sends.iter().filter(|sends| sends.port == port).map(|sends| sends.namespace);
+        let departed = rows.departures.iter().filter(|passage| passage.port == port).map(|passage| passage.namespace);
+        let dropped = rows.drops.iter().map(|drop| drop.namespace);
+        // A bridge or router hands on what another namespace's socket sent: that has no calls here.
+        let is_own = |namespace: &u32| rows.sends.first().is_none_or(|sends| sends.namespace == *namespace);
+        let namespaces: BTreeSet<u32> = sent.chain(departed).chain(dropped).filter(is_own).collect();
+        sending.extend(namespaces.into_iter().map(|namespace| sending_socket(rows, port, *cookie, namespace)));
+    }
+    sending.retain(|socket| socket.tried() > 0 || !socket.beside.is_empty());
+    sending
 }
 
 fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> SendingSocket {
     let mut interfaces: BTreeSet<u32> = BTreeSet::new();
     let (mut departed, mut went_elsewhere) = (0, false);
-    for passage in rows.departures.of(cookie).iter().filter(|passage| passage.namespace == namespace) {
+    for passage in rows.departures.iter().filter(|passage| passage.namespace == namespace) {
         if passage.port == port {
             interfaces.insert(passage.interface);
             departed += passage.datagrams;
@@ -145,7 +118,7 @@ fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> Se
     // Datagrams that were dropped before they departed; and those beyond the first of each joined buffer that was refused, or
     // dropped by a queue.
     let (mut refused, mut lost, mut joined_refused, mut joined_queued) = (0, 0, 0, 0);
-    for drop in rows.drops.of(cookie).iter().filter(|drop| drop.namespace == namespace) {
+    for drop in rows.drops.iter().filter(|drop| drop.namespace == namespace) {
         let joined = drop.datagrams.saturating_sub(drop.buffers);
         match Place::of_drop(&drop.reason, &drop.function, true) {
             Place::FirewallOut => (refused, joined_refused) = (refused + drop.datagrams, joined_refused + joined),
@@ -155,7 +128,7 @@ fn sending_socket(rows: &Rows<'_>, port: u16, cookie: u64, namespace: u32) -> Se
         }
     }
     let (mut connected, mut free) = (Calls::default(), Calls::default());
-    for sends in rows.sends.of(cookie) {
+    for sends in &rows.sends {
         let calls = match sends.port {
             0 => &mut free,
             to if to == port => &mut connected,

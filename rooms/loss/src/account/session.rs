@@ -34,8 +34,6 @@ pub struct SentSession {
     pub sent: u64,
     /// Calls that failed.
     pub failed: u64,
-    /// The session's number.
-    pub session: u16,
     /// Where it sent to.
     pub port: u16,
 }
@@ -45,8 +43,6 @@ pub struct SentSession {
 pub struct ReceivedSession {
     /// Datagrams it read: messages, duplicates, announcements, and those of others.
     pub received: u64,
-    /// Of them, messages that came twice.
-    pub duplicated: u64,
     /// What its only sender announced, and the announcements themselves as far as they came; `None`: the end was not
     /// heard, or there were several senders.
     pub announced: Option<u64>,
@@ -103,7 +99,6 @@ fn parse<T: for<'de> Deserialize<'de>>(path: &Path, command: &str) -> Result<T> 
 struct SentReport {
     transport: String,
     to: SocketAddr,
-    session: u16,
     sent: u64,
     #[serde(default)]
     announcements: u64,
@@ -145,7 +140,6 @@ impl From<SentReport> for SentSession {
         SentSession {
             sent: report.sent.saturating_add(report.announcements),
             failed: calls.map(|error| error.count).fold(0, u64::saturating_add),
-            session: report.session,
             port: report.to.port(),
         }
     }
@@ -157,7 +151,6 @@ impl From<ReceivedReport> for ReceivedSession {
         let datagrams = report.sessions.iter().flat_map(each).chain([report.foreign, report.evicted_messages]);
         ReceivedSession {
             received: datagrams.fold(0, u64::saturating_add),
-            duplicated: report.sessions.iter().map(|session| session.duplicated).fold(0, u64::saturating_add),
             announced: match &report.sessions[..] {
                 [only] => only.sent.map(|sent| sent.saturating_add(only.announcements)),
                 _ => None,
@@ -176,11 +169,11 @@ mod tests {
         let sent = r#"{"transport":"udp","to":"10.0.0.2:5000","session":7,"sent":100,"announcements":5,
             "errors":[{"operation":"send","error":"x","count":3},{"operation":"connect","error":"x","count":9}]}"#;
         let sent: SentSession = serde_json::from_str::<SentReport>(sent).unwrap().into();
-        assert_eq!(sent, SentSession { sent: 105, failed: 3, session: 7, port: 5000 });
+        assert_eq!(sent, SentSession { sent: 105, failed: 3, port: 5000 });
         let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":1,"sessions":[
             {"sent":100,"received":90,"duplicated":2,"stale":0,"announcements":4}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();
-        assert_eq!(received, ReceivedSession { received: 97, duplicated: 2, announced: Some(104), port: 5000 });
+        assert_eq!(received, ReceivedSession { received: 97, announced: Some(104), port: 5000 });
         let received = r#"{"transport":"udp","listen":"0.0.0.0:5000","foreign":0,"evicted_messages":325,
             "sessions":[{"sent":9,"received":9,"duplicated":0,"stale":0,"contradicted":1}]}"#;
         let received: ReceivedSession = serde_json::from_str::<ReceivedReport>(received).unwrap().into();

@@ -6,8 +6,8 @@ use weir_kernel::trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;
-use super::remarks::Belief;
 use crate::places::{Place, Stage};
+use crate::reading;
 
 /// Losses by place.
 #[derive(Clone, Debug, Default)]
@@ -20,7 +20,7 @@ struct Loss {
     /// Kernel buffers, where the trace counted them: what the kernel's own counters count.
     buffers: u64,
     source: String,
-    believed: Option<Belief>,
+    believed: Option<String>,
     parts: BTreeMap<(String, String, Option<u32>), u64>,
 }
 
@@ -70,7 +70,7 @@ impl Tally {
     }
 
     /// Says which source is believed at a place, and why.
-    pub(super) fn believe(&mut self, place: Place, belief: Belief) {
+    pub(super) fn believe(&mut self, place: Place, belief: String) {
         if let Some(loss) = self.0.get_mut(&place) {
             loss.believed = Some(belief);
         }
@@ -104,6 +104,14 @@ impl Tally {
     }
 }
 
+const TRACE: &str = "the trace: the counter counts buffers, and other sockets and ports, too";
+
+/// Why a counter of all ports is believed.
+pub(super) fn at_most(loss: &reading::Loss) -> String {
+    let reading::Loss { name, packets, .. } = loss;
+    format!("{name}, which counted {packets} on all ports: no more than is missing here")
+}
+
 impl Loss {
     fn into_entry(self, place: Place, namespaces: &[NamespaceEvidence]) -> Entry {
         let mut parts: Vec<_> = self.parts.into_iter().collect();
@@ -120,7 +128,7 @@ impl Loss {
             counts.into_iter().map(|(source, count)| Count { source: source.to_owned(), count }).collect();
         let counted: u64 = also.iter().map(|count| count.count).sum();
         let differs = self.source == "trace" && counted > 0 && counted != self.datagrams;
-        let believed = self.believed.or(differs.then_some(Belief::Trace));
+        let believed = self.believed.or(differs.then(|| TRACE.to_owned()));
         let several = parts.len() > 1;
         let part = |((reason, function, namespace), datagrams): ((String, String, Option<u32>), u64)| Part {
             datagrams,

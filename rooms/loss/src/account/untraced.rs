@@ -3,8 +3,7 @@
 use super::apportion::{Rule, apportion};
 use super::evidence::{Evidence, NamespaceEvidence};
 use super::ledger::Endpoints;
-use super::remarks::{Belief, Unknown};
-use super::tally::Tally;
+use super::tally::{Tally, at_most};
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
 
@@ -34,16 +33,18 @@ pub(super) fn places(
     sent: Option<u64>,
     received: Option<u64>,
     places: &mut Tally,
-    unknown: &mut Vec<Unknown>,
+    unknown: &mut Vec<String>,
 ) {
     let drops: u64 = endpoints.receivers.iter().map(|socket| socket.drops).sum();
     let namespace = home(evidence, endpoints);
     if drops > 0 {
         by_socket(drops, namespace, places, unknown);
-        unknown.push(Unknown::DropsJoined);
+        unknown.push(
+            "how many datagrams were lost at a socket that takes them joined (UDP_GRO): it counts buffers".to_owned(),
+        );
     }
     if endpoints.receivers.iter().any(|socket| socket.gone) {
-        unknown.push(Unknown::Closed);
+        unknown.push("what its socket dropped and left unread when it was closed".to_owned());
     }
     // Small datagrams with a wrong checksum are dropped before their socket is looked for, which counts those alone that
     // it found when they were read (net/ipv4/udp.c, udp4_csum_init).
@@ -58,15 +59,16 @@ pub(super) fn places(
     let bounds: Vec<u64> = claims.iter().map(|(loss, _)| loss.packets).collect();
     let missing = sent.zip(received).map_or(0, |(sent, received)| sent.saturating_sub(received + places.total()));
     for ((loss, inode), share) in claims.iter().zip(apportion(missing, &bounds, Rule::AllOrNothing)) {
-        let (place, name) = (loss.place, &loss.name);
+        let Loss { place, name, packets, .. } = loss;
         if share > 0 {
-            places.add(place, share, name, "", "", Some(*inode));
-            places.believe(place, Belief::AtMost { counter: name.clone(), packets: loss.packets });
+            places.add(*place, share, name, "", "", Some(*inode));
+            places.believe(*place, at_most(loss));
         } else {
-            unknown.push(Unknown::ShareOf { counter: name.clone(), packets: loss.packets, place });
+            let place = place.name();
+            unknown.push(format!("how much of {name} (+{packets}, all ports) is of this traffic: {place}"));
         }
     }
-    unknown.push(Unknown::WithoutCounter);
+    unknown.push("losses that leave no counter: firewall, closed with data unread, groups not joined".to_owned());
 }
 
 /// Losses that may be of this traffic: on its way through every namespace that is followed, and behind it at its port.
@@ -86,22 +88,32 @@ fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(
 }
 
 /// The kernel keeps one count a socket: by what the namespace counted it is known what it means.
-fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tally, unknown: &mut Vec<Unknown>) {
+fn by_socket(drops: u64, namespace: Option<&NamespaceEvidence>, places: &mut Tally, unknown: &mut Vec<String>) {
     let Some(namespace) = namespace else {
         places.add(Place::Other, drops, "socket drops", "", "", None);
         return;
     };
     let told = at_sockets(drops, Some(namespace), &|_| 0);
     if told.is_none() {
-        unknown.push(Unknown::WhyDropped(drops, classes(namespace)));
+        unknown.push(why_dropped(drops, Some(namespace)));
     }
     for (place, count) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
         places.add(place, count, "socket drops", "", "", Some(namespace.inode));
         let counted = classes(namespace).into_iter().find(|(class, _)| *class == place).map_or(0, |(_, count)| count);
         if place != Place::Other && counted != count {
-            places.believe(place, Belief::OwnSocket);
+            places.believe(place, OWN_SOCKET.to_owned());
         }
     }
+}
+
+pub(super) const OWN_SOCKET: &str = "the socket's own counter: others miss drops, or count other sockets, too";
+
+/// That nothing tells what a socket's drops were.
+pub(super) fn why_dropped(drops: u64, namespace: Option<&NamespaceEvidence>) -> String {
+    let counted = namespace.map(classes).unwrap_or_default().into_iter();
+    let counted: Vec<String> = counted.map(|(place, count)| format!("{} {count}", place.name())).collect();
+    let counted = counted.join(", ");
+    format!("why the socket dropped {drops}: its namespace counted, other sockets included, {counted}")
 }
 
 /// What a socket's drops may have been, and how many a namespace counted of each.

@@ -45,7 +45,7 @@ impl Machine for Linux {
                 socket.and_then(|socket| socket.memory.receive_buffer).map(|bytes| bytes.to_string())
             }
             Setting::Ring { interface } => {
-                present(Ethtool::open(&ns)?.rings(interface))?.map(|rings| rings.receive.to_string())
+                present(Ethtool::open(&ns)?.ring(interface))?.map(|ring| ring.length.to_string())
             }
             Setting::Moderation { interface } => {
                 let moderation = present(Ethtool::open(&ns)?.coalescing(interface))?;
@@ -67,7 +67,7 @@ impl Machine for Linux {
                 let owner = owners.of(socket.inode).first().ok_or_else(|| anyhow!("{setting}: no process holds it"))?;
                 set_receive_buffer(borrow(owner.pid, owner.fd)?, number()?)?;
             }
-            Setting::Ring { interface } => Ethtool::open(&ns)?.set_rings(interface, Some(number()?), None)?,
+            Setting::Ring { interface } => Ethtool::open(&ns)?.set_ring(interface, number()?)?,
             Setting::Moderation { interface } => {
                 let ethtool = Ethtool::open(&ns)?;
                 let now = ethtool.coalescing(interface)?.ok_or_else(gone)?;

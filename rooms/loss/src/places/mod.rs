@@ -4,13 +4,16 @@
 mod table;
 
 use nix::errno::Errno;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
+use strum::{EnumIter, IntoEnumIterator, IntoStaticStr};
 use weir_kernel::counters::Counter;
 
-use self::table::TABLE;
-
 /// A place. Their order is that of tables for people, and means nothing else: [`Stage`] does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize, EnumIter, IntoStaticStr, Serialize,
+)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Place {
     /// Sending: no route led there.
     NoRoute,
@@ -99,10 +102,6 @@ pub enum Stage {
 /// What is known of a place.
 #[derive(Clone, Copy, Debug)]
 pub struct Row {
-    /// The place.
-    pub place: Place,
-    /// In JSON and as a label: `receive_buffer`.
-    pub name: &'static str,
     /// In a table for people.
     pub title: &'static str,
     /// Which part of the way it is in.
@@ -119,16 +118,9 @@ pub struct Row {
 }
 
 impl Place {
-    const COUNT: usize = Place::Other as usize + 1;
-
-    /// What is known of it.
-    pub fn row(self) -> &'static Row {
-        &TABLE[self as usize]
-    }
-
-    /// In JSON and as a label.
+    /// In JSON and as a label: `receive_buffer`.
     pub fn name(self) -> &'static str {
-        self.row().name
+        self.into()
     }
 
     /// In a table for people, for drops by this function.
@@ -156,7 +148,7 @@ impl Place {
 
     /// All places, in the order in which a datagram passes them.
     pub fn all() -> impl Iterator<Item = Place> {
-        TABLE.iter().map(|row| row.place)
+        Place::iter()
     }
 
     /// What to change, for drops of this reason by this function.
@@ -214,11 +206,6 @@ impl Place {
         }
     }
 
-    /// The place of a name.
-    pub fn named(name: &str) -> Option<Place> {
-        Place::all().find(|place| place.name() == name)
-    }
-
     /// Where a call that sends failed.
     pub(crate) fn of_failed_call(errno: Errno) -> Place {
         match errno {
@@ -236,8 +223,8 @@ impl Place {
             return if outgoing { Place::FirewallOut } else { Place::Firewall };
         }
         let function = unsplit(function);
-        let of = |function: &str| TABLE.iter().find(|row| row.reasons.contains(&(reason, function)));
-        of(function).or_else(|| of("")).map_or(Place::Other, |row| row.place)
+        let of = |function: &str| Place::all().find(|place| place.row().reasons.contains(&(reason, function)));
+        of(function).or_else(|| of("")).unwrap_or_default()
     }
 }
 
@@ -253,7 +240,8 @@ const TO_A_BRIDGE_PORT: [&str; 3] = ["br_dev_queue_push_xmit", "br_nf_dev_queue_
 /// All places as a table for `docs/loss.md`.
 pub fn table() -> String {
     let mut table = "| place | counter | drop reason | what to change |\n|---|---|---|---|\n".to_owned();
-    for row in &TABLE {
+    for place in Place::all() {
+        let row = place.row();
         let of_group = |group: &&[Counter]| {
             let names: Vec<String> = group.iter().map(|counter| of_some_interface(*counter)).collect();
             if names.len() == 1 { names.concat() } else { format!("the largest of ({})", names.join(", ")) }
@@ -265,7 +253,7 @@ pub fn table() -> String {
             function => format!("`{reason}` in `{function}`"),
         };
         let reasons: Vec<String> = row.reasons.iter().map(reason).collect();
-        let (name, title, remedy) = (row.name, row.title, row.remedy.replace('|', "\\|"));
+        let (name, title, remedy) = (place.name(), row.title, row.remedy.replace('|', "\\|"));
         let row = format!("| `{name}`: {title} | {} | {} | {remedy} |\n", counters.join(", "), reasons.join(", "));
         table.push_str(&row);
     }
@@ -281,19 +269,6 @@ fn of_some_interface(counter: Counter) -> String {
     }
 }
 
-impl Serialize for Place {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.name())
-    }
-}
-
-impl<'de> Deserialize<'de> for Place {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        Place::named(&name).ok_or_else(|| serde::de::Error::custom(format!("`{name}`: no such place")))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -304,10 +279,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_names() {
-        for row in &TABLE {
-            assert_eq!(row.name, row.name.to_lowercase());
-            assert_eq!(Place::named(row.name), Some(row.place));
+    fn labels_are_the_names_in_json() {
+        for place in Place::all() {
+            assert_eq!(serde_json::to_value(place).unwrap(), place.name());
         }
     }
 
@@ -407,8 +381,11 @@ mod tests {
             .filter_map(|line| line.split_whitespace().nth(2))
             .map(|name| name.split('.').next().unwrap_or(name))
             .collect();
-        let named: BTreeSet<&str> =
-            TABLE.iter().flat_map(|row| row.reasons).map(|(_, function)| *function).filter(|f| !f.is_empty()).collect();
+        let named: BTreeSet<&str> = Place::all()
+            .flat_map(|place| place.row().reasons)
+            .map(|(_, function)| *function)
+            .filter(|f| !f.is_empty())
+            .collect();
         let found = named.iter().filter(|function| has.contains(*function)).count();
         assert!(has.len() < 1000 || found * 2 > named.len(), "{found} of {}", named.len());
     }

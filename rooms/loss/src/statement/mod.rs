@@ -1,16 +1,15 @@
 //! An account in words and a table, for people.
 
 mod sources;
-mod words;
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use std::fmt::Write;
 
+use weir_service::losses::grouped;
 use weir_units::format::shown;
 
 use crate::account::book::{Account, Entry, Ledger, Receiver};
-use crate::account::remarks::Unknown;
 use crate::places::Place;
 
 /// A line of what is told, in which others have named processes, interfaces and namespaces.
@@ -39,11 +38,6 @@ pub fn of(account: &Account) -> String {
         (None, None) => "no trace".to_owned(),
     };
     line!(text, "from {sources}, {}; {:.1} s", account.sources.counters.join(", "), account.took_s);
-    // Of several ledgers it is told once.
-    let all_missed = account.ledgers.iter().flat_map(|ledger| &ledger.unknown).filter_map(missed).max();
-    if let Some(events) = all_missed.filter(|_| account.ledgers.len() > 1) {
-        line!(text, "unknown: {}", Unknown::Missed(events));
-    }
     for warning in &account.warnings {
         line!(text, "warning: {warning}");
     }
@@ -53,7 +47,7 @@ pub fn of(account: &Account) -> String {
 /// One ledger.
 fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     line!(text, "{}", heading(account, ledger));
-    let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), with_commas);
+    let count = |count: Option<u64>| count.map_or_else(|| "unknown".to_owned(), grouped);
     let base = ledger.sent.or(ledger.arrived);
     let mut rows: Vec<[String; 4]> = vec![row("sent", count(ledger.sent), String::new(), senders(ledger))];
     if ledger.sent.is_none() || ledger.arrived != ledger.received {
@@ -62,7 +56,7 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
     rows.push(row("received", count(ledger.received), share(ledger.received, base), String::new()));
     for entry in &ledger.places {
         let title = format!("- {}", title(entry));
-        rows.push(row(&title, with_commas(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
+        rows.push(row(&title, grouped(entry.datagrams), share(Some(entry.datagrams), base), why(account, entry)));
     }
     let places: Vec<String> =
         ledger.pending_where.iter().map(|pending| format!("{} in {}", pending.datagrams, pending.place)).collect();
@@ -73,16 +67,11 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
         || "unknown".to_owned(),
         |rest| {
             let sign = if rest < 0 { "-" } else { "" };
-            format!("{sign}{}", with_commas(rest.unsigned_abs()))
+            format!("{sign}{}", grouped(rest.unsigned_abs()))
         },
     );
     rows.push(row("unexplained", unexplained, String::new(), String::new()));
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (names, counts, shares) = (width(0), width(1), width(2));
-    for [name, count, share, rest] in &rows {
-        let line = format!("  {name:names$}  {count:>counts$}  {share:>shares$}  {rest}");
-        line!(text, "{}", line.trim_end());
-    }
+    columns(text, "  ", &rows);
     if let Some(by_source) = &ledger.by_source {
         sources::tell(text, by_source);
     }
@@ -104,16 +93,17 @@ fn tell(text: &mut String, account: &Account, ledger: &Ledger) {
             line!(text, "  {}: believed is {believed}{counts}", title(entry));
         }
     }
-    for unknown in ledger.unknown.iter().filter(|unknown| missed(unknown).is_none() || account.ledgers.len() == 1) {
+    for unknown in &ledger.unknown {
         line!(text, "  unknown: {unknown}");
     }
 }
 
-/// Events that the trace missed, of whatever ledger.
-fn missed(unknown: &Unknown) -> Option<u64> {
-    match unknown {
-        Unknown::Missed(events) => Some(*events),
-        _ => None,
+fn columns(text: &mut String, indent: &str, rows: &[[String; 4]]) {
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let (names, counts, shares) = (width(0), width(1), width(2));
+    for [name, count, share, rest] in rows {
+        let line = format!("{indent}{name:names$}  {count:>counts$}  {share:>shares$}  {rest}");
+        line!(text, "{}", line.trim_end());
     }
 }
 
@@ -200,9 +190,8 @@ fn why(account: &Account, entry: &Entry) -> String {
         [] => {}
         [(inode, _)] => words.push(format!("({})", namespace(account, *inode))),
         several => {
-            let each = |(inode, datagrams): &(u32, u64)| {
-                format!("{} in {}", with_commas(*datagrams), namespace(account, *inode))
-            };
+            let each =
+                |(inode, datagrams): &(u32, u64)| format!("{} in {}", grouped(*datagrams), namespace(account, *inode));
             words.push(format!("({})", several.iter().map(each).collect::<Vec<_>>().join(", ")));
         }
     }
@@ -265,23 +254,10 @@ fn share(part: Option<u64>, whole: Option<u64>) -> String {
     }
 }
 
-fn with_commas(count: u64) -> String {
-    let digits = count.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::account::book::{Count, Namespace, Part, Pending, Sender, Sources};
-    use crate::account::remarks::{Belief, Explanation};
 
     fn entry(place: Place, datagrams: u64) -> Entry {
         Entry {
@@ -289,12 +265,8 @@ mod tests {
             datagrams,
             namespace: Some(2),
             source: "trace".into(),
-            reason: None,
-            function: None,
-            also: Vec::new(),
-            believed: None,
             remedy: place.row().remedy.into(),
-            parts: Vec::new(),
+            ..Entry::default()
         }
     }
 
@@ -304,7 +276,7 @@ mod tests {
             reason: Some("SOCKET_RCVBUFF".into()),
             function: Some("udp_queue_rcv_one_skb".into()),
             also: vec![Count { source: "Udp.RcvbufErrors".into(), count: 71 }],
-            believed: Some(Belief::Trace),
+            believed: Some("the trace: the counter counts buffers, and other sockets and ports, too".into()),
             ..entry(Place::ReceiveBuffer, 4544)
         };
         let refused = Entry {
@@ -333,7 +305,9 @@ mod tests {
             pending_where: vec![Pending { place: "receive queue".into(), datagrams: 2 }],
             places: vec![refused, full],
             unexplained: Some(0),
-            explanation: vec![Explanation::Stalled { longest: 41_200_000, total: 41_200_000 }],
+            explanation: vec![
+                "its reader did not read for 41.2 ms at the longest, while datagrams waited; in all for 41.2 ms".into(),
+            ],
             senders: vec![Sender {
                 cookie: 3,
                 namespace: 1,
@@ -351,7 +325,7 @@ mod tests {
             pending: Some(0),
             places: vec![entry(Place::PortClosed, 8)],
             unexplained: Some(2),
-            unknown: vec![Unknown::BeforeThisHost],
+            unknown: vec!["before this host: nobody was seen sending here".into()],
             ..Ledger::default()
         };
         let namespace = |inode, name: &str| Namespace { inode, name: Some(name.into()), ..Namespace::default() };
@@ -422,19 +396,13 @@ mod tests {
 
     #[test]
     fn what_is_unknown_is_no_number() {
-        let ledger = Ledger { port: 5000, unknown: vec![Unknown::Sent], ..Ledger::default() };
+        let ledger = Ledger {
+            port: 5000,
+            unknown: vec!["what was sent: only a full trace or a session tells (--sent FILE)".into()],
+            ..Ledger::default()
+        };
         let sources = Sources { trace_refused: Some("trace: not permitted".into()), ..Sources::default() };
         insta::assert_snapshot!(of(&Account { ledgers: vec![ledger], sources, ..Account::default() }));
-    }
-
-    #[test]
-    fn what_the_trace_missed_is_told_once() {
-        let ledger = |port| Ledger { port, unknown: vec![Unknown::Missed(3), Unknown::Sent], ..Ledger::default() };
-        for ports in [1, 100] {
-            let told = of(&Account { ledgers: (1..=ports).map(ledger).collect(), ..Account::default() });
-            assert_eq!(told.matches("3 events that the trace missed").count(), 1, "{told}");
-            assert_eq!(told.matches(&Unknown::Sent.to_string()).count(), usize::from(ports), "{told}");
-        }
     }
 
     #[test]
@@ -451,11 +419,10 @@ mod tests {
             };
             let lost = Entry { source: format!("{name} rx_missed"), ..entry(Place::ReceiveRing, 4) };
             let receiver = Receiver { pid: Some(1), process: Some(name.into()), namespace: 2, ..Receiver::default() };
-            let counter = Unknown::ShareOf { counter: name.into(), packets: 3, place: Place::Qdisc };
             let ledger = Ledger {
                 receiver: Some(receiver),
                 places: vec![lost],
-                unknown: vec![counter],
+                unknown: vec![format!("how much of {name} is of this traffic")],
                 senders: vec![sender],
                 ..Ledger::default()
             };

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use weir_service::losses::grouped;
 use weir_units::format::counted;
 
-use super::{share, with_commas};
+use super::{columns, share};
 use crate::account::book::{BySource, SourceLoss};
 
 /// More lines than this are in JSON alone.
@@ -17,31 +18,25 @@ pub(super) fn tell(text: &mut String, by_source: &BySource) {
         None => writeln!(text, "  {} lost datagrams", counted(losing as usize, "source")),
     };
     let listed = &by_source.lost[..by_source.lost.len().min(MOST)];
-    let rows: Vec<[String; 3]> = listed.iter().map(row).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
-    let (names, counts, shares) = (width(0), width(1), width(2));
-    for ([name, count, share], source) in rows.iter().zip(listed) {
-        let places: Vec<&str> = source.places.iter().map(|lost| lost.place.row().title).collect();
-        let line = format!("    {name:names$}  {count:>counts$}  {share:>shares$}  {}", places.join(", "));
-        let _ = writeln!(text, "{}", line.trim_end());
-    }
+    columns(text, "    ", &listed.iter().map(row).collect::<Vec<_>>());
     if losing > listed.len() as u64 {
         let _ = writeln!(text, "    and {} more (--json lists 1,000)", losing - listed.len() as u64);
     }
     if by_source.unknown > 0 {
-        let _ = writeln!(text, "    {} of unknown sources", with_commas(by_source.unknown));
+        let _ = writeln!(text, "    {} of unknown sources", grouped(by_source.unknown));
     }
     if by_source.evicted > 0 {
         let _ = writeln!(
             text,
             "    {} counts gave way to those of other sources: these are lower bounds (fewer: --by source/24)",
-            with_commas(by_source.evicted)
+            grouped(by_source.evicted)
         );
     }
 }
 
-fn row(source: &SourceLoss) -> [String; 3] {
-    let lost = with_commas(source.lost);
-    let count = source.seen.map_or_else(|| lost.clone(), |seen| format!("{lost} of {}", with_commas(seen)));
-    [source.source.clone(), count, share(Some(source.lost), source.seen)]
+fn row(source: &SourceLoss) -> [String; 4] {
+    let places: Vec<&str> = source.places.iter().map(|lost| lost.place.row().title).collect();
+    let lost = grouped(source.lost);
+    let count = source.seen.map_or_else(|| lost.clone(), |seen| format!("{lost} of {}", grouped(seen)));
+    [source.source.clone(), count, share(Some(source.lost), source.seen), places.join(", ")]
 }

@@ -14,7 +14,7 @@ pub(crate) mod fixture;
 mod holders;
 mod lost;
 mod machine;
-mod namespaces;
+pub(crate) mod namespaces;
 mod privileges;
 mod room;
 mod rows;

@@ -12,25 +12,25 @@ use super::totals::Totals;
 use crate::reading::Reader;
 
 /// A namespace and its readers. As long as these are open it cannot end: see [`Namespaces::follow`].
-pub(super) struct Watched {
-    pub(super) inode: u32,
+pub(crate) struct Watched {
+    pub(crate) inode: u32,
     /// What it is called.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// What was asked for.
     asked: Option<String>,
-    pub(super) ns: NetNs,
-    pub(super) sockets: Sockets,
-    pub(super) reader: Reader,
+    pub(crate) ns: NetNs,
+    pub(crate) sockets: Sockets,
+    pub(crate) reader: Reader,
     /// Of its counters.
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
     /// It came after the watch had begun: its counters began at 0.
-    pub(super) late: bool,
+    pub(crate) late: bool,
 }
 
 /// All of them.
-pub(super) struct Namespaces {
+pub(crate) struct Namespaces {
     wanted: Where,
-    pub(super) watched: Vec<Watched>,
+    pub(crate) watched: Vec<Watched>,
     /// How many there are that cannot be watched, and why the first cannot.
     refused: Option<(usize, Error)>,
     /// Processes that may be in others, where all are wanted.
@@ -42,7 +42,7 @@ impl Namespaces {
     ///
     /// # Errors
     /// If one that was asked for is not there or may not be entered.
-    pub(super) fn open(wanted: Where) -> Result<Self, Error> {
+    pub(crate) fn open(wanted: Where) -> Result<Self, Error> {
         let names = Names::new();
         let (mut watched, mut refused) = (Vec::new(), None);
         match &wanted {
@@ -69,7 +69,7 @@ impl Namespaces {
     }
 
     /// Lets go of those that have gone, and takes those that came where all are wanted. Returns what went, by name.
-    pub(super) fn follow(&mut self) -> Vec<String> {
+    pub(crate) fn follow(&mut self) -> Vec<String> {
         let mut gone = Vec::new();
         match &self.wanted {
             Where::Own => {}
@@ -100,9 +100,9 @@ impl Namespaces {
     }
 
     /// Those that are there and cannot be watched, and those that nobody can see, a line each.
-    pub(super) fn unseen(&self) -> impl Iterator<Item = String> {
+    pub(crate) fn unseen(&self) -> impl Iterator<Item = String> {
         let refused = self.refused.as_ref().map(|(count, why)| {
-            format!("{count} of {} network namespaces are not watched: {why}", self.watched.len() + count)
+            format!("{count} of {} network namespaces cannot be read: {why}", self.watched.len() + count)
         });
         let processes = counted(self.hidden, "process");
         let hidden = format!("network namespaces of {processes} may be missing (needs CAP_SYS_PTRACE to see them)");

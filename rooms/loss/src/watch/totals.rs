@@ -6,7 +6,7 @@ use weir_kernel::counters::{Running, Width};
 
 /// Running totals by name. What is not read any more is forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     known: HashMap<String, Known>,
     reading: u64,
 }

@@ -179,24 +179,6 @@ fn two_members_on_one_host() {
     short.closes(sent, sent - dropped, &[("receive_buffer", dropped)]);
 }
 
-/// Its datagrams have another protocol: neither counted nor passed over in silence.
-#[test]
-fn udp_lite_is_refused_by_name() {
-    let Some(scene) = Scene::set() else { return };
-    let (domain, kind) = (socket2::Domain::IPV4, socket2::Type::DGRAM);
-    let Ok(socket) = scene.receiver.run(|| socket2::Socket::new(domain, kind, Some(socket2::Protocol::from(136))))
-    else {
-        return weir_testbed::skip("this kernel has no UDP-Lite");
-    };
-    socket.bind(&scene.to().into()).unwrap();
-    let account = scene.follow().end();
-    let warnings = account.0["warnings"].to_string();
-    assert!(
-        warnings.contains(&format!("port {}: bound by a UDP-Lite socket, which is not followed", scene.port)),
-        "{warnings}"
-    );
-}
-
 /// What is read at the end is looked at before it.
 #[test]
 fn sessions_that_can_never_be_are_refused_at_once() {

@@ -142,14 +142,7 @@ impl Following {
                 received: sessions.received.clone().filter(|session| session.port == port),
                 ..evidence.clone()
             };
-            let mut ledgers = ledgers(
-                &evidence,
-                port,
-                &followed,
-                &everybody,
-                &|socket| self.is_chosen(socket),
-                (&self.start, &self.last),
-            );
+            let mut ledgers = ledgers(&evidence, port, &followed, &everybody, &|socket| self.is_chosen(socket));
             ledgers.retain(|ledger| self.is_wanted(ledger));
             all.append(&mut ledgers);
         }
@@ -205,22 +198,13 @@ impl Following {
         let of_port = |known: &&Known| known.followed.socket.local.is_some_and(|local| local.port() == port);
         let mut followed: Vec<Followed> =
             self.sockets.values().filter(of_port).map(|known| known.followed.clone()).collect();
-        for socket in trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0) {
-            if !followed.iter().any(|followed| followed.socket.cookie == socket.cookie) {
-                followed.push(Followed {
-                    socket: self.traced(trace, socket.cookie, socket.namespace),
-                    came: None,
-                    went: None,
-                });
-            }
-        }
-        for drop in trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0) {
-            if drop.cookie != 0 && !followed.iter().any(|followed| followed.socket.cookie == drop.cookie) {
-                followed.push(Followed {
-                    socket: self.traced(trace, drop.cookie, drop.namespace),
-                    came: None,
-                    went: None,
-                });
+        let took = trace.sockets.iter().filter(|socket| socket.port == port && socket.enqueued + socket.reads > 0);
+        let took = took.map(|socket| (socket.cookie, socket.namespace));
+        let dropped = trace.drops.iter().filter(|drop| drop.port == port && !drop.outgoing && drop.datagrams > 0);
+        let dropped = dropped.filter(|drop| drop.cookie != 0).map(|drop| (drop.cookie, drop.namespace));
+        for (cookie, namespace) in took.chain(dropped) {
+            if !followed.iter().any(|followed| followed.socket.cookie == cookie) {
+                followed.push(Followed { socket: self.traced(trace, cookie, namespace), came: None, went: None });
             }
         }
         followed.sort_by_key(|followed| followed.socket.cookie);
@@ -245,6 +229,10 @@ impl Following {
         }
         let unbound = self.unbound();
         self.warnings.extend(unbound);
+        let missed = self.last.missed.since(&self.start.missed).total();
+        if missed > 0 {
+            self.warnings.insert(format!("{missed} events that the trace missed: its totals are lower bounds"));
+        }
         let (_, left_out) = self.chosen_ports(&difference(&self.last, &self.start));
         if left_out > 0 {
             self.warnings.insert(format!(

@@ -17,7 +17,7 @@ use weir_kernel::processors::Activity;
 use weir_kernel::trace::{Detail, Extras, Filter, Trace};
 use weir_program::stop::Stop;
 
-use self::namespaces::{Namespace, open};
+use self::namespaces::Namespace;
 use self::sockets::Known;
 use super::book::{Account, Ledger};
 use super::evidence::moved;
@@ -25,14 +25,16 @@ use super::session::{ReceivedSession, SentSession};
 use super::tracing::Tracing;
 use crate::samples::{self, Capture};
 use crate::subject::{Process, TrafficFilter};
+use crate::watch::namespaces::Namespaces;
+use crate::watch::settings::Where;
 
 /// What is to be followed, and how.
 #[derive(Clone, Debug)]
 pub struct FollowOptions {
     /// The traffic.
     pub filter: TrafficFilter,
-    /// Namespaces by name, process or path, or `all`; empty: the caller's own.
-    pub namespaces: Vec<String>,
+    /// Where.
+    pub namespaces: Where,
     /// The most to trace; `None`: nothing.
     pub trace: Option<Detail>,
     /// What to tell beside the counts.
@@ -78,11 +80,12 @@ impl Following {
     /// # Errors
     /// If a namespace is not there or cannot be entered.
     pub fn start(options: &FollowOptions) -> Result<Following> {
-        let mut warnings = BTreeSet::new();
         if let Some(process) = &options.filter.process {
             ensure!(process.runs(), "follow {}: there is no such process", options.filter.in_words());
         }
-        let namespaces = open(&options.namespaces, &mut warnings)?;
+        let opened = Namespaces::open(options.namespaces.clone())?;
+        let warnings: BTreeSet<String> = opened.unseen().collect();
+        let namespaces: Vec<Namespace> = opened.watched.into_iter().map(Namespace::new).collect();
         let ports = options.filter.known_ports();
         let in_kernel = Filter {
             ports: if options.filter.ports_are_known() { ports.into_iter().collect() } else { Vec::new() },
@@ -113,8 +116,7 @@ impl Following {
         following.take_first_readings();
         following.warn_about_process();
         let not_joined = following.not_joined();
-        let udplite = following.udplite();
-        following.warnings.extend(not_joined.into_iter().chain(udplite));
+        following.warnings.extend(not_joined);
         Ok(following)
     }
 
@@ -275,14 +277,6 @@ impl Following {
         let ports = self.filter.known_ports();
         let unbound = ports.iter().filter(|port| !bound.contains(port));
         unbound.map(|port| format!("port {port}: nobody has bound it in the namespaces followed")).collect()
-    }
-
-    /// Ports that are followed and bound by sockets that are not.
-    fn udplite(&self) -> Vec<String> {
-        let ports: BTreeSet<u16> = self.namespaces.iter().flat_map(Namespace::udplite_ports).collect();
-        let known = self.filter.known_ports();
-        let followed = ports.iter().filter(|port| known.is_empty() || known.contains(port));
-        followed.map(|port| format!("port {port}: bound by a UDP-Lite socket, which is not followed")).collect()
     }
 
     /// Groups that nobody has joined so far, in words.

@@ -3,14 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
-use anyhow::{Context, Result};
 use weir_kernel::Error;
 use weir_kernel::counters::{self, Running, Width};
 use weir_kernel::links::Index;
-use weir_kernel::namespaces::{self, NetNs};
+use weir_kernel::namespaces::{NetNs, name_of};
 use weir_kernel::sockets::{self, Sockets, Source, UdpSocket};
 
 use crate::reading::{self, Id, Reader, Totals};
+use crate::watch::namespaces::Watched;
 
 /// One namespace and what it has counted since the first reading.
 pub(super) struct Namespace {
@@ -36,13 +36,13 @@ pub(super) struct Namespace {
 }
 
 impl Namespace {
-    /// Opens what is read of `ns`.
-    fn open(ns: NetNs, name: Option<String>) -> Result<Namespace, Error> {
-        Ok(Namespace {
-            inode: ns.inode()?,
-            name,
-            sockets: Sockets::open(&ns)?,
-            reader: Reader::open(&ns)?,
+    pub(super) fn new(opened: Watched) -> Namespace {
+        let Watched { inode, ns, sockets, reader, .. } = opened;
+        Namespace {
+            inode,
+            name: name_of(inode),
+            sockets,
+            reader,
             ns,
             counted: BTreeMap::new(),
             protocols: BTreeMap::new(),
@@ -51,17 +51,12 @@ impl Namespace {
             sources: Vec::new(),
             queued: 0,
             incomplete: 0,
-        })
+        }
     }
 
     /// The groups that its interfaces have joined; none where that cannot be read.
     pub(super) fn groups(&self) -> impl Iterator<Item = IpAddr> {
         sockets::groups(&self.ns).unwrap_or_default().into_iter().map(|membership| membership.group)
-    }
-
-    /// Ports of its UDP-Lite sockets.
-    pub(super) fn udplite_ports(&self) -> BTreeSet<u16> {
-        sockets::udplite_ports(&self.ns).unwrap_or_default()
     }
 
     /// Its UDP sockets now.
@@ -94,7 +89,7 @@ impl Namespace {
         self.sources.push("softnet");
         if let Ok(neighbours) = counters::neighbours(&self.ns) {
             self.sources.push("neighbours");
-            self.incomplete = neighbours.unresolved.iter().filter(|hop| !hop.failed).count() as u64;
+            self.incomplete = neighbours.iter().filter(|hop| !hop.failed).count() as u64;
         }
         self.begun = true;
         reading.failed.into_iter().next().map_or(Ok(()), Err)
@@ -127,45 +122,4 @@ fn concerns_datagrams(table: &str, name: &str) -> bool {
     let tables = ["Ip", "Ip6", "IpExt", "Udp", "Udp6", "Icmp", "Icmp6"];
     let others = ["IPReversePathFilter", "ArpFilter"];
     (tables.contains(&table) || table == "TcpExt" && others.contains(&name)) && !settings.contains(&name)
-}
-
-/// Opens the namespaces that were named.
-pub(super) fn open(named: &[String], warnings: &mut BTreeSet<String>) -> Result<Vec<Namespace>> {
-    let mut opened: Vec<Namespace> = Vec::new();
-    let listed = namespaces::all().unwrap_or_default();
-    let name_of =
-        |inode: u32| listed.iter().find(|listed| listed.inode == inode).and_then(|listed| listed.name.clone());
-    let mut found: Vec<NetNs> = Vec::new();
-    if named.is_empty() {
-        found.push(NetNs::current()?);
-    }
-    for text in named {
-        if text != "all" {
-            found.push(namespaces::find(text)?);
-            continue;
-        }
-        for namespace in &listed {
-            match namespace.open() {
-                Ok(ns) => found.push(ns),
-                Err(error) => {
-                    warnings.insert(error.to_string());
-                }
-            }
-        }
-    }
-    for ns in found {
-        let inode = ns.inode()?;
-        if opened.iter().any(|known| known.inode == inode) {
-            continue;
-        }
-        match Namespace::open(ns, name_of(inode)) {
-            Ok(namespace) => opened.push(namespace),
-            // Of all that there are, one may go while we look.
-            Err(error) if named.iter().any(|text| text == "all") => {
-                warnings.insert(format!("namespace {inode}: {error}"));
-            }
-            Err(error) => return Err(error).with_context(|| format!("follow namespace {inode}")),
-        }
-    }
-    Ok(opened)
 }

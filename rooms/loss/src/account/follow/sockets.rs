@@ -1,7 +1,6 @@
 //! The sockets that are followed, from reading to reading.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::processes;
@@ -10,7 +9,7 @@ use weir_kernel::trace::Trace;
 
 use super::Following;
 use crate::account::evidence::SocketSeen;
-use crate::account::receivers::{Between, Followed};
+use crate::account::receivers::Followed;
 use crate::subject::Process;
 
 /// A socket, from when it was first seen.
@@ -21,7 +20,7 @@ pub(super) struct Known {
 }
 
 impl Following {
-    pub(super) fn poll_sockets(&mut self, trace: &Arc<Trace>) {
+    pub(super) fn poll_sockets(&mut self, trace: &Trace) {
         self.reading += 1;
         let first = self.reading == 1;
         let mut unknown = false;
@@ -35,14 +34,13 @@ impl Following {
                     continue;
                 }
             };
-            let between = || Between { before: self.last.clone(), after: trace.clone(), reading: self.reading };
             let mut here = BTreeSet::new();
             for socket in sockets {
                 let key = (namespace, socket.cookie.unwrap_or(u64::from(socket.inode)));
                 here.insert(key);
                 let known = self.sockets.entry(key).or_insert_with(|| {
                     unknown = true;
-                    Known::new(&socket, key, if first { None } else { Some(between()) })
+                    Known::new(&socket, key, (!first).then_some(self.reading))
                 });
                 known.update(&socket);
             }
@@ -51,7 +49,7 @@ impl Following {
                 .iter_mut()
                 .filter(|(key, known)| key.0 == namespace && !here.contains(key) && known.followed.went.is_none());
             for (_, known) in gone {
-                known.followed.went = Some(between());
+                known.followed.went = Some(self.reading);
                 known.followed.socket.gone = true;
                 known.followed.socket.queued = 0;
             }
@@ -97,7 +95,7 @@ impl Following {
 }
 
 impl Known {
-    fn new(socket: &UdpSocket, key: (u32, u64), came: Option<Between>) -> Known {
+    fn new(socket: &UdpSocket, key: (u32, u64), came: Option<u64>) -> Known {
         // One that came later has dropped nothing before.
         let drops = if came.is_some() { Running::from(0) } else { Running::new() };
         let queued_at_start = if came.is_some() { 0 } else { socket.memory.queued };

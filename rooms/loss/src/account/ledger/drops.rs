@@ -30,6 +30,17 @@ impl LedgerBuilder<'_> {
         }
     }
 
+    /// Of what counts as arrived, what was dropped.
+    pub(super) fn dropped_after_arrival(&self) -> u64 {
+        let own = self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop));
+        own.map(|drop| match is_anonymous(drop) {
+            true => self.share_of(drop),
+            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
+            false => 0,
+        })
+        .sum()
+    }
+
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
         drop.port == self.endpoints.port
     }

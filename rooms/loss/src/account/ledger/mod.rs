@@ -3,8 +3,8 @@
 
 mod drops;
 mod received;
-mod rest;
-mod sent;
+pub(super) mod rest;
+pub(super) mod sent;
 mod sources;
 
 use std::collections::BTreeSet;
@@ -13,7 +13,6 @@ use weir_kernel::trace::Detail;
 
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
-use super::remarks::{Explanation, Unknown};
 use super::senders::{SendingSocket, sending_sockets};
 use super::tally::Tally;
 use super::{level, untraced};
@@ -51,8 +50,8 @@ struct LedgerBuilder<'a> {
     /// Losses before the receiver's namespace, where nobody knows what was sent: beside the ledger.
     upstream: Tally,
     pending: Vec<Pending>,
-    unknown: Vec<Unknown>,
-    explanation: Vec<Explanation>,
+    unknown: Vec<String>,
+    explanation: Vec<String>,
 }
 
 impl<'a> LedgerBuilder<'a> {
@@ -135,7 +134,10 @@ impl<'a> LedgerBuilder<'a> {
                 }
             }
             if rest > 0 && self.is_taken_by_kernel() {
-                self.explanation.push(Explanation::TakenByKernel(missing(rest)));
+                self.explanation.push(format!(
+                    "{rest} were taken by the kernel itself (a tunnel: VXLAN, Geneve, WireGuard): no program holds a socket of \
+                     this port"
+                ));
                 (received, rest) = (Some(read + missing(rest)), 0);
             }
             unexplained = Some(rest);

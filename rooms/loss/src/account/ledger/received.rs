@@ -9,26 +9,8 @@ use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Receiver;
 use crate::account::evidence::SocketSeen;
-use crate::account::remarks::{Belief, Explanation, Unknown};
 use crate::account::untraced;
 use crate::places::Place;
-
-/// Datagrams that were in the queue at the first reading: first in, first out, they were read before all others. `balance`:
-/// by how many the queue has grown since. Where the trace does not tell, its memory then and now says what each takes, where
-/// all are alike. `None`: nothing tells.
-fn queued_before(socket: &SocketSeen, traced: &SocketTrace, balance: i64) -> Option<u64> {
-    let (before, now) = (i64::from(socket.queued_at_start), i64::from(socket.queued));
-    if before == 0 || traced.queued_before.is_some() {
-        return traced.queued_before.filter(|_| before > 0).or(Some(0));
-    }
-    let shrunk = (-balance).max(0);
-    let each = (now - before).checked_div(balance).filter(|each| *each > 0 && before % each == 0 && now % each == 0);
-    match each {
-        _ if now == 0 => Some(shrunk.unsigned_abs()),
-        Some(each) => Some((before / each).unsigned_abs()),
-        None => None,
-    }
-}
 
 impl LedgerBuilder<'_> {
     /// Its receiving socket, and those that share what comes; `None`: nobody received.
@@ -83,13 +65,7 @@ impl LedgerBuilder<'_> {
     /// What was read, waits or was dropped behind arrival has arrived, if it was not counted so yet: the totals were not
     /// read at one instant.
     pub(super) fn at_least_passed(&self, arrived: u64, received: Option<u64>, queue: Option<u64>) -> u64 {
-        let drops = self.evidence.trace.drops.iter();
-        let behind = drops.filter(|drop| self.is_of_port(drop)).map(|drop| match is_anonymous(drop) {
-            true => self.share_of(drop),
-            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
-            false => 0,
-        });
-        let passed = received.unwrap_or(0) + queue.unwrap_or(0) + behind.sum::<u64>();
+        let passed = received.unwrap_or(0) + queue.unwrap_or(0) + self.dropped_after_arrival();
         let short = passed.saturating_sub(arrived);
         if short <= self.evidence.moving { arrived + short } else { arrived }
     }
@@ -112,11 +88,12 @@ impl LedgerBuilder<'_> {
         if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
             let received = session.or_else(|| untraced::received(self.evidence, self.endpoints));
             if received.is_none() {
-                self.unknown.push(Unknown::Read);
+                let words = "what the program read: only a trace or its own report tells (--received FILE)";
+                self.unknown.push(words.to_owned());
             }
             let queued: u64 = self.endpoints.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
             if queued > 0 {
-                self.unknown.push(Unknown::Queue(queued));
+                self.unknown.push(format!("how many datagrams the {queued} bytes in the receive queue are"));
                 return (received, None);
             }
             return (received, Some(0));
@@ -125,10 +102,11 @@ impl LedgerBuilder<'_> {
         for socket in self.endpoints.receivers {
             let (read, queued) = self.read_by(socket);
             if read.is_none() {
-                self.unknown.push(Unknown::ReadJoined);
+                self.unknown.push(READ_JOINED.to_owned());
             }
             if queued.is_none() {
-                self.unknown.push(Unknown::QueueJoined);
+                let words = "how many datagrams wait in the receive queue: some are joined (UDP_GRO)";
+                self.unknown.push(words.to_owned());
             }
             received = received.zip(read).map(|(sum, read)| sum + read);
             queue = queue.zip(queued).map(|(sum, queued)| sum + queued);
@@ -136,15 +114,16 @@ impl LedgerBuilder<'_> {
         match (received, session) {
             (Some(traced), Some(session)) if traced == session => {}
             (Some(traced), Some(session)) if self.evidence.trace.missed.total() == 0 && traced > session => {
-                self.explanation.push(Explanation::ReadBeside(traced - session));
+                let beyond = traced - session;
+                self.explanation.push(format!("{beyond} that it read were not of that session"));
             }
             (traced, Some(session)) => {
                 if let Some(traced) = traced {
-                    self.explanation.push(Explanation::ReadUntraced { session, traced });
+                    self.explanation.push(format!("the program counted {session}, the trace {traced}"));
                 }
                 received = Some(session);
             }
-            (None, None) => self.unknown.push(Unknown::ReadJoined),
+            (None, None) => self.unknown.push(READ_JOINED.to_owned()),
             _ => {}
         }
         (received, queue)
@@ -169,8 +148,9 @@ impl LedgerBuilder<'_> {
             .map(|drop| if is_anonymous(drop) { self.share_of(drop).min(drop.buffers) } else { drop.buffers })
             .sum();
         let balance = signed(traced.enqueued) - signed(traced.reads) - signed(after);
-        // What waited before the first reading was not sent, nor queued, in the time accounted for.
-        let Some(carried) = queued_before(socket, traced, balance) else { return (None, None) };
+        // What waited before the first reading was not sent, nor queued, in the time accounted for. It was read first.
+        let carried = if socket.queued_at_start == 0 { Some(0) } else { traced.queued_before };
+        let Some(carried) = carried else { return (None, None) };
         let carried = signed(carried.min(traced.reads));
         let waiting = if socket.queued == 0 { 0 } else { (balance + carried).max(0).unsigned_abs() };
         let carried = carried.unsigned_abs();
@@ -211,11 +191,11 @@ impl LedgerBuilder<'_> {
         let most_traced = CLASSES.into_iter().filter(|place| traced(*place) > 0).max_by_key(|place| traced(*place));
         let told = untraced::at_sockets(drops, home, &traced).or(most_traced.map(|place| vec![(place, drops)]));
         if told.is_none() {
-            self.unknown.push(Unknown::WhyDropped(drops, home.map(untraced::classes).unwrap_or_default()));
+            self.unknown.push(untraced::why_dropped(drops, home));
         }
         for (place, drops) in told.unwrap_or_else(|| vec![(Place::Other, drops)]) {
             self.places.add(place, drops, "socket drops", "", "", self.home);
-            self.places.believe(place, Belief::OwnSocket);
+            self.places.believe(place, untraced::OWN_SOCKET.to_owned());
         }
     }
 
@@ -226,6 +206,8 @@ impl LedgerBuilder<'_> {
         drops.saturating_sub(traced)
     }
 }
+
+const READ_JOINED: &str = "how many datagrams the program read: joined ones (UDP_GRO) of different sizes";
 
 /// What a socket counts as its drops.
 const CLASSES: [Place; 4] = [Place::ReceiveBuffer, Place::UdpChecksum, Place::SocketFilter, Place::UdpMemory];

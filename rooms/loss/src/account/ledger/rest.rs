@@ -7,7 +7,7 @@ use crate::account::apportion::{Rule, apportion};
 use crate::account::book::Pending;
 use crate::account::evidence::{NamespaceEvidence, SocketSeen};
 use crate::account::level;
-use crate::account::remarks::{Belief, Explanation, Unknown};
+use crate::account::tally::at_most;
 use crate::advice::{self, Advice};
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
@@ -48,8 +48,7 @@ impl<'a> LedgerBuilder<'a> {
         let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
         for ((loss, inode), share) in claims.into_iter().zip(&shares).filter(|(_, share)| **share > 0) {
             self.places.add(loss.place, *share, &loss.name, "", "", Some(inode));
-            let belief = Belief::AtMost { counter: loss.name.clone(), packets: loss.packets };
-            self.places.believe(loss.place, belief);
+            self.places.believe(loss.place, at_most(loss));
         }
         signed(shares.iter().sum())
     }
@@ -84,7 +83,9 @@ impl<'a> LedgerBuilder<'a> {
         let came = came + self.places.at(Place::Backlog);
         let left = departed.unwrap_or(0).saturating_sub(lost).saturating_sub(came);
         if left > 0 {
-            self.unknown.push(Unknown::Elsewhere(left));
+            self.unknown.push(format!(
+                "{WHAT_BECAME_OF} {left} that left the namespaces followed: follow the receiver's, too (on another host: --join)"
+            ));
         }
         left > 0
     }
@@ -93,21 +94,36 @@ impl<'a> LedgerBuilder<'a> {
     pub(super) fn explain_rest(&mut self, rest: i64, sent: Option<u64>, departed: Option<u64>, arrived: Option<u64>) {
         if rest < 0 && sent.is_none() && arrived.is_some() {
             let more = rest.unsigned_abs();
-            self.explanation.push(if self.may_be_copies() {
-                Explanation::Copied(more)
+            let why = if self.may_be_copies() {
+                "a broadcast, or what goes to a group, comes once, and each socket of its port is given a copy"
             } else {
-                Explanation::ReadMore(more)
-            });
+                "does a DNAT or redirect rule give it those of another? `nft list ruleset`; then follow that one, too (or their \
+                 first fragments came before the account began)"
+            };
+            self.explanation.push(format!("{more} more were read than came to this port: {why}"));
         }
         let (rest, Some(arrived)) = (missing(rest), arrived) else { return };
-        let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
-        let on_the_way = sent.and(departed).map_or(0, |departed| departed.saturating_sub(lost + arrived));
-        let (before, behind) = (on_the_way.min(rest), rest - on_the_way.min(rest));
+        let on_the_way = sent.zip(departed).map_or((0, 0), |(sent, departed)| {
+            let before = self.places.within(&[Stage::Sending, Stage::NextHop]) + departed;
+            let lost = self.places.within(&[Stage::Departed, Stage::Wire, Stage::Arriving]);
+            (sent.saturating_sub(before), departed.saturating_sub(lost + arrived))
+        });
+        let stayed = on_the_way.0.min(rest);
+        let before = on_the_way.1.min(rest - stayed);
+        let behind = rest - stayed - before;
+        if stayed > 0 {
+            self.explanation.push(format!("{stayed} were sent and did not leave the sender, and no counter tells why"));
+        }
         if before > 0 {
-            self.explanation.push(Explanation::VanishedBefore(before));
+            self.explanation.push(format!(
+                "{before} left the sender and did not come to the receiver's namespace, and no counter tells why"
+            ));
         }
         if behind > 0 {
-            self.explanation.push(Explanation::VanishedBehind(behind));
+            self.explanation.push(format!(
+                "{behind} came to the receiver's namespace, and neither its program nor a counter has them: does a DNAT rule give \
+                 them another port (`nft list ruleset`), or does a program read joined ones (UDP_GRO) into too small a buffer?"
+            ));
         }
     }
 
@@ -161,7 +177,8 @@ impl<'a> LedgerBuilder<'a> {
         let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
         if is_whole && is_all && cut > 0 {
-            self.explanation.push(Explanation::CutOff(cut));
+            let remedy = Place::Truncated.row().remedy;
+            self.explanation.push(format!("{cut} bytes were cut off: {remedy}"));
         }
     }
 
@@ -186,24 +203,24 @@ impl<'a> LedgerBuilder<'a> {
 
     pub(super) fn explain(&mut self) {
         if self.evidence.group.is_some() {
-            self.unknown.push(Unknown::Group);
-        }
-        if self.evidence.trace.missed.total() > 0 {
-            self.unknown.push(Unknown::Missed(self.evidence.trace.missed.total()));
+            self.unknown.push("which of them went to the group: all that goes to its port is counted".to_owned());
         }
         for entry in std::mem::take(&mut self.upstream).into_entries(&self.evidence.namespaces) {
-            self.explanation.push(Explanation::Upstream(entry.datagrams, entry.place));
+            let title = entry.place.row().title;
+            self.explanation.push(format!("{} more were dropped before they came here: {title}", entry.datagrams));
         }
         let lost = |place: Place| self.places.at(place);
         let (traces, advice) = (self.receiver_traces(), self.advice());
         level::explain(&traces, advice.as_ref(), &lost, self.evidence, &mut self.explanation);
         if let Some(advice) = advice.filter(|_| self.reads_nothing()) {
             let all = u64::try_from(self.evidence.took.as_nanos()).unwrap_or(u64::MAX);
-            self.explanation.push(Explanation::Stalled { longest: all, total: all });
-            self.explanation.push(Explanation::Advice(advice));
+            self.explanation.extend([level::stalled(all, all), advice.to_string()]);
         }
     }
 }
+
+/// Answered by the account of the receiver's host.
+pub(in crate::account) const WHAT_BECAME_OF: &str = "what became of";
 
 #[cfg(test)]
 mod tests {
@@ -271,10 +288,10 @@ mod tests {
         let told = |reads, bytes| {
             let ledger = close(reads, bytes);
             assert_eq!((ledger.arrived, ledger.received, ledger.unexplained), (Some(10_000), Some(reads), Some(0)));
-            ledger.explanation.into_iter().filter(|told| matches!(told, Explanation::CutOff(_))).collect::<Vec<_>>()
+            ledger.explanation.into_iter().filter(|words| words.contains("were cut off")).count()
         };
-        assert_eq!(told(10_000, 1_000), []);
-        assert_eq!(told(10_000, 999), [Explanation::CutOff(10_000)]);
-        assert_eq!(told(9_995, 900), []);
+        assert_eq!(told(10_000, 1_000), 0);
+        assert_eq!(told(10_000, 999), 1);
+        assert_eq!(told(9_995, 900), 0);
     }
 }

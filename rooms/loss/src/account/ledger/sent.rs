@@ -3,13 +3,11 @@
 use std::collections::HashMap;
 
 use nix::errno::Errno;
-use weir_kernel::trace::{Detail, Drop};
+use weir_kernel::trace::Detail;
 
 use super::LedgerBuilder;
-use super::drops::is_anonymous;
 use crate::account::book::Sender;
 use crate::account::evidence::{NamespaceEvidence, SocketSeen};
-use crate::account::remarks::{Explanation, Unknown};
 use crate::account::senders::{SendingSocket, failed_beside};
 use crate::account::tally::Tally;
 use crate::places::Place;
@@ -18,38 +16,40 @@ impl LedgerBuilder<'_> {
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     pub(super) fn sent(&mut self) -> Option<u64> {
         if let Some(why) = self.evidence.partial {
-            self.unknown.push(Unknown::SentToIt(why));
+            self.unknown.push(format!("what was sent to it: {why}"));
             return None;
         }
         let tried: u64 = self.senders.iter().map(SendingSocket::tried).sum();
         let traced = (!self.senders.is_empty()).then_some(tried);
         for (errno, calls) in failed_beside(&self.evidence.trace, &self.senders, !self.evidence.several_ports) {
             let errno = Errno::from_raw(errno);
-            self.unknown.push(Unknown::FailedCalls(calls, format!("{errno:?}"), Place::of_failed_call(errno)));
+            let (place, errno) = (Place::of_failed_call(errno), format!("{errno:?}"));
+            let (title, remedy) = (place.row().title, place.remedy(&errno, ""));
+            self.unknown.push(format!(
+                "where {calls} failed calls would have gone ({errno}, {title}): their sockets are not connected: {remedy}"
+            ));
         }
         let announced = self.evidence.received.as_ref().and_then(|session| session.announced);
         let session = self.evidence.sent.as_ref().map(|session| session.sent + session.failed);
         let sent = match (traced, session) {
             (Some(traced), Some(session)) if traced >= session && self.evidence.trace.missed.total() == 0 => {
                 if traced > session {
-                    self.explanation.push(Explanation::SentBeside(traced - session));
+                    let beyond = traced - session;
+                    self.explanation.push(format!("{beyond} of them were not of that session"));
                 }
                 Some(traced)
             }
             (traced, Some(session)) => {
                 if let Some(traced) = traced {
-                    self.explanation.push(Explanation::SentUntraced { session, traced });
+                    self.explanation.push(format!("the session sent {session}, of which {traced} were traced"));
                 }
                 Some(session)
             }
             (traced, None) => traced.or(announced),
         };
         if sent.is_none() {
-            self.unknown.push(if self.evidence.detail == Some(Detail::Everything) {
-                Unknown::BeforeThisHost
-            } else {
-                Unknown::Sent
-            });
+            let is_traced = self.evidence.detail == Some(Detail::Everything);
+            self.unknown.push(if is_traced { BEFORE_THIS_HOST } else { SENT }.to_owned());
         }
         sent
     }
@@ -57,18 +57,16 @@ impl LedgerBuilder<'_> {
     /// What was sent and where the ledger begins.
     pub(super) fn choose_base(&mut self, sent: Option<u64>, arrived: Option<u64>) -> (Option<u64>, Option<u64>) {
         let Some(known) = sent else { return (None, arrived) };
-        let after = |drop: &Drop| match is_anonymous(drop) {
-            true => self.share_of(drop),
-            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
-            false => 0,
-        };
-        let after = self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop)).map(after);
-        let before = self.places.total().saturating_sub(after.sum());
+        let before = self.places.total().saturating_sub(self.dropped_after_arrival());
         // A receiver's word for it (`announced`) is a lower bound, as what was seen of the senders is.
         let session = self.evidence.sent.is_some();
         match arrived {
             Some(arrived) if !session && arrived + before > known + self.evidence.moving => {
-                self.unknown.push(Unknown::AnotherSender(arrived + before - known));
+                let more = arrived + before - known;
+                self.unknown.push(format!(
+                    "what was sent: {more} more came than were sent in the namespaces followed, so there is another sender (or a \
+                     copy on the way, or an announcement that was not heard)"
+                ));
                 self.places = Tally::default();
                 self.add_drops(false);
                 self.correct_by_socket();
@@ -165,6 +163,11 @@ impl LedgerBuilder<'_> {
             .collect()
     }
 }
+
+/// Answered by the account of the sender's host.
+pub(in crate::account) const BEFORE_THIS_HOST: &str = "before this host: nobody was seen sending here";
+
+const SENT: &str = "what was sent: only a full trace or a session tells (--sent FILE)";
 
 /// Datagrams of one sender that were dropped on their way out, where its calls tell of it, too.
 #[derive(Default)]

@@ -66,7 +66,6 @@ impl Inspection<'_> {
 
     fn interface(&self, link: &LinkCounters, device: &Device, default: Option<&BTreeSet<String>>) -> Result<Interface> {
         let bridge = self.links.iter().find(|other| Some(other.index) == link.master);
-        let channels = device.channels.map(|channels| channels.combined_max.max(channels.receive_max));
         Ok(Interface {
             name: link.name.clone(),
             mtu: link.mtu.into(),
@@ -75,9 +74,9 @@ impl Inspection<'_> {
             through_backlog: link.loopback || link.kind.as_deref() == Some("veth"),
             bridge: bridge.map(|bridge| bridge.name.clone()),
             ring: device
-                .rings
-                .filter(|rings| rings.receive_max > 0)
-                .map(|rings| Ring { length: rings.receive.into(), most: rings.receive_max.into() }),
+                .ring
+                .filter(|ring| ring.most > 0)
+                .map(|ring| Ring { length: ring.length.into(), most: ring.most.into() }),
             moderation: device.coalescing.filter(|_| device.driver.as_deref() != Some(VIRTIO)).map(|moderation| {
                 Moderation {
                     usecs: moderation.receive_us.into(),
@@ -87,7 +86,7 @@ impl Inspection<'_> {
             }),
             pause: device.pause.map(|pause| Pause { obeys: pause.receive, sends: pause.transmit }),
             queues: if self.own { queues(link) } else { Vec::new() },
-            most_queues: channels.filter(|most| *most > 0),
+            most_queues: device.most_queues.filter(|most| *most > 0),
             ring_drops: self.losses.at(Place::ReceiveRing, Some(link)).unwrap_or_default(),
             damaged: self.losses.at(Place::Frame, Some(link)).unwrap_or_default(),
             rp_filter: self.rp_filter(&link.name)?,

@@ -13,7 +13,7 @@ use weir_units::format::{counted, shown};
 
 use crate::places::Place;
 use crate::watch::lost::{Lost, lost, total, unknown};
-use crate::watch::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, by};
+use crate::watch::snapshot::{Count, Interface, Processor, Snapshot, Socket, Sort, Time, by};
 
 /// How somebody looks at it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,11 +73,12 @@ pub(super) fn draw(frame: &mut Frame<'_>, now: &Snapshot, look: Look, notes: &[S
 fn remedies<'a>(lost: &[Lost], width: usize, most: usize) -> Text<'a> {
     let mut text = Text::default();
     let mut told: Vec<Place> = Vec::new();
-    for row in lost.iter().map(|lost| lost.place.row()) {
-        if told.contains(&row.place) {
+    for place in lost.iter().map(|lost| lost.place) {
+        if told.contains(&place) {
             continue;
         }
-        told.push(row.place);
+        told.push(place);
+        let row = place.row();
         let words = format!("{}: {}", row.title, row.remedy.replace('`', ""));
         let lines = wrapped(&words, width);
         // The rest of what does not fit whole is cut, of the first alone.
@@ -175,71 +176,57 @@ fn draw_sockets(frame: &mut Frame<'_>, now: &Snapshot, look: Look, area: Rect) {
     sockets.sort_by(|one, other| by(look.sort, one, other));
     let fit = usize::from(area.height).saturating_sub(2);
     let skipped = look.skipped.min(sockets.len().saturating_sub(fit));
-    let row = |socket: &&Socket| {
-        let lost = socket.drops.per_s.is_some_and(|rate| rate > 0.0);
-        let mut cells = vec![
-            Cell::new(socket.address.clone()),
-            Cell::new(process(socket, wide)),
-            right(rate(socket.received)),
-            level(socket, cells),
-            right(rate(Some(socket.drops))).style(alarm(lost)),
-            right(grouped(socket.drops.total)).style(alarm(lost)),
-            right(socket.longest_stall_ms.map_or_else(|| "?".into(), stall)),
-        ];
-        if wide {
-            let bits = socket.received_bytes.and_then(|bytes| bytes.per_s).map(|bytes| bit_rate(bytes * 8.0));
-            cells.insert(3, right(bits.unwrap_or_else(|| "?".into())));
-            cells.insert(2, right(pid(socket)));
-        }
-        if several {
-            cells.insert(1, Cell::new(now.name_of(socket.namespace)));
-        }
-        // There is no room for both.
-        if several && !wide {
-            cells.remove(2);
-        }
-        Row::new(cells)
-    };
-    let mut head = vec!["socket", "process", "read/s", "buffer, max", "drops/s", "drops", "stall"];
     // As long as what is in them: the address has the rest.
     let longest = |text: &dyn Fn(&Socket) -> String, least: usize, most: usize| {
         let lengths = now.sockets.iter().map(|socket| text(socket).chars().count());
-        Constraint::Length(lengths.max().unwrap_or(0).clamp(least, most) as u16)
+        lengths.max().unwrap_or(0).clamp(least, most) as u16
     };
-    let mut widths = vec![
-        Constraint::Fill(1),
-        longest(&|socket| process(socket, wide), 7, if wide { 15 } else { 9 }),
-        Constraint::Length(8),
-        Constraint::Length(cells + 9),
-        Constraint::Length(7),
-        Constraint::Length(9),
-        Constraint::Length(7),
+    let name = |socket: &Socket| process(socket, wide);
+    let name_width = longest(&name, 7, if wide { 15 } else { 9 });
+    let is_losing = |socket: &Socket| alarm(socket.drops.per_s.is_some_and(|rate| rate > 0.0));
+    let payload = |socket: &Socket| {
+        let bits = socket.received_bytes.and_then(|bytes| bytes.per_s).map(|bytes| bit_rate(bytes * 8.0));
+        right(bits.unwrap_or_else(|| "?".into()))
+    };
+    let longest_stall = |socket: &Socket| right(socket.longest_stall_ms.map_or_else(|| "?".into(), stall));
+    let columns: [Column<'_, Socket>; 10] = [
+        (true, "socket", Constraint::Fill(1), &|socket| Cell::new(socket.address.clone())),
+        (several, "namespace", Constraint::Length(10), &|socket| Cell::new(now.name_of(socket.namespace))),
+        // There is no room for both.
+        (wide || !several, "process", Constraint::Length(name_width), &|socket| Cell::new(name(socket))),
+        (wide, "pid", Constraint::Length(longest(&pid, 3, 7)), &|socket| right(pid(socket))),
+        (true, "read/s", Constraint::Length(8), &|socket| right(rate(socket.received))),
+        (wide, "payload", Constraint::Length(11), &payload),
+        (true, "buffer, max", Constraint::Length(cells + 9), &|socket| level(socket, cells)),
+        (true, "drops/s", Constraint::Length(7), &|socket| right(rate(Some(socket.drops))).style(is_losing(socket))),
+        (true, "drops", Constraint::Length(9), &|socket| right(grouped(socket.drops.total)).style(is_losing(socket))),
+        (true, "stall", Constraint::Length(7), &longest_stall),
     ];
-    if wide {
-        head.insert(3, "payload");
-        widths.insert(3, Constraint::Length(11));
-        head.insert(2, "pid");
-        widths.insert(2, longest(&pid, 3, 7));
-    }
-    if several {
-        head.insert(1, "namespace");
-        widths.insert(1, Constraint::Length(10));
-    }
-    if several && !wide {
-        head.remove(2);
-        widths.remove(2);
-    }
-    let numeric = |title: &str| matches!(title, "pid" | "read/s" | "payload" | "drops/s" | "drops" | "stall");
-    let shown = sockets.iter().skip(skipped).take(fit).map(row);
+    let shown = sockets.into_iter().skip(skipped).take(fit);
     let mut block = Block::new().borders(Borders::TOP);
-    if sockets.len() > fit {
-        let last = (skipped + fit).min(sockets.len());
-        block = block.title(format!(" {}-{last} of {} ", (skipped + 1).min(last), sockets.len()));
+    let all = now.sockets.len();
+    if all > fit {
+        let last = (skipped + fit).min(all);
+        block = block.title(format!(" {}-{last} of {all} ", (skipped + 1).min(last)));
     }
-    frame.render_widget(table(&head, numeric, shown, &widths).block(block), area);
+    frame.render_widget(of_columns(&columns, shown).block(block), area);
 }
 
-fn level<'a>(socket: &Socket, cells: u16) -> Cell<'a> {
+/// Whether it is shown, its head, its width, and its cell of a thing.
+type Column<'a, T> = (bool, &'static str, Constraint, &'a dyn Fn(&T) -> Cell<'static>);
+
+/// Heads of columns that do not stand right.
+const TEXTS: [&str; 7] = ["socket", "namespace", "process", "buffer, max", "lost at", "why", "interface"];
+
+fn of_columns<'a, T: 'a>(columns: &[Column<'_, T>], things: impl Iterator<Item = &'a T>) -> Table<'static> {
+    let shown: Vec<&Column<'_, T>> = columns.iter().filter(|column| column.0).collect();
+    let head: Vec<&'static str> = shown.iter().map(|column| column.1).collect();
+    let widths: Vec<Constraint> = shown.iter().map(|column| column.2).collect();
+    let rows = things.map(|thing| Row::new(shown.iter().map(|column| (column.3)(thing)).collect::<Vec<_>>()));
+    table(&head, |title| !TEXTS.contains(&title), rows, &widths)
+}
+
+fn level(socket: &Socket, cells: u16) -> Cell<'static> {
     if socket.buffer_bytes.is_none() {
         return Cell::new(format!("{} bytes", grouped(socket.queue_bytes)));
     }
@@ -250,45 +237,25 @@ fn level<'a>(socket: &Socket, cells: u16) -> Cell<'a> {
     Cell::new(Line::from(parts))
 }
 
-fn place_table<'a>(now: &Snapshot, lost: &[Lost]) -> Table<'a> {
+fn place_table(now: &Snapshot, lost: &[Lost]) -> Table<'static> {
     let several = now.namespaces.len() > 1;
-    let mut head = vec!["lost at", "port", "why", "/s", "total"];
-    let mut widths = vec![
-        Constraint::Length(28),
-        Constraint::Length(5),
-        Constraint::Fill(2),
-        Constraint::Length(8),
-        Constraint::Length(10),
+    let is_losing = |lost: &Lost| alarm(lost.datagrams.per_s.is_some_and(|rate| rate > 0.0));
+    let port = |lost: &Lost| right(lost.port.map_or_else(|| "any".into(), |port| port.to_string()));
+    let columns: [Column<'_, Lost>; 6] = [
+        (true, "lost at", Constraint::Length(28), &|lost| Cell::new(lost.place.row().title).style(is_losing(lost))),
+        (several, "namespace", Constraint::Length(10), &|lost| Cell::new(lost.namespace.clone())),
+        (true, "port", Constraint::Length(5), &port),
+        (true, "why", Constraint::Fill(2), &|lost| Cell::new(lost.why.clone())),
+        (true, "/s", Constraint::Length(8), &|lost| right(rate(Some(lost.datagrams))).style(is_losing(lost))),
+        (true, "total", Constraint::Length(10), &|lost| right(grouped(lost.datagrams.total))),
     ];
-    if several {
-        head.insert(1, "namespace");
-        widths.insert(1, Constraint::Length(10));
-    }
-    let row = |lost: &Lost| {
-        let now_lost = lost.datagrams.per_s.is_some_and(|rate| rate > 0.0);
-        let row = lost.place.row();
-        let mut cells = vec![
-            Cell::new(row.title).style(alarm(now_lost)),
-            right(lost.port.map_or_else(|| "any".into(), |port| port.to_string())),
-            Cell::new(lost.why.clone()),
-            right(rate(Some(lost.datagrams))).style(alarm(now_lost)),
-            right(grouped(lost.datagrams.total)),
-        ];
-        if several {
-            cells.insert(1, Cell::new(lost.namespace.clone()));
-        }
-        Row::new(cells)
-    };
-    let mut rows: Vec<Row<'_>> = lost.iter().map(row).collect();
-    if rows.is_empty() {
-        rows.push(Row::new([Cell::new("nowhere so far".green())]));
-    }
-    table(&head, |title| matches!(title, "port" | "/s" | "total"), rows.into_iter(), &widths)
+    let table = of_columns(&columns, lost.iter());
+    if lost.is_empty() { table.rows([Row::new([Cell::new("nowhere so far".green())])]) } else { table }
 }
 
-/// Of more processors than there are rows, those that do most. What a hypervisor took is told where there is room, or
-/// where it took any: then instead of the time in interrupts.
-fn processor_table<'a>(now: &Snapshot, rows: usize, wide: bool) -> Table<'a> {
+/// Of more processors than there are rows, those that do most. What a hypervisor took is shown where there is room, or
+/// where it took any: then in place of the time in interrupts.
+fn processor_table(now: &Snapshot, rows: usize, wide: bool) -> Table<'static> {
     let stolen = now.processors.iter().any(|processor| processor.steal.pct.is_some_and(|pct| pct >= 0.5));
     let idle = |processor: &&Processor| processor.idle.pct.unwrap_or(100.0);
     let mut processors: Vec<&Processor> = now.processors.iter().collect();
@@ -296,52 +263,43 @@ fn processor_table<'a>(now: &Snapshot, rows: usize, wide: bool) -> Table<'a> {
         processors.sort_by(|one, other| idle(one).total_cmp(&idle(other)));
         processors.truncate(rows);
     }
-    let row = |processor: &Processor| {
-        let share = |pct: Option<f64>| right(pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%")));
-        let packets = processor.softirq.pct.is_some_and(|pct| pct >= 80.0);
-        let steal = || share(processor.steal.pct).style(alarm(processor.steal.pct.is_some_and(|pct| pct >= 5.0)));
-        let mut cells = vec![
-            right(processor.cpu.to_string()),
-            if stolen && !wide { steal() } else { share(processor.irq.pct) },
-            share(processor.softirq.pct).style(alarm(packets)),
-            share(processor.system.pct),
-            share(processor.user.pct),
-            right(processor.net_rx.map_or_else(|| "?".into(), |net_rx| rate(Some(net_rx)))),
-        ];
-        if wide {
-            cells.insert(5, steal());
-        }
-        Row::new(cells)
+    // Red from a share on.
+    let share = |time: Time, limit: f64| {
+        let text = time.pct.map_or_else(|| "-".into(), |pct| format!("{pct:.0}%"));
+        right(text).style(alarm(time.pct.is_some_and(|pct| pct >= limit)))
     };
-    let mut widths = [4, 5, 7, 5, 5, 7].map(Constraint::Length).to_vec();
-    let mut head = vec!["cpu", if stolen && !wide { "steal" } else { "irq" }, "softirq", "sys", "user", "NETRX/s"];
-    if wide {
-        widths.insert(5, Constraint::Length(5));
-        head.insert(5, "steal");
-    }
+    let steal = |processor: &Processor| share(processor.steal, 5.0);
+    let columns: [Column<'_, Processor>; 8] = [
+        (true, "cpu", Constraint::Length(4), &|processor| right(processor.cpu.to_string())),
+        (wide || !stolen, "irq", Constraint::Length(5), &|processor| share(processor.irq, f64::INFINITY)),
+        (stolen && !wide, "steal", Constraint::Length(5), &steal),
+        (true, "softirq", Constraint::Length(7), &|processor| share(processor.softirq, 80.0)),
+        (true, "sys", Constraint::Length(5), &|processor| share(processor.system, f64::INFINITY)),
+        (true, "user", Constraint::Length(5), &|processor| share(processor.user, f64::INFINITY)),
+        (wide, "steal", Constraint::Length(5), &steal),
+        (true, "NETRX/s", Constraint::Length(7), &|processor| right(rate(processor.net_rx))),
+    ];
     let interrupts = now.interrupts.map_or_else(String::new, |count| format!(" {} interrupts/s ", rate(Some(count))));
-    table(&head, |_| true, processors.into_iter().map(row), &widths)
-        .block(Block::new().borders(Borders::TOP).title(interrupts))
+    of_columns(&columns, processors.into_iter()).block(Block::new().borders(Borders::TOP).title(interrupts))
 }
 
-fn interface_table<'a>(now: &Snapshot) -> Table<'a> {
+fn interface_table(now: &Snapshot) -> Table<'static> {
     let several = now.namespaces.len() > 1;
-    let row = |interface: &Interface| {
-        let drops = |count: Count| {
-            let lost = count.per_s.is_some_and(|rate| rate > 0.0);
-            right(format!("{} ({})", rate(Some(count)), grouped(count.total))).style(alarm(lost))
-        };
+    let name = |interface: &Interface| {
         let name = &interface.name;
-        Row::new([
-            Cell::new(if several { format!("{name} {}", now.name_of(interface.namespace)) } else { name.clone() }),
-            right(rate(Some(interface.received))),
-            drops(interface.receive_drops),
-            drops(interface.send_drops),
-        ])
+        Cell::new(if several { format!("{name} {}", now.name_of(interface.namespace)) } else { name.clone() })
     };
-    let widths = [Constraint::Fill(1), Constraint::Length(9), Constraint::Length(13), Constraint::Length(11)];
-    let head = ["interface", "in/s", "lost in/s (n)", "out/s (n)"];
-    table(&head, |title| title != "interface", now.interfaces.iter().map(row), &widths)
+    let drops = |count: Count| {
+        let lost = count.per_s.is_some_and(|rate| rate > 0.0);
+        right(format!("{} ({})", rate(Some(count)), grouped(count.total))).style(alarm(lost))
+    };
+    let columns: [Column<'_, Interface>; 4] = [
+        (true, "interface", Constraint::Fill(1), &name),
+        (true, "in/s", Constraint::Length(9), &|interface| right(rate(Some(interface.received)))),
+        (true, "lost in/s (n)", Constraint::Length(13), &|interface| drops(interface.receive_drops)),
+        (true, "out/s (n)", Constraint::Length(11), &|interface| drops(interface.send_drops)),
+    ];
+    of_columns(&columns, now.interfaces.iter())
 }
 
 fn key_line<'a>(sort: Sort) -> Line<'a> {
