@@ -141,9 +141,9 @@ mod tests {
                 (Parted::Untold, 0, Some("127.0.0.1:5000 has not confirmed that it knows what came here")),
                 (Parted::Silent, 0, Some("127.0.0.1:5000 fell silent in the middle")),
             ] {
-                let account = Account { lost: Some(lost), ..Account::nothing(send.to, 1, Some(100)) };
+                let account = Account { lost: Some(lost), ..Account::nothing(send.settings.to, 1, Some(100)) };
                 let reports = [ClientReport { parted: parted.clone(), ..ClientReport::default() }];
-                let failure = send.judge(&reports, &[account]).err().map(|error| error.to_string());
+                let failure = send.judge(&reports, &[&account]).err().map(|error| error.to_string());
                 let is_expected = match (&failure, expected) {
                     (Some(failure), Some(expected)) => failure.starts_with(expected),
                     (failure, expected) => failure.is_none() && expected.is_none(),
