@@ -1,11 +1,11 @@
 //! A cell with its repeats, put together.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use weir_stats::{Method, intervals};
 
 use crate::columns::{self, Columns, Kind};
-use crate::record::{Estimate, Record};
+use crate::record::{Estimate, Record, Value};
 
 /// A cell: all its repeats, in the order of the records.
 #[derive(Clone, Debug)]
@@ -97,6 +97,12 @@ impl<'a> Cell<'a> {
     /// The first repeat: all share its settings.
     pub fn first(&self) -> &'a Record {
         self.records[0]
+    }
+
+    /// Whether it is among those with these values. One beside the sweep is meant only if it is named.
+    pub fn is_in(&self, selection: &BTreeMap<String, Value>) -> bool {
+        (!self.beside || selection.contains_key("cell"))
+            && selection.iter().all(|(key, value)| columns::matches(self.first(), key, value))
     }
 
     /// Whether at least one repeat can be believed in what a column rests on.

@@ -162,8 +162,8 @@ impl Judge<'_> {
     fn verdict<'c>(&self, cells: &'c [Cell<'_>]) -> (Verdict, String, Decided<'c>) {
         let claim = self.claim;
         // A cell says nothing about its ratio to itself.
-        let is_partner = |cell: &Cell<'_>| claim.relative_to.as_ref().is_some_and(|other| selects(other, cell));
-        let about = |cell: &&Cell<'_>| selects(&claim.selection, cell) && !is_partner(cell);
+        let is_partner = |cell: &Cell<'_>| claim.relative_to.as_ref().is_some_and(|other| cell.is_in(other));
+        let about = |cell: &&Cell<'_>| cell.is_in(&claim.selection) && !is_partner(cell);
         let selected: Vec<&Cell<'_>> = cells.iter().filter(about).collect();
         if selected.is_empty() {
             return (Verdict::Undecided, NO_CELL.into(), None);
@@ -318,12 +318,6 @@ impl Judge<'_> {
     }
 }
 
-fn selects(selection: &BTreeMap<String, Value>, cell: &Cell<'_>) -> bool {
-    // A cell beside the sweep is meant only if it is named.
-    (!cell.beside || selection.contains_key("cell"))
-        && selection.iter().all(|(key, value)| columns::matches(cell.first(), key, value))
-}
-
 /// The cells that `relative_to` selects, by the values of the axes that it leaves open.
 struct Partners<'b, 'a> {
     other: &'b BTreeMap<String, Value>,
@@ -333,7 +327,7 @@ struct Partners<'b, 'a> {
 
 impl<'b, 'a> Partners<'b, 'a> {
     fn new(other: &'b BTreeMap<String, Value>, cells: &'b [Cell<'a>]) -> Self {
-        let candidates: Vec<&'b Cell<'a>> = cells.iter().filter(|cell| selects(other, cell)).collect();
+        let candidates: Vec<&'b Cell<'a>> = cells.iter().filter(|cell| cell.is_in(other)).collect();
         let axes = candidates.first().map(|cell| cell.first().axes.as_slice()).unwrap_or_default();
         // An axis with one value among the candidates is settled by `relative_to`, or does not vary.
         let is_open = |key: &&str| candidates.iter().any(|cell| axis(cell, key) != axis(candidates[0], key));

@@ -13,7 +13,7 @@ mod svg;
 mod time;
 
 use crate::cells::Cell;
-use crate::columns::{self, Columns};
+use crate::columns::Columns;
 use crate::record::{Chart, ChartKind, Published};
 
 pub(crate) use self::lines::{Arranged, Line};
@@ -28,7 +28,7 @@ const COLOURS: usize = 7;
 /// Draws a chart over the cells of a run. Cells beside the sweep are left out, unless the chart asks for a cell by
 /// name.
 pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) -> String {
-    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(chart, cell)).cloned().collect();
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| cell.is_in(&chart.selection)).cloned().collect();
     match chart.kind {
         ChartKind::Lines => lines::plot(chart, &cells, published).render(),
         ChartKind::Heatmap => heatmap::render(chart, &cells),
@@ -39,14 +39,8 @@ pub fn render(chart: &Chart, cells: &[Cell<'_>], published: Option<&Published>) 
 
 /// The lines of a chart of kind `lines`, without published values.
 pub(crate) fn arranged(chart: &Chart, cells: &[Cell<'_>]) -> Arranged {
-    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| selects(chart, cell)).cloned().collect();
+    let cells: Vec<Cell<'_>> = cells.iter().filter(|cell| cell.is_in(&chart.selection)).cloned().collect();
     lines::arrange(chart, &cells, None)
-}
-
-fn selects(chart: &Chart, cell: &Cell<'_>) -> bool {
-    let mut selection = chart.selection.iter();
-    (!cell.beside || chart.selection.contains_key("cell"))
-        && selection.all(|(key, value)| columns::matches(cell.first(), key, value))
 }
 
 fn known<'a>(cells: &[Cell<'a>]) -> Columns<'a> {

@@ -6,6 +6,7 @@ use weir_emulator::ledger::Late;
 use weir_program::clock::Nanos;
 use weir_report::columns::Statistic;
 use weir_report::record::{self, Standstills};
+use weir_report::timelines;
 use weir_stats::Distribution;
 use weir_traffic::{Transport, Window};
 
@@ -47,11 +48,9 @@ impl Stood {
             ms: rounded((s.end - s.start) as f64 / 1e6, 1e2),
             place: s.place.clone(),
         };
-        let mut list: Vec<_> = self.all.iter().map(entry).collect();
-        list.sort_by(|a, b| b.ms.total_cmp(&a.ms));
-        let more = list.len().saturating_sub(MOST_LISTED) as u64 + self.more;
-        list.truncate(MOST_LISTED);
-        list.sort_by(|a, b| a.at_s.total_cmp(&b.at_s).then_with(|| a.place.cmp(&b.place)));
+        let all: Vec<_> = self.all.iter().map(entry).collect();
+        let list: Vec<_> = timelines::longest(&all, MOST_LISTED).into_iter().cloned().collect();
+        let more = (all.len() - list.len()) as u64 + self.more;
         let resolution_ms = Machine::RESOLUTION.as_secs_f64() * 1e3;
         Standstills { origin_ns: self.window.start, resolution_ms, list, more }
     }
