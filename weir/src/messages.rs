@@ -59,7 +59,7 @@ impl Rows {
         });
         let (written, ended) = messages::write_all(&self.path, self.file, departures.chain(flights));
         let sent: u64 = sent.iter().map(|(_, report)| report.sent).sum();
-        let all = sent + received.iter().map(|report| report.total().delivered).sum::<u64>();
+        let all = sent + received.iter().map(|report| report.total().received).sum::<u64>();
         Unwritten { messages: all - written, failed: ended.err().map(StoreError::outside_the_lab) }
     }
 }

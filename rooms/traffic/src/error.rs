@@ -54,24 +54,30 @@ pub struct ErrorCount {
     pub count: u64,
 }
 
-/// Errors by operation and kind.
+/// Errors by operation and kind, in the order of first occurrence.
 #[derive(Debug, Default)]
-pub struct ErrorLog(Vec<(&'static str, Option<i32>, ErrorCount)>);
+pub struct ErrorLog(Vec<ErrorCount>);
 
 impl ErrorLog {
-    /// Counts an error. Allocates only when its kind is new.
+    /// Counts an error.
     pub fn count(&mut self, operation: &'static str, error: &io::Error) {
-        let code = error.raw_os_error();
-        let same = |entry: &ErrorCount| code.is_some() || entry.error == error.to_string();
-        match self.0.iter_mut().find(|(o, c, entry)| *o == operation && *c == code && same(entry)) {
-            Some((_, _, entry)) => entry.count += 1,
-            None => self.0.push((operation, code, ErrorCount { operation, error: reason(error), count: 1 })),
-        }
+        self.extend([ErrorCount { operation, error: reason(error), count: 1 }]);
     }
 
-    /// The counts, in the order of first occurrence.
+    /// The counts.
     pub fn into_counts(self) -> Vec<ErrorCount> {
-        self.0.into_iter().map(|(_, _, entry)| entry).collect()
+        self.0
+    }
+}
+
+impl Extend<ErrorCount> for ErrorLog {
+    fn extend<T: IntoIterator<Item = ErrorCount>>(&mut self, counts: T) {
+        for one in counts {
+            match self.0.iter_mut().find(|other| (other.operation, &other.error) == (one.operation, &one.error)) {
+                Some(other) => other.count += one.count,
+                None => self.0.push(one),
+            }
+        }
     }
 }
 
@@ -83,18 +89,6 @@ pub(super) fn cannot_set(option: &'static str, value: &dyn Display) -> impl FnOn
     };
     let value = value.to_string();
     move |source| TrafficError::Option { option, value, hint: hint.into(), source }
-}
-
-/// These counts, those of one kind together.
-pub(super) fn merged(counts: impl IntoIterator<Item = ErrorCount>) -> Vec<ErrorCount> {
-    let mut all: Vec<ErrorCount> = Vec::new();
-    for one in counts {
-        match all.iter_mut().find(|other| (other.operation, &other.error) == (one.operation, &one.error)) {
-            Some(other) => other.count += one.count,
-            None => all.push(one),
-        }
-    }
-    all
 }
 
 /// That a socket of any kind could not be bound to `address`.

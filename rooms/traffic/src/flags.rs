@@ -48,18 +48,10 @@ pub(super) fn bytes(text: &str) -> Result<usize, UnitError> {
     text.parse().map(|size: Size| usize::try_from(size.bytes).unwrap_or(usize::MAX))
 }
 
-/// The size of a socket's buffer.
+/// The size of a socket's buffer: the kernel doubles it, in an int.
 pub(super) fn buffer(text: &str) -> Result<usize, UnitError> {
-    text.parse().map(buffer_of)
+    bytes(text).map(|bytes| bytes.min(i32::MAX as usize / 2))
 }
-
-/// What to ask for of a buffer of this size.
-pub fn buffer_of(size: Size) -> usize {
-    usize::try_from(size.bytes).unwrap_or(usize::MAX).min(MOST_BUFFER)
-}
-
-/// The most that a socket's buffer can be asked for: the kernel doubles it, in an int.
-pub const MOST_BUFFER: usize = i32::MAX as usize / 2;
 
 /// A code point by its number or its name: RFC 2474 (cs), 2597 (af), 3246 (ef), 5865 (va), 8622 (le).
 pub(super) fn code_point(text: &str) -> Result<u8, String> {

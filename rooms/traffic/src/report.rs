@@ -93,8 +93,6 @@ pub struct ReceiveReport {
     pub late_drops: u64,
     /// SO_RCVBUF as the kernel granted it (twice what was asked for), bytes.
     pub receive_buffer: Option<usize>,
-    /// The sysctl that kept it below what was asked for.
-    pub receive_buffer_limit: Option<&'static str>,
     /// What was sent to those that asked for it, in the order in which they ended.
     pub reverse: Vec<Flow>,
     /// Requests for messages that were refused.
@@ -136,27 +134,30 @@ impl ReceiveReport {
 }
 
 /// Sums over sessions.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Total {
     /// How many.
     pub sessions: u64,
     /// Times that one ended, or gave way, without an announced end.
+    #[serde(skip)]
     pub open: u64,
     /// Messages sent, at least, see [`SessionReport::sent_at_least`].
     pub sent_at_least: u64,
     /// Messages received, duplicates not counted.
-    pub delivered: u64,
+    pub received: u64,
     /// Their bytes.
-    pub delivered_bytes: u64,
+    pub received_bytes: u64,
     /// Sent at least, and not received.
     pub lost: u64,
     /// Messages received again.
-    pub duplicates: u64,
+    pub duplicated: u64,
     /// Messages behind one with a higher number.
     pub reordered: u64,
     /// When the first message came; `None`: none did.
+    #[serde(skip)]
     pub first_arrival: Option<Nanos>,
     /// When the last new one did.
+    #[serde(skip)]
     pub last_arrival: Option<Nanos>,
 }
 
@@ -168,10 +169,10 @@ impl Total {
         self.sessions += u64::from(session.before == 0);
         self.open += u64::from(session.announced.is_none());
         self.sent_at_least += sent;
-        self.delivered += session.delivered;
-        self.delivered_bytes += session.delivered_bytes;
+        self.received += session.delivered;
+        self.received_bytes += session.delivered_bytes;
         self.lost += sent.saturating_sub(session.delivered);
-        self.duplicates += session.duplicates;
+        self.duplicated += session.duplicates;
         self.reordered += session.reordered;
         if session.delivered > 0 {
             let first = self.first_arrival.unwrap_or(Nanos::MAX);

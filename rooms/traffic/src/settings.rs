@@ -202,8 +202,8 @@ pub struct ReceiverSettings {
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
     #[arg(skip)]
     pub groups: Vec<Membership>,
-    /// SO_RCVBUF to ask for, bytes; `None`: the kernel's default (TCP: autotuned; QUIC: 4 MiB).
-    #[arg(skip)]
+    /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's, QUIC: 4 MiB].
+    #[arg(long, value_name = "SIZE", value_parser = flags::buffer)]
     pub receive_buffer: Option<usize>,
     /// UDP: bytes of the longest datagram that may come; longer ones are foreign. Memory for 64 of these is kept.
     #[arg(skip = 65_536_usize)]

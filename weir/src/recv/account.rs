@@ -23,7 +23,7 @@ pub(crate) fn print(account: &Account, transport: Transport) {
     if account.received.is_some() {
         lines::print(&object, "  ", &[("delay", unknown_delay(account).unwrap_or(DELAY))]);
     }
-    lines::print(&object, "  ", &[CLOCK]);
+    lines::print(&object, "  ", REST);
 }
 
 fn unknown_delay(account: &Account) -> Option<&'static str> {
@@ -38,7 +38,7 @@ fn unknown_delay(account: &Account) -> Option<&'static str> {
     }
 }
 
-const LINES: &[Line<'_>] = &[
+pub(super) const LINES: &[Line<'_>] = &[
     ("sent", "{sent}"),
     ("sent", "{!sent}unknown, at least {sent_at_least}: the end was not announced"),
     ("shortfall", "+{shortfall} messages that were due were not sent"),
@@ -57,10 +57,6 @@ const LINES: &[Line<'_>] = &[
     ("duplicated", "{duplicated}"),
     ("reordered", "{reordered}"),
     ("no end", "+{contradicted} announced ends contradict what came: forged, or of another run of the sender"),
-    (
-        "runs",
-        "+{duplicated}{!incarnation} duplicates may be of another run: messages below 40B do not say of which they are",
-    ),
     ("too late", "+{stale}, duplicated or counted as lost"),
     ("throughput", "{msgs_per_s}/s, {mbit_per_s} Mbit/s"),
     ("jitter", "{jitter_us}"),
@@ -69,7 +65,13 @@ const LINES: &[Line<'_>] = &[
 const DELAY: &str =
     "mean {delay_mean_us}[, p50 {delay_p50_us}][, p99 {delay_p99_us}], max {delay_max_us} (n {delay_n})";
 
-const CLOCK: Line<'_> = (
-    "clock",
-    "+{negative_delays} messages were received before they were sent: the sender's clock is not ours, and no delay holds",
-);
+const REST: &[Line<'_>] = &[
+    (
+        "runs",
+        "+{duplicated}{!incarnation} duplicates may be of another run: messages below 40B do not say of which they are",
+    ),
+    (
+        "clock",
+        "+{negative_delays} messages were received before they were sent: the sender's clock is not ours, and no delay holds",
+    ),
+];

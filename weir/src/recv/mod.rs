@@ -10,16 +10,14 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, ensure};
 use clap::Args;
 use weir_dgram::Membership;
 use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
-use weir_traffic::flags::{self, MOST_BUFFER};
 use weir_traffic::{
-    Ended, Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport,
-    Until, in_words,
+    Exchange, Interval, ReceiveReport, Receiver, ReceiverSettings, ReverseSettings, SenderSettings, Transport, Until,
 };
 use weir_units::{Size, Span};
 
@@ -66,9 +64,6 @@ pub(super) struct Recv {
     allow_reverse: bool,
     #[command(flatten)]
     reverse: ReverseSettings,
-    /// Receive buffer to ask for (SO_RCVBUF) [default: the kernel's].
-    #[arg(long, value_name = "SIZE")]
-    receive_buffer: Option<Size>,
     /// Print the account of every datagram, too, as `weir loss account` tells it from this host (UDP).
     #[arg(long, conflicts_with = "allow_reverse")]
     account: bool,
@@ -98,13 +93,16 @@ impl Recv {
         // Without it everything works but what an interface takes along.
         let _links = Links::follow(|change| complain!("weir: {change}"));
         let (report, told) = self.receive(receiver, &exchange, &stop);
-        self.warn_about_buffer(&report);
+        if let Some(less) = less_buffer(&settings, &report) {
+            complain!("weir: receive buffer: {less}");
+        }
         let unwritten = table.map(|table| table.finish(&[], &[&report])).unwrap_or_default();
         let object = summary::object(&settings, &report, &told, unwritten.messages);
         let print = || summary::print(&object, &report, settings.transport);
         // Port 0 was chosen by the kernel.
         print_with_account(self.json, &object, (following, End::Received(port)), print)?;
-        unwritten.judge(judge(&settings, &report))
+        let why_not = summary::why_not_well(&settings, &report);
+        unwritten.judge(why_not.map_or(Ok(Outcome::Done), |why| Err(anyhow!(why))))
     }
 
     /// Receives, and meanwhile tells of each interval, if asked to.
@@ -120,14 +118,6 @@ impl Recv {
             let report = receiver.run(exchange, stop);
             (report, telling.map(joined).unwrap_or_default())
         })
-    }
-
-    fn warn_about_buffer(&self, report: &ReceiveReport) {
-        if let (Some(asked), Some(granted)) = (self.receive_buffer, report.receive_buffer)
-            && let Some(less) = why_less(asked, granted, report.receive_buffer_limit)
-        {
-            complain!("weir: receive buffer: {less}");
-        }
     }
 
     fn check(&self, settings: &ReceiverSettings) -> Result<()> {
@@ -189,7 +179,6 @@ impl Recv {
         });
         ReceiverSettings {
             groups: self.groups(),
-            receive_buffer: self.receive_buffer.map(flags::buffer_of),
             keep_flights: if self.messages.is_some() { SenderSettings::MOST_DEPARTURES } else { 0 },
             until: Until {
                 idle: Some(idle).filter(|idle| !idle.is_zero()),
@@ -206,30 +195,12 @@ impl Recv {
     }
 }
 
-/// Whether it came to a good end.
-fn judge(settings: &ReceiverSettings, report: &ReceiveReport) -> Result<Outcome> {
-    if report.ended == Ended::Failed {
-        bail!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors));
-    }
-    if matches!(report.ended, Ended::Idle | Ended::Closed) {
-        bail!("{}", summary::what_did_not_end(settings, report));
-    }
-    if let Some(why) = summary::what_did_not_part(report).or_else(|| summary::what_contradicts(report)) {
-        bail!("{why}");
-    }
-    Ok(Outcome::Done)
-}
-
-/// What was granted of a receive buffer, and why not more; `None`: all of it was.
-fn why_less(asked: Size, granted: usize, sysctl: Option<&str>) -> Option<String> {
+/// What was granted of a receive buffer; `None`: all of it was.
+fn less_buffer(settings: &ReceiverSettings, report: &ReceiveReport) -> Option<String> {
     // The kernel grants twice what it is asked for, to make room for its own overhead.
-    let half = Size { bytes: granted as u64 / 2 };
-    let why = if granted / 2 >= MOST_BUFFER {
-        "the kernel gives a socket no more".to_owned()
-    } else {
-        format!("raise {}", sysctl.unwrap_or("net.core.rmem_max"))
-    };
-    ((granted as u64) < asked.bytes.saturating_mul(2)).then(|| format!("{half} instead of {asked} ({why})"))
+    let (asked, half) = settings.receive_buffer.zip(report.receive_buffer.map(|granted| granted / 2))?;
+    let [asked, half] = [asked, half].map(|bytes| Size { bytes: bytes as u64 });
+    (half.bytes < asked.bytes).then(|| format!("{half} instead of {asked} (raise net.core.rmem_max)"))
 }
 
 /// Prints intervals to the end, quietly where the result is to be JSON; `both`: with what was sent the other way.
@@ -345,18 +316,14 @@ mod tests {
 
     #[test]
     fn a_buffer_that_is_smaller_says_what_would_raise_it() {
-        let (mib, gib) = (Size { bytes: 1 << 20 }, Size { bytes: 100 << 30 });
-        let half = Size { bytes: 1 << 19 };
-        assert_eq!(why_less(mib, 2 << 20, None), None);
-        let expected = format!("{half} instead of {mib} (raise net.core.rmem_max)");
-        assert_eq!(why_less(mib, 1 << 20, Some("net.core.rmem_max")), Some(expected));
-        // Whoever may grow it beyond the sysctl, and whoever has set that as high.
-        for sysctl in [None, Some("net.core.rmem_max")] {
-            let less = why_less(gib, i32::MAX as usize - 1, sysctl).unwrap();
-            assert!(less.ends_with(" (the kernel gives a socket no more)"), "{less}");
-        }
-        let asked = settings("--listen 0.0.0.0:5000 --receive-buffer 100GiB").unwrap().receive_buffer;
-        assert_eq!(asked, Some(i32::MAX as usize / 2), "it does not wrap round");
+        let less = |asked: &str, granted| {
+            let settings = settings(&format!("--listen 0.0.0.0:5000 --receive-buffer {asked}")).unwrap();
+            less_buffer(&settings, &ReceiveReport { receive_buffer: Some(granted), ..ReceiveReport::default() })
+        };
+        assert_eq!(less("1MiB", 2 << 20), None);
+        assert_eq!(less("1MiB", 1 << 20), Some("512KiB instead of 1MiB (raise net.core.rmem_max)".to_owned()));
+        // The kernel gives a socket no more, and what is asked for does not wrap round.
+        assert_eq!(less("100GiB", i32::MAX as usize - 1), None);
     }
 
     #[test]

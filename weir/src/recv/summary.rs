@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use weir_program::output::say;
 use weir_traffic::{
-    Account, Direction, Interval, Parted, ReceiveReport, ReceiverSettings, Total, Transport, in_words, rates,
+    Account, Direction, Ended, Interval, Parted, ReceiveReport, ReceiverSettings, SessionReport, Total, Transport,
+    in_words, rates,
 };
 use weir_units::format;
 
@@ -55,20 +56,12 @@ pub(super) fn object(
 /// All sessions together, those that gave way included; `None`: there are not several.
 fn sum(total: &Total) -> Option<Value> {
     let times = total.first_arrival.zip(total.last_arrival).unwrap_or_default();
-    let (msgs_per_s, mbit_per_s) = rates(times.0, times.1, total.delivered, total.delivered_bytes);
-    (total.sessions > 1).then_some(json!({
-        "sessions": total.sessions,
-        // Null: not all have announced their end.
-        "sent": (total.open == 0).then_some(total.sent_at_least),
-        "sent_at_least": total.sent_at_least,
-        "received": total.delivered,
-        "received_bytes": total.delivered_bytes,
-        "lost": total.lost,
-        "duplicated": total.duplicates,
-        "reordered": total.reordered,
-        "msgs_per_s": msgs_per_s,
-        "mbit_per_s": mbit_per_s,
-    }))
+    let mut sum = json!(total);
+    // Null: not all have announced their end.
+    sum["sent"] = (total.open == 0).then_some(total.sent_at_least).into();
+    let (msgs_per_s, mbit_per_s) = rates(times.0, times.1, total.received, total.received_bytes);
+    (sum["msgs_per_s"], sum["mbit_per_s"]) = (msgs_per_s.into(), mbit_per_s.into());
+    (total.sessions > 1).then_some(sum)
 }
 
 /// Prints the account of every session, and what else is to be known.
@@ -86,7 +79,7 @@ pub(super) fn print(object: &Value, report: &ReceiveReport, transport: Transport
     directions(report).for_each(|direction| account::print(direction, transport));
     if object["total"].is_object() {
         say!("all {} sessions", object["total"]["sessions"]);
-        lines::print(&object["total"], "  ", SUM);
+        lines::print(&object["total"], "  ", account::LINES);
     }
     let foreign = match transport {
         Transport::Tcp => "+{foreign} connections or messages were not of `weir send`, or of others than are wanted",
@@ -109,54 +102,43 @@ const LINES: &[Line<'_>] = &[
     ("cut off", "+{partial_bytes} bytes of messages that did not come to their end"),
 ];
 
-const SUM: &[Line<'_>] = &[
-    ("sent", "{?sent}{sent_at_least}"),
-    ("sent", "{!sent}at least {sent_at_least}"),
-    ("received", "{received}[, {msgs_per_s}/s, {mbit_per_s} Mbit/s]"),
-    ("lost", "{?sent}{lost} ({lost%sent_at_least} %)"),
-    ("lost", "{!sent}at least {lost} ({lost%sent_at_least} %)"),
-];
-
-/// Why a receiver that ended by silence, or since all connections were closed, has not ended well.
-pub(super) fn what_did_not_end(settings: &ReceiverSettings, report: &ReceiveReport) -> String {
-    let idle = format::span(settings.until.idle.unwrap_or_default().as_secs_f64());
-    let (listed, evicted) = (report.sessions.len() as u64, report.evicted_total.open);
-    match report.sessions.iter().filter(|session| session.announced.is_none()).count() {
-        0 if listed == 0 && report.reverse.is_empty() => format!("nothing came within {idle}"),
-        0 if evicted == 0 => format!("nothing more came within {idle}, and others are waited for"),
-        0 => format!("sessions gave way {evicted} times before their end was announced: raise --sessions"),
-        open => format!(
-            "{open} of {listed} sessions have not announced their end, and nothing more came of them: counts are of what came"
-        ),
-    }
-}
-
-/// Why counts cannot be relied on that have come to an end; `None`: they can.
-pub(super) fn what_contradicts(report: &ReceiveReport) -> Option<String> {
-    let contradicted = report.sessions.iter().filter(|session| session.contradicted > 0).count();
-    let all = report.sessions.len();
-    (contradicted > 0).then(|| {
-        format!(
-            "{contradicted} of {all} sessions announced an end that what came contradicts (forged, or a sender that was \
-             started again): counts are of what came"
-        )
-    })
-}
-
 /// Those of all flows, as far as there are both.
 fn directions(report: &ReceiveReport) -> impl Iterator<Item = &Account> {
     report.reverse.iter().flat_map(|flow| &flow.directions)
 }
 
-/// Why messages that were asked for have not come to a good end; `None`: they have.
-pub(super) fn what_did_not_part(report: &ReceiveReport) -> Option<String> {
-    let ended = |parted| report.reverse.iter().filter(|flow| flow.parted == parted).count();
-    let (silent, untold, all) = (ended(Parted::Silent), ended(Parted::Untold), report.reverse.len());
-    match (silent, untold) {
-        (0, 0) => None,
-        (0, untold) => Some(format!("{untold} of {all} that asked for messages have not reported what they received")),
-        (silent, _) => Some(format!(
-            "{silent} of {all} that asked for messages fell silent: sending to them was ended, and what they received is unknown"
-        )),
-    }
+/// Why a receiver has not come to a good end; `None`: it has.
+pub(super) fn why_not_well(settings: &ReceiverSettings, report: &ReceiveReport) -> Option<String> {
+    let idle = format::span(settings.until.idle.unwrap_or_default().as_secs_f64());
+    let count = |of: fn(&SessionReport) -> bool| report.sessions.iter().filter(|session| of(session)).count();
+    let (open, contradicted) = (count(|of| of.announced.is_none()), count(|of| of.contradicted > 0));
+    let parted = |parted| report.reverse.iter().filter(|flow| flow.parted == parted).count();
+    let (silent, untold) = (parted(Parted::Silent), parted(Parted::Untold));
+    let (listed, evicted, flows) = (report.sessions.len(), report.evicted_total.open, report.reverse.len());
+    Some(match (report.ended, open) {
+        (Ended::Failed, _) => {
+            format!("receive on {} {}: {}", settings.transport, settings.listen, in_words(&report.errors))
+        }
+        (Ended::Idle | Ended::Closed, 0) if listed == 0 && flows == 0 => format!("nothing came within {idle}"),
+        (Ended::Idle | Ended::Closed, 0) if evicted == 0 => {
+            format!("nothing more came within {idle}, and others are waited for")
+        }
+        (Ended::Idle | Ended::Closed, 0) => {
+            format!("sessions gave way {evicted} times before their end was announced: raise --sessions")
+        }
+        (Ended::Idle | Ended::Closed, open) => format!(
+            "{open} of {listed} sessions have not announced their end, and nothing more came of them: counts are of what came"
+        ),
+        _ if silent > 0 => format!(
+            "{silent} of {flows} that asked for messages fell silent: sending to them was ended, and what they received is unknown"
+        ),
+        _ if untold > 0 => {
+            format!("{untold} of {flows} that asked for messages have not reported what they received")
+        }
+        _ if contradicted > 0 => format!(
+            "{contradicted} of {listed} sessions announced an end that what came contradicts (forged, or a sender that was \
+             started again): counts are of what came"
+        ),
+        _ => return None,
+    })
 }

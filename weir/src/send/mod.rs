@@ -17,8 +17,6 @@ use weir_program::stop::Stop;
 use weir_traffic::{Exchange, Pacing, SendReport, Sender, SenderSettings, Transport, in_words};
 use weir_units::{BitRate, Frequency, Span};
 
-use self::summary::Summary;
-
 use crate::account::{End, OwnTraffic, print_with_account};
 use crate::files;
 use crate::messages::Rows;
@@ -94,8 +92,9 @@ impl Send {
         });
         let sent: Vec<_> = all.iter().zip(&reports).collect();
         let unwritten = table.map(|table| table.finish(&sent, &[])).unwrap_or_default();
-        let summary = Summary::new(&all, &reports, &told, unwritten.messages);
-        print_with_account(self.json, &summary.object, (following, End::Sent), || summary.print(settings))?;
+        let object = summary::object(&all, &reports, &told, unwritten.messages);
+        let print = || summary::print(&object, settings, &reports);
+        print_with_account(self.json, &object, (following, End::Sent), print)?;
         unwritten.judge(judge(&all, &reports))
     }
 

@@ -7,78 +7,70 @@ use weir_traffic::{ErrorCount, SendReport, SenderSettings, Transport, in_words};
 use super::intervals::Interval;
 use crate::lines::{self, Line};
 
-/// What a command has sent: one sender, or the sum of several.
-pub(super) struct Summary {
-    /// What `--json` prints. Null: unknown.
-    pub(super) object: Value,
-    errors: Vec<ErrorCount>,
-    streams: Vec<Value>,
+/// What `--json` prints of what a command has sent: one sender, or the sum of several. Null: unknown. `intervals` is what was
+/// printed of each, `not_written` messages that the file of `--messages` does not have.
+pub(super) fn object(
+    all: &[SenderSettings],
+    reports: &[SendReport],
+    intervals: &[Interval],
+    not_written: u64,
+) -> Value {
+    let streams: Vec<Value> = all.iter().zip(reports).map(|(settings, report)| stream(settings, report)).collect();
+    let mut object = streams.iter().skip(1).fold(streams[0].clone(), added);
+    if let [first, others @ ..] = reports {
+        let mut lateness = first.lateness.clone();
+        others.iter().for_each(|report| lateness.merge(&report.lateness));
+        object["lateness_mean_us"] = lateness.mean_us().into();
+    }
+    object["transport"] = json!(all[0].transport);
+    object["to"] = json!(all[0].to);
+    object["payload_bytes"] = json!(all[0].payload_bytes);
+    object["not_written"] = json!(not_written);
+    object["errors"] = json!(reports.iter().flat_map(|report| &report.errors).collect::<Vec<_>>());
+    if streams.len() > 1 {
+        object["streams"] = json!(streams);
+    }
+    if !intervals.is_empty() {
+        object["intervals"] = json!(intervals);
+    }
+    object
 }
 
-impl Summary {
-    /// `intervals` is what was printed of each, `not_written` messages that the file of `--messages` does not have.
-    pub(super) fn new(
-        all: &[SenderSettings],
-        reports: &[SendReport],
-        intervals: &[Interval],
-        not_written: u64,
-    ) -> Self {
-        let streams: Vec<Value> = all.iter().zip(reports).map(|(settings, report)| stream(settings, report)).collect();
-        let mut object = streams.iter().skip(1).fold(streams[0].clone(), added);
-        if let [first, others @ ..] = reports {
-            let mut lateness = first.lateness.clone();
-            others.iter().for_each(|report| lateness.merge(&report.lateness));
-            object["lateness_mean_us"] = lateness.mean_us().into();
-        }
-        let errors: Vec<ErrorCount> = reports.iter().flat_map(|report| &report.errors).cloned().collect();
-        object["transport"] = json!(all[0].transport);
-        object["to"] = json!(all[0].to);
-        object["payload_bytes"] = json!(all[0].payload_bytes);
-        object["not_written"] = json!(not_written);
-        object["errors"] = json!(errors);
-        if streams.len() > 1 {
-            object["streams"] = json!(streams);
-        }
-        if !intervals.is_empty() {
-            object["intervals"] = json!(intervals);
-        }
-        Self { object, errors, streams }
+/// The same for people.
+pub(super) fn print(object: &Value, settings: &SenderSettings, reports: &[SendReport]) {
+    let udp = settings.transport == Transport::Udp;
+    let errors: Vec<ErrorCount> = reports.iter().flat_map(|report| &report.errors).cloned().collect();
+    let heading = match reports.len() {
+        1 => lines::filled(object, "{transport} {to}[ from {from}], session {session}"),
+        senders => lines::filled(object, &format!("{{transport}} {{to}}, {senders} senders")),
+    };
+    say!("{}", heading.unwrap_or_default());
+    lines::print(object, "  ", SENT);
+    let one_by_one = udp && settings.quantum.is_zero() && errors.is_empty();
+    let advice = if one_by_one { "; --quantum 1ms sends more with one call" } else { "" };
+    let shortfall =
+        format!("+{{shortfall}} of {{due}} messages that were due were not sent ({{shortfall%due}} %){advice}");
+    lines::print(object, "  ", &[("shortfall", &shortfall)]);
+    lines::print(object, "  ", LINES);
+    if object["acknowledged"] == false && object["outstanding_at_most_bytes"].is_null() {
+        let text = "nothing acknowledged after the last message when the drain ended: what came is unknown";
+        lines::print(object, "  ", &[("", text)]);
     }
-
-    pub(super) fn print(&self, settings: &SenderSettings) {
-        let (object, udp) = (&self.object, settings.transport == Transport::Udp);
-        let heading = match self.streams.len() {
-            1 => lines::filled(object, "{transport} {to}[ from {from}], session {session}"),
-            senders => lines::filled(object, &format!("{{transport}} {{to}}, {senders} senders")),
-        };
-        say!("{}", heading.unwrap_or_default());
-        lines::print(object, "  ", SENT);
-        let one_by_one = udp && settings.quantum.is_zero() && self.errors.is_empty();
-        let advice = if one_by_one { "; --quantum 1ms sends more with one call" } else { "" };
-        let shortfall =
-            format!("+{{shortfall}} of {{due}} messages that were due were not sent ({{shortfall%due}} %){advice}");
-        lines::print(object, "  ", &[("shortfall", &shortfall)]);
-        lines::print(object, "  ", LINES);
-        if object["acknowledged"] == false && object["outstanding_at_most_bytes"].is_null() {
-            let text = "nothing acknowledged after the last message when the drain ended: what came is unknown";
-            lines::print(object, "  ", &[("", text)]);
-        }
-        lines::print(object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
-        if !self.errors.is_empty() {
-            // The other end has answered that nobody wants the datagrams (ICMP).
-            let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
-            let is_refused = udp && self.errors.iter().any(refused);
-            let nobody = if is_refused { format!(": nobody listens at {}", settings.to) } else { String::new() };
-            say!("  errors      {}{nobody}", in_words(&self.errors));
-        }
-        lines::print(object, "  ", &[NOT_WRITTEN]);
-        if object["stopped"] == true {
-            say!("  stopped early");
-        }
-        for stream in self.streams.iter().filter(|_| self.streams.len() > 1) {
-            let line = "  session {session}[ from {from}]: sent {sent}[, {msgs_per_s}/s]";
-            say!("{}", lines::filled(stream, line).unwrap_or_default());
-        }
+    lines::print(object, "  ", &[("blocked", "+{blocked_s} by a full send buffer")]);
+    if !errors.is_empty() {
+        // The other end has answered that nobody wants the datagrams (ICMP).
+        let refused = |error: &ErrorCount| error.operation == "send" && error.error == "connection refused";
+        let is_refused = udp && errors.iter().any(refused);
+        let nobody = if is_refused { format!(": nobody listens at {}", settings.to) } else { String::new() };
+        say!("  errors      {}{nobody}", in_words(&errors));
+    }
+    lines::print(object, "  ", &[NOT_WRITTEN]);
+    if object["stopped"] == true {
+        say!("  stopped early");
+    }
+    for stream in object["streams"].as_array().into_iter().flatten() {
+        let line = "  session {session}[ from {from}]: sent {sent}[, {msgs_per_s}/s]";
+        say!("{}", lines::filled(stream, line).unwrap_or_default());
     }
 }
 

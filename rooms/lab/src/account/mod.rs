@@ -215,7 +215,7 @@ impl<'a> PathAccount<'a> {
             received,
             session,
             delays,
-            times: session.map(|session| Times::new(&session.flights, window(measured), untimed(session) == 0)),
+            times: session.map(|session| Times::new(session, window(measured))),
             bulk: bulk.as_deref(),
             forward: PathTotals::new(cell, measured, &path.forward),
             backward: PathTotals::new(cell, measured, &path.backward),
@@ -462,16 +462,11 @@ impl<'a> PathAccount<'a> {
 /// What a file of messages does not have of those of a session, since memory did not allow for it.
 fn lacks(sent: &SendReport, session: &SessionReport) -> Option<String> {
     let rows = sent.departures.len() as u64;
-    let (unlisted, untimed) = (sent.sent.saturating_sub(rows), untimed(session));
+    let (unlisted, untimed) = (sent.sent.saturating_sub(rows), session.delivered - session.flights.len() as u64);
     let unlisted = (unlisted > 0).then(|| format!("the last {unlisted} of {} that were sent", sent.sent));
     let untimed = (untimed > 0).then(|| format!("when the last {untimed} arrived"));
     let lacking: Vec<_> = [unlisted, untimed].into_iter().flatten().collect();
     (!lacking.is_empty()).then(|| format!("{MESSAGES_LACK} {}", lacking.join(", and ")))
-}
-
-/// Messages whose times memory did not allow for.
-fn untimed(session: &SessionReport) -> u64 {
-    session.delivered - session.flights.len() as u64
 }
 
 /// The time in which was sent.

@@ -38,7 +38,7 @@ pub(super) fn sender_settings(
         overtime: duration,
         drain: scenario.run.drain.duration(),
         session,
-        congestion: Some(congestion(scenario, traffic)),
+        congestion: bulk_settings(scenario, traffic, to).congestion,
         nodelay: scenario.tcp.nodelay,
         connect_timeout: scenario.tcp.connect_timeout.duration(),
         keep_departures: match traffic.transport {
@@ -92,14 +92,6 @@ pub(super) fn receiver_settings(
     }
 }
 
-/// The congestion control of its transport.
-fn congestion(scenario: &Scenario, traffic: &Traffic) -> String {
-    match traffic.transport {
-        Transport::Quic | Transport::QuicDatagram => scenario.quic.congestion.clone(),
-        _ => scenario.tcp.congestion.clone(),
-    }
-}
-
 /// How many messages are looked at one by one: all that will be sent, as far as memory allows.
 fn flights(scenario: &Scenario, traffic: &Traffic) -> usize {
     let warmup = if traffic.mode == Mode::Bulk { traffic.warmup.duration() } else { Duration::ZERO };
@@ -112,7 +104,10 @@ pub(super) fn bulk_settings(scenario: &Scenario, traffic: &Traffic, to: SocketAd
     BulkSettings {
         transport: traffic.transport,
         streams: traffic.streams,
-        congestion: Some(congestion(scenario, traffic)),
+        congestion: Some(match traffic.transport {
+            Transport::Quic | Transport::QuicDatagram => scenario.quic.congestion.clone(),
+            _ => scenario.tcp.congestion.clone(),
+        }),
         nodelay: scenario.tcp.nodelay,
         block_bytes: traffic.payload.bytes as usize,
         duration: scenario.run.duration.duration(),

@@ -15,9 +15,8 @@ use weir_program::clock::{self, Nanos, nanos, now};
 use weir_program::stop::Stop;
 
 use super::{BulkReport, BulkSettings, Sample, joined};
-use crate::error::merged;
 use crate::sender::channel::{Channel, Outcome};
-use crate::{ErrorCount, Exchange, SenderSettings, TrafficError, Transport, Window, congestion, quic};
+use crate::{ErrorLog, Exchange, SenderSettings, TrafficError, Transport, Window, congestion, quic};
 
 /// The sending end, before it runs.
 #[derive(Debug)]
@@ -74,7 +73,7 @@ impl Sender {
         }
         exchange.close(0, now());
         errors.extend(channels.iter_mut().flat_map(Channel::take_errors));
-        report.errors = merged(errors);
+        report.errors = errors.into_counts();
         (report, channels)
     }
 }
@@ -85,7 +84,7 @@ fn connect(
     settings: &BulkSettings,
     report: &mut BulkReport,
     stop: &Stop,
-) -> (Vec<Channel>, Vec<ErrorCount>) {
+) -> (Vec<Channel>, ErrorLog) {
     let begin = now();
     let deadline = begin.saturating_add(nanos(settings.connect_timeout));
     let connecting = |mut channel: Channel| {
@@ -96,7 +95,7 @@ fn connect(
         let threads: Vec<_> = channels.into_iter().map(|channel| scope.spawn(move || connecting(channel))).collect();
         threads.into_iter().map(joined).collect()
     });
-    let (mut connected, mut errors) = (Vec::new(), Vec::new());
+    let (mut connected, mut errors) = (Vec::new(), ErrorLog::default());
     for (mut channel, at) in tried {
         match at {
             Some(at) => {

@@ -62,13 +62,11 @@ pub(crate) fn receive(
         take_the_rest(socket, &mut inbox, &mut sessions, &mut errors);
     }
     let late_drops = drops(socket).zip(socket_drops).map(|(all, before)| all.wrapping_sub(before));
-    let buffer = socket.granted().receive_buffer;
     ReceiveReport {
         ended,
         socket_drops: socket_drops.map(u64::from),
         late_drops: late_drops.map_or(0, u64::from),
-        receive_buffer: Some(buffer.granted),
-        receive_buffer_limit: buffer.limit,
+        receive_buffer: Some(socket.granted().receive_buffer.granted),
         errors: errors.into_counts(),
         ..sessions.into_report()
     }

@@ -6,20 +6,11 @@ use weir_wire::probe::{BASE_LEN, EXTENDED_LEN, Foreign, Probe};
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     /// The header of the message under way, as far as it has come.
-    header: Header,
+    header: Vec<u8>,
     /// The message under way, once its header is complete.
     current: Option<(Probe, usize)>,
     /// Bytes of the message under way that have come.
     come: usize,
-}
-
-#[derive(Debug)]
-struct Header([u8; EXTENDED_LEN]);
-
-impl Default for Header {
-    fn default() -> Self {
-        Self([0; EXTENDED_LEN])
-    }
 }
 
 impl Frames {
@@ -36,7 +27,7 @@ impl Frames {
             let (part, rest) = bytes.split_at(wanted.min(bytes.len()));
             bytes = rest;
             if self.current.is_none() {
-                self.header.0[self.come..self.come + part.len()].copy_from_slice(part);
+                self.header.extend_from_slice(part);
             }
             self.come += part.len();
             if part.len() < wanted {
@@ -50,6 +41,7 @@ impl Frames {
             {
                 message(&probe, length);
                 (self.current, self.come) = (None, 0);
+                self.header.clear();
             }
         }
         Ok(())
@@ -62,7 +54,7 @@ impl Frames {
 
     /// The message under way and its length; `None`: more of its header is needed.
     fn parse(&self) -> Result<Option<(Probe, usize)>, Foreign> {
-        let probe = match Probe::parse(&self.header.0[..self.come]) {
+        let probe = match Probe::parse(&self.header) {
             Err(Foreign::Short(bytes)) if bytes < EXTENDED_LEN => return Ok(None),
             parsed => parsed?,
         };

@@ -186,7 +186,7 @@ fn who_was_heard_least_lately_gives_way_and_stays_in_the_sum() {
     let left: Vec<u32> = report.sessions.iter().map(|session| session.incarnation).collect();
     assert_eq!((left, report.evicted, report.evicted_messages, report.evicted_total.open), (vec![3, 4, 5], 2, 3, 1));
     let total = report.total();
-    assert_eq!((total.sessions, total.delivered, total.sent_at_least, total.open), (5, 7, 7, 4));
+    assert_eq!((total.sessions, total.received, total.sent_at_least, total.open), (5, 7, 7, 4));
 }
 
 /// Senders that take turns in too few places: nothing is lost, and each is counted once.
@@ -206,7 +206,7 @@ fn one_that_gave_way_and_comes_back_has_lost_nothing() {
             (1..=senders).for_each(|sender| count(Kind::End, sender, 100));
         });
         let (total, all) = (report.total(), u64::from(senders) * 100);
-        assert_eq!((total.sessions, total.delivered, total.lost), (u64::from(senders), all, 0), "{most}");
+        assert_eq!((total.sessions, total.received, total.lost), (u64::from(senders), all, 0), "{most}");
         assert_eq!((total.sent_at_least, told.iter().map(|interval| interval.lost).sum::<i64>()), (all, 0));
         let losses: Vec<_> = report.sessions.iter().map(|session| crate::Account::new(session).lost).collect();
         assert!(losses.contains(&None) && losses.iter().flatten().all(|&lost| lost == 0), "{losses:?}");
@@ -245,7 +245,7 @@ fn an_announced_end_alone_is_no_session() {
     });
     let total = report.total();
     assert_eq!((report.ends_alone, report.foreign), (3, 0));
-    assert_eq!((total.sessions, total.sent_at_least, total.delivered, total.lost), (2, 2, 2, 0));
+    assert_eq!((total.sessions, total.sent_at_least, total.received, total.lost), (2, 2, 2, 0));
 }
 
 #[test]
