@@ -70,7 +70,7 @@ impl Default for Limits {
 }
 
 /// All agents of a worker; of each data source it keeps a `T`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Agents<T> {
     limits: Limits,
     agents: Slots<Agent>,
@@ -142,19 +142,11 @@ impl Placed {
 
 impl<T> Agents<T> {
     /// Nobody yet.
-    pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            agents: Slots::default(),
-            sources: Slots::default(),
-            by_identity: HashMap::default(),
-            hand: 0,
-            next_stream: 0,
-            streams: 0,
-            swept: (0, 0),
-            gone: Gone::default(),
-            totals: Totals::default(),
-        }
+    pub fn new(limits: Limits) -> Self
+    where
+        T: Default,
+    {
+        Self { limits, ..Self::default() }
     }
 
     /// Finds out what a datagram is.
