@@ -20,7 +20,7 @@ pub struct Agent {
     pub since: Nanos,
     /// When it was last heard.
     pub heard: Nanos,
-    streams: Vec<Stream>,
+    pub(super) streams: Vec<Stream>,
     /// Of streams that are gone.
     past: AgentLedger,
 }
@@ -72,14 +72,6 @@ impl Agent {
         let mut ledger = self.past;
         self.streams.iter().for_each(|stream| ledger.take(stream));
         ledger
-    }
-
-    pub(super) fn streams_mut(&mut self) -> &mut [Stream] {
-        &mut self.streams
-    }
-
-    pub(super) fn into_streams(self) -> Vec<Stream> {
-        self.streams
     }
 
     /// How many data sources its streams have.

@@ -63,7 +63,7 @@ impl Standing {
 impl Agent {
     /// A datagram of a listed stream came.
     pub(super) fn judge(&mut self, index: usize, now: Nanos, settle: Nanos) -> Judged {
-        let own = &mut self.streams_mut()[index].standing;
+        let own = &mut self.streams[index].standing;
         if own.since == 0 {
             own.since = now;
         }
@@ -80,9 +80,9 @@ impl Agent {
             }
         };
         for &twin in &twins {
-            self.streams_mut()[twin].standing.contradict(now, Why::Twins);
+            self.streams[twin].standing.contradict(now, Why::Twins);
         }
-        let own = &mut self.streams_mut()[index].standing;
+        let own = &mut self.streams[index].standing;
         if is_rival {
             own.since = now;
             return Judged { word: None, why: None, alive: false };

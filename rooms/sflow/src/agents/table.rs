@@ -70,7 +70,7 @@ impl Default for Limits {
 }
 
 /// All agents of a worker; of each data source it keeps a `T`.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Agents<T> {
     limits: Limits,
     agents: Slots<Agent>,
@@ -142,19 +142,11 @@ impl Placed {
 
 impl<T> Agents<T> {
     /// Nobody yet.
-    pub fn new(limits: Limits) -> Self {
-        Self {
-            limits,
-            agents: Slots::default(),
-            sources: Slots::default(),
-            by_identity: HashMap::default(),
-            hand: 0,
-            next_stream: 0,
-            streams: 0,
-            swept: (0, 0),
-            gone: Gone::default(),
-            totals: Totals::default(),
-        }
+    pub fn new(limits: Limits) -> Self
+    where
+        T: Default,
+    {
+        Self { limits, ..Self::default() }
     }
 
     /// Finds out what a datagram is.
@@ -205,7 +197,7 @@ impl<T> Agents<T> {
     pub(crate) fn judge(&mut self, placed: &Placed, settle: Nanos) -> Option<(Judged, Option<Nanos>)> {
         let (agent, now) = (self.agents.get_mut(placed.agent)?, placed.moment.now);
         let judged = agent.judge(placed.index, now, settle);
-        Some((judged, agent.streams_mut()[placed.index].exposure.enter(now)))
+        Some((judged, agent.streams[placed.index].exposure.enter(now)))
     }
 
     /// What is kept of a data source of a datagram's stream, begun if it is new. `None`: there is no room for it, and it is counted.
@@ -269,7 +261,7 @@ impl<T> Agents<T> {
             self.totals.refused_sources += 1;
             return None;
         }
-        let stream = agent.streams_mut().get_mut(stream)?;
+        let stream = agent.streams.get_mut(stream)?;
         let id = SourceId { stream: stream.id, source };
         let place = self.sources.insert(Source { id, heard, state, agent: slot });
         stream.sources.insert(source, place);
@@ -292,7 +284,7 @@ impl<T> Agents<T> {
         }
         let (identity, before): (_, Vec<_>) =
             (agent.identity, agent.streams().iter().map(|stream| stream.id).collect());
-        for stream in agent.streams_mut() {
+        for stream in &mut agent.streams {
             stream.id = StreamId(self.next_stream);
             self.next_stream += 1;
         }
@@ -336,7 +328,7 @@ impl<T> Agents<T> {
         self.streams -= agent.streams().len();
         self.by_identity.remove(&agent.identity);
         self.gone.agents.push((slot, agent.identity));
-        agent.into_streams().into_iter().for_each(|stream| self.forget_stream(stream));
+        agent.streams.into_iter().for_each(|stream| self.forget_stream(stream));
     }
 
     /// Forgets the data sources of a stream that is gone.
@@ -350,8 +342,8 @@ impl<T> Agents<T> {
     fn forget_source(&mut self, slot: u32) {
         let Some(Source { id, agent, .. }) = self.sources.remove(slot) else { return };
         self.gone.sources.push(slot);
-        let streams = self.agents.get_mut(agent).map(Agent::streams_mut).unwrap_or_default();
-        for stream in streams.iter_mut().filter(|stream| stream.id == id.stream) {
+        let streams = self.agents.get_mut(agent).into_iter().flat_map(|agent| &mut agent.streams);
+        for stream in streams.filter(|stream| stream.id == id.stream) {
             stream.sources.remove(&id.source);
         }
     }

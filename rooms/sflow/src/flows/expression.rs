@@ -2,7 +2,7 @@
 
 use super::field::Field;
 use super::kind::{comparable, is_address, is_mac, is_number};
-use super::syntax::{Piece, Syntax};
+use super::syntax::{self, Piece, Syntax};
 use super::value::Literal;
 
 /// A key, or a function of keys.
@@ -63,15 +63,7 @@ pub(super) enum Attribute {
 /// # Errors
 /// Of the first key that is none.
 pub(super) fn list(text: &str) -> Result<Vec<Expression>, Syntax> {
-    let whole = Piece { text, at: 0 }.trim();
-    if whole.text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let keys: Vec<Expression> = whole.split(',')?.into_iter().map(parse).collect::<Result<_, _>>()?;
-    if keys.len() > MAX_KEYS {
-        return Err(Syntax::new(0, format!("{} keys: at most {MAX_KEYS}", keys.len())));
-    }
-    Ok(keys)
+    syntax::list(text, ("keys", MAX_KEYS), parse)
 }
 
 /// One key or function.

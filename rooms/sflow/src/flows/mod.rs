@@ -68,30 +68,11 @@ use sources::Sources;
 use table::Update;
 use traits::Candidates;
 
-/// Bounds of what one shard keeps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
-    /// Definitions.
-    pub definitions: usize,
-    /// Flows of all definitions. Half of them are shared out among the definitions for certain, half goes to who needs it.
-    pub flows: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self { definitions: 200, flows: 4_000_000 }
-    }
-}
-
-/// Why a definition was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} definitions of flows: remove one first")]
-pub struct TooMany(usize);
-
 /// All flows of a shard.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Flows {
-    limits: Limits,
+    /// How many there may be. Half of them are shared out among the definitions for certain, half goes to who needs it.
+    limit: usize,
     lookups: Arc<Lookups>,
     definitions: Vec<Compiled>,
     plan: Plan,
@@ -128,21 +109,9 @@ pub struct Record {
 }
 
 impl Flows {
-    /// A shard without definitions.
-    pub fn new(limits: Limits, lookups: Arc<Lookups>) -> Flows {
-        Flows {
-            limits,
-            lookups,
-            definitions: Vec::new(),
-            plan: Plan::default(),
-            candidates: Candidates::default(),
-            memory: Memory::default(),
-            sources: Sources::default(),
-            clocks: Vec::new(),
-            instants: Vec::new(),
-            batch: Batch::default(),
-            used_beyond: 0,
-        }
+    /// A shard without definitions, for so many flows.
+    pub fn new(limit: usize, lookups: Arc<Lookups>) -> Flows {
+        Flows { limit, lookups, ..Flows::default() }
     }
 
     /// Groups, GeoIP and AS files from now on. Flows that were counted with the old ones stay until they expire.
@@ -151,22 +120,17 @@ impl Flows {
     }
 
     /// Counts flows by a definition from now on. One of the same name is replaced, unless it says the same: then its flows stay.
-    ///
-    /// # Errors
-    /// There are as many definitions as the limits permit.
-    pub fn define(&mut self, name: &str, checked: Arc<Checked>, now: f64) -> Result<(), TooMany> {
+    pub fn define(&mut self, name: &str, checked: Arc<Checked>, now: f64) {
         let before = self.definitions.iter().position(|compiled| compiled.name == name);
         match before {
-            Some(at) if self.definitions[at].checked.definition == checked.definition => return Ok(()),
+            Some(at) if self.definitions[at].checked.definition == checked.definition => return,
             Some(at) => drop(self.definitions.remove(at)),
-            None if self.definitions.len() >= self.limits.definitions => return Err(TooMany(self.limits.definitions)),
             None => {}
         }
         let clock = self.clock(checked.definition.t, now);
         let compiled = Compiled::new(name, checked, clock, now);
         self.definitions.insert(before.unwrap_or(self.definitions.len()), compiled);
         self.compile();
-        Ok(())
     }
 
     /// Forgets a definition with its flows; whether there was one.
@@ -229,7 +193,7 @@ impl Flows {
         for pending in &mut self.batch.pending {
             pending.guess = self.definitions[pending.definition as usize].table.guess(pending.hash);
         }
-        let reserved = self.limits.flows / 2 / self.definitions.len().max(1);
+        let reserved = self.limit / 2 / self.definitions.len().max(1);
         let now = self.batch.now;
         for (place, one) in self.batch.pending.iter().enumerate() {
             let Gathered { source, number } = self.batch.packet(one);
@@ -237,7 +201,7 @@ impl Flows {
             let compiled = &mut self.definitions[one.definition as usize];
             let at = self.instants[compiled.clock];
             let update = Update { source, key: one.key, long, amount: one.amount, further, now, at };
-            let room = self.used_beyond < self.limits.flows / 2;
+            let room = self.used_beyond < self.limit / 2;
             let limit = if room { usize::MAX } else { reserved };
             let before = compiled.table.len();
             let place = compiled.table.add(one.hash, one.guess, &update, limit);
@@ -329,7 +293,7 @@ impl Flows {
 
     /// Counts anew what goes beyond each definition's certain share.
     fn share_out(&mut self) {
-        let reserved = self.limits.flows / 2 / self.definitions.len().max(1);
+        let reserved = self.limit / 2 / self.definitions.len().max(1);
         self.used_beyond = self.definitions.iter().map(|compiled| compiled.table.len().saturating_sub(reserved)).sum();
     }
 }

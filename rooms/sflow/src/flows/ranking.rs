@@ -44,7 +44,7 @@ pub struct Ranked {
 }
 
 /// A search for the largest flows. While [`Ranking::next_pass`] says so, show it all flows of all shards.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ranking {
     mode: AggMode,
     n: usize,
@@ -60,8 +60,9 @@ pub struct Ranking {
     are_several: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Pass {
+    #[default]
     Begin,
     Largest,
     Sums,
@@ -72,17 +73,7 @@ impl Ranking {
     /// For the `n` largest flows of at least `min_value`.
     pub fn new(mode: AggMode, n: usize, min_value: f64) -> Ranking {
         let n = n.clamp(1, MAX_RANKED);
-        Ranking {
-            mode,
-            n,
-            min_value,
-            pass: Pass::Begin,
-            threshold: f64::NEG_INFINITY,
-            found: HashMap::default(),
-            buckets: Vec::new(),
-            first: None,
-            are_several: false,
-        }
+        Ranking { mode, n, min_value, threshold: f64::NEG_INFINITY, ..Ranking::default() }
     }
 
     /// Whether all flows are to be shown (once more).

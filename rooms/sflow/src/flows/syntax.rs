@@ -29,6 +29,26 @@ impl Syntax {
     }
 }
 
+/// What is separated by commas, no more than so many; empty: nothing.
+///
+/// # Errors
+/// The first mistake.
+pub(super) fn list<'a, T>(
+    text: &'a str,
+    (what, most): (&str, usize),
+    parse: fn(Piece<'a>) -> Result<T, Syntax>,
+) -> Result<Vec<T>, Syntax> {
+    let whole = Piece { text, at: 0 }.trim();
+    if whole.text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let all: Vec<T> = whole.split(',')?.into_iter().map(parse).collect::<Result<_, _>>()?;
+    match all.len() > most {
+        true => Err(Syntax::new(0, format!("{} {what}: at most {most}", all.len()))),
+        false => Ok(all),
+    }
+}
+
 /// A cursor over a text with the separators of expressions: `\` takes the next character as it is, `[` and `]` enclose.
 pub(super) struct Cursor<'a> {
     pub(super) text: &'a str,

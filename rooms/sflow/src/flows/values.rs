@@ -2,7 +2,7 @@
 
 use super::expression::{self, Expression};
 use super::kind::is_number;
-use super::syntax::{Piece, Syntax};
+use super::syntax::{self, Piece, Syntax};
 
 /// A value of a flow.
 #[derive(Clone, Debug)]
@@ -40,15 +40,7 @@ pub(super) fn one(text: &str) -> Result<Vec<Column>, Syntax> {
 
 /// Further values; empty: none.
 pub(super) fn list(text: &str) -> Result<Vec<Column>, Syntax> {
-    let piece = Piece { text, at: 0 }.trim();
-    if piece.text.is_empty() {
-        return Ok(Vec::new());
-    }
-    let columns: Vec<Column> = piece.split(',')?.into_iter().map(column).collect::<Result<_, _>>()?;
-    if columns.len() > MAX_COLUMNS {
-        return Err(Syntax::new(0, format!("{} values: at most {MAX_COLUMNS}", columns.len())));
-    }
-    Ok(columns)
+    syntax::list(text, ("values", MAX_COLUMNS), column)
 }
 
 fn column(piece: Piece<'_>) -> Result<Column, Syntax> {

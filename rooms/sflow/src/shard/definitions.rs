@@ -170,10 +170,7 @@ impl Shards {
             )));
         }
         let now = Now::read();
-        let defined = self.each(|shard| shard.define(now, |flows, now| flows.define(name, checked.clone(), now)));
-        for outcome in defined {
-            outcome.map_err(|full| Refusal::Full(full.to_string()))?;
-        }
+        self.each(|shard| shard.define(now, |flows, now| flows.define(name, checked.clone(), now))).for_each(drop);
         held.flows.insert(name.to_owned(), checked);
         match life {
             Life::Kept => held.scraped.remove(name),

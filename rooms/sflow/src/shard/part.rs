@@ -23,7 +23,7 @@ use crate::config::{Limits, Named, Settings};
 use crate::counters::{Counters, Metric, Number, Reason, Reasons};
 use crate::events::{Event, Log};
 use crate::fate::Fate;
-use crate::flows::{self, Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
+use crate::flows::{Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
 use crate::names::{Directory, Lookups};
 use crate::sampling::{Discards, Sampler};
 use crate::thresholds::Rules;
@@ -31,9 +31,7 @@ use crate::thresholds::Rules;
 /// What one worker knows.
 #[derive(Debug)]
 pub struct Shard {
-    limits: agents::Limits,
-    flow_limit: usize,
-    offender_limit: usize,
+    limits: Limits,
     pub(super) allowed: Allowed,
     pub(super) agents: Agents<Source>,
     /// Sub-agents by address.
@@ -94,31 +92,27 @@ impl Shard {
         now: Now,
     ) -> Self {
         let workers = settings.carrier.workers;
-        let Limits { agents, streams, sources, flows, definitions, offenders, crossings } =
-            settings.config.limits.share(workers);
-        let limits = agents::Limits { agents, streams, sources, ..Default::default() };
-        let of_flows = flows::Limits { definitions, flows };
+        let limits = settings.config.limits.share(workers);
+        let Limits { agents, streams, sources, .. } = limits;
         Self {
-            limits,
-            flow_limit: flows,
-            offender_limit: offenders,
             allowed: Allowed::new(&settings.allow),
-            agents: Agents::new(limits),
+            agents: Agents::new(agents::Limits { agents, streams, sources, ..Default::default() }),
             addresses: BTreeMap::new(),
             names: Names::new(number, workers, Arc::new(settings.agents.clone())),
-            flows: Flows::new(of_flows, lookups),
+            flows: Flows::new(limits.flows, lookups),
             packets: Vec::new(),
             slots: Vec::new(),
             keys: SeenKeys::default(),
-            watching: Watching::new(events, crossings),
+            watching: Watching::new(events, limits.crossings),
             reasons: Reasons::default(),
-            offenders: Offenders::new(offenders),
+            offenders: Offenders::new(limits.offenders),
             protecting: None,
             hasher: foldhash::fast::RandomState::default(),
             tally: Tally::default(),
             missing: 0,
             seen: Vec::new(),
             start: now.nanos,
+            limits,
         }
     }
 
@@ -397,8 +391,8 @@ impl Shard {
         let tables = vec![
             table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
             table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
-            table("flows", flows, self.flow_limit, evicted),
-            table("offenders", self.offenders.len(), self.offender_limit, self.offenders.others()),
+            table("flows", flows, self.limits.flows, evicted),
+            table("offenders", self.offenders.len(), self.limits.offenders, self.offenders.others()),
             table("crossings", watch.len(), watch.limit(), watch.evicted()),
         ];
         let missing = u64::try_from(self.missing).unwrap_or_default();
@@ -448,7 +442,7 @@ impl Shard {
         Some(self.flows.scan(name, self.seconds(now))?.allowing_for(self))
     }
 
-    /// How long ago each key was seen in a sample, s, in the order of [`flows::keys`]; `None`: never.
+    /// How long ago each key was seen in a sample, s, in the order of [`crate::flows::keys`]; `None`: never.
     pub(crate) fn key_ages(&self, now: Now) -> Vec<Option<f64>> {
         let now = self.seconds(now);
         self.keys.last().iter().map(|last| last.map(|last| (now - last).max(0.0))).collect()

@@ -18,11 +18,13 @@ const NOWHERE: u32 = u32::MAX;
 
 const EMPTY: u64 = u64::MAX;
 
-impl Index {
-    pub(super) fn new() -> Index {
+impl Default for Index {
+    fn default() -> Index {
         Index { slots: vec![EMPTY; LEAST], len: 0 }
     }
+}
 
+impl Index {
     /// How many there are.
     pub(super) fn len(&self) -> usize {
         self.len
@@ -137,7 +139,7 @@ mod tests {
     #[test]
     fn it_finds_what_a_map_would() {
         let mut source = Source::drawn();
-        let (mut index, mut map) = (Index::new(), HashMap::new());
+        let (mut index, mut map) = (Index::default(), HashMap::new());
         for place in 0..50_000_u32 {
             // Many share a tag, or a part of it: all ones among them.
             let hash = (u64::from(u32::MAX - source.number(0..3000) as u32 * 7) << 32) | u64::from(place);

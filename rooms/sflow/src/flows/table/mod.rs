@@ -74,14 +74,15 @@ pub(super) struct Told {
 }
 
 /// When flows are told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Telling {
+    #[default]
     Never,
     AtStart,
     AtEnd,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     rates: Vec<Rate>,
     histories: Vec<History>,
@@ -107,22 +108,7 @@ pub(super) struct Table {
 impl Table {
     /// A table whose flows have `stride` sums besides the first, and are forgotten after `timeout` seconds of silence.
     pub(super) fn new(stride: usize, timeout: f64, telling: Telling) -> Table {
-        Table {
-            rates: Vec::new(),
-            histories: Vec::new(),
-            long: Vec::new(),
-            further: Vec::new(),
-            stride,
-            index: Index::new(),
-            free: Vec::new(),
-            hasher: RandomState::default(),
-            hand: 0,
-            swept: 0,
-            timeout,
-            telling,
-            told: Vec::new(),
-            evicted: 0,
-        }
+        Table { stride, timeout, telling, ..Table::default() }
     }
 
     /// Number of flows.

@@ -35,7 +35,7 @@ const TYPICAL: [(&str, &str, &str); 20] = [
 
 fn typical(flows: &mut Flows, count: usize) {
     for (at, (keys, value, filter)) in TYPICAL.iter().cycle().take(count).enumerate() {
-        flows.define(&at.to_string(), checked(keys, value, filter), 0.0).unwrap();
+        flows.define(&at.to_string(), checked(keys, value, filter), 0.0);
     }
 }
 
@@ -51,7 +51,7 @@ fn a_sample_through_definitions() {
         })
         .collect();
     for count in [0, 1, 10, 20, 40] {
-        let mut flows = shard(Limits::default());
+        let mut flows = shard(FLOWS);
         typical(&mut flows, count);
         let mut best = f64::INFINITY;
         for round in 0..20 {
@@ -74,8 +74,8 @@ fn a_sample_through_definitions() {
 #[test]
 #[ignore = "a measurement: in release, on a quiet machine"]
 fn the_largest_of_a_million() {
-    let mut flows = shard(Limits::default());
-    flows.define("pairs", checked("ipsource,ipdestination", "bytes", ""), 0.0).unwrap();
+    let mut flows = shard(FLOWS);
+    flows.define("pairs", checked("ipsource,ipdestination", "bytes", ""), 0.0);
     let mut source = Source(1);
     let begin = Instant::now();
     for at in 0..1_000_000u32 {

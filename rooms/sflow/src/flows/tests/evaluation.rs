@@ -35,8 +35,8 @@ fn lookups() -> Lookups {
 
 /// The key of a packet by a definition; `None`: it is not counted.
 fn key_of(keys: &str, filter: &str, agent: u32, bytes: &[u8]) -> Option<String> {
-    let mut flows = Flows::new(Limits::default(), Arc::new(lookups()));
-    flows.define("it", checked(keys, "frames", filter), 0.0).unwrap();
+    let mut flows = Flows::new(FLOWS, Arc::new(lookups()));
+    flows.define("it", checked(keys, "frames", filter), 0.0);
     let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
     let frame = Frame::parse(Start::Ethernet, bytes);
     flows.observe(1.0, 1.0, &Packet::captured(AgentId(agent), source, 1000, frame, &Named));
@@ -128,9 +128,9 @@ fn filters_take_and_leave() {
 fn patterns_are_those_in_force() {
     let bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
     let source = DataSource { class: DataSource::IF_INDEX, index: 5 };
-    let mut flows = shard(Limits::default());
+    let mut flows = shard(FLOWS);
     for (filter, taken) in [("stack~eth.*", true), ("stack~ip", false), ("stack!~ip", true), ("stack!~eth.*", false)] {
-        flows.define("it", checked("ipsource", "frames", filter), 0.0).unwrap();
+        flows.define("it", checked("ipsource", "frames", filter), 0.0);
         let mut shown = 0;
         for _ in 0..2 {
             let frame = Frame::parse(Start::Ethernet, &bytes);
@@ -157,14 +157,14 @@ fn the_type_behind_tags_is_that_of_its_own_header() {
 
 #[test]
 fn averages_and_further_values() {
-    let mut flows = shard(Limits::default());
+    let mut flows = shard(FLOWS);
     let definition = Definition {
         keys: "ipsource".to_owned(),
         value: "avg:ipttl".to_owned(),
         values: "frames,avg:ipbytes,bytes,avg:vlan".to_owned(),
         ..Definition::default()
     };
-    flows.define("it", Arc::new(definition.check().unwrap()), 0.0).unwrap();
+    flows.define("it", Arc::new(definition.check().unwrap()), 0.0);
     let mut bytes = frame([10, 0, 0, 1], [10, 0, 1, 2], 53);
     flows.observe(1.0, 30.0, &packet(1, 1, &bytes));
     // Another, with a third of the weight, and a time to live of 32.

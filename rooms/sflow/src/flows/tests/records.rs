@@ -33,11 +33,11 @@ fn datagram(discarded: bool, records: &[Vec<u8>]) -> Vec<u8> {
 
 /// The key of its packet by a definition.
 fn key_of(keys: &str, filter: &str, datagram: &[u8]) -> Option<String> {
-    let mut flows = shard(Limits::default());
+    let mut flows = shard(FLOWS);
     let (keys, filter) = (keys.to_owned(), filter.to_owned());
     let dropped = keys.contains("reason");
     let definition = Definition { keys, filter, dropped, value: "frames".to_owned(), ..Definition::default() };
-    flows.define("it", Arc::new(definition.check().unwrap()), 0.0).unwrap();
+    flows.define("it", Arc::new(definition.check().unwrap()), 0.0);
     for sample in Datagram::parse(datagram).unwrap().samples() {
         let packet = match sample.unwrap() {
             Sample::Flow(sample) => Packet::sampled(AgentId(1), &sample, &Nameless),

@@ -71,7 +71,7 @@ impl Scene {
         shard.protect(outlet);
         let definition = Definition { value: "frames".into(), keys: "ipdestination".into(), t: 5.0, ..<_>::default() };
         let checked = Arc::new(definition.check().unwrap());
-        shard.define(Now::default(), |flows, now| flows.define("all", checked, now)).unwrap();
+        shard.define(Now::default(), |flows, now| flows.define("all", checked, now));
         Self { shard, inlet, ms: 0, words: Vec::new(), contested: Vec::new() }
     }
 

@@ -35,7 +35,7 @@ fn shard() -> Shard {
         ..Definition::default()
     };
     let checked = Arc::new(definition.check().unwrap());
-    shard.define(Now::default(), |flows, now| flows.define("drops", checked, now)).unwrap();
+    shard.define(Now::default(), |flows, now| flows.define("drops", checked, now));
     shard
 }
 
