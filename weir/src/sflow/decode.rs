@@ -73,9 +73,7 @@ impl Decode {
         let mut decoder = Decoder::new(settings, io::stdout().lock());
         let name = if self.input == "-" { "standard input" } else { &self.input };
         let read = match &input {
-            Input::Capture(file) => {
-                decode::read(file, &mut decoder, &stop).map_err(|error| anyhow!("{name}: {error:#}"))
-            }
+            Input::Capture(file) => decode::read(file, &mut decoder, &stop).with_context(|| name.to_owned()),
             Input::Network(address) => listen(*address, &mut decoder, &stop),
         };
         let written = decoder.flush();

@@ -50,7 +50,7 @@ static QUESTIONS: [Ask; 6] = [
             Parameter::text("value", "as in a definition"),
             Parameter::text("filter", "as in a definition"),
             Parameter::text("values", "as in a definition"),
-            Parameter::real("t", 0.2, 600.0, 2.0, "as in a definition"),
+            Parameter::real("t", f64::MIN, f64::MAX, 2.0, "as in a definition"),
             Parameter::text("dropped", "discarded packets"),
             Parameter::text("agent", "only of this one"),
             Parameter::whole("count", 0, 100, Some(10), "flows, the largest first"),
