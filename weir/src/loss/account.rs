@@ -272,11 +272,10 @@ impl NewFile<'_> {
 /// `source`, `source/24`, `source/24/48`.
 fn by_source(text: &str) -> Result<Prefixes, String> {
     let wrong = || format!("`{text}`: write source, source/24 or source/24/48 (bits of IPv4 and IPv6 addresses)");
-    let mut parts = text.split('/');
-    if parts.next() != Some("source") {
+    if text.split('/').next() != Some("source") {
         return Err(wrong());
     }
-    let bits: Vec<u8> = parts.map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
+    let bits: Vec<u8> = text.split('/').skip(1).map(str::parse).collect::<Result<_, _>>().map_err(|_| wrong())?;
     let prefixes = match bits[..] {
         [] => Prefixes::ADDRESSES,
         [v4] => Prefixes { v4, v6: 64 },

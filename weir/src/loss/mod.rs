@@ -6,7 +6,7 @@ mod watch;
 
 use std::net::IpAddr;
 
-use anyhow::{Result, ensure};
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand, ValueEnum};
 use weir_kernel::trace::Detail;
 use weir_loss::watch::settings::Where;
@@ -67,13 +67,12 @@ impl Tracing {
 
 /// The values of `--netns`.
 fn namespaces(named: &[String]) -> Result<Where> {
-    let is_all = named.iter().any(|name| name == "all");
-    ensure!(!is_all || named.len() == 1, "--netns all: with no other");
-    Ok(match named {
-        [] => Where::Own,
-        _ if is_all => Where::All,
-        named => Where::Named(named.to_vec()),
-    })
+    match named {
+        [] => Ok(Where::Own),
+        [all] if all == "all" => Ok(Where::All),
+        several if several.iter().any(|name| name == "all") => bail!("--netns all: with no other"),
+        named => Ok(Where::Named(named.to_vec())),
+    }
 }
 
 /// A multicast group.

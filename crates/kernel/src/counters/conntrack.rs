@@ -17,8 +17,6 @@ pub struct Conntrack {
     pub drop: u64,
     /// Packets dropped because another of the same connection was just being entered.
     pub insert_failed: u64,
-    /// Packets that belong to no connection; dropped only where a rule says so.
-    pub invalid: u64,
 }
 
 /// Reads the connection tracking of one namespace again and again.
@@ -58,7 +56,6 @@ pub(crate) fn parse(text: &str, count: Option<u64>, max: Option<u64>) -> Option<
         max,
         drop: columns.sum("drop")?,
         insert_failed: columns.sum("insert_failed")?,
-        invalid: columns.sum("invalid")?,
     })
 }
 
@@ -72,8 +69,7 @@ mod tests {
                     early_drop\n\
                     00000009  0 0 0 0000000a 0 0 0 0 00000001 00000002 00000003\n\
                     00000009  0 0 0 00000001 0 0 0 0 00000004 00000010 00000000\n";
-        let expected =
-            Conntrack { count: 9, max: Some(65_536), drop: 18, insert_failed: 5, invalid: 11 };
+        let expected = Conntrack { count: 9, max: Some(65_536), drop: 18, insert_failed: 5 };
         assert_eq!(parse(text, None, Some(65_536)), Some(expected));
         assert_eq!(parse(text, Some(7), None), Some(Conntrack { count: 7, max: None, ..expected }));
         assert_eq!(parse("entries found\n", Some(7), None), None);

@@ -26,7 +26,6 @@ pub use sockstat::{FragmentQueues, Reassembly, UdpMemory, reassembly, udp_memory
 pub use softnet::{Softnet, softnet};
 
 use crate::Error;
-use crate::ethtool::{Device, Ethtool};
 use crate::namespaces::NetNs;
 use crate::sockets::{Sockets, UdpSocket};
 
@@ -36,14 +35,6 @@ use crate::sockets::{Sockets, UdpSocket};
 /// As [`crate::sockets::Sockets::open`] and [`crate::sockets::Sockets::read`].
 pub fn sockets(ns: &NetNs) -> Result<Vec<UdpSocket>, Error> {
     Sockets::open(ns)?.read()
-}
-
-/// All that the driver of an interface tells; [`crate::ethtool::Ethtool`] asks again and again.
-///
-/// # Errors
-/// If the namespace cannot be entered, or there is no interface of that name.
-pub fn ethtool(ns: &NetNs, interface: &str) -> Result<Device, Error> {
-    Ethtool::open(ns)?.device(interface)
 }
 
 /// Reads the protocol counters of a network namespace; [`Protocols`] reads them again and again.

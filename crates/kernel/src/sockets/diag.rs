@@ -65,7 +65,6 @@ pub(crate) fn udp_socket(response: &InetResponse) -> Option<UdpSocket> {
         local: address(id.source_address, id.source_port, id.interface_id),
         peer: (peer.port() != 0 || !peer.ip().is_unspecified()).then_some(peer),
         interface: (id.interface_id != 0).then_some(id.interface_id),
-        uid: header.uid,
         memory,
     })
 }
@@ -79,10 +78,5 @@ fn address(ip: IpAddr, port: u16, interface: u32) -> SocketAddr {
 }
 
 fn memory(info: &MemInfo, queued: u32) -> Memory {
-    Memory {
-        rmem_alloc: info.receive_queue,
-        queued,
-        receive_buffer: Some(info.receive_queue_max),
-        drops: info.drops,
-    }
+    Memory { rmem_alloc: info.receive_queue, queued, receive_buffer: Some(info.receive_queue_max), drops: info.drops }
 }

@@ -33,8 +33,6 @@ pub struct UdpSocket {
     pub peer: Option<SocketAddr>,
     /// The interface it is bound to (SO_BINDTODEVICE); `None`: none, or read from /proc.
     pub interface: Option<Index>,
-    /// The user who made it.
-    pub uid: u32,
     /// Its memory and drops.
     pub memory: Memory,
 }
@@ -122,7 +120,6 @@ mod tests {
 
     use nix::sys::socket::{setsockopt, sockopt};
     use nix::sys::stat::fstat;
-    use nix::unistd::geteuid;
 
     use super::*;
     use crate::links::Netlink;
@@ -176,7 +173,7 @@ mod tests {
         };
         let full = of(&diag, &receiver);
         assert_eq!(full.inode, inode(&receiver));
-        assert_eq!((full.peer, full.uid, full.interface), (None, geteuid().as_raw(), None));
+        assert_eq!((full.peer, full.interface), (None, None));
         assert_eq!(of(&diag, &sender).peer, Some(receiver.local_addr().unwrap()));
         assert_eq!(of(&diag, &six).peer, None);
         assert_eq!(full.memory.receive_buffer, Some(receive_buffer(&receiver).unwrap()));

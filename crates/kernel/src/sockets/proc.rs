@@ -37,7 +37,7 @@ pub(crate) fn parse(text: &str) -> Vec<UdpSocket> {
 
 fn row(line: &str) -> Option<UdpSocket> {
     let columns: Vec<&str> = line.split_whitespace().collect();
-    let [_, local, peer, _, queues, _, _, uid, _, inode, _, _, drops] = *columns.first_chunk()?;
+    let [_, local, peer, _, queues, _, _, _, _, inode, _, _, drops] = *columns.first_chunk()?;
     let (_, received) = queues.split_once(':')?;
     let received = u32::from_str_radix(received, 16).ok()?;
     let peer = address(peer)?;
@@ -47,13 +47,7 @@ fn row(line: &str) -> Option<UdpSocket> {
         local: address(local)?,
         peer: (peer.port() != 0 || !peer.ip().is_unspecified()).then_some(peer),
         interface: None,
-        uid: uid.parse().ok()?,
-        memory: Memory {
-            rmem_alloc: received,
-            queued: received,
-            drops: drops.parse().ok()?,
-            ..Memory::default()
-        },
+        memory: Memory { rmem_alloc: received, queued: received, drops: drops.parse().ok()?, ..Memory::default() },
     })
 }
 
@@ -90,9 +84,9 @@ mod tests {
         };
         let nobody = if socket.local.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
         let (local, peer) = (address(socket.local), address(socket.peer.unwrap_or(nobody.parse().unwrap())));
-        let UdpSocket { uid, inode, memory: Memory { queued, drops, .. }, .. } = socket;
+        let UdpSocket { inode, memory: Memory { queued, drops, .. }, .. } = socket;
         format!(
-            " 2046: {local} {peer} 07 00000000:{queued:08X} 00:00000000 00000000 {uid:5}        0 {inode} 2 \
+            " 2046: {local} {peer} 07 00000000:{queued:08X} 00:00000000 00000000     0        0 {inode} 2 \
              0000000000000000 {drops}         \n"
         )
     }
@@ -104,11 +98,11 @@ mod tests {
     }
 
     prop_compose! {
-        fn any_socket()(local in any_address(), port in any::<u16>(), uid: u32, inode: u32, queue: u32,
+        fn any_socket()(local in any_address(), port in any::<u16>(), inode: u32, queue: u32,
             drops: u32) -> UdpSocket {
             let memory = Memory { rmem_alloc: queue, queued: queue, drops, ..Memory::default() };
             let peer = (port != 0).then(|| SocketAddr::new(local.ip(), port));
-            UdpSocket { cookie: None, inode, local, peer, interface: None, uid, memory }
+            UdpSocket { cookie: None, inode, local, peer, interface: None, memory }
         }
     }
 
@@ -124,8 +118,8 @@ mod tests {
             let sound = written(&socket);
             let columns: Vec<&str> = sound.split_whitespace().collect();
             let mut text = format!("  sl  local_address\n{strange}\n{}\n{sound}", columns[..length].join(" "));
-            // Addresses, queues, user, inode number, drops.
-            for column in [1, 2, 4, 7, 9, 12] {
+            // Addresses, queues, inode number, drops.
+            for column in [1, 2, 4, 9, 12] {
                 let mut columns = columns.clone();
                 columns[column] = "g";
                 text += &format!("{}\n", columns.join(" "));

@@ -13,8 +13,6 @@ pub use table::TcpSockets;
 pub struct TcpInfo {
     /// Smoothed round-trip time, us.
     pub rtt_us: u32,
-    /// Smallest round-trip time of late (sysctl net.ipv4.tcp_min_rtt_wlen), us; `u32::MAX`: none was measured.
-    pub min_rtt_us: u32,
     /// Bytes of payload that a full segment sent carries.
     pub segment_bytes: u32,
     /// Segments that may be in flight.
@@ -86,7 +84,6 @@ impl TcpInfo {
         };
         Self {
             rtt_us: u32_at(68),
-            min_rtt_us: u32_at(148),
             segment_bytes: u32_at(16),
             congestion_window: u32_at(80),
             unacked: u32_at(24),
@@ -133,7 +130,6 @@ mod tests {
         assert_eq!((info.sent_bytes, info.acked_bytes, info.unsent_bytes, info.unacked), (1000, 1001, 0, 0));
         assert_eq!((info.retransmits, info.outstanding_bytes()), (0, 0));
         assert!(info.congestion_window > 0 && info.rtt_us > 0);
-        assert!((1..=info.rtt_us + 1).contains(&info.min_rtt_us), "{info:?}");
         assert!(info.delivery_rate > 0 && info.segment_bytes >= 536, "{info:?}");
         assert_eq!(info.in_flight_bytes(), 0);
         assert_eq!(info.congestion_window_bytes(), u64::from(info.congestion_window) * u64::from(info.segment_bytes));

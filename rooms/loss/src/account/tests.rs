@@ -271,6 +271,16 @@ fn what_no_tracepoint_told_is_the_sockets_own_count_as_far_as_it_is_missing() {
     }
 }
 
+#[test]
+fn what_never_left_its_sender_is_not_looked_for_at_the_receiver() {
+    let mut model = Model { connected: true, ..Model::default() };
+    model.call(0, 2);
+    (0..3).for_each(|_| model.pass(Fate::Received));
+    let ledger = model.ledger();
+    assert_eq!((ledger.sent, ledger.departed, ledger.unexplained), (Some(5), Some(3), Some(2)), "{ledger:#?}");
+    assert_eq!(ledger.explanation, ["2 were sent and did not leave the sender, and no counter tells why"]);
+}
+
 /// Nothing comes into a full queue, so that the trace knows nothing of its socket.
 #[test]
 fn no_buffer_is_advised_to_a_reader_that_hangs() {
