@@ -4,7 +4,7 @@
 //! addresses and routes over netlink, [`sysctl`] sets its settings; [`offloads`] switches an interface's segmentation
 //! and checksum offloads, [`ethtool`] asks and sets its driver; [`counters`] reads what the kernel counted, [`sockets`]
 //! finds UDP sockets, their memory and their owners, [`next_hops`] tells who is given packets and whether they answer, [`processes`] tells who there is, [`processors`] where time went and what the processors do,
-//! [`contention`] who else wants them; [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
+//! [`tcp`] asks about one connection, [`capture`] hears an interface, [`trace`] counts what happens to datagrams; [`rendezvous`]
 //! hands descriptors to other processes of the same user; [`limits`] and [`host`] tell what the machine allows and what
 //! it is, [`usage`] what we take of it; [`scheduling`] says who runs first and where, [`steering`] where packets are
 //! received; [`capabilities`] gives privileges up, [`confinement`] files, and [`activation`] takes over sockets that a service manager opened.
@@ -16,7 +16,6 @@ pub mod activation;
 pub mod capabilities;
 pub mod capture;
 pub mod confinement;
-pub mod contention;
 pub mod counters;
 pub mod ethtool;
 #[doc(hidden)]

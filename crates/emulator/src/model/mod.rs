@@ -33,7 +33,7 @@ pub use flows::FlowHandle;
 pub use identity::FlowIdentity;
 pub use impairments::{Impairments, InvalidImpairment};
 pub use loss::Loss;
-pub use plan::{Plan, Present, Step};
+pub use plan::{Plan, Step};
 pub use shaper::Waiting;
 pub use trace::{Trace, TraceError};
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::delay::nanos;
 use super::timetable::Timetable;
-use super::{Impairments, InvalidImpairment, Nanos, Probability};
+use super::{Impairments, InvalidImpairment, Probability};
 
 /// What one direction of a link does to its packets over time.
 ///
@@ -35,17 +35,6 @@ pub struct Step {
     pub after: Duration,
     /// What holds from then on, as a whole.
     pub impairments: Impairments,
-}
-
-/// What of a plan holds at an instant.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Present<'a> {
-    /// What packets meet that arrive then.
-    pub impairments: &'a Impairments,
-    /// Which step it is of; `None`: of the beginning.
-    pub step: Option<usize>,
-    /// When the next one takes its place, or the plan starts again, counted from time 0; `None`: never.
-    pub until: Option<Duration>,
 }
 
 impl From<Impairments> for Plan {
@@ -80,19 +69,6 @@ impl Plan {
     /// Whether packets pass, at all times, as if there were nothing.
     pub fn is_transparent(&self) -> bool {
         self.phases().all(Impairments::is_transparent)
-    }
-
-    /// What holds so long after time 0.
-    pub fn at(&self, passed: Duration) -> Present<'_> {
-        let (phases, mut timetable) = Timetable::new(self);
-        timetable.start(0);
-        let stay = timetable.at(nanos(passed));
-        let step = phases[stay.phase].checked_sub(1);
-        Present {
-            impairments: step.map_or(&self.first, |step| &self.steps[step].impairments),
-            step,
-            until: (stay.ends < Nanos::MAX).then(|| Duration::from_nanos(stay.ends)),
-        }
     }
 
     /// The impairments of each phase, the first ones first.
@@ -196,25 +172,6 @@ mod tests {
             let mean = mean(distribution).as_secs_f64() * 1e3;
             assert!((mean - 7.0 - added).abs() < 1e-4, "{mean}");
         }
-    }
-
-    #[test]
-    fn a_plan_tells_which_step_holds_and_until_when() {
-        let step = |seconds| Step { after: SECOND * seconds, impairments: Impairments::default() };
-        let mut plan = Plan { steps: vec![step(2), step(5)], ..Plan::default() };
-        let at = |plan: &Plan, seconds: u32| {
-            let present = plan.at(SECOND * seconds);
-            (present.step, present.until.map(|until| until.as_secs()))
-        };
-        assert_eq!(
-            [1, 2, 4, 5, 100].map(|seconds| at(&plan, seconds)),
-            [(None, Some(2)), (Some(0), Some(5)), (Some(0), Some(5)), (Some(1), None), (Some(1), None)]
-        );
-        plan.repeat = Some(SECOND * 10);
-        assert_eq!(
-            [9, 10, 13].map(|seconds| at(&plan, seconds)),
-            [(Some(1), Some(10)), (None, Some(12)), (Some(0), Some(15))]
-        );
     }
 
     #[test]

@@ -1,12 +1,9 @@
-//! Which TCP sockets there are ([`TcpSockets`]), and what the kernel knows of one connection (`TCP_INFO`, struct tcp_info in include/uapi/linux/tcp.h).
+//! What the kernel knows of one connection (`TCP_INFO`, struct tcp_info in include/uapi/linux/tcp.h).
 
 mod sys;
-mod table;
 
 use std::io;
 use std::os::fd::AsFd;
-
-pub use table::TcpSockets;
 
 /// The state of a connection. Fields that an older kernel does not have are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
