@@ -34,12 +34,15 @@ pub fn write_all(
 ) -> (u64, Result<(), StoreError>) {
     let (mut messages, mut waiting) = (messages.into_iter(), HEAD.as_bytes().to_vec());
     let (mut given, mut written, mut bytes) = (0, 0, 0);
-    while !waiting.is_empty() {
+    loop {
         while waiting.len() < BUFFER
             && let Some(message) = messages.next()
         {
             row(&mut waiting, &message);
             given += 1;
+        }
+        if waiting.is_empty() {
+            return (written, Ok(()));
         }
         if let Err(error) = file.write_all(&waiting) {
             // A pipe cannot be cut; its reader has had the rest.
@@ -49,7 +52,6 @@ pub fn write_all(
         (written, bytes) = (given, bytes + waiting.len() as u64);
         waiting.clear();
     }
-    (written, Ok(()))
 }
 
 fn row(into: &mut Vec<u8>, message: &Message) {
@@ -82,6 +84,16 @@ mod tests {
         assert_eq!((written, failed.is_ok()), (2, true));
         let rows = "[::1]:7,9,4294967295,0,,0,15\n[::1]:7,9,4294967295,1,,10,\n";
         assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{HEAD}{rows}"));
+    }
+
+    #[test]
+    fn what_is_more_than_a_buffer_is_written_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("m.csv");
+        let many = (0..100_000).map(|number| message(number, None));
+        let (written, failed) = write_all(&path, File::create(&path).unwrap(), many);
+        assert_eq!((written, failed.is_ok()), (100_000, true));
+        assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 100_001);
     }
 
     #[test]
