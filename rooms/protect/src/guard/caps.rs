@@ -70,9 +70,9 @@ impl Used {
                 more[family(prefix)] += addresses(prefix);
             }
         }
-        for (family, name) in [(0, "IPv4"), (1, "IPv6")] {
+        for (family, name) in [(0, "IPv4"), (1, "IPv6")].into_iter().filter(|(family, _)| more[*family] > 0.0) {
             let (share, most) = (self.share_of(family, more[family]), self.most(family, caps));
-            if more[family] > 0.0 && share > most {
+            if share > most {
                 let (percent, most) = (share * 100.0, most * 100.0);
                 let why = format!(
                     "{percent:.3} % of the protected {name} addresses would be cut off, caps.share is {most:.3} %"

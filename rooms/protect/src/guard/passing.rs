@@ -46,12 +46,13 @@ impl Guard {
                     self.withdraw(id, WEIR, "its time is over, and none of the agents that told of it is heard", now);
                     self.finish(id, now);
                 }
-                true if is_silent => {
-                    if life.told.replace("silence") != Some("silence") {
-                        let why = "none of the agents that told of it is heard: what is announced stays until its time is over";
-                        self.tell(id, WEIR, What::Doubted, why.into(), now);
-                    }
+                true if is_silent && life.told != Some("silence") => {
+                    life.told = Some("silence");
+                    let why =
+                        "none of the agents that told of it is heard: what is announced stays until its time is over";
+                    self.tell(id, WEIR, What::Doubted, why.into(), now);
                 }
+                true if is_silent => {}
                 true if is_over && life.is_contradicted() => self.distrust(id, traffic, now),
                 true if now.nanos >= announced.expires => self.renew(id, now),
                 true if is_second && (life.approved || life.attack.detection.doubts.is_empty()) => {

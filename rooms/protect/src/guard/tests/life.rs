@@ -103,7 +103,7 @@ fn what_goes_on_is_renewed_and_what_a_person_extends_stays() {
 fn a_long_attack_is_withdrawn_as_soon_as_a_short_one() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.go_on(&detection(HOST, 900e3), 40.0 * 60.0);
-    assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Extended, What::Extended]);
+    assert_eq!(scene.whats().iter().filter(|what| **what == What::Extended).count(), 2);
     let mut next = restarts::again(&scene, AUTOMATIC, 5);
     scene.over(HOST);
     // Over a restart, too.
