@@ -96,7 +96,7 @@ impl Thinner {
                 }
             }
             Values::Buckets(_, each, _) => {
-                self.push_buckets(block.first, each, block.buckets().map(|(_, bucket)| bucket), emit)
+                self.push_buckets(block.first, each, block.buckets().map(|(_, bucket)| bucket), emit);
             }
             Values::Gap(_) => self.flush(emit),
         }
