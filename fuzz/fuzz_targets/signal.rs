@@ -4,8 +4,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use weir_monitor::seal::Opener;
-use weir_monitor::thin::Thinner;
+use weir_signal::seal::Opener;
+use weir_signal::thin::Thinner;
 use weir_wire::signal::{Body, Datagram, Kind, Metadata, Packer};
 
 fuzz_target!(|bytes: &[u8]| {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use libfuzzer_sys::fuzz_target;
-use weir_monitor::receive::{Bounds, Follow, Moment, News, Sessions, Sink, Stream, Witness};
+use weir_signal::receive::{Bounds, Follow, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_wire::signal::{Block, Channel};
 
 #[derive(Default)]

@@ -8,5 +8,6 @@ pub mod files;
 pub mod ledger;
 pub mod links;
 pub mod output;
+pub mod pulse;
 pub mod signals;
 pub mod stop;

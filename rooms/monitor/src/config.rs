@@ -9,7 +9,7 @@ use weir_program::config::{Address, Document, Step, Value};
 use weir_program::keys;
 use weir_wire::signal::field::MOST_TEXT;
 
-use crate::receive;
+use weir_signal::receive;
 
 keys! {
     /// Where signals come in.

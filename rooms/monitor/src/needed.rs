@@ -16,9 +16,9 @@ use nix::unistd::{AccessFlags, faccessat};
 use weir_kernel::capabilities::{User, as_user};
 use weir_program::config::{Document, Step};
 
-use crate::receive::Listen;
-use crate::seal::{GroupKey, KeyError, PublicKey};
 use crate::serve::settings::Keys;
+use weir_signal::receive::Listen;
+use weir_signal::seal::{GroupKey, KeyError, PublicKey};
 
 /// Looks for what is named. `'f`: where it stands.
 pub(crate) struct Needed<'f, 'd> {

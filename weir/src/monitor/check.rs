@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use weir_monitor::check::{self, Report, Settings};
-use weir_monitor::receive;
 use weir_monitor::serve::settings::Keys;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
+use weir_signal::receive;
 use weir_units::Span;
 
 use super::replay::address;

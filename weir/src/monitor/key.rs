@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use clap::Args;
-use weir_monitor::seal::{GroupKey, SigningKey};
 use weir_program::output::say;
+use weir_signal::seal::{GroupKey, SigningKey};
 
 use crate::Outcome;
 

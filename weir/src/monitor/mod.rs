@@ -16,9 +16,9 @@ use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use weir_monitor::archive::Damage;
 use weir_monitor::config::Listen;
-use weir_monitor::receive::Settings;
 use weir_program::config::Address;
 use weir_program::output::complain;
+use weir_signal::receive::Settings;
 use weir_units::format::count;
 
 use crate::Outcome;

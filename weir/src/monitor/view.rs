@@ -6,8 +6,6 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use weir_monitor::history::Bounds;
-use weir_monitor::receive::{Listen, Receiver, Settings};
 use weir_monitor::serve::control::opener;
 use weir_monitor::serve::glance::Glance;
 use weir_monitor::serve::settings::Keys;
@@ -15,6 +13,8 @@ use weir_monitor::view::{self, Look};
 use weir_program::links::Links;
 use weir_program::output::complain;
 use weir_program::stop::Stop;
+use weir_signal::history::Bounds;
+use weir_signal::receive::{Listen, Receiver, Settings};
 use weir_units::{Size, Span};
 use weir_wire::signal::PORT;
 

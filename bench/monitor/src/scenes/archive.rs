@@ -16,7 +16,7 @@ use bench_measure::{Report, build_weir, machine, median, peers};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use weir_monitor::receive::{Listen, News, Receiver, Settings, Sink, Stream};
+use weir_signal::receive::{Listen, News, Receiver, Settings, Sink, Stream};
 use weir_wire::signal::{Block, Channel, PORT, Values};
 
 use super::{Scale, quantile};

@@ -15,7 +15,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use weir_dgram::{Options, Outgoing, Socket};
 use weir_kernel::namespaces::process::Program;
-use weir_monitor::receive::{Listen, News, Receiver, Settings, Sink, Stream};
+use weir_signal::receive::{Listen, News, Receiver, Settings, Sink, Stream};
 use weir_wire::signal::{
     Block, Channel, Clock, Element, Flags, Form, Header, Kind, Metadata, PORT, Packer, Position, Rate, Values, encode,
 };

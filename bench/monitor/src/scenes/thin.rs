@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use bench_measure::{Report, machine, median, peers};
 use serde_json::json;
-use weir_monitor::thin::{Thinned, Thinner};
+use weir_signal::thin::{Thinned, Thinner};
 
 use super::Scale;
 use crate::programs::Programs;

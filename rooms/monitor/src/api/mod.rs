@@ -44,6 +44,8 @@ struct Api {
     page: Page,
     sockets: Arc<Sockets>,
     news: watch::Sender<News>,
+    /// Changes after each batch of the history.
+    batches: watch::Sender<()>,
     /// Messages with samples, and their bytes.
     messages: AtomicU64,
     bytes: AtomicU64,

@@ -14,7 +14,7 @@ use weir_service::http::{
 
 use super::rows::{Asked, csv, rows};
 use super::{Alarm, Api, NotAcknowledged, live};
-use crate::history::Listed;
+use weir_signal::history::Listed;
 
 pub(super) static ROUTES: &[Route<Api>] = &[
     Route::get("/", "These paths; a browser is shown the page.", |api, call| match is_wanted(&call.parts.headers) {

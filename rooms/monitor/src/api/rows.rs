@@ -9,7 +9,7 @@ use weir_wire::signal::{Block, Bucket, Values};
 
 use super::routes::millis;
 use super::thinned::{Copied, Piece, Thinning, bucket};
-use crate::history::{History, Listed};
+use weir_signal::history::{History, Listed};
 
 /// Which part of the past, and how finely.
 #[derive(Clone, Copy, Debug)]

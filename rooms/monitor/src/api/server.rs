@@ -36,6 +36,9 @@ impl Server {
         let page = page::page(&peers);
         settings.origins.extend(peers);
         let read_only = settings.read_only;
+        let batches = watch::Sender::new(());
+        let after = batches.clone();
+        shown.history().after_each_batch(move || after.send_replace(()));
         self.0.serve("http", settings, move |ended| {
             let api = Arc::new(Api {
                 shown,
@@ -43,6 +46,7 @@ impl Server {
                 page,
                 sockets: Sockets::new(PLACES, "follow signals"),
                 news: watch::Sender::new(News::default()),
+                batches,
                 messages: Default::default(),
                 bytes: Default::default(),
                 ended,

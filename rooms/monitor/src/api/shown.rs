@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::history::History;
+use weir_signal::history::History;
 
 /// What is shown. Asked on the threads of HTTP, often: it answers from memory.
 pub trait Shown: Send + Sync {

@@ -10,7 +10,7 @@ use weir_testbed::{await_that, http};
 use weir_wire::signal::{Block, Body, Cause, Channel, Datagram, Element, Gap, Rate, Values};
 
 use super::*;
-use crate::history::{Bounds, History};
+use weir_signal::history::{Bounds, History};
 
 struct Small {
     history: History,

@@ -2,7 +2,7 @@
 
 use weir_wire::signal::{Block, Element, Rate, Values};
 
-use crate::thin::{Thinned, Thinner};
+use weir_signal::thin::{Thinned, Thinner};
 
 /// Thins the blocks of one channel, one behind another.
 #[derive(Debug)]

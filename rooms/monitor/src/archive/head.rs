@@ -5,7 +5,7 @@ use std::str::FromStr;
 use weir_wire::signal::{Channel, Element, Limits, Rate};
 
 use super::file::Map;
-use crate::receive::Stream;
+use weir_signal::receive::Stream;
 
 /// A channel of one session of a sender.
 #[derive(Clone, Debug, PartialEq)]

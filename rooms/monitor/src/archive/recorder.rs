@@ -15,7 +15,7 @@ use super::head::Head;
 use super::state::State;
 use super::writer::Writer;
 use super::{Limits, Settings};
-use crate::receive::{News, Sink, Stream};
+use weir_signal::receive::{News, Sink, Stream};
 
 /// Keeps what a receiver hands out: it copies, and never waits. Blocks for which there is no batch are dropped, and become a gap
 /// ([`Cause::Server`](weir_wire::signal::Cause)).

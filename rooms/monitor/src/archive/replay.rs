@@ -15,8 +15,8 @@ use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::merge::Merge;
 use super::{Damage, Head};
-use crate::seal::Sealer;
-use crate::send::{Lane, Outlets, Patient, Sender, Stream};
+use weir_signal::seal::Sealer;
+use weir_signal::send::{Lane, Outlets, Patient, Sender, Stream};
 
 /// What is replayed, and how.
 #[derive(Debug)]

@@ -27,7 +27,7 @@ use prost::Message as _;
 use prost::encoding::{bytes, int32, string};
 use weir_wire::signal::{Block, Cause, Element, Gap, Rate, Values};
 
-use crate::thin::of_wire;
+use weir_signal::thin::of_wire;
 
 /// Its name in a file.
 pub const NAME: &str = "weir.Block";

@@ -17,7 +17,7 @@ use weir_wire::signal::{Block, Cause, Channel, Clock, Element, Gap, Rate, Values
 use super::file::ArchiveFile;
 use super::schema::Message;
 use super::{Damage, Head, Limits, Reading, Recorder, Settings, State, export};
-use crate::receive::{News, Sink, Stream};
+use weir_signal::receive::{News, Sink, Stream};
 
 mod holes;
 

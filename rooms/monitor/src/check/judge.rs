@@ -8,8 +8,8 @@ use std::time::Duration;
 use weir_wire::signal::{Block, Channel, Flags, Header, Kind, MOST_BYTES_V4};
 
 use super::Facts;
-use crate::receive::{self, Bounds, Moment, News, Sessions, Sink, Stream, Witness};
-use crate::seal::{Opened, Opener, Refused};
+use weir_signal::receive::{self, Bounds, Moment, News, Sessions, Sink, Stream, Witness};
+use weir_signal::seal::{Opened, Opener, Refused};
 
 /// A receiver for each source, without sockets, that keeps nothing.
 #[derive(Debug)]

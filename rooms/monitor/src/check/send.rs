@@ -9,8 +9,8 @@ use weir_program::stop::Stop;
 use weir_wire::signal::{Cause, Channel, Element, Form, Packer, Rate};
 
 use super::Settings;
-use crate::seal::Sealer;
-use crate::send::{Lane, Outlets, Patient, Sender, Stream};
+use weir_signal::seal::Sealer;
+use weir_signal::send::{Lane, Outlets, Patient, Sender, Stream};
 
 /// Sends the signal `counter` of a station `check`, ten datagrams a second, each with a heartbeat after it, whose number tells that it was
 /// lost; returns how many datagrams the kernel took.

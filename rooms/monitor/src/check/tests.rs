@@ -9,7 +9,7 @@ use weir_wire::signal::{Clock, Flags, Header, Kind};
 use super::facts::Source;
 use super::judge::Judge;
 use super::*;
-use crate::seal::{GroupKey, Opener};
+use weir_signal::seal::{GroupKey, Opener};
 
 fn well() -> Facts {
     Facts {

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::points::{Point, What};
-use crate::history::Listed;
+use weir_signal::history::Listed;
 
 pub(super) fn write(listed: &Listed, point: &Point, line: &mut String) {
     let Listed { station, stream, channel, .. } = listed;

@@ -6,7 +6,7 @@ use weir_service::metrics::{Family, Kind, Samples};
 use weir_wire::signal::Block;
 
 use crate::api::State;
-use crate::history::{History, Listed};
+use weir_signal::history::{History, Listed};
 
 /// Adds every family of [`families`], as of now. `states`: of all channels, in the order of their keys.
 pub fn metrics(history: &History, states: &[State], samples: &mut Samples<'_>) {

@@ -26,9 +26,9 @@ use weir_program::ledger::Shared;
 use weir_program::stop::Stop;
 use weir_service::pulse::Pulse;
 
-use crate::history::{Catalog, History, Listed};
 use crate::serve::settings::matches;
 use points::{Follower, Point};
+use weir_signal::history::{Catalog, History, Listed};
 
 /// An output, validated.
 #[derive(Clone, Debug, PartialEq)]

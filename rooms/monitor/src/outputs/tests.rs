@@ -9,7 +9,7 @@ use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Rate, Values};
 
 use super::points::{Follower, Point, What};
 use super::*;
-use crate::history::{Bounds, History};
+use weir_signal::history::{Bounds, History};
 
 fn block(first: u64, values: Values<'_>) -> Block<'_> {
     Block { channel: 0, first, time: 1_000_000_000 + first as i64 * 1_000_000, rate: Rate::hertz(1000), values }

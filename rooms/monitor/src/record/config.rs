@@ -12,8 +12,8 @@ use super::Settings;
 use crate::archive::{self, Limits};
 use crate::config::{Listen, listens};
 use crate::needed::Needed;
-use crate::receive;
 use crate::serve::settings::Keys;
+use weir_signal::receive;
 
 keys! {
     /// A configuration of `weir monitor record`.

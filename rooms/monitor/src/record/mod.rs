@@ -18,11 +18,11 @@ use weir_service::privileges::Needs;
 use weir_service::{Launch, Setup};
 
 use crate::archive::{self, Recorder};
-use crate::receive::{self, Receiver};
 use crate::serve::control::opener;
 use crate::serve::settings::Keys;
 use config::{Config, Origin};
 use room::{Room, State};
+use weir_signal::receive::{self, Receiver};
 
 /// What a recorder is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]

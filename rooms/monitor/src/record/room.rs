@@ -15,7 +15,7 @@ use weir_units::format::{self, count, counted};
 use super::config::Origin;
 use super::{Ledger, Settings};
 use crate::archive;
-use crate::receive::Open;
+use weir_signal::receive::Open;
 
 /// The control thread's own.
 pub(super) struct Room<'a> {

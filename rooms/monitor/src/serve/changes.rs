@@ -9,8 +9,8 @@ use weir_wire::signal::{Block, Cause, Channel, Gap, Values};
 
 use super::events::Draft;
 use crate::api::Severity;
-use crate::history::{Extent, Listed};
-use crate::receive::Stream;
+use weir_signal::history::{Extent, Listed};
+use weir_signal::receive::Stream;
 
 /// What was said of it, each once in a while.
 #[derive(Debug, Default)]

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use weir_program::config::{self, Address, Checked, Document, Many, Pointed, Step, UserName};
 use weir_program::{keys, values};
 use weir_service::{Fixed, http};
+use weir_signal::{history, receive};
 use weir_units::{Frequency, Share, Size, Span};
 use weir_wire::signal::Limits;
 use weir_wire::signal::field::MOST_TEXT;
@@ -18,8 +19,7 @@ use super::settings::{self, Keys, Rule, Settings, Watching, Window};
 use crate::config::{HostName, Listen, Name, Text, listens};
 use crate::needed::Needed;
 use crate::outputs::{Format, Output};
-use crate::seal::SigningKey;
-use crate::{history, receive};
+use weir_signal::seal::SigningKey;
 
 keys! {
     /// A configuration of `weir monitor serve`.

@@ -23,10 +23,10 @@ use super::publish::Publisher;
 use super::room::{Parts, Server};
 use super::settings::Keys;
 use crate::api;
-use crate::history::History;
 use crate::outputs::Outputs;
-use crate::receive::{Follow, Receiver};
-use crate::seal::{GroupKey, Opener, PublicKey, Sealer};
+use weir_signal::history::History;
+use weir_signal::receive::{Follow, Receiver};
+use weir_signal::seal::{GroupKey, Opener, PublicKey, Sealer};
 
 /// Runs a server until it is asked to end; returns the final ledger.
 ///

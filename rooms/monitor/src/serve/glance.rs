@@ -13,8 +13,8 @@ use super::keeper::Keeper;
 use super::open::Open;
 use super::settings::Watching;
 use crate::api::Shown;
-use crate::history::{Bounds, History};
-use crate::receive::{Follow, Receiver};
+use weir_signal::history::{Bounds, History};
+use weir_signal::receive::{Follow, Receiver};
 
 /// A receiver at work for a screen; ends when dropped.
 #[derive(Debug)]

@@ -15,8 +15,8 @@ use super::losses::Losses;
 use super::open::Open;
 use super::settings;
 use crate::api::Severity;
-use crate::history::{ChannelId, Listed, Placed, Writing};
-use crate::receive::{News, Sink, Stream};
+use weir_signal::history::{ChannelId, Listed, Placed, Writing};
+use weir_signal::receive::{News, Sink, Stream};
 
 /// Keeps what is received.
 pub(super) struct Keeper<'a> {
@@ -299,8 +299,8 @@ mod tests {
     use weir_wire::signal::{Clock, Element, Rate};
 
     use super::*;
-    use crate::history::{Bounds, History};
-    use crate::receive;
+    use weir_signal::history::{Bounds, History};
+    use weir_signal::receive;
 
     const RATE: Rate = Rate { per_second: 1000, per_sample: 1 };
 

@@ -8,7 +8,7 @@ use weir_service::metrics::Family;
 use weir_units::format::{counted, printable, span};
 
 use crate::outputs::{OutputCount, latest};
-use crate::receive::{Counts, News, Stream};
+use weir_signal::receive::{Counts, News, Stream};
 
 ledger! {
     /// Everything that was counted since the start. It closes when each datagram and each datagram of data has one fate.

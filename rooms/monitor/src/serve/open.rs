@@ -16,9 +16,9 @@ use super::ledger::{Ledger, StreamCount};
 use super::publish::Sent;
 use super::settings::{Derive, Watching};
 use crate::api::{Acknowledged, Alarm, Event, NotAcknowledged, Shown, State};
-use crate::history::{History, Listed};
 use crate::outputs::{Told, latest};
-use crate::receive::{self, News, Stream};
+use weir_signal::history::{History, Listed};
+use weir_signal::receive::{self, News, Stream};
 
 /// A server, as its threads and whoever asks share it.
 #[derive(Debug)]
@@ -299,7 +299,7 @@ mod tests {
     use weir_wire::signal::Clock;
 
     use super::*;
-    use crate::history::Bounds;
+    use weir_signal::history::Bounds;
 
     #[test]
     fn streams_by_the_thousand_are_bounded_and_each_name_has_one() {

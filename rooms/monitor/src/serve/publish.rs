@@ -1,7 +1,7 @@
 //! Signals sent on to viewers: out of the history, thinned to what a screen needs, with every gap and its cause.
 //!
 //! Two servers of one feed send the same channels, with origins; viewers follow the one of the least priority that lives
-//! ([`Follow`](crate::receive::Follow)). Indices here count periods since 1970, so that servers agree on them however late each has
+//! ([`Follow`](weir_signal::receive::Follow)). Indices here count periods since 1970, so that servers agree on them however late each has
 //! begun.
 
 use std::collections::HashMap;
@@ -18,9 +18,9 @@ use weir_wire::signal::{Block, Cause, Channel, OwnedBlock, Rate};
 use super::ledger::SentCount;
 use super::open::Open;
 use super::settings::Publish;
-use crate::history::Listed;
-use crate::seal::Sealer;
-use crate::send::{Counts, Group, Lane, Outlets, Sender, Stream};
+use weir_signal::history::Listed;
+use weir_signal::seal::Sealer;
+use weir_signal::send::{Counts, Group, Lane, Outlets, Sender, Stream};
 
 /// What was sent on.
 #[derive(Debug, Default)]
@@ -139,7 +139,7 @@ impl Publisher {
 
     fn count(&self) {
         let Counts { data, heartbeats, metadata, ends, bytes, .. } = self.sender.counts;
-        let refused = |outlet: &crate::station::ledger::OutletCount| outlet.dropped.values().sum::<u64>();
+        let refused = |outlet: &weir_signal::send::OutletCount| outlet.dropped.values().sum::<u64>();
         let not_taken = self.sender.outlet.counts().iter().map(refused).sum();
         let count = SentCount { datagrams: data + heartbeats + metadata + ends, bytes, not_taken };
         *self.sent.0.lock().unwrap_or_else(PoisonError::into_inner) = count;

@@ -11,9 +11,9 @@ use weir_wire::signal::{Channel, Limits};
 
 pub use super::derive::Statistic;
 use super::limits::Watch;
-use crate::history::Bounds;
 use crate::outputs::Output;
-use crate::receive;
+use weir_signal::history::Bounds;
+use weir_signal::receive;
 
 /// Everything one `weir monitor serve` does.
 #[derive(Clone, Debug, PartialEq)]

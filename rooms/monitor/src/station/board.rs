@@ -10,7 +10,7 @@ use weir_wire::signal::{Cause, Channel, Element, Rate};
 use super::clock::Moment;
 use super::config::{self, Config};
 use super::settings::Source;
-use crate::send::{Lane, Outlets, Sender};
+use weir_signal::send::{Lane, Outlets, Sender};
 
 /// All channels, and where they go.
 #[derive(Debug)]

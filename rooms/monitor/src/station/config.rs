@@ -18,8 +18,8 @@ use super::settings::{self, Feed, Kind, Shape, Time};
 use super::sources;
 use crate::config::{HostName, Name, Text};
 use crate::needed::{Needed, is_pipe};
-use crate::seal::{GroupKey, SigningKey};
-use crate::send::Group;
+use weir_signal::seal::{GroupKey, SigningKey};
+use weir_signal::send::Group;
 
 keys! {
     /// A configuration of `weir monitor station`.

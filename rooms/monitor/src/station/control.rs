@@ -19,8 +19,8 @@ use super::settings::{Kind, Source};
 use super::sources::{self, Next};
 use super::state::State;
 use super::worker::{FITS_WITHIN, Orders, Running, Worker};
-use crate::seal::Sealer;
-use crate::send::{Group, Outlets, Sender, Stream};
+use weir_signal::seal::Sealer;
+use weir_signal::send::{Group, Outlets, Sender, Stream};
 
 /// Runs a station until it is asked to end, or all its sources are over; returns the final ledger.
 ///

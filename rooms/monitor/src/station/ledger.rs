@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use weir_program::ledger;
 use weir_wire::signal::Cause;
 
-use crate::send::{Counts, Outlets, Sender};
+use weir_signal::send::{self, Counts, Outlets, Sender};
 
 ledger! {
     /// Everything that was counted since the start. Each account closes: a stream's samples due = sent + gaps + waiting + unexplained, an
@@ -138,7 +138,11 @@ impl StreamCount {
         }
         let Counts { data, heartbeats, metadata, ends, not_taken, .. } = sender.counts;
         let (name, session) = (sender.name().to_owned(), format!("{:016x}", sender.header.session));
-        let (channels, outlets) = (sender.lanes.len(), sender.outlet.counts());
+        let outlet = |count: send::OutletCount| {
+            let send::OutletCount { to, datagrams, sent, bytes, dropped } = count;
+            OutletCount { to, datagrams, sent, bytes, dropped, unexplained: 0 }
+        };
+        let (channels, outlets) = (sender.lanes.len(), sender.outlet.counts().into_iter().map(outlet).collect());
         Self { name, session, channels, data, heartbeats, metadata, ends, not_taken, samples, outlets }
     }
 }

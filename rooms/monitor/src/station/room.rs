@@ -18,7 +18,7 @@ use super::settings::Source;
 use super::sources;
 use super::state::State;
 use super::worker::{News, Order, Orders};
-use crate::send::REASONS;
+use weir_signal::send::REASONS;
 
 /// The control thread's own.
 pub(super) struct Station<'a> {

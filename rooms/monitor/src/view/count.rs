@@ -9,7 +9,7 @@ use weir_program::stop::Stop;
 use weir_stats::Distribution;
 use weir_wire::signal::{Block, Cause, Channel, Values};
 
-use crate::receive::{Follow, News, Receiver, Sink, Stream};
+use weir_signal::receive::{Follow, News, Receiver, Sink, Stream};
 
 /// What a viewer has received; of a station's samples `shown` + `missing` + `before` is all, unless its end did not come.
 #[derive(Debug, Default, Serialize)]

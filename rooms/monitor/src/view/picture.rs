@@ -19,7 +19,7 @@ use weir_wire::signal::Values;
 use super::curve::Curve;
 use super::trace::{Column, Trace};
 use crate::api::{Alarm, Shown, State};
-use crate::history::Listed;
+use weir_signal::history::Listed;
 
 /// How it begins.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,7 +13,7 @@ use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Limits, Rate, Value
 use super::Look;
 use super::picture::Signals;
 use crate::api::{Alarm, Event, Shown, State};
-use crate::history::{Bounds, History};
+use weir_signal::history::{Bounds, History};
 
 struct Kept(History);
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_wire::signal::{Block, Bucket, Values};
 
-use crate::history::{History, Listed};
+use weir_signal::history::{History, Listed};
 
 /// The columns of one channel, up to the newest.
 #[derive(Clone, Debug)]

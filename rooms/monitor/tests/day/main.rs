@@ -13,9 +13,9 @@ use std::thread;
 use std::time::Duration;
 
 use weir_monitor::archive::{self, Limits, Recorder, State};
-use weir_monitor::history::{Bounds, ChannelId, History};
-use weir_monitor::receive::{self, Moment, News, Sessions, Sink, Stream, Witness};
+use weir_signal::history::{Bounds, ChannelId, History};
 use weir_service::pulse::Pulses;
+use weir_signal::receive::{self, Moment, News, Sessions, Sink, Stream, Witness};
 use weir_testbed::random;
 use weir_wire::signal::{
     Block, Channel, Clock, Element, Flags, Form, Header, Kind, Metadata, Packer, Position, Rate, Values, encode,

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use weir_monitor::api::{
     Acknowledged, Alarm, Event, NotAcknowledged, Server, Serving, Settings, Severity, Shown, State,
 };
-use weir_monitor::history::{Bounds, ChannelId, History};
+use weir_signal::history::{Bounds, ChannelId, History};
 use weir_testbed::{Started, program, skip};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, Limits, Rate, Values};
 

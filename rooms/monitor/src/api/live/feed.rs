@@ -6,8 +6,8 @@ use weir_wire::signal::{Block, Form, Header, Packer, Values};
 
 use crate::api::rows::{MOST_COPIED, until};
 use crate::api::thinned::{Copied, Piece, Place, Thinning};
-use crate::history::{History, Listed};
-use crate::thin::Thinned;
+use weir_signal::history::{History, Listed};
+use weir_signal::thin::Thinned;
 
 /// One client's part of a channel.
 #[derive(Debug)]

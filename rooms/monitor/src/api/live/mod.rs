@@ -28,9 +28,9 @@ use weir_wire::signal::{Clock, Flags, Header, Kind};
 use super::routes::millis;
 use super::thinned::{Thinning, bucket};
 use super::{Acknowledged, Api, Event, News, State};
-use crate::history::{Catalog, History, Listed};
 use ask::Ask;
 use feed::{Feed, Message};
+use weir_signal::history::{Catalog, History, Listed};
 
 /// Whether a client can ask this.
 pub(crate) fn is_question(text: &str) -> bool {
@@ -90,7 +90,7 @@ impl Client {
     }
 
     async fn converse(&mut self) -> Result<std::convert::Infallible, End> {
-        let mut batches = self.api.shown.history().batches();
+        let mut batches = self.api.batches.subscribe();
         let mut news = self.api.news.subscribe();
         // The next message of samples may go then.
         let mut due = Instant::now();

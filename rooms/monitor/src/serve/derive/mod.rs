@@ -16,10 +16,10 @@ use weir_units::expression::{Expression, ExpressionError};
 use weir_wire::signal::{Block, Cause, Channel, Element, Gap, OwnedBlock, Rate, Values};
 
 use super::settings::{self, Window};
-use crate::history::ChannelId;
 use spectrum::{Reading, Spectrum};
 use statistic::Moving;
 pub use statistic::Statistic;
+use weir_signal::history::ChannelId;
 
 /// The station, and the stream, of the channels that a server makes.
 pub(super) const STATION: &str = "derived";

@@ -5,13 +5,13 @@ use std::fs::{self, File};
 use std::io::Write;
 
 use weir_program::config::Document;
-use weir_wire::signal::Cause;
+use weir_signal::seal::Sealer;
+use weir_signal::send::{Lane, Outlets, Sender, Stream as Sent};
+use weir_wire::signal::{Cause, Values};
 
 use super::points::Points;
 use super::stream::Stream;
 use super::*;
-use crate::seal::Sealer;
-use crate::send::{Outlets, Sender, Stream as Sent};
 use crate::station::clock::Moment;
 use crate::station::config::{self, Config};
 use crate::station::readers::Format;
@@ -42,9 +42,18 @@ fn board() -> Board {
     board
 }
 
+/// Samples that wait, gaps in brackets.
+fn shown_of(lane: &Lane) -> String {
+    let words = lane.blocks().flat_map(|block| match block.values {
+        Values::Gap(gap) => vec![format!("[{}]", gap.samples)],
+        _ => block.each().map(|value| value.to_string()).collect(),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
 /// Of each channel its samples; gaps in brackets.
 fn shown(board: &Board) -> BTreeMap<String, String> {
-    board.streams[0].lanes.values().map(|lane| (lane.channel.name.clone(), lane.shown())).collect()
+    board.streams[0].lanes.values().map(|lane| (lane.channel.name.clone(), shown_of(lane))).collect()
 }
 
 fn source(flags: &str) -> Settings {
@@ -191,7 +200,8 @@ fn a_device_that_counts_from_its_start_begins_again_without_a_gap() {
     );
     // Its times are this station's.
     let lane = &fixture.board.streams[0].lanes[&0];
-    assert!((lane.last_time() - fixture.board.now.utc).abs() < 2 * SECOND as i64, "{}", lane.last_time());
+    let last = lane.blocks().last().unwrap().time;
+    assert!((last - fixture.board.now.utc).abs() < 2 * SECOND as i64, "{last}");
     assert_eq!(
         Fixture::of("format=json,time=arrival", &[r#"{"ts":5,"v":1}"#, r#"{"ts":1,"v":2}"#]).0,
         of(&[("v", "1 2")])

@@ -8,11 +8,11 @@ use weir_dgram::{Inbox, Membership, Options, Socket};
 
 use super::points::Points;
 use super::{Next, Source};
-use crate::receive::dropped_since;
 use crate::station::board::Board;
 use crate::station::ledger::SourceCount;
 use crate::station::readers::Format;
 use crate::station::settings::{Feed, Source as Settings};
+use weir_signal::receive::dropped_since;
 
 /// A bound socket, and its reader.
 pub(super) struct Udp {

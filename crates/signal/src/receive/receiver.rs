@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use weir_dgram::{Inbox, Membership, Options, Socket};
+use weir_program::pulse::Pulse;
 use weir_program::stop::Stop;
-use weir_service::pulse::Pulse;
 use weir_units::Size;
 use weir_wire::signal::{MOST_BYTES_V4, PORT};
 
@@ -71,7 +71,7 @@ impl Listen {
     }
 
     /// Whether somebody can send from an address: a group never does.
-    pub(crate) fn can_send(source: IpAddr) -> bool {
+    pub fn can_send(source: IpAddr) -> bool {
         !source.is_multicast() && !source.is_unspecified()
     }
 }
@@ -268,7 +268,7 @@ impl Listening {
 
 /// What a counter of the kernel's, modulo 2^32, has gone on since the last look. Datagrams that were queued before that look carry what
 /// was counted then: nothing new.
-pub(crate) fn dropped_since(last: &mut u32, counted: u32) -> u64 {
+pub fn dropped_since(last: &mut u32, counted: u32) -> u64 {
     let more = counted.wrapping_sub(*last);
     if more.cast_signed() <= 0 {
         return 0;

@@ -12,12 +12,12 @@ mod ring;
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hashbrown::HashTable;
-use tokio::sync::watch;
 use weir_wire::signal::{Block, Channel, Limits};
 
 use ring::Ring;
@@ -26,8 +26,8 @@ use ring::Ring;
 #[derive(Debug)]
 pub struct History {
     kept: Mutex<Kept>,
-    /// Counts batches.
-    batches: watch::Sender<u64>,
+    /// What is done after each batch.
+    after: OnceLock<After>,
     bounds: Bounds,
 }
 
@@ -132,6 +132,15 @@ pub struct Placed {
     pub is_another: bool,
 }
 
+/// Wakes readers.
+struct After(Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for After {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("After")
+    }
+}
+
 /// The history, while the receiving thread writes a batch.
 #[derive(Debug)]
 pub struct Writing<'a> {
@@ -143,7 +152,7 @@ pub struct Writing<'a> {
 impl History {
     /// Of nothing yet.
     pub fn new(bounds: Bounds) -> Self {
-        Self { kept: Mutex::default(), batches: watch::Sender::new(0), bounds }
+        Self { kept: Mutex::default(), after: OnceLock::new(), bounds }
     }
 
     /// How long a time of each channel is kept at most.
@@ -178,9 +187,10 @@ impl History {
         self.lock().rings.get(key as usize).map_or(0, |ring| ring.index_at(time))
     }
 
-    /// Waits for batches: changes after each.
-    pub fn batches(&self) -> watch::Receiver<u64> {
-        self.batches.subscribe()
+    /// Has this done after each batch, on the thread that writes; the first who asks has it.
+    pub fn after_each_batch(&self, after: impl Fn() + Send + Sync + 'static) {
+        // Another one would wake nobody whom the first does not.
+        let _ = self.after.set(After(Box::new(after)));
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -297,7 +307,9 @@ impl Kept {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        self.history.batches.send_modify(|batches| *batches += 1);
+        if let Some(After(after)) = self.history.after.get() {
+            after();
+        }
     }
 }
 

@@ -11,7 +11,7 @@ use weir_wire::signal::{Block, Bucket, Values};
 
 pub use extremes::Sample;
 use extremes::extremes;
-pub(crate) use extremes::of_wire;
+pub use extremes::of_wire;
 
 /// Thins one channel.
 #[derive(Clone, Debug)]

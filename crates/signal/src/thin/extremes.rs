@@ -58,7 +58,7 @@ pub(super) fn extremes<S: Sample>(samples: &[S]) -> Bucket {
 
 /// The least and the greatest of samples as they are on the wire, of those that are numbers, and the last, whatever it is; of none three
 /// that are no numbers.
-pub(crate) fn of_wire(element: Element, bytes: &[u8]) -> [f64; 3] {
+pub fn of_wire(element: Element, bytes: &[u8]) -> [f64; 3] {
     match element {
         Element::F32 => read(bytes, f32::from_le_bytes),
         Element::F64 => read(bytes, f64::from_le_bytes),

@@ -90,7 +90,7 @@ impl Counts {
 }
 
 /// Why what is sealed otherwise than the keys demand, or cannot be read, is not taken, as the ledger calls it.
-pub(crate) fn reason(refused: seal::Refused) -> &'static str {
+pub fn reason(refused: seal::Refused) -> &'static str {
     Refused::Seal(refused).name()
 }
 

@@ -27,9 +27,9 @@ use std::time::Duration;
 use weir_wire::signal::{Block, Channel, Clock};
 
 pub use counts::Counts;
-pub(crate) use counts::reason;
+pub use counts::reason;
 pub use follow::{Changes, Follow};
-pub(crate) use receiver::dropped_since;
+pub use receiver::dropped_since;
 pub use receiver::{Listen, Open, Receiver, Settings};
 pub use sessions::{Bounds, Sessions};
 
@@ -125,7 +125,7 @@ pub struct Stream {
 
 impl Stream {
     /// Whether it is the same stream of the same station.
-    pub(crate) fn is_called_as(&self, other: &Self) -> bool {
+    pub fn is_called_as(&self, other: &Self) -> bool {
         self.name == other.name && self.station == other.station
     }
 }

@@ -14,6 +14,6 @@ mod sender;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use lane::Lane;
-pub(crate) use outlet::{Group, Outlet, Outlets, Patient, REASONS};
-pub(crate) use sender::{Counts, Sender, Stream};
+pub use lane::Lane;
+pub use outlet::{Group, Outlet, OutletCount, Outlets, Patient, REASONS};
+pub use sender::{Counts, Sender, Stream};

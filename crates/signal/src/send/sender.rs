@@ -15,28 +15,30 @@ use crate::seal::Sealer;
 
 /// Who sends a stream.
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub struct Stream {
     /// The station, or the server.
-    pub(crate) station: String,
+    pub station: String,
     /// Which of its streams.
-    pub(crate) name: String,
+    pub name: String,
     /// What protects it.
-    pub(crate) sealer: Sealer,
+    pub sealer: Sealer,
     /// Most bytes of a datagram.
-    pub(crate) most_bytes: usize,
+    pub most_bytes: usize,
     /// Whose fault it is that samples are not sent.
-    pub(crate) fault: Cause,
+    pub fault: Cause,
 }
 
 /// Sends a stream. Each moment is told, and all that happens is calls of the outlet.
 #[derive(Debug)]
-pub(crate) struct Sender<O> {
-    pub(crate) header: Header,
+pub struct Sender<O> {
+    /// Of the next datagram.
+    pub header: Header,
     /// Of no channels: they are in the lanes.
     metadata: Metadata,
-    pub(crate) outlet: O,
+    /// Where datagrams go.
+    pub outlet: O,
     /// By the channel's number.
-    pub(crate) lanes: BTreeMap<u16, Lane>,
+    pub lanes: BTreeMap<u16, Lane>,
     fault: Cause,
     most_bytes: usize,
     packer: Packer,
@@ -57,24 +59,31 @@ pub(crate) struct Sender<O> {
     /// A channel is new, and nobody knows at which index it begins.
     has_newcomer: bool,
     /// Datagrams a second that its lanes make, about.
-    pub(crate) per_s: f64,
-    pub(crate) counts: Counts,
+    pub per_s: f64,
+    /// What was sent.
+    pub counts: Counts,
 }
 
 /// Datagrams by kind.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Counts {
-    pub(crate) data: u64,
-    pub(crate) heartbeats: u64,
-    pub(crate) metadata: u64,
-    pub(crate) ends: u64,
-    pub(crate) not_taken: u64,
-    /// Of those that were taken.
-    pub(crate) bytes: u64,
+pub struct Counts {
+    /// Of samples and gaps.
+    pub data: u64,
+    /// Of positions.
+    pub heartbeats: u64,
+    /// Of descriptions.
+    pub metadata: u64,
+    /// That nothing more comes.
+    pub ends: u64,
+    /// Of any kind, that the outlet did not take.
+    pub not_taken: u64,
+    /// Bytes of those that were taken.
+    pub bytes: u64,
 }
 
 impl<O: Outlet> Sender<O> {
-    pub(crate) fn new(stream: Stream, outlet: O) -> Self {
+    /// Of no channels yet.
+    pub fn new(stream: Stream, outlet: O) -> Self {
         let Stream { station, name, sealer, most_bytes, fault } = stream;
         let most_bytes = most_bytes - sealer.overhead();
         // Random; never 0, which stands for none.
@@ -105,22 +114,22 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// By which others know it.
-    pub(crate) fn station(&self) -> &str {
+    pub fn station(&self) -> &str {
         &self.metadata.station
     }
 
     /// Which of the station's streams.
-    pub(crate) fn name(&self) -> &str {
+    pub fn name(&self) -> &str {
         &self.metadata.stream
     }
 
     /// Samples that are in a datagram which is not sent yet.
-    pub(crate) fn packed(&self) -> u64 {
+    pub fn packed(&self) -> u64 {
         self.packed.iter().map(Packed::samples).sum()
     }
 
     /// A channel more.
-    pub(crate) fn add(&mut self, mut lane: Lane) {
+    pub fn add(&mut self, mut lane: Lane) {
         let channel = lane.channel.id;
         lane.fault = self.fault;
         self.lanes.insert(channel, lane);
@@ -129,7 +138,7 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// A channel is described anew, with the next step.
-    pub(crate) fn describe(&mut self, channel: Channel) {
+    pub fn describe(&mut self, channel: Channel) {
         if let Some(lane) = self.lanes.get_mut(&channel.id) {
             self.news.insert(channel.id);
             lane.channel = channel;
@@ -137,7 +146,7 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// A channel is another one, or measured otherwise: what it was goes out before, and what it is now not before it is described.
-    pub(crate) fn redefine(&mut self, channel: Channel, now: Nanos) {
+    pub fn redefine(&mut self, channel: Channel, now: Nanos) {
         if let Some(lane) = self.lanes.get_mut(&channel.id) {
             lane.flush();
             self.drain(now);
@@ -147,22 +156,22 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// The next samples of a channel.
-    pub(crate) fn push(&mut self, channel: u16, first: u64, samples: &[f64], now: Nanos) {
+    pub fn push(&mut self, channel: u16, first: u64, samples: &[f64], now: Nanos) {
         self.take(channel, now, |lane| lane.push(first, samples));
     }
 
     /// The next samples of a channel, as another has sent them.
-    pub(crate) fn push_block(&mut self, block: &Block<'_>, now: Nanos) {
+    pub fn push_block(&mut self, block: &Block<'_>, now: Nanos) {
         self.take(block.channel, now, |lane| lane.push_block(block));
     }
 
     /// The next samples of a channel are not coming.
-    pub(crate) fn miss(&mut self, channel: u16, first: u64, samples: u64, cause: Cause, now: Nanos) {
+    pub fn miss(&mut self, channel: u16, first: u64, samples: u64, cause: Cause, now: Nanos) {
         self.take(channel, now, |lane| lane.miss(first, samples, cause));
     }
 
     /// Nothing more comes of a channel for a while.
-    pub(crate) fn flush(&mut self, channel: u16, now: Nanos) {
+    pub fn flush(&mut self, channel: u16, now: Nanos) {
         self.take(channel, now, Lane::flush);
     }
 
@@ -181,7 +190,7 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// Sends what waits, if it waits for so long, descriptions and heartbeats when they are due.
-    pub(crate) fn step(&mut self, now: Nanos, delay: Nanos) {
+    pub fn step(&mut self, now: Nanos, delay: Nanos) {
         if self.describe_channels(now) {
             // Whoever comes now knows where slow channels stand, too.
             self.send_positions(Kind::Heartbeat, now);
@@ -195,7 +204,7 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// When it is to be stepped next.
-    pub(crate) fn due(&self, delay: Nanos) -> Nanos {
+    pub fn due(&self, delay: Nanos) -> Nanos {
         if !self.news.is_empty() {
             return 0;
         }
@@ -210,7 +219,7 @@ impl<O: Outlet> Sender<O> {
 
     /// Sends everything, and that nothing more comes: again and again for a while, for whoever does not hear it knows of no gap at the
     /// end.
-    pub(crate) fn end(&mut self, now: Nanos, pause: impl Fn(Duration)) {
+    pub fn end(&mut self, now: Nanos, pause: impl Fn(Duration)) {
         while !self.news.is_empty() {
             self.describe_channels(now);
         }
@@ -229,7 +238,7 @@ impl<O: Outlet> Sender<O> {
     }
 
     /// Puts all that waits in datagrams.
-    pub(crate) fn drain(&mut self, now: Nanos) {
+    pub fn drain(&mut self, now: Nanos) {
         for channel in self.lanes.keys().copied().collect::<Vec<_>>() {
             self.drain_lane(channel, false, now);
         }

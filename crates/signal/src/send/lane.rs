@@ -9,15 +9,16 @@ use crate::thin::{Thinned, Thinner};
 
 /// A channel's part of a stream.
 #[derive(Debug)]
-pub(crate) struct Lane {
+pub struct Lane {
     /// As it is described.
-    pub(crate) channel: Channel,
+    pub channel: Channel,
     /// Whether it was described: nothing of it is sent before.
     pub(super) is_described: bool,
-    pub(crate) rate: Rate,
+    /// How fast samples follow.
+    pub rate: Rate,
     pub(super) element: Element,
     /// Time of index 0, ns since 1970 UTC.
-    pub(crate) origin: i64,
+    pub origin: i64,
     thinner: Thinner,
     pieces: VecDeque<Piece>,
     /// Values of the pieces, one behind the other.
@@ -29,11 +30,11 @@ pub(crate) struct Lane {
     /// Index behind all that is sent or told to be missing.
     pub(super) told: u64,
     /// Samples that are sent.
-    pub(crate) sent: u64,
+    pub sent: u64,
     /// Samples that were told to be missing, by cause.
-    pub(crate) gaps: [u64; Cause::ALL.len()],
+    pub gaps: [u64; Cause::ALL.len()],
     /// Samples given up since more waited than is ever sent.
-    pub(crate) overrun: u64,
+    pub overrun: u64,
     /// Whose fault it is that samples are not sent.
     pub(super) fault: Cause,
 }
@@ -70,7 +71,7 @@ impl Packed {
 
 impl Lane {
     /// Of a channel whose first sample has that index; `bucket`: samples a bucket, 1: each sample.
-    pub(crate) fn new(channel: Channel, first: u64, origin: i64, bucket: u32) -> Self {
+    pub fn new(channel: Channel, first: u64, origin: i64, bucket: u32) -> Self {
         Self {
             is_described: false,
             rate: channel.rate,
@@ -96,7 +97,7 @@ impl Lane {
     }
 
     /// Goes on with buckets of another size.
-    pub(crate) fn set_bucket(&mut self, bucket: u32) {
+    pub fn set_bucket(&mut self, bucket: u32) {
         if bucket != self.bucket() {
             self.flush();
             self.thinner = Thinner::new(bucket);
@@ -156,7 +157,7 @@ impl Lane {
     }
 
     /// What is in a bucket that is not full goes out as it is.
-    pub(crate) fn flush(&mut self) {
+    pub fn flush(&mut self) {
         self.thin(|thinner, emit| thinner.flush(emit));
     }
 
@@ -194,9 +195,26 @@ impl Lane {
     }
 
     /// Samples that are in no datagram yet.
-    pub(crate) fn waiting(&self) -> u64 {
+    pub fn waiting(&self) -> u64 {
         let open = self.thinner.open().map_or(0, |open| open.samples.into());
         self.pieces.iter().map(|piece| piece.samples).sum::<u64>() + open
+    }
+
+    /// What waits, but for a bucket that is not full.
+    pub fn blocks(&self) -> impl Iterator<Item = Block<'_>> {
+        let mut rest = &self.values[self.taken..];
+        self.pieces.iter().map(move |&Piece { first, samples, form, cause, element, rate, origin }| {
+            let (bucket, gap) = (if let Form::Buckets(bucket) = form { bucket } else { 1 }, Gap { samples, cause });
+            let length =
+                if form == Form::Gap { 0 } else { (samples / u64::from(bucket)) as usize * form.size(element) };
+            let bytes = rest.split_off(..length).unwrap_or_default();
+            let values = match form {
+                Form::Samples => Values::Samples(element, bytes),
+                Form::Buckets(bucket) => Values::Buckets(element, bucket, bytes),
+                Form::Gap => Values::Gap(gap),
+            };
+            Block { channel: self.channel.id, first, time: rate.after(origin, first), rate, values }
+        })
     }
 
     /// Bytes that it makes in a second, about.
@@ -321,32 +339,6 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-
-    impl Lane {
-        /// Samples that wait, gaps in brackets.
-        pub(crate) fn shown(&self) -> String {
-            let mut at = self.taken;
-            let mut words = Vec::new();
-            for piece in &self.pieces {
-                if piece.form == Form::Gap {
-                    words.push(format!("[{}]", piece.samples));
-                    continue;
-                }
-                let end = at + piece.samples as usize * piece.element.size();
-                let values = Values::Samples(piece.element, &self.values[at..end]);
-                let block = Block { channel: 0, first: piece.first, time: 0, rate: piece.rate, values };
-                words.extend(block.each().map(|value| value.to_string()));
-                at = end;
-            }
-            words.join(" ")
-        }
-
-        /// Time of the last piece's first sample.
-        pub(crate) fn last_time(&self) -> i64 {
-            let piece = self.pieces.back().unwrap();
-            piece.origin + piece.rate.nanos(piece.first) as i64
-        }
-    }
 
     fn lane(hertz: u32, element: Element, bucket: u32) -> Lane {
         let channel = Channel { rate: Rate::hertz(hertz), element, ..Channel::default() };

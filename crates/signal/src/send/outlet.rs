@@ -1,5 +1,6 @@
 //! Where datagrams go.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::io::{self, IoSlice};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -12,10 +13,9 @@ use weir_program::stop::Stop;
 use weir_wire::signal::{MOST_BYTES_V4, MOST_BYTES_V6};
 
 use super::pace::Pace;
-use crate::station::ledger::OutletCount;
 
 /// Takes datagrams.
-pub(crate) trait Outlet {
+pub trait Outlet {
     /// Whether it is on its way: to one place at least, where there are several.
     fn send(&mut self, datagram: &[u8]) -> bool;
 
@@ -25,11 +25,11 @@ pub(crate) trait Outlet {
 
 /// A place that datagrams are sent to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Group {
+pub struct Group {
     /// Group or host.
-    pub(crate) address: SocketAddr,
+    pub address: SocketAddr,
     /// The interface to send through; `None`: where a route leads.
-    pub(crate) interface: Option<String>,
+    pub interface: Option<String>,
 }
 
 /// `239.192.77.1:5110 through eth0`.
@@ -44,9 +44,24 @@ impl fmt::Display for Group {
 
 /// Places that get the same bytes, evenly spaced.
 #[derive(Debug)]
-pub(crate) struct Outlets {
+pub struct Outlets {
     all: Vec<Place>,
     pace: Pace,
+}
+
+/// What became of datagrams for a place.
+#[derive(Clone, Debug, Default)]
+pub struct OutletCount {
+    /// Address, and interface.
+    pub to: String,
+    /// Datagrams for it.
+    pub datagrams: u64,
+    /// Datagrams given to the network.
+    pub sent: u64,
+    /// Payload bytes given to the network.
+    pub bytes: u64,
+    /// Datagrams that the kernel did not take, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
 }
 
 #[derive(Debug)]
@@ -63,7 +78,7 @@ impl Outlets {
     ///
     /// # Errors
     /// One line: there is no such interface, an option is refused.
-    pub(crate) fn open(groups: &[Group], ttl: u8, dscp: u8) -> Result<Self> {
+    pub fn open(groups: &[Group], ttl: u8, dscp: u8) -> Result<Self> {
         let open = |group: &Group| {
             let is_group = group.address.ip().is_multicast();
             let options = Options {
@@ -89,16 +104,17 @@ impl Outlets {
     }
 
     /// Most bytes of a datagram that is fragmented on no way.
-    pub(crate) fn most_bytes(to: impl IntoIterator<Item = SocketAddr>) -> usize {
+    pub fn most_bytes(to: impl IntoIterator<Item = SocketAddr>) -> usize {
         if to.into_iter().all(|to| to.is_ipv4()) { MOST_BYTES_V4 } else { MOST_BYTES_V6 }
     }
 
     /// Reports on earlier datagrams would fail the next one.
-    pub(crate) fn clear_errors(&self) {
+    pub fn clear_errors(&self) {
         self.all.iter().for_each(|place| while matches!(place.socket.next_error(), Ok(Some(_))) {});
     }
 
-    pub(crate) fn counts(&self) -> Vec<OutletCount> {
+    /// What became of datagrams, by place.
+    pub fn counts(&self) -> Vec<OutletCount> {
         self.all.iter().map(|place| place.count.clone()).collect()
     }
 }
@@ -116,15 +132,16 @@ impl Outlet for Outlets {
 
 /// One place, over a connected socket that is waited for while it has no room.
 #[derive(Debug)]
-pub(crate) struct Patient<'a> {
+pub struct Patient<'a> {
     socket: &'a Socket,
     stop: &'a Stop,
     /// Why the last datagram that was not taken was not.
-    pub(crate) failed: Option<io::Error>,
+    pub failed: Option<io::Error>,
 }
 
 impl<'a> Patient<'a> {
-    pub(crate) fn new(socket: &'a Socket, stop: &'a Stop) -> Self {
+    /// Over this socket, until the stop is set.
+    pub fn new(socket: &'a Socket, stop: &'a Stop) -> Self {
         Self { socket, stop, failed: None }
     }
 }
@@ -182,7 +199,7 @@ fn reason(error: &io::Error) -> &'static str {
 }
 
 /// Errors, the reason as metrics call it, and what to do about it.
-pub(crate) const REASONS: [(&[i32], &str, &str); 5] = [
+pub const REASONS: [(&[i32], &str, &str); 5] = [
     (
         &[libc::EAGAIN, libc::ENOBUFS],
         QUEUE_FULL,
