@@ -168,8 +168,10 @@ mod tests {
             send(2, 100_000, turn);
         }
         assert_eq!(known(), (0, rate(), false));
+        send(1, 0, 4);
         send(3, 0, 4);
         assert_eq!(known(), (1, rate(), false), "the other sub-agent's");
+        send(2, 100_000, 4);
         send(3, 100_000, 4);
         assert_eq!(known(), (2, vec![Err("shared".to_owned())], false));
         send(1, 0, 5);
