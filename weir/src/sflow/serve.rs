@@ -33,9 +33,9 @@ pub(super) struct Serve {
     /// Serve REST and Prometheus here [default: 127.0.0.1:8008].
     #[arg(long, value_name = "ADDR:PORT", value_parser = address)]
     http: Option<SocketAddr>,
-    /// Threads that receive and analyse [default: one a processor, 4 at most].
+    /// Threads that receive and analyse [default: one per CPU, 4 at most].
     #[arg(long, value_name = "N")]
-    workers: Option<usize>,
+    workers: Option<u16>,
 }
 
 impl Serve {

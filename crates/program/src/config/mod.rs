@@ -407,8 +407,8 @@ pub fn did_you_mean<'a>(word: &str, valid: impl IntoIterator<Item = &'a str>) ->
 /// Whoever has made more mistakes has the wrong file.
 const MOST_MISTAKES: usize = 20;
 
-/// Of words with little in common, the nearest reads as a riddle.
-const NEAR: f64 = 0.6;
+/// As clap's suggestions: of words with little in common, the nearest reads as a riddle.
+const NEAR: f64 = 0.7;
 
 fn place(origin: &str, text: &str, offset: Option<usize>) -> String {
     match offset.filter(|_| !origin.is_empty()) {

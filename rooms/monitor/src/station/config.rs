@@ -601,7 +601,7 @@ mod tests {
             ),
             (
                 "[[source]]\nkind = \"sine\"\nname = \"a\"\nlisten = \"127.0.0.1:1\"\n",
-                "station.toml:4: unknown key `listen`, did you mean `element`?",
+                "station.toml:4: unknown key `listen`",
             ),
             (
                 "[[source]]\nkind = \"sine\"\nname = \"a\"\ncopies = 3\n[[source]]\nkind = \"noise\"\nname = \"a2\"\n",

@@ -369,16 +369,15 @@ impl<T> Agents<T> {
         slots.filter_map(|&slot| self.sources.get(slot))
     }
 
-    /// What is kept of a data source of the agent in a slot, of each of its streams.
-    pub fn states(&self, slot: u32, source: DataSource) -> impl Iterator<Item = &T> {
-        let streams = self.agents.get(slot).map(Agent::streams).unwrap_or_default();
-        let slots = streams.iter().filter_map(move |stream| stream.sources.get(&source));
-        slots.filter_map(|&slot| Some(&self.sources.get(slot)?.state))
+    /// What is kept of a data source, of each stream of an agent.
+    pub fn states<'a>(&'a self, agent: &'a Agent, source: DataSource) -> impl Iterator<Item = &'a T> {
+        let slots = agent.streams().iter().filter_map(move |stream| stream.sources.get(&source));
+        slots.filter_map(|&slot| self.peek(slot))
     }
 
-    /// How many streams the agent in a slot has.
-    pub fn streams(&self, slot: u32) -> usize {
-        self.agents.get(slot).map_or(0, |agent| agent.streams().len())
+    /// The agent in a slot.
+    pub fn at(&self, slot: u32) -> Option<&Agent> {
+        self.agents.get(slot)
     }
 
     /// How many data sources are known.

@@ -1,6 +1,6 @@
 //! Questions about agents and their counters.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use weir_wire::sflow::DataSource;
 use super::age;
 use crate::agents::Agent;
 use crate::api::{self, Measure, STALE};
-use crate::counters::{Counters, Metric, Missed, Reading, Reason, stale_after};
+use crate::counters::{Metric, Missed, Reading, Reason, stale_after};
 use crate::sampling::Discards;
 use crate::shard::{Now, Shard, Shards};
 
@@ -43,8 +43,7 @@ fn add(told: &mut api::Agent, shard: &Shard, agent: &Agent, now: Now) {
     told.datagrams_out_of_order += ledger.sequence.late;
     told.datagrams_duplicates += ledger.sequence.duplicates;
     told.restarts += ledger.restarts;
-    let mut polling = None;
-    let mut told_of: BTreeMap<DataSource, Vec<&Counters>> = BTreeMap::new();
+    let (mut polling, mut shared) = (None, BTreeSet::new());
     for (id, source) in shard.sources_of(agent) {
         polling = polling.into_iter().chain(source.counters.polling()).reduce(f64::max);
         told.flow.add(source.sampler.ledger(), source.sampler.dropped());
@@ -61,12 +60,12 @@ fn add(told: &mut api::Agent, shard: &Shard, agent: &Agent, now: Now) {
             told.counter.lost += u64::from(lost);
             told.counter.duplicates += u64::from(duplicates);
             told.counter.out_of_order += u64::from(late);
-            if streams.len() > 1 {
-                told_of.entry(id).or_default().push(&source.counters);
+            if shard.is_shared(agent, id) {
+                shared.insert(id);
             }
         }
     }
-    told.shared += told_of.values().filter(|all| Counters::are_shared(all)).count() as u64;
+    told.shared += shared.len() as u64;
     told.stale &= silence.as_secs_f64() > stale_after(polling);
 }
 
@@ -87,8 +86,8 @@ pub(super) fn is_silent(shard: &Shard, address: IpAddr, now: Now) -> bool {
     })
 }
 
-/// What an agent's data sources have of a metric, in their order. Of several streams with the same source it is the newest's, unless
-/// another one goes on beside it: then nobody knows whose it would be.
+/// What an agent's data sources have of a metric, in their order. The newest value counts where several streams or sub-agents report
+/// the same source.
 pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &mut dyn FnMut(Measure<'_>)) {
     let Some(metric) = Metric::find(metric) else { return };
     let now = Now::read();
@@ -98,18 +97,16 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
             let host = shard.name(&agent.identity);
             for (source, state) in shard.sources_of(agent) {
                 if let Some(reading) = state.counters.read(metric, now.nanos) {
+                    let reading = if shard.is_shared(agent, source) { Err(Reason::Shared) } else { reading };
                     let ifname = shard.interface(&agent.identity, source.index);
-                    found.push(Found { source, reading, counters: &state.counters, host, ifname });
+                    found.push(Found { source, reading, host, ifname });
                 }
             }
         }
         found.sort_by_key(|found| (found.source, found.reading.map_or(u64::MAX, |reading| reading.age)));
-        for streams in found.chunk_by(|a, b| a.source == b.source) {
-            let Found { source, reading, host, ifname, .. } = streams[0];
-            let is_shared = Counters::are_shared(&streams.iter().map(|one| one.counters).collect::<Vec<_>>());
+        found.dedup_by_key(|found| found.source);
+        for Found { source, reading, host, ifname } in found {
             let value = match reading {
-                // Nobody knows whose it would be.
-                _ if is_shared => Err("shared"),
                 Err(reason) => Err(reason.name()),
                 Ok(reading) if reading.stale => Err(STALE),
                 Ok(reading) => Ok(reading.value.into()),
@@ -122,11 +119,62 @@ pub(super) fn measures(shards: &Shards, address: IpAddr, metric: &str, visit: &m
 }
 
 /// What one stream has of a data source.
-#[derive(Clone, Copy)]
 struct Found<'a> {
     source: DataSource,
     reading: Result<Reading<'a>, Reason>,
-    counters: &'a Counters,
     host: Option<&'a str>,
     ifname: Option<&'a str>,
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::sflow::DataFormat;
+    use weir_wire::sflow::encode::{self, Counters, Header};
+
+    use super::*;
+    use crate::config::Settings;
+    use crate::shard::Names;
+
+    /// Sub-agents of one device number its interfaces alike (hsflowd and Open vSwitch on one host); two devices as one agent do not.
+    #[test]
+    fn a_source_is_shared_by_streams_of_one_sub_agent() {
+        let settings = Settings::read("test", "workers = 1").unwrap();
+        let shards = Shards::new(&settings, Names::read(&settings).unwrap());
+        let (address, begin) = (IpAddr::from([10, 0, 0, 1]), Now::read());
+        let send = |port: u16, sub_agent: u32, turn: u32| {
+            let mut bytes = Vec::new();
+            let header = Header { agent: address, sub_agent, sequence: turn, uptime: 20_000 * turn };
+            let source = DataSource { class: DataSource::IF_INDEX, index: 7 };
+            let counters = Counters { sequence: turn, source, expanded: false };
+            // ifIndex, ifType, ifSpeed, ifDirection, ifStatus, ifInOctets.
+            let words = [7, 6, 0, 1_000_000_000, 1, 3, 0, 1_000 * turn].into_iter().chain([0; 14]);
+            let body: Vec<u8> = words.flat_map(u32::to_be_bytes).collect();
+            let mut samples = encode::datagram(&mut bytes, &header);
+            samples.counters(&counters).raw(DataFormat { enterprise: 0, format: 1 }, &body);
+            let now = Now { nanos: begin.nanos + u64::from(turn) * 20_000_000_000, ..begin };
+            shards.work(0).datagram(&bytes, (address, port).into(), now);
+        };
+        let known = || {
+            let mut values = Vec::new();
+            let mut visit = |measure: Measure<'_>| {
+                values.push(measure.value.map(|fact| format!("{fact:?}")).map_err(str::to_owned));
+            };
+            measures(&shards, address, "ifinoctets", &mut visit);
+            (agent(&shards, address).unwrap().shared, values, shards.statistics().absent["shared"] > 0)
+        };
+        let rate = || vec![Ok("Number(50.0)".to_owned())];
+        for turn in 1..=3 {
+            send(1, 0, turn);
+            send(2, 100_000, turn);
+        }
+        assert_eq!(known(), (0, rate(), false));
+        send(1, 0, 4);
+        send(3, 0, 4);
+        assert_eq!(known(), (1, rate(), false), "the other sub-agent's");
+        send(2, 100_000, 4);
+        send(3, 100_000, 4);
+        assert_eq!(known(), (2, vec![Err("shared".to_owned())], false));
+        send(1, 0, 5);
+        assert!(known().2);
+    }
 }

@@ -11,7 +11,8 @@ use crate::api::{Interface, Load, sum};
 use crate::counters::{Counters, Metric, Number};
 use crate::shard::{Now, Shards};
 
-/// Calls `visit` for each interface with counters, in order of ifIndex; of several streams with the same one, the newest.
+/// Calls `visit` for each interface with counters, in order of ifIndex: the newest, where several streams or sub-agents
+/// report the same one.
 pub(super) fn each(shards: &Shards, address: IpAddr, visit: &mut dyn FnMut(Interface<'_>)) {
     let now = Now::read();
     shards.of(address, |shard| {
@@ -19,6 +20,7 @@ pub(super) fn each(shards: &Shards, address: IpAddr, visit: &mut dyn FnMut(Inter
         for agent in shard.agents_at(address) {
             for (source, state) in shard.sources_of(agent) {
                 if source.class == DataSource::IF_INDEX
+                    && !shard.is_shared(agent, source)
                     && let Some((load, age)) = read(&state.counters, now.nanos)
                 {
                     let name = shard.interface(&agent.identity, source.index);

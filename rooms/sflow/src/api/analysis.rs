@@ -87,7 +87,7 @@ pub struct Agent {
     pub stale: bool,
     /// Streams of datagrams behind the address: sub-agents, or several devices that share it.
     pub streams: u64,
-    /// Data sources of which more than one stream tells: their metrics have no values.
+    /// Data sources that several streams of one sub-agent report: their metrics have no values.
     #[serde(rename = "sharedDataSources")]
     pub shared: u64,
     /// UDP sources, few of them.

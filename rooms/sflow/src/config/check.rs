@@ -26,9 +26,9 @@ use crate::thresholds::{THRESHOLDS, Threshold};
 /// The validated configuration, or the first mistake.
 pub(super) fn settings(mut config: Config, document: &Document<'_>, serves: bool) -> Result<Settings> {
     let check = Checker { document, serves };
-    let carried =
-        weir_tee::config::forwarding(Some(document), config.workers, &listeners(config.listener), &config.destination)?;
-    config.workers = Some(carried.workers);
+    let (workers, listeners) = (config.workers.map(usize::from), listeners(config.listener));
+    let carried = weir_tee::config::forwarding(Some(document), workers, &listeners, &config.destination)?;
+    config.workers = u16::try_from(carried.workers).ok();
     config.listener = carried.listeners.iter().map(Into::into).collect();
     config.destination.clone_from(&carried.destinations);
     check.geoip(&config.geoip)?;

@@ -29,8 +29,8 @@ use crate::thresholds::Threshold;
 keys! {
     /// A configuration of `weir sflow serve`.
     pub struct Config {
-        /// Threads that receive and analyse. Without it: one a processor, 4 at most.
-        workers (fixed): Option<usize>;
+        /// Threads that receive and analyse. Without it: one per CPU, 4 at most.
+        workers (fixed): Option<u16>, 1 to 256;
         /// Where REST and Prometheus are served.
         http (fixed): Address = "127.0.0.1:8008";
         /// Names by which clients know this host, as `noc.example`, besides its addresses and `localhost`. A request to a loopback
@@ -52,8 +52,7 @@ keys! {
         limits (fixed): Limits = {};
         /// Files in MaxMind's format, for the functions `country` and `asn`.
         geoip: GeoIp = {};
-        /// Where sFlow comes in, with the keys of `weir tee`; `receive_buffer` is 16 MiB by default. Without it: port 6343 of all
-        /// addresses.
+        /// Where sFlow comes in, with the keys of `weir tee`. Without it: port 6343 of all addresses.
         listener: Vec<Listener>;
         /// Where each datagram is forwarded to, whole, with the keys of `weir tee`.
         destination: Vec<Destination>;

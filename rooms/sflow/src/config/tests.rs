@@ -7,6 +7,7 @@ use super::{Settings, check};
 #[test]
 fn a_mistake_is_told_with_its_line_and_its_remedy() {
     for (text, expected) in [
+        ("\nworkers = 0", ":2: workers: 0 (it must be 1 to 256)"),
         ("\nworker = 3", ":2: unknown key `worker`, did you mean `workers`?"),
         ("[[listener]]\naddres = \"[::]:6343\"", ":2: unknown key `addres`, did you mean `address`?"),
         ("[[destination]]\nto = \"nowhere\"", ":2: destination.to: `nowhere`: write HOST:PORT"),

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use weir_units::format::printable;
 
 use crate::config::Named;
 use crate::names::{AgentId, Directory};
@@ -100,7 +101,7 @@ impl Directory for Names {
 /// As text, no longer than names are.
 fn text(name: &[u8]) -> Option<Box<str>> {
     let name = &name[..name.len().min(LONGEST)];
-    (!name.is_empty()).then(|| String::from_utf8_lossy(name).into())
+    (!name.is_empty()).then(|| printable(&String::from_utf8_lossy(name)).into())
 }
 
 /// The specification's longest interface name.
@@ -118,6 +119,8 @@ mod tests {
         names.know(7, address);
         let id = names.id(7);
         assert_eq!((id, names.address(id), names.name(id)), (AgentId(29), Some(address), None));
+        names.tell(7, "leaf\u{1b}[2J\u{202e}".as_bytes());
+        assert_eq!(names.name(id), Some("leaf [2J "));
         names.tell(7, b"leaf");
         for (if_index, name) in [(1, "eth1"), (2, "eth2")] {
             names.tell_interface(7, if_index, name.as_bytes());

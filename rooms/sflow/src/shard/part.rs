@@ -273,7 +273,7 @@ impl Shard {
 
     fn counters(&mut self, slot: u32, address: IpAddr, placed: &Placed, sample: &CounterSample<'_>, now: Now) {
         let agent = placed.agent();
-        let is_shared = self.agents.streams(agent) > 1 && self.is_shared(agent, sample.source);
+        let is_shared = self.agents.at(agent).is_some_and(|agent| self.is_shared(agent, sample.source));
         let Some(source) = self.agents.source_in(slot, placed) else { return };
         self.tally.counter += 1;
         source.counted += 1;
@@ -293,10 +293,10 @@ impl Shard {
         self.watching.counters(who, &placed.moment, &source.counters, now);
     }
 
-    /// Whether several streams of an agent tell of a data source, and go on.
-    fn is_shared(&self, slot: u32, source: DataSource) -> bool {
-        let streams: Vec<&Counters> = self.agents.states(slot, source).map(|source| &source.counters).collect();
-        Counters::are_shared(&streams)
+    /// Whether several streams of an agent report a data source, and go on: nobody knows whose a value would be.
+    pub(crate) fn is_shared(&self, agent: &Agent, source: DataSource) -> bool {
+        let counters = || self.agents.states(agent, source).map(|source| &source.counters);
+        agent.streams().len() > 1 && Counters::are_shared(&counters().collect::<Vec<_>>())
     }
 
     /// Tells a room that protects from now on.

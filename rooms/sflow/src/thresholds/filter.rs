@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_program::config::did_you_mean;
+use weir_units::format::printable;
 
 use crate::counters::{Form, Metric, Number};
 
@@ -35,7 +36,7 @@ impl<'a> From<Number<'a>> for Fact<'a> {
         match number {
             Number::Number(number) => Self::Number(number),
             Number::Name(name) => Self::Text(name.into()),
-            Number::Text(text) => Self::Text(String::from_utf8_lossy(text)),
+            Number::Text(text) => Self::Text(printable(&String::from_utf8_lossy(text)).into()),
         }
     }
 }
@@ -199,6 +200,11 @@ mod tests {
                 _ => None,
             }
         }
+    }
+
+    #[test]
+    fn texts_of_agents_have_nothing_that_terminals_obey() {
+        assert_eq!(Fact::from(Number::Text("a\u{1b}\u{202e}é".as_bytes())), Fact::Text("a  é".into()));
     }
 
     #[test]

@@ -64,7 +64,8 @@ keys! {
         interface: Option<String>;
         /// Multicast groups: `"239.1.1.1"`, or `{ group = "232.1.1.1", source = "10.0.0.9", interface = "eth1" }`.
         join: Option<Many<Join>>;
-        /// Receive buffer to ask for; 0: the kernel's default. Without it: 8MiB.
+        /// Receive buffer to ask for; 0: the kernel's default. Without it: 8MiB, in `weir sflow serve` 16MiB. The log and the ledger
+        /// show what the kernel grants: twice that.
         receive_buffer: Option<Size>;
     }
 }

@@ -53,7 +53,7 @@ pub(crate) static ROUTES: &[Route] = &[
          tables are `sources`, `flows`, `offenders`, `crossings`.", agents::analyzer),
     Route::get("/agents/json", "Agents by address. `firstSeen`, `lastSeen` are ages and `uptime` is the agent's own, in ms; `stale`: nothing came \
          for three of its longest polling intervals (180 s until one is known). `streams`: sequences of datagrams behind the \
-         address; `sharedDataSources`: those that more than one of them tells of, whose metrics have no values. \
+         address; `sharedDataSources`: those that several of them report as one sub-agent, whose metrics have no values. \
          `sFlowCounterDuplicateSamples`: within one datagram; those of datagrams that came twice are passed over with them.", agents::agents).example("/agents/json?agent=10.0.0.1")
     .query(&[Parameter::text("agent", "only this one, by address or host name; may be repeated")]),
     Route::get("/metrics/json", "Metrics that have values, with the age of the newest in ms.", metrics::metrics),

@@ -55,7 +55,7 @@ fn what_is_not_quite_as_asked_is_said() {
     let reply = put("/flow/few/json", r#"{"keys":"ipsource","n":1}"#);
     assert_eq!((reply.status, reply.json()), (200, json!({"notes": ["n: 1 is not 5 to 1000: 5 is taken"]})));
 
-    let missing = "metric: there is no metric or flow definition `later`, did you mean ";
+    let missing = "metric: there is no metric or flow definition `later`";
     let reply = put("/threshold/x/json", r#"{"metric":"later","value":1}"#);
     assert!(reply.status == 200 && reply.json()["notes"][0].as_str().unwrap().starts_with(missing), "{reply:?}");
     let told = || [get(&serving, "/threshold/x/json").json(), get(&serving, "/threshold/json").json()["x"].clone()];

@@ -174,6 +174,9 @@ impl Table {
 
     #[inline]
     fn count(&mut self, at: usize, update: &Update<'_>) {
+        if self.telling != Telling::Never {
+            self.count_told(at, update);
+        }
         let (rate, weight) = (&mut self.rates[at], update.at.weight);
         let further = &mut self.further[at * self.stride..][..self.stride];
         if rate.epoch != update.at.epoch {
@@ -189,18 +192,14 @@ impl Table {
         for (sum, value) in further.iter_mut().zip(update.further) {
             *sum += value * weight;
         }
-        if self.telling != Telling::Never {
-            self.count_told(at, update);
-        }
     }
 
     fn count_told(&mut self, at: usize, update: &Update<'_>) {
-        let history = &mut self.histories[at];
-        history.total += update.amount;
-        if self.telling == Telling::AtEnd && update.now - history.first >= self.timeout {
+        if self.telling == Telling::AtEnd && update.now - self.histories[at].first >= self.timeout {
             self.tell(at);
-            (self.histories[at].first, self.histories[at].total) = (update.now, 0.0);
+            self.histories[at] = History { first: update.now, total: 0.0 };
         }
+        self.histories[at].total += update.amount;
     }
 
     fn insert(&mut self, hash: u64, update: &Update<'_>, limit: usize) -> Option<usize> {
@@ -282,15 +281,9 @@ impl Table {
         if self.told.len() == MAX_TOLD {
             return;
         }
-        let (rate, history) = (&self.rates[at], &self.histories[at]);
-        self.told.push(Told {
-            source: rate.source,
-            key: self.key(at).into(),
-            first: history.first,
-            last: f64::from(rate.last) / 10.0,
-            total: history.total,
-            samples: rate.samples,
-        });
+        let (source, total, (samples, first, last)) =
+            (self.rates[at].source, self.histories[at].total, self.history(at));
+        self.told.push(Told { source, key: self.key(at).into(), first, last, total, samples });
     }
 
     /// What there is to tell since the last time.
@@ -338,7 +331,8 @@ impl Table {
     /// Samples, and when the first and the last came, in seconds.
     pub(super) fn history(&self, place: usize) -> (u32, f64, f64) {
         let (rate, history) = (&self.rates[place], &self.histories[place]);
-        (rate.samples, history.first, f64::from(rate.last) / 10.0)
+        // The last is known to a tenth.
+        (rate.samples, history.first, (f64::from(rate.last) / 10.0).max(history.first))
     }
 }
 

@@ -119,8 +119,10 @@ fn flows_are_told_of() {
     assert_eq!(tell(Telling::Never, &[1.0, 2.0]), []);
     assert_eq!(tell(Telling::AtStart, &[1.0, 2.0]), [(1.0, 1.0, 100.0)]);
     assert_eq!(tell(Telling::AtEnd, &[1.0, 2.0]), [(1.0, 2.0, 200.0)]);
-    // One that goes on is told of after each active timeout.
-    assert_eq!(tell(Telling::AtEnd, &[1.0, 6.0, 11.0, 12.0]), [(1.0, 11.0, 300.0), (11.0, 12.0, 100.0)]);
+    assert_eq!(tell(Telling::AtEnd, &[1.07]), [(1.07, 1.07, 100.0)]);
+    // The first packet after the active timeout begins the next record.
+    assert_eq!(tell(Telling::AtEnd, &[1.0, 6.0, 11.0, 12.0]), [(1.0, 6.0, 200.0), (11.0, 12.0, 200.0)]);
+    assert_eq!(tell(Telling::AtEnd, &[1.0, 11.0]), [(1.0, 1.0, 100.0), (11.0, 11.0, 100.0)]);
 }
 
 #[test]
