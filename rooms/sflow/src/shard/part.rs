@@ -510,7 +510,7 @@ fn compare(
     if let Some(way) = way {
         agrees.sample(way, frames, length);
     }
-    let contradicted = agrees.is_contradicted(placed.moment.now);
+    let contradicted = agrees.differs(placed.moment.now).contains(&true);
     agents.source_at(slot)?.contradicted = contradicted;
     Some(slot_of)
 }

@@ -76,13 +76,14 @@ impl Protecting {
         let point = Point { agent, index: sample.source.index };
         let word = word.max(match counted.filter(|counted| counted.is_counted(time)) {
             None => Word::Uncounted,
-            Some(counted) if counted.exceeds(time) => {
-                if counted.is_due(time, self.outlet.settle()) {
-                    self.outlet.contested(Contested { time, agent, point: Some(point), why: Why::Counters });
+            Some(counted) => {
+                let due = [Why::Counters, Why::Short].into_iter().zip(counted.due(time, self.outlet.settle()));
+                for (why, _) in due.filter(|(_, is_due)| *is_due) {
+                    self.outlet.contested(Contested { time, agent, point: Some(point), why });
                 }
-                Word::Counters
+                // Of samples that tell of less a flood is at least as large.
+                if counted.differs(time)[0] { Word::Counters } else { Word::Good }
             }
-            Some(_) => Word::Good,
         });
         let header = packet.first_bytes();
         self.outlet.sample(&Sighting { time, stream, exposure, word, point, ingress, frames, packet: sighted, header });

@@ -166,7 +166,7 @@ fn samples_without_counters_are_uncounted_and_those_that_exceed_them_are_contest
     assert_eq!((scene.words.last(), scene.contested), (Some(&Word::Counters), vec![Why::Counters]));
     let mut scene = Scene::new();
     run(&mut scene, &mut [Sampling::new(PORT, HERE, THERE)], 120, &[3], 5.0);
-    assert_eq!((scene.words.last(), scene.contested.len()), (Some(&Word::Good), 0));
+    assert_eq!((scene.words.last(), &scene.contested[..]), (Some(&Word::Good), &[Why::Short][..]));
     assert!(!scene.rate().1, "an interval would not have the truth");
 }
 
