@@ -1,6 +1,6 @@
 //! What the room that protects is told: packets to protected addresses, each with what speaks against it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use weir_protect::model::{Alive, Contested, Point, Sighting, Why, Word};
 use weir_protect::room::Outlet;
@@ -35,6 +35,11 @@ impl Protecting {
 
     pub(super) fn outlet(&mut self) -> &mut Outlet {
         &mut self.outlet
+    }
+
+    /// Whether the list names an agent that speaks from there.
+    pub(super) fn names(&self, agent: IpAddr, peer: SocketAddr) -> bool {
+        self.outlet.names(agent, peer.ip().to_canonical())
     }
 
     /// A datagram came that is analysed.
