@@ -27,7 +27,9 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
     scene.play(&flood, |attack| attack["refused"] == "withdrawn");
     asked(&scene, &["approve", &id]);
     scene.play(&flood, |attack| attack["phase"] == "unreachable");
-    asked(&scene, &["stop"]);
+    // gobgpd does not answer: nobody knows what stands.
+    let (status, said) = scene.protect(&["stop"]);
+    assert!(status == 1 && said.contains("asked; gobgpd does not answer"), "{said}");
     scene.play(&flood, |attack| attack["refused"] == "stopped");
     let (_, said) = scene.protect(&["list"]);
     assert!(said.contains("everything was stopped by anna: `weir protect resume` goes on"), "{said}");
