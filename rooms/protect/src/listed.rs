@@ -36,7 +36,12 @@ impl Listed {
         let alone = self.alone.get(&agent).into_iter().flatten();
         let around = self.networks.iter().filter(|(network, _)| network.contains(&agent)).map(|(_, from)| from);
         let is_there = |place: &Option<IpNet>| place.map_or(from == agent, |network| network.contains(&from));
-        self.alone.is_empty() && self.networks.is_empty() || alone.chain(around).any(is_there)
+        self.is_empty() || alone.chain(around).any(is_there)
+    }
+
+    /// Whether all are.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.alone.is_empty() && self.networks.is_empty()
     }
 }
 

@@ -46,11 +46,10 @@ impl Client {
         });
         let told = escaped(told.as_deref().unwrap_or(answer.lines().next().unwrap_or_default()));
         match status {
-            404 if value.is_none() || !told.contains("attack") => {
-                bail!(
-                    "{server}: {told} (nobody may ask there: [protect.access] is not configured, or it is another program)"
-                )
-            }
+            404 if value.is_none() || told.starts_with("there is no path") => bail!(
+                "--server {server}: nobody may ask about attacks there: write [protect.access] with tokens = \
+                 \"/etc/weir/protect.tokens\" in the analyser's configuration, or name another --server"
+            ),
             _ => bail!("{server}: {told}"),
         }
     }

@@ -5,7 +5,7 @@ mod client;
 mod list;
 mod replay;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use weir_program::escape::escaped;
@@ -74,7 +74,11 @@ impl Protect {
         let body = body.map(|body| body.to_string()).unwrap_or_default();
         let answer = client.ask("POST", &format!("/protect/{path}"), &body)?;
         let done = ["done", "message", "text"].into_iter().find_map(|key| answer[key].as_str());
-        say!("{}", escaped(done.unwrap_or("done")));
+        let done = escaped(done.unwrap_or("done"));
+        if path == "stop" && client.ask("GET", "/protect/state", "")?["speaker"]["in_doubt"] == true {
+            bail!("{done}");
+        }
+        say!("{done}");
         Ok(Outcome::Done)
     }
 }

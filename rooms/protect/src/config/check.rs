@@ -44,7 +44,7 @@ impl Context<'_> {
         untouchable.extend(&routers);
         let settings = Settings {
             ingress: self.ingress(&document.ingress)?,
-            warnings: self.warnings(&groups, &untouchable),
+            warnings: self.warnings(&groups, &untouchable, document.journal.is_some()),
             groups,
             allowed_sources,
             untouchable,
@@ -56,13 +56,21 @@ impl Context<'_> {
     }
 
     /// What would be found out in the first attack.
-    fn warnings(&self, groups: &BTreeMap<String, Group>, untouchable: &[IpNet]) -> Vec<String> {
+    fn warnings(&self, groups: &BTreeMap<String, Group>, untouchable: &[IpNet], is_kept: bool) -> Vec<String> {
         let untouchable = IpNet::aggregate(&untouchable.to_vec());
         let is_idle = |network: &IpNet| untouchable.iter().any(|net| net.contains(network));
         let useless = groups.iter().filter(|(_, group)| group.networks.iter().all(is_idle));
         let what = "all of them are within protect.allow.destinations or protect.agents: floods are told, and nothing is ever announced";
         let path = |name| [Key("groups"), Key(name), Key("networks")];
-        useless.map(|(name, _)| self.error(&path(name), what).to_string()).collect()
+        let mut warnings: Vec<String> = useless.map(|(name, _)| self.error(&path(name), what).to_string()).collect();
+        let forgets = |(name, group): (&String, &Group)| {
+            let learns = group.thresholds.iter().find(|threshold| threshold.learn && !is_kept)?;
+            let path = [Key("groups"), Key(name), Key("thresholds"), Key(learns.class.name()), Key("learn")];
+            let what = "what is learnt is lost with a restart: write journal = \"/var/lib/weir/protect.jsonl\"";
+            Some(self.error(&path, what).to_string())
+        };
+        warnings.extend(groups.iter().filter_map(forgets));
+        warnings
     }
 
     fn ttl(&self, written: &Ttl) -> Result<()> {

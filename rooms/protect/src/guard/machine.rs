@@ -17,7 +17,7 @@ use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{
     Attack, Contested, Counts, Detection, Doubt, Finding, Harm, Installed, Level, Mode, Phase, Point, Refusal, Route,
-    Spot, Stopped, Word,
+    Spot, Stopped, Why, Word,
 };
 use crate::settings::{Group, Settings};
 
@@ -45,6 +45,8 @@ pub struct Guard {
     pub(super) counts: Counts,
     /// Attacks that there was no room for.
     pub(super) unheard: u64,
+    /// Where samples tell of less than counters, and when that was last told.
+    pub(super) short: BTreeMap<Point, u64>,
 }
 
 impl Guard {
@@ -71,6 +73,7 @@ impl Guard {
                 ..Counts::default()
             },
             unheard: 0,
+            short: BTreeMap::new(),
         }
     }
 
@@ -97,7 +100,14 @@ impl Guard {
         let word = if point.is_some() { Word::Counters } else { Word::Contested };
         let Some(doubt) = Doubt::of(point.unwrap_or(Point { agent, index: 0 }), word) else { return };
         *self.counts.doubted.entry(doubt.name).or_default() += 1;
-        self.entries.push(Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent} is contested: {why}")));
+        let place = point.map(|point| format!(", interface {}", point.index)).unwrap_or_default();
+        let entry = Entry::new(now.wall, WEIR, What::Doubted, format!("agent {agent}{place} is contested: {why}"));
+        if let (Some(point), Why::Short) = (point, why) {
+            let is_new = self.short.insert(point, now.nanos).is_none();
+            self.entries.extend(is_new.then_some(entry));
+            return;
+        }
+        self.entries.push(entry);
         let settle = self.settings.settle.duration().as_nanos() as u64;
         let is_meant = |spot: &Spot| {
             spot.word >= Word::Contested || spot.point.agent == agent && point.is_none_or(|point| point == spot.point)

@@ -18,6 +18,9 @@ impl Guard {
         let is_second = now.nanos >= self.second;
         if is_second {
             self.second = now.nanos + SECOND;
+            // Told anew each `settle` while it goes on and packets to what is protected are sampled there.
+            let kept = SILENT.max(2 * self.settings.settle.duration().as_nanos() as u64);
+            self.short.retain(|_, told| now.nanos < *told + kept);
         }
         let ids: Vec<u64> = self.lives.keys().copied().collect();
         for id in ids {

@@ -19,6 +19,7 @@ impl Guard {
             attacks: self.lives.values().rev().map(|life| Arc::clone(&life.attack)).collect(),
             history: self.history.iter().cloned().collect(),
             speaker,
+            short: self.short.keys().copied().collect(),
             caps: Caps {
                 routes: used.routes(),
                 max_routes: settings.caps.routes as usize,

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use weir_program::ledger;
 
-use super::{Attack, Mode, Phase};
+use super::{Attack, Mode, Phase, Point};
 
 /// All of it at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +28,8 @@ pub struct Board {
     pub history: Vec<Arc<Attack>>,
     /// Who announces; `None`: no speaker is configured.
     pub speaker: Option<Speaking>,
+    /// Where samples tell of less than counters.
+    pub short: Vec<Point>,
     /// What is announced, of what may be.
     pub caps: Caps,
     /// What was counted since the start.

@@ -90,6 +90,8 @@ pub enum Why {
     Twins,
     /// Samples tell of more than the counters of their interface.
     Counters,
+    /// They tell of less: nothing that they show is in doubt, and what they do not show may be there.
+    Short,
 }
 
 impl fmt::Display for Why {
@@ -100,6 +102,9 @@ impl fmt::Display for Why {
             Self::Clock => "its datagram numbers go on, and its uptime does not",
             Self::Twins => "several senders speak in its name at once",
             Self::Counters => "its samples tell of more than the counters of their interface",
+            Self::Short => {
+                "its samples tell of less than the counters of their interface: floods there are not seen, or late"
+            }
         })
     }
 }

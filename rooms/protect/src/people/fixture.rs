@@ -116,6 +116,7 @@ pub(crate) fn board() -> Board {
             settled: true,
             neighbours: vec![Neighbour { address: "192.0.2.254".parse().unwrap(), asn: 65002, state: "Established" }],
         }),
+        short: Vec::new(),
         caps: Caps { max_routes: 1000, max_prefixes: 256, max_share: 0.05, max_harm: 0.2, ..Caps::default() },
         counts: Counts {
             sightings: 5120,

@@ -97,6 +97,7 @@ pub(super) fn state(board: &Board) -> Value {
         "stopped": board.stopped.as_ref().map(|stopped| json!({"by": stopped.by, "since_ms": millis(stopped.since)})),
         "attacks": attacks,
         "speaker": speaker,
+        "short": {"points": board.short.len(), "first": board.short.first()},
         "caps": board.caps,
         "counts": board.counts,
     })

@@ -155,6 +155,11 @@ impl Outlet {
         self.listed.is_listed(agent, from)
     }
 
+    /// Whether an agent is listed there by name: not since all are.
+    pub fn names(&self, agent: IpAddr, from: IpAddr) -> bool {
+        !self.listed.is_empty() && self.is_listed(agent, from)
+    }
+
     #[inline]
     fn put(&mut self, news: News) {
         count(match self.queue.push(news) {

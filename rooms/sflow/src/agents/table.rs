@@ -178,19 +178,28 @@ impl<T> Agents<T> {
         }
     }
 
-    /// Makes room for an agent that nobody has heard of: in a full table one goes that has sent a few datagrams alone, of a few at which a hand
-    /// looks the one that has been silent for longest.
+    /// Begins an agent that nobody has heard of: in a full table one goes for it that has sent a few datagrams alone.
     #[cold]
     fn newcomer(&mut self, now: Nanos, who: Identity) -> Option<u32> {
         if self.agents.len() >= self.limits.agents {
             self.totals.refused_agents += 1;
-            let few = self.agents.turn(&mut self.hand, FEW).filter_map(|slot| Some((slot, self.agents.get(slot)?)));
-            let (slot, _) = few.filter(|(_, agent)| !agent.is_proven()).min_by_key(|(_, agent)| agent.heard)?;
-            self.forget_agent(slot);
+            if !self.make_room(|agent| !agent.is_proven()) {
+                return None;
+            }
         }
         let slot = self.agents.insert(Agent::new(who, now));
         self.by_identity.insert(who, slot);
         Some(slot)
+    }
+
+    /// Forgets an agent that may go, of a few at which a hand looks the one that has been silent for longest; whether there was one.
+    #[cold]
+    pub(crate) fn make_room(&mut self, may_go: impl Fn(&Agent) -> bool) -> bool {
+        let few = self.agents.turn(&mut self.hand, FEW).filter_map(|slot| Some((slot, self.agents.get(slot)?)));
+        let oldest = few.filter(|(_, agent)| may_go(agent)).min_by_key(|(_, agent)| agent.heard);
+        let slot = oldest.map(|(slot, _)| slot);
+        slot.into_iter().for_each(|slot| self.forget_agent(slot));
+        slot.is_some()
     }
 
     /// What there is to tell of a datagram whose stream is listed, and for how long before it its samples may have been taken.

@@ -17,11 +17,10 @@ pub(crate) struct Agrees {
     ways: Option<Box<[Way; 2]>>,
     /// When counters last came.
     read: Nanos,
-    /// When samples last told of more than counters, and of more or less.
-    exceeded: Nanos,
-    contradicted: Nanos,
-    /// When it was last told that they tell of more.
-    told: Nanos,
+    /// When samples last told of more than counters, and of less.
+    found: [Nanos; 2],
+    /// When each was last told.
+    told: [Nanos; 2],
 }
 
 /// One direction. The latest first.
@@ -66,9 +65,9 @@ impl Agrees {
         for ((way, first), sampled) in ways.zip(FIRST).zip(sampled) {
             let packets = [1, 2, 3].map(|field| interface.bits(first + field).unwrap_or(0) as u32);
             let read = interface.bits(first).map(|octets| Read { packets, octets });
-            let (exceeds, falls_short) = way.compare(sampled, read);
-            self.exceeded = if exceeds { now } else { self.exceeded };
-            self.contradicted = if exceeds || falls_short { now } else { self.contradicted };
+            for (found, is_found) in self.found.iter_mut().zip(way.compare(sampled, read)) {
+                *found = if is_found { now } else { *found };
+            }
         }
     }
 
@@ -82,27 +81,25 @@ impl Agrees {
         self.read != 0 && now <= self.read + SILENCE
     }
 
-    /// Whether samples told of more than counters of late.
-    pub(super) fn exceeds(&self, now: Nanos) -> bool {
-        self.exceeded != 0 && now < self.exceeded + FOR
+    /// Whether samples told of more than counters of late, and of less.
+    pub(super) fn differs(&self, now: Nanos) -> [bool; 2] {
+        self.found.map(|found| found != 0 && now < found + FOR)
     }
 
-    /// Whether it is time to tell of it.
-    pub(super) fn is_due(&mut self, now: Nanos, settle: Nanos) -> bool {
-        let is_due = self.told == 0 || now >= self.told + settle;
-        self.told = if is_due { now } else { self.told };
-        is_due
-    }
-
-    /// Whether they told of more or less.
-    pub(super) fn is_contradicted(&self, now: Nanos) -> bool {
-        self.contradicted != 0 && now < self.contradicted + FOR
+    /// Whether it is time to tell of either.
+    pub(super) fn due(&mut self, now: Nanos, settle: Nanos) -> [bool; 2] {
+        let mut due = self.differs(now);
+        for (told, due) in self.told.iter_mut().zip(&mut due) {
+            *due &= *told == 0 || now >= *told + settle;
+            *told = if *due { now } else { *told };
+        }
+        due
     }
 }
 
 impl Way {
     /// Whether samples, these among them, told of more, and of less.
-    fn compare(&mut self, sampled: Told, read: Option<Read>) -> (bool, bool) {
+    fn compare(&mut self, sampled: Told, read: Option<Read>) -> [bool; 2] {
         self.told[0] = sampled;
         let grown = |from: Option<Read>, to: Option<Read>| Some(to?.since(&from?));
         // Of both: interfaces count packets before they are cut into frames (segmentation offload), and octets alone may lack headers.
@@ -114,7 +111,7 @@ impl Way {
             let grown = all.filter(|grown| grown[1] < BACK).unwrap_or_default();
             (0..2).any(|at| told.sums[at] > 0.0 && told.high(at) * SLACK < grown[at])
         };
-        let found = (grown(self.read[2], read).is_some_and(exceeds), (1..=LONGEST).any(falls_short));
+        let found = [grown(self.read[2], read).is_some_and(exceeds), (1..=LONGEST).any(falls_short)];
         self.told.rotate_right(1);
         self.read.rotate_right(1);
         self.read[0] = read;
@@ -172,7 +169,7 @@ mod tests {
             }
             let [packets, octets] = counted.map(|each| each * reading);
             let read = Read { packets: [packets, 0, 0], octets: octets.into() };
-            way.compare(std::mem::take(&mut agrees.sampled[0]), Some(read)).0
+            way.compare(std::mem::take(&mut agrees.sampled[0]), Some(read))[0]
         })
     }
 

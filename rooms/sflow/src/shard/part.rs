@@ -132,7 +132,18 @@ impl Shard {
         let who = Identity { address: datagram.agent, sub_agent: datagram.sub_agent };
         let content = self.hasher.hash_one(bytes) as u32;
         let head = Head { number: datagram.sequence, uptime: datagram.uptime, content };
-        let placed = match self.agents.datagram(now.nanos, who, peer, &head) {
+        let mut placed = self.agents.datagram(now.nanos, who, peer, &head);
+        // Agents that are listed have room before others.
+        if placed == Err(Fate::NoRoom)
+            && let Some(protecting) = &self.protecting
+            && protecting.names(who.address, peer)
+            && self.agents.make_room(|agent| {
+                !agent.streams().iter().any(|stream| protecting.names(agent.identity.address, stream.peer))
+            })
+        {
+            placed = self.agents.datagram(now.nanos, who, peer, &head);
+        }
+        let placed = match placed {
             Ok(placed) => placed,
             Err(fate) => return fate,
         };
@@ -510,7 +521,7 @@ fn compare(
     if let Some(way) = way {
         agrees.sample(way, frames, length);
     }
-    let contradicted = agrees.is_contradicted(placed.moment.now);
+    let contradicted = agrees.differs(placed.moment.now).contains(&true);
     agents.source_at(slot)?.contradicted = contradicted;
     Some(slot_of)
 }

@@ -1,6 +1,6 @@
 //! What the room that protects is told: packets to protected addresses, each with what speaks against it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use weir_protect::model::{Alive, Contested, Point, Sighting, Why, Word};
 use weir_protect::room::Outlet;
@@ -35,6 +35,11 @@ impl Protecting {
 
     pub(super) fn outlet(&mut self) -> &mut Outlet {
         &mut self.outlet
+    }
+
+    /// Whether the list names an agent that speaks from there.
+    pub(super) fn names(&self, agent: IpAddr, peer: SocketAddr) -> bool {
+        self.outlet.names(agent, peer.ip().to_canonical())
     }
 
     /// A datagram came that is analysed.
@@ -76,13 +81,14 @@ impl Protecting {
         let point = Point { agent, index: sample.source.index };
         let word = word.max(match counted.filter(|counted| counted.is_counted(time)) {
             None => Word::Uncounted,
-            Some(counted) if counted.exceeds(time) => {
-                if counted.is_due(time, self.outlet.settle()) {
-                    self.outlet.contested(Contested { time, agent, point: Some(point), why: Why::Counters });
+            Some(counted) => {
+                let due = [Why::Counters, Why::Short].into_iter().zip(counted.due(time, self.outlet.settle()));
+                for (why, _) in due.filter(|(_, is_due)| *is_due) {
+                    self.outlet.contested(Contested { time, agent, point: Some(point), why });
                 }
-                Word::Counters
+                // Of samples that tell of less a flood is at least as large.
+                if counted.differs(time)[0] { Word::Counters } else { Word::Good }
             }
-            Some(_) => Word::Good,
         });
         let header = packet.first_bytes();
         self.outlet.sample(&Sighting { time, stream, exposure, word, point, ingress, frames, packet: sighted, header });

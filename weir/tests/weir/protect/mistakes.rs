@@ -95,6 +95,9 @@ fn what_is_seldom_meant_is_a_warning() {
         "{said}"
     );
     assert!(printed.contains("destinations = [\"192.0.2.0/24\"]"), "{printed}");
+    let (status, _, said) = check(&format!("{GROUP}thresholds.udp_flood.learn = true\n"));
+    assert_eq!((status, said.lines().count()), (0, 1), "{said}");
+    assert!(said.contains(":4: protect.groups.web.thresholds.udp_flood.learn: what is learnt is lost"), "{said}");
 }
 
 /// What `--check` prints is a configuration that says the same.

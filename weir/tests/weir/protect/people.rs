@@ -4,6 +4,7 @@ use serde_json::Value;
 use weir_testbed::Ended;
 
 use super::{FLOOD, HOST, Scene, is_on};
+use crate::sflow::serve::{File, Serve};
 use crate::weir;
 
 #[test]
@@ -27,7 +28,9 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
     scene.play(&flood, |attack| attack["refused"] == "withdrawn");
     asked(&scene, &["approve", &id]);
     scene.play(&flood, |attack| attack["phase"] == "unreachable");
-    asked(&scene, &["stop"]);
+    // gobgpd does not answer: nobody knows what stands.
+    let (status, said) = scene.protect(&["stop"]);
+    assert!(status == 1 && said.contains("asked; gobgpd does not answer"), "{said}");
     scene.play(&flood, |attack| attack["refused"] == "stopped");
     let (_, said) = scene.protect(&["list"]);
     assert!(said.contains("everything was stopped by anna: `weir protect resume` goes on"), "{said}");
@@ -57,6 +60,8 @@ fn a_person_approves_extends_withdraws_and_stops_all() {
 fn who_is_not_known_learns_nothing_and_mistakes_are_one_line() {
     let scene = Scene::new("observe", "\"192.0.2.0/24\"", "");
     let server = scene.serve.rest().to_string();
+    let bare = File::new("user = \"root\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
+    let bare = Serve::start(&["-c", &bare.path()]);
     let open = scene.file.dir.path().join("open");
     std::fs::write(&open, "0123456789abcdef0123456789abcdef").unwrap();
     let open = open.to_str().unwrap();
@@ -81,6 +86,12 @@ fn who_is_not_known_learns_nothing_and_mistakes_are_one_line() {
             Some("0123456789abcdef0123456789abcdef"),
             1,
             "Connection refused",
+        ),
+        (
+            &["protect", "list", "--server", &bare.rest().to_string()],
+            Some("0123456789abcdef"),
+            1,
+            "write [protect.access]",
         ),
         (&["protect", "list", "--server", "https://localhost"], Some("0123456789abcdef"), 2, "no TLS is spoken"),
         (&["protect", "approve", "77", "--server", &server], Some("0123456789abcdef0123456789abcdef"), 1, "attack 77"),

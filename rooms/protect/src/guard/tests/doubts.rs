@@ -120,6 +120,30 @@ fn contested_agents_take_back_what_is_young() {
     assert_eq!(scene.attack().phase, Phase::Active);
 }
 
+/// Samples that tell of less than counters take nothing back; where that is, is shown while it goes on, and logged once.
+#[test]
+fn samples_that_tell_of_less_are_told_and_doubt_no_attack() {
+    let mut scene = Scene::new(AUTOMATIC);
+    let point = Point { agent: AGENT, index: 1 };
+    scene.flood(told_by(&[AGENT], Word::Good));
+    for (seconds, shown) in [(0.0, true), (60.0, true), (121.0, false)] {
+        scene.pass(seconds);
+        if shown {
+            let time = scene.now.nanos;
+            let short = Contested { time, agent: AGENT, point: Some(point), why: Why::Short };
+            scene.guard.finding(Finding::Contested(short), &Usual(scene.harm), scene.now);
+            scene.pass(0.0);
+        }
+        let board = scene.guard.board(Vec::new(), None, Counts::default(), scene.now);
+        assert_eq!(board.short, Vec::from_iter(shown.then_some(point)), "{seconds}");
+        assert_eq!(board.counts.doubted["counters"], if seconds == 0.0 { 1 } else { 2 });
+    }
+    assert_eq!(scene.attack().detection.doubts, []);
+    let told: Vec<_> = scene.entries.iter().filter(|entry| entry.attack.is_none()).collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(told[0].why.starts_with("agent 10.0.0.1, interface 1 is contested: its samples tell of less"), "{told:?}");
+}
+
 /// A speaker that says this of every route.
 struct Says(Installed, bool);
 

@@ -63,7 +63,11 @@ impl Sampling {
 
 impl Scene {
     fn new() -> Self {
-        let settings = Settings::read("defaults", "").unwrap();
+        Self::of("")
+    }
+
+    fn of(configuration: &str) -> Self {
+        let settings = Settings::read("a file", configuration).unwrap();
         let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
         let network = "192.0.2.0/24".parse().unwrap();
         let (mut outlet, inlet) = queue(4_096, &[network], Arc::default());
@@ -146,6 +150,28 @@ fn run(scene: &mut Scene, samplings: &mut [Sampling], seconds: u64, counters: &[
     }
 }
 
+/// Strangers fill the table; they go for an agent that is listed, which does not go for them.
+#[test]
+fn listed_agents_have_room_before_others() {
+    let mut scene = Scene::of("[limits]\nagents = 2");
+    let stranger = |scene: &mut Scene, last: u8, sequence: u32| {
+        let mut bytes = Vec::new();
+        let agent = IpAddr::from([10, 66, 0, last]);
+        let _ = encode::datagram(&mut bytes, &Header { agent, sub_agent: 0, sequence, uptime: 77 });
+        scene.shard.datagram(&bytes, SocketAddr::new(agent, 6343), scene.now())
+    };
+    for (last, sequence) in [1, 2].into_iter().flat_map(|last| (1..=8).map(move |sequence| (last, sequence))) {
+        assert_eq!(stranger(&mut scene, last, sequence), Fate::Analysed);
+    }
+    assert_eq!(stranger(&mut scene, 3, 1), Fate::NoRoom);
+    for sequence in 1..=8 {
+        assert_eq!(scene.send(6343, sequence, &[], &[]), Fate::Analysed);
+    }
+    let fates: Vec<_> = (1..=3).map(|last| stranger(&mut scene, last, 9)).collect();
+    assert_eq!(fates.iter().filter(|fate| **fate == Fate::Analysed).count(), 1, "{fates:?}");
+    assert_eq!(scene.send(6343, 9, &[], &[]), Fate::Analysed);
+}
+
 #[test]
 fn samples_of_a_bridge_are_compared_with_the_counters_of_its_ports() {
     let mut scene = Scene::new();
@@ -166,7 +192,7 @@ fn samples_without_counters_are_uncounted_and_those_that_exceed_them_are_contest
     assert_eq!((scene.words.last(), scene.contested), (Some(&Word::Counters), vec![Why::Counters]));
     let mut scene = Scene::new();
     run(&mut scene, &mut [Sampling::new(PORT, HERE, THERE)], 120, &[3], 5.0);
-    assert_eq!((scene.words.last(), scene.contested.len()), (Some(&Word::Good), 0));
+    assert_eq!((scene.words.last(), &scene.contested[..]), (Some(&Word::Good), &[Why::Short][..]));
     assert!(!scene.rate().1, "an interval would not have the truth");
 }
 
