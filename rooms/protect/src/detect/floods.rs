@@ -146,10 +146,13 @@ impl Detector {
 
     /// Another view sees a flood, too.
     fn join(&mut self, at: usize, place: Place, is_good: bool) {
-        let Entry { key, dossier, .. } = *self.table.get(at);
+        let Entry { key, network, dossier, .. } = *self.table.get(at);
         let Some(flood) = self.floods.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
         flood.views.push((key.view, self.now));
-        flood.is_good |= is_good;
+        if is_good && !std::mem::replace(&mut flood.is_good, true) {
+            let group = self.groups.networks[network as usize].group;
+            self.profiles.forget(usize::from(group), flood.target, flood.first_excess);
+        }
         self.dossiers.attribute(dossier, place.1, flood.first_excess);
         self.empty_wider(at, place.1);
     }
