@@ -9,7 +9,7 @@ use weir_sflow::state::check;
 fuzz_target!(|input: (bool, Vec<u8>)| {
     let (right, bytes) = input;
     let file = if right {
-        let mut file = b"weir sflow state 4\n".to_vec();
+        let mut file = b"weir sflow state 6\n".to_vec();
         file.extend(bytes);
         file.extend(crc32fast::hash(&file).to_le_bytes());
         file

@@ -14,7 +14,7 @@ use super::groups::Span;
 use super::learn::Learnt;
 use super::settings::Group;
 use super::table::{Entry, Key};
-use super::views::View;
+use super::views::{EDGE, View};
 use super::{Detector, HOLDS, narrow, report};
 use crate::model::{Class, Evidence, Finding, Rate, Target};
 
@@ -146,10 +146,13 @@ impl Detector {
 
     /// Another view sees a flood, too.
     fn join(&mut self, at: usize, place: Place, is_good: bool) {
-        let Entry { key, dossier, .. } = *self.table.get(at);
+        let Entry { key, network, dossier, .. } = *self.table.get(at);
         let Some(flood) = self.floods.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
         flood.views.push((key.view, self.now));
-        flood.is_good |= is_good;
+        if is_good && !std::mem::replace(&mut flood.is_good, true) {
+            let group = self.groups.networks[network as usize].group;
+            self.profiles.forget(usize::from(group), flood.target, flood.first_excess);
+        }
         self.dossiers.attribute(dossier, place.1, flood.first_excess);
         self.empty_wider(at, place.1);
     }
@@ -279,7 +282,8 @@ impl Detector {
         let mut due = Vec::new();
         for place in self.floods.places() {
             let Some(flood) = self.floods.get(&place) else { continue };
-            if self.now > flood.last + quiet && self.is_heard(&place, flood.last + quiet) {
+            let is_quiet = self.now > flood.last + quiet && self.is_heard(&place, flood.last + quiet);
+            if is_quiet && !self.is_undecided(&place, flood) {
                 self.end(&place);
             } else if self.now >= flood.told + TELL {
                 due.push((flood.told, place));
@@ -295,6 +299,15 @@ impl Detector {
         let mut spots = self.seen(place).flat_map(|(_, dossier)| dossier.spots()).peekable();
         spots.peek().is_none()
             || spots.any(|spot| self.alive.get(&spot.point.agent).is_some_and(|heard| heard[0] >= since))
+    }
+
+    /// Whether who told of a flood is believed by now, or is not any more, and that view's test has something but is not full yet.
+    fn is_undecided(&self, place: &Place, flood: &Flood) -> bool {
+        let bar = &self.watches.bars(flood.network as u32, flood.level as u8)[flood.watch];
+        let seen: Vec<View> = self.seen(place).map(|(view, _)| view).collect();
+        let others = seen.iter().flat_map(|view| [view ^ 1, EDGE]).filter(|view| !seen.contains(view));
+        let mut tested = others.filter_map(|view| self.table.find(&Key { span: place.0, view }));
+        tested.any(|at| self.table.test(at, flood.watch).left(self.now, bar) > 0.0)
     }
 
     /// Tells of a flood as it is now.

@@ -50,7 +50,7 @@ use self::groups::{Groups, LEVELS, Span};
 use self::profiles::Profiles;
 use self::sequential::{Confidence, Most};
 use self::table::{Key, Table};
-use self::views::{View, Views};
+use self::views::{EDGE, View, Views};
 use self::watches::Watches;
 use crate::model::{Alive, Contested, Finding, Harm, Packet, Point, Rule, Sighting, Word};
 
@@ -220,7 +220,7 @@ impl Detector {
     fn view(&mut self, sighting: &Sighting<'_>, is_good: bool) -> Option<View> {
         let is_egress = sighting.ingress == Some(false);
         if is_good && !self.edge.is_empty() {
-            return (self.edge.contains(&sighting.point) && !is_egress).then_some(0);
+            return (self.edge.contains(&sighting.point) && !is_egress).then_some(EDGE);
         }
         self.views.find(sighting.point.agent, is_egress, is_good)
     }

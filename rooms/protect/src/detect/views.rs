@@ -2,7 +2,7 @@
 //!
 //! An agent that samples at ingress and at egress has two views, of which each sees every frame once; agents on one path see the same
 //! frame again. What several views see is therefore never added up, unless they are the edge of the network, which has one view. What is told in an agent's name
-//! and not believed has views of its own, and what others tell in its name from elsewhere has others: their weights would hide what it tells itself.
+//! and not believed has views of its own: their weights would hide what is. Views are in pairs, first the one that is not believed.
 
 use std::net::IpAddr;
 
@@ -11,25 +11,26 @@ use hashbrown::HashMap;
 
 use super::sequential::Most;
 
-/// A view, by its number; 0 is the edge.
+/// A view, by its number.
 pub(super) type View = u16;
+/// The edge; nothing is in the other one of its pair.
+pub(super) const EDGE: View = 1;
 
 /// All views.
 #[derive(Debug)]
 pub(super) struct Views {
     limit: usize,
-    /// By agent, whether it is what goes out, and whether nothing speaks against it.
-    index: HashMap<(IpAddr, bool, bool), View, RandomState>,
+    /// Pairs by agent, and whether it is what goes out.
+    index: HashMap<(IpAddr, bool), View, RandomState>,
     views: Vec<State>,
     /// Sightings of further ones, which are not counted.
     pub(super) refused: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct State {
     packets: Ceiling,
     bits: Ceiling,
-    is_good: bool,
     /// By stream.
     exposures: HashMap<u32, Exposed, RandomState>,
     /// When they were last looked at, all of them, and the longest since.
@@ -39,14 +40,6 @@ struct State {
     last: u64,
     begun: u64,
     complete: u64,
-}
-
-impl State {
-    fn new(is_good: bool) -> Self {
-        let (packets, bits) = Default::default();
-        let exposures = HashMap::default();
-        Self { packets, bits, is_good, exposures, looked: 0, longest: 0, last: 0, begun: 0, complete: 0 }
-    }
 }
 
 /// A stream of a view: when it was last heard there, and since how long before its samples were taken.
@@ -84,30 +77,31 @@ const MARGIN: f32 = 1.1;
 
 impl Views {
     pub(super) fn new(limit: usize) -> Self {
-        Self { limit: limit.clamp(1, 60_000), index: HashMap::default(), views: vec![State::new(true)], refused: 0 }
+        let edge = <[State; 2]>::default();
+        Self { limit: limit.clamp(1, 30_000), index: HashMap::default(), views: edge.into(), refused: 0 }
     }
 
     /// The view of an agent's packets that come in, or go out.
     #[inline]
     pub(super) fn find(&mut self, agent: IpAddr, egress: bool, is_good: bool) -> Option<View> {
-        let key = (agent, egress, is_good);
-        if let Some(&view) = self.index.get(&key) {
-            return Some(view);
+        let key = (agent, egress);
+        if let Some(&pair) = self.index.get(&key) {
+            return Some(pair + View::from(is_good));
         }
         // What is not believed leaves room for what is.
-        if self.views.len() > if is_good { self.limit } else { self.limit / 2 } {
+        if self.index.len() >= if is_good { self.limit } else { self.limit / 2 } {
             self.refused += 1;
             return None;
         }
-        let view = self.views.len() as View;
-        self.views.push(State::new(is_good));
-        self.index.insert(key, view);
-        Some(view)
+        let pair = self.views.len() as View;
+        self.views.resize_with(self.views.len() + 2, State::default);
+        self.index.insert(key, pair);
+        Some(pair + View::from(is_good))
     }
 
     /// Whether nothing speaks against what is told there.
     pub(super) fn is_good(&self, view: View) -> bool {
-        self.views[usize::from(view)].is_good
+        view % 2 == 1
     }
 
     /// When the burst began that may not be over: all that was taken before has come.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! first datagram -> new -> settled after `settle` -> contested by a contradiction -> settled after `settle` without one
-//! another stream of the identity: a rival while one is settled and heard, otherwise both are contested
+//! another stream of the identity: a rival once a settled one has been heard since it began; of several settled or unsettled ones, all are contested
 //! ```
 
 use serde::{Deserialize, Serialize};
@@ -13,7 +13,7 @@ use super::{Agent, Nanos, SECOND, SILENCE, Stream};
 /// Of one stream. Only of those that somebody asks about anything but the contradictions is kept.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Standing {
-    /// Since when it has been speaking; 0: nobody has asked.
+    /// When it began; 0: nobody has asked.
     since: Nanos,
     /// When it spoke last.
     heard: Nanos,
@@ -68,9 +68,11 @@ impl Agent {
             own.since = now;
         }
         own.heard = now;
-        let is_settled = own.is_settled(now, settle);
-        let is_heard = |stream: &Stream| stream.standing.heard != 0 && now <= stream.standing.heard + SILENCE;
-        let others = || self.streams().iter().enumerate().filter(|&(at, other)| at != index && is_heard(other));
+        let (since, is_settled) = (own.since, own.is_settled(now, settle));
+        // One that was heard last before this one began may be the same agent, which restarted with another port.
+        let is_beside = |Standing { heard, .. }: &Standing| *heard > since && now <= *heard + SILENCE;
+        let others =
+            || self.streams().iter().enumerate().filter(|&(at, other)| at != index && is_beside(&other.standing));
         let is_rival = !is_settled && others().any(|(_, other)| other.standing.is_settled(now, settle));
         let twins: Vec<usize> = match is_rival {
             true => Vec::new(),
@@ -84,7 +86,7 @@ impl Agent {
         }
         let own = &mut self.streams[index].standing;
         if is_rival {
-            own.since = now;
+            own.contested = now;
             return Judged { word: None, why: None, alive: false };
         }
         if !twins.is_empty() {

@@ -17,6 +17,8 @@ const POLLING: f32 = 60.0;
 pub struct Counters {
     blocks: Vec<Block>,
     number: Option<u32>,
+    /// When the first sample came.
+    since: Nanos,
     last: Moment,
     /// How often samples come, s; 0: not known yet.
     polling: f32,
@@ -93,6 +95,9 @@ impl Counters {
     /// Whether totals can be compared with those before. The numbers of samples decide nothing: some agents give all the same, or those of their
     /// places in a datagram.
     fn order(&mut self, moment: &Moment, number: u32, reasons: &mut Reasons) -> Option<Reason> {
+        if self.number.is_none() {
+            self.since = moment.now;
+        }
         let before = std::mem::replace(&mut self.last, *moment);
         let ahead = self.number.replace(number).map(|newest| number.wrapping_sub(newest) as i32)?;
         if moment.epoch != before.epoch {
@@ -122,13 +127,13 @@ impl Counters {
         }
     }
 
-    /// Whether two of several streams told of one data source within three polling intervals: both go on.
+    /// Whether two of several streams tell of one data source: another one has since the latest began, and within three polling intervals.
     pub fn are_shared(streams: &[&Self]) -> bool {
-        let Some(newest) = streams.iter().map(|one| one.last.now).max().filter(|_| streams.len() > 1) else {
-            return false;
-        };
+        let latest = |of: fn(&Self) -> Nanos| streams.iter().map(|one| of(one)).max().unwrap_or(0);
+        let (since, newest) = (latest(|one| one.since), latest(|one| one.last.now));
         let is_fresh = |one: &&&Self| (newest - one.last.now) as f64 <= stale_after(one.polling()) * 1e9;
-        streams.iter().filter(|one| !one.blocks.is_empty()).filter(is_fresh).count() > 1
+        let goes_on = |one: &&&Self| !one.blocks.is_empty() && one.last.now >= since;
+        streams.iter().filter(goes_on).filter(is_fresh).count() > 1
     }
 
     /// What did not come as it should.

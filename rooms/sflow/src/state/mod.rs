@@ -132,6 +132,6 @@ fn decoded<'a, T: Deserialize<'a>>(rest: &mut &'a [u8]) -> Result<T, String> {
 /// How the first line begins.
 const MAGIC: &str = "weir sflow state ";
 
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 const STRANGE: &str = "it is no state of weir sflow";

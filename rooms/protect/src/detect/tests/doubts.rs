@@ -65,6 +65,35 @@ fn as_many_good_agents_as_asked_for_must_decide() {
     }
 }
 
+/// A stream settles during a flood of 1.6 times the threshold, which its test needs some seconds to find: that is one flood, and no part of
+/// what the target got before.
+#[test]
+fn a_flood_goes_on_while_its_stream_settles_and_is_nothing_usual() {
+    let mut detector = Detector::new(settings(udp_alone()));
+    let mut findings = Vec::new();
+    let usual = tcp(ip("198.51.100.9"), host(7), (9, 443), 0x10, 1_000);
+    let flood = udp(ip("198.51.100.9"), host(7), (9, 80), 1_000);
+    for sample in 0..64 * 140u64 {
+        let now = SECOND + sample * SECOND / 64;
+        let told = match sample / 64 {
+            100..112 => Some((flood, Word::New)),
+            112..130 => Some((flood, Word::Good)),
+            _ => (sample % 320 == 0).then_some((usual, Word::Good)),
+        };
+        if let Some((packet, word)) = told {
+            detector.sample(&Sighting { word, ..sighting(now, "10.0.0.1", 1_000.0, packet) });
+        }
+        alive(&mut detector, "10.0.0.1", now);
+        detector.tick(now, 0);
+        findings.extend(detector.take_findings());
+    }
+    assert!(floods(&findings).iter().any(|one| one.doubts.is_empty()), "it is decided anew");
+    let over = findings.iter().filter(|finding| matches!(finding, Finding::Over { .. }));
+    assert_eq!((over.count(), standing(&findings)), (1, vec![]));
+    let rule = Rule { protocols: vec![17], ..Rule::to(host(7).into()) };
+    assert_eq!(detector.traffic(IpNet::from(host(7)), &rule).share, Some(0.0));
+}
+
 #[test]
 fn doubted_samples_neither_hide_nor_teach() {
     let learn = Threshold { learn: true, ..Threshold::packets(Class::UdpFlood, 40_000.0) };

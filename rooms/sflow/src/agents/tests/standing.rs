@@ -133,23 +133,38 @@ fn who_comes_from_elsewhere_is_a_rival_of_a_settled_stream() {
     let mut scene = Scene::after(70);
     for turn in 0..300 {
         let told = told(turn, 10);
-        assert_eq!(scene.comes(2, &told).word, None);
+        assert_eq!(scene.comes(2, &told).word, (turn == 0).then_some(Word::New));
         assert_eq!(scene.go_on(1), Some(Word::Good));
     }
-    // While the agent is silent for two minutes he is nobody, and new for another one.
+    // While the agent is silent for two minutes he is nobody, and contested for another one.
     let mut words = Vec::new();
     for turn in 300..500 {
         scene.now += SECOND;
         words.push(scene.comes(2, &told(turn, 10)).word);
     }
     words.dedup();
-    assert_eq!(words, [None, Some(Word::New), Some(Word::Good)]);
+    assert_eq!(words, [None, Some(Word::Contested), Some(Word::Good)]);
     // The agent is back: nobody knows which of them it is.
     assert_eq!(scene.go_on(1), Some(Word::Contested));
     let judged = scene.comes(2, &told(500, 10));
     assert_eq!((judged.word, judged.why), (Some(Word::Contested), Some(Why::Twins)));
     assert_eq!(scene.go_on(170), Some(Word::Contested));
     assert_eq!(scene.go_on(30), Some(Word::Good));
+}
+
+/// Its port is another one, its numbers begin again: nobody hears the one of before any more.
+#[test]
+fn an_agent_that_restarts_with_another_port_is_new_at_once() {
+    let mut scene = Scene::after(70);
+    let mut words = Vec::new();
+    for turn in 0..150 {
+        scene.now += SECOND;
+        let judged = scene.comes(2, &told(turn, turn * 1_000));
+        assert_eq!(judged.why, None, "{turn}");
+        words.push(judged.word);
+    }
+    assert!(words.iter().take(60).all(|word| *word == Some(Word::New)), "{words:?}");
+    assert!(words.iter().skip(60).all(|word| *word == Some(Word::Good)), "{words:?}");
 }
 
 #[test]

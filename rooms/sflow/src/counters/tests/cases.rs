@@ -323,7 +323,7 @@ fn streams_that_go_on_beside_one_another_are_told_from_those_that_follow() {
     for at in [0, 20, 40] {
         tell(&mut one, at);
         tell(&mut other, at + 7);
-        tell(&mut later, at + 120);
+        tell(&mut later, at + 47);
     }
     assert!(Counters::are_shared(&[&one.counters, &other.counters]));
     assert!(!Counters::are_shared(&[&one.counters, &later.counters]));

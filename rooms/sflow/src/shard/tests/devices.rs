@@ -28,6 +28,7 @@ const THERE: Interface = Interface::Index(4);
 struct Scene {
     shard: Shard,
     inlet: Inlet,
+    port: u16,
     ms: u64,
     words: Vec<Word>,
     contested: Vec<Why>,
@@ -76,7 +77,7 @@ impl Scene {
         let definition = Definition { value: "frames".into(), keys: "ipdestination".into(), t: 5.0, ..<_>::default() };
         let checked = Arc::new(definition.check().unwrap());
         shard.define(Now::default(), |flows, now| flows.define("all", checked, now));
-        Self { shard, inlet, ms: 0, words: Vec::new(), contested: Vec::new() }
+        Self { shard, inlet, port: 6343, ms: 0, words: Vec::new(), contested: Vec::new() }
     }
 
     fn now(&self) -> Now {
@@ -145,7 +146,7 @@ fn run(scene: &mut Scene, samplings: &mut [Sampling], seconds: u64, counters: &[
             passed += (100.0 * true_share) as u32;
         }
         let counted: Vec<_> = counters.iter().map(|&index| (index, passed)).collect();
-        let fate = scene.send(6343, turn as u32 + 1, &flows, if turn % 200 == 0 { &counted } else { &[] });
+        let fate = scene.send(scene.port, turn as u32 + 1, &flows, if turn % 200 == 0 { &counted } else { &[] });
         assert_eq!(fate, Fate::Analysed);
     }
 }
@@ -180,6 +181,20 @@ fn samples_of_a_bridge_are_compared_with_the_counters_of_its_ports() {
     let after = scene.words.len() * 2 / 3;
     assert!(scene.words[after..].iter().all(|word| *word == Word::Good), "{:?}", scene.words.last());
     assert_eq!((scene.contested, scene.words[0]), (vec![], Word::Uncounted));
+}
+
+/// As hsflowd, pmacct and containers do: what it tells is tested at once, and waits for a person until it has settled.
+#[test]
+fn an_agent_that_restarts_with_another_port_is_heard_at_once() {
+    let mut scene = Scene::new();
+    let mut samplings = [Sampling::new(PORT, HERE, THERE)];
+    run(&mut scene, &mut samplings, 80, &[3], 1.0);
+    scene.words.clear();
+    (scene.port, scene.ms) = (7_000, 80_000);
+    run(&mut scene, &mut samplings, 80, &[3], 1.0);
+    assert_eq!(scene.words.len(), 1_600);
+    scene.words.dedup();
+    assert_eq!((scene.words, scene.contested), (vec![Word::Uncounted, Word::New, Word::Good], vec![]));
 }
 
 #[test]

@@ -127,7 +127,7 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     let whole = fs::read(&state).unwrap();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 1;
-    let newer = [b"weir sflow state 6\n", &whole[19..]].concat();
+    let newer = [b"weir sflow state 7\n", &whole[19..]].concat();
     let cases: [(&[u8], &str); 5] = [
         (&flipped, "damaged: its checksum is wrong"),
         (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
@@ -172,7 +172,7 @@ fn a_full_disk_is_a_line_and_leaves_the_file_of_before() {
     fs::create_dir(dir.join("small")).unwrap();
     file.write("state = \"small/state\"\n[[listener]]\naddress = \"127.0.0.1:0\"\n");
     let script = format!(
-        "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 5\\n' > small/state && \
+        "mount -t tmpfs -o size=16k none small && printf 'weir sflow state 6\\n' > small/state && \
          exec {} sflow serve --json --http 127.0.0.1:0 -c sflow.toml",
         *WEIR
     );
