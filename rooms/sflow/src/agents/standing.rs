@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 use weir_protect::model::{Why, Word};
 
-use super::{Agent, Nanos, SECOND, SILENCE, Stream};
+use super::{Agent, Nanos, SECOND, SILENCE};
 
 /// Of one stream. Only of those that somebody asks about anything but the contradictions is kept.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
