@@ -131,7 +131,7 @@ fn a_file_that_is_damaged_or_none_of_ours_is_moved_aside() {
     let cases: [(&[u8], &str); 5] = [
         (&flipped, "damaged: its checksum is wrong"),
         (&whole[..whole.len() - 1], "damaged: its checksum is wrong"),
-        (&newer, "version 6, written by another weir: this one reads 5"),
+        (&newer, "version 7, written by another weir: this one reads 6"),
         (b"{\"mine\": true}\n", "it is no state of weir sflow"),
         (b"", "it is no state of weir sflow"),
     ];
