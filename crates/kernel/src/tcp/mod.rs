@@ -34,13 +34,9 @@ pub struct TcpInfo {
     pub retransmits: u32,
     /// Bytes acknowledged by the peer.
     pub acked_bytes: u64,
-    /// Bytes in the send buffer that were never sent.
-    pub unsent_bytes: u32,
     /// Bytes handed to the socket that the peer has not acknowledged, in flight or never sent (SIOCOUTQ). The end of the
     /// stream counts as one. `tcpi_bytes_sent` would count twice what an interface queue of this host drops.
     pub outstanding_bytes: u32,
-    /// Segments that arrived out of order at this end (Linux 5.4).
-    pub out_of_order: u32,
 }
 
 impl TcpInfo {
@@ -84,15 +80,13 @@ impl TcpInfo {
             send_buffer_limited_us: u64_at(184),
             retransmits: u32_at(100),
             acked_bytes: u64_at(120),
-            unsent_bytes: u32_at(144),
             outstanding_bytes: 0,
-            out_of_order: u32_at(224),
         }
     }
 }
 
-/// Bytes of struct tcp_info up to and with `tcpi_rcv_ooopack`.
-const LEN: usize = 228;
+/// Bytes of struct tcp_info up to and with `tcpi_sndbuf_limited`.
+const LEN: usize = 192;
 
 #[cfg(test)]
 mod tests {
@@ -115,7 +109,7 @@ mod tests {
         client.read_exact(&mut [0]).unwrap();
         let info = TcpInfo::of(&client).unwrap();
         // The acknowledged bytes count the SYN, too.
-        assert_eq!((info.acked_bytes, info.unsent_bytes, info.unacked), (1001, 0, 0));
+        assert_eq!((info.acked_bytes, info.unacked), (1001, 0));
         assert_eq!((info.retransmits, info.outstanding_bytes), (0, 0));
         assert!(info.congestion_window > 0 && info.rtt_us > 0);
         assert!(info.delivery_rate > 0 && info.segment_bytes >= 536, "{info:?}");
@@ -167,7 +161,7 @@ mod tests {
             written += n as u64;
         }
         let mut info = TcpInfo::of(&client).unwrap();
-        assert!(info.unsent_bytes > 0);
+        assert!(info.outstanding_bytes > 0);
         // An acknowledgement may come between the two calls.
         while info.acked_bytes.saturating_sub(1) + u64::from(info.outstanding_bytes) != written {
             info = TcpInfo::of(&client).unwrap();

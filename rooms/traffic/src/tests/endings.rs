@@ -32,7 +32,7 @@ fn the_window_ends_although_the_peer_does_not_read() {
         assert_eq!(sent.used, Duration::from_millis(200), "nothing was sent behind the window");
         // From when on, the machine decides.
         assert!(sent.blocked > Duration::ZERO, "{:?}", sent.blocked);
-        assert!(sent.tcp_after_drain.unwrap().unsent_bytes > 0);
+        assert!(sent.tcp_after_drain.unwrap().outstanding_bytes > 0);
         assert_eq!((exchange.closed(), &sent.errors), (Some(sent.sent), &vec![]));
         assert_eq!(sent.sent > 0, payload_bytes == 10_000);
         assert!(sent.sent > 0 || sent.partial_bytes > 0);
