@@ -409,7 +409,7 @@ fn errors_are_one_line_and_a_status() {
         (&["recv"], 2, "--listen <ADDR:PORT>"),
         (&["send", "--to", &taken, "--congestion", "bbr"], 2, "--congestion: not over udp"),
         (&["send", "--to", &taken, "--nodelay"], 2, "--nodelay: only over tcp"),
-        (&["send", "--to", &taken, "-n", "0"], 2, "invalid value '0' for '--count <MESSAGES>'"),
+        (&["send", "--to", &taken, "-n", "0"], 2, "`0`: write 1 or more"),
         (&["send", "--to", &taken, "--session", "foo"], 2, "invalid value 'foo' for '--session <SESSION>'"),
         (&["send", "--to", &taken, "--rate", "10M"], 2, "; of bits e.g. 10mbit"),
         (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than a message a nanosecond of 1000B"),
