@@ -112,7 +112,7 @@ struct Run {
     #[arg(long)]
     duration: Option<Span>,
     /// Runs of each cell.
-    #[arg(long)]
+    #[arg(long, value_parser = weir_traffic::flags::one_or_more::<NonZeroU32>)]
     repeat: Option<NonZeroU32>,
     /// Seed of every random choice.
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! What is written behind flags that are settings.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -41,6 +42,11 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         Ok(Duration::ZERO) => Err(format!("`{text}`: no time at all; write e.g. 60s")),
         parsed => parsed.map_err(|error| error.to_string()),
     }
+}
+
+/// A number that is not 0.
+pub fn one_or_more<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("`{text}`: write 1 or more"))
 }
 
 /// A number of bytes.

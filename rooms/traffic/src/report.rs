@@ -36,7 +36,8 @@ pub struct SendReport {
     pub blocked: Duration,
     /// `schedule`: how much later than intended the send calls were.
     pub lateness: Distribution,
-    /// TCP, QUIC streams: bytes of the last message that were handed over before the window ended in its middle.
+    /// TCP, QUIC streams: bytes of the last message, of which not all was handed over in time: before the window ended, or
+    /// before the drain did if the end is announced.
     pub partial_bytes: u64,
     /// What went wrong, by operation and kind.
     pub errors: Vec<ErrorCount>,

@@ -81,7 +81,7 @@ pub struct SenderSettings {
     #[arg(default_value_if("count", ArgPredicate::IsPresent, "36500d"))]
     pub duration: Duration,
     /// How many messages to send, each of the senders.
-    #[arg(long, short = 'n', value_name = "MESSAGES")]
+    #[arg(long, short = 'n', value_name = "MESSAGES", value_parser = flags::one_or_more::<NonZeroU64>)]
     pub count: Option<NonZeroU64>,
     /// UDP by [`Pacing::Schedule`]: how long behind the window messages are sent that were due in it. What has not left by
     /// then never does.
@@ -197,7 +197,7 @@ pub struct ReceiverSettings {
     pub from: Vec<IpNet>,
     /// Senders and sessions told apart at once; the one heard least lately gives way to one too many, and is counted.
     // They take 200 MB at most.
-    #[arg(long, value_name = "SESSIONS", default_value = "10000")]
+    #[arg(long, value_name = "SESSIONS", value_parser = flags::one_or_more::<NonZeroUsize>, default_value = "10000")]
     pub sessions: NonZeroUsize,
     /// UDP: multicast groups to join. Other receivers of the machine may then listen at the same address.
     #[arg(skip)]

@@ -148,7 +148,7 @@ fn stream(settings: &SenderSettings, report: &SendReport) -> Value {
         "connect_s": report.connect.map(|connect| connect.as_secs_f64()),
         "retransmits": tcp.map(|tcp| tcp.retransmits),
         "round_trip_us": tcp.map(|tcp| f64::from(tcp.rtt_us)),
-        "outstanding_bytes": tcp.map(|tcp| tcp.outstanding_bytes()).or((stream == Some(true)).then_some(0)),
+        "outstanding_bytes": tcp.map(|tcp| tcp.outstanding_bytes).or((stream == Some(true)).then_some(0)),
         // QUIC: whether all was acknowledged when the drain ended; of datagrams, something after the last of them.
         "acknowledged": report.acknowledged,
         // QUIC, where it was not: bytes of a stream that may be outstanding.

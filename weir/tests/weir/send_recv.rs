@@ -10,8 +10,9 @@ use weir_kernel::links::Netlink;
 use weir_kernel::sysctl;
 use weir_program::clock::now;
 use weir_testbed::network::{end, namespace, on_loopback};
-use weir_testbed::{Ended, Started, await_that};
+use weir_testbed::{Ended, Started, await_that, program};
 
+use crate::network::network;
 use crate::weir;
 
 /// What a command does that ends by itself.
@@ -408,7 +409,7 @@ fn errors_are_one_line_and_a_status() {
         (&["recv"], 2, "--listen <ADDR:PORT>"),
         (&["send", "--to", &taken, "--congestion", "bbr"], 2, "--congestion: not over udp"),
         (&["send", "--to", &taken, "--nodelay"], 2, "--nodelay: only over tcp"),
-        (&["send", "--to", &taken, "-n", "0"], 2, "invalid value '0' for '--count <MESSAGES>'"),
+        (&["send", "--to", &taken, "-n", "0"], 2, "`0`: write 1 or more"),
         (&["send", "--to", &taken, "--session", "foo"], 2, "invalid value 'foo' for '--session <SESSION>'"),
         (&["send", "--to", &taken, "--rate", "10M"], 2, "; of bits e.g. 10mbit"),
         (&["send", "--to", &taken, "--rate", "9tbit"], 2, "--rate: more than a message a nanosecond of 1000B"),
@@ -433,6 +434,26 @@ fn errors_are_one_line_and_a_status() {
         if expected == 1 {
             assert_eq!(stderr.lines().count(), 1, "{stderr}");
         }
+    }
+}
+
+/// Its own interface's queue drops and delays: what TCP hands to it again was not sent twice, and a full send buffer cuts
+/// the last message.
+#[test]
+fn a_sender_through_a_slow_link_knows_that_all_has_come() {
+    let Some(tc) = program("tc") else { return };
+    let Some([sender, receiver]) = network(["sender", "receiver"]) else { return };
+    let slow = ["rate", "10mbit", "burst", "20kb", "latency", "100ms"];
+    sender.output(&tc, &[&["qdisc", "add", "dev", "eth0", "root", "tbf"][..], &slow].concat());
+    for transport in ["tcp", "quic"] {
+        let listening = receiver.run(|| Listening::start_at("10.0.0.2:0", &["--transport", transport, "--json"]));
+        let flags = ["--payload", "50000B", "--interval", "0s", "--duration", "1s", "--drain", "60s", "--json"];
+        let to = ["send", "--to", &listening.address, "--transport", transport];
+        let sent = json(&sender.run(|| run(&[&to[..], &flags].concat())));
+        let received = listening.json();
+        let session = &received["sessions"][0];
+        assert_eq!((&session["sent"], &session["received"]), (&sent["sent"], &sent["sent"]), "{transport} {received}");
+        assert_eq!((&sent["outstanding_bytes"], &sent["partial_bytes"]), (&0.into(), &0.into()), "{transport} {sent}");
     }
 }
 

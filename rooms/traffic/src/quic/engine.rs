@@ -28,6 +28,8 @@ pub(super) struct Engine {
     pub(super) connections: HashMap<ConnectionHandle, Connection>,
     /// To be taken. A connection that could not be accepted has the handle [`REFUSED`].
     pub(super) events: VecDeque<(ConnectionHandle, Event)>,
+    /// Datagrams that belonged to no connection and began none, to be taken.
+    pub(super) foreign: u64,
     incoming: Vec<u8>,
     outgoing: Vec<u8>,
     /// What `outgoing` holds, if the socket had no room for it.
@@ -42,7 +44,8 @@ impl Engine {
         let incoming = vec![0; BATCH * state.gro_segments() * config.get_max_udp_payload_size() as usize];
         let endpoint = Endpoint::new(Arc::new(config), server.map(Arc::new), false, None);
         let (connections, events) = (HashMap::new(), VecDeque::new());
-        Ok(Self { socket, state, endpoint, connections, events, incoming, outgoing: Vec::new(), held: None })
+        let (outgoing, held, foreign) = (Vec::new(), None, 0);
+        Ok(Self { socket, state, endpoint, connections, events, foreign, incoming, outgoing, held })
     }
 
     pub(super) fn connect(&mut self, config: ClientConfig, to: SocketAddr) -> io::Result<ConnectionHandle> {
@@ -103,7 +106,7 @@ impl Engine {
 
     /// Takes some packets. `false`: there are none.
     fn receive(&mut self) -> bool {
-        let Self { socket, state, endpoint, connections, events, incoming, .. } = self;
+        let Self { socket, state, endpoint, connections, events, foreign, incoming, .. } = self;
         let size = incoming.len() / BATCH;
         let mut parts = incoming.chunks_mut(size);
         let mut buffers: [_; BATCH] = std::array::from_fn(|_| IoSliceMut::new(parts.next().unwrap_or_default()));
@@ -132,8 +135,11 @@ impl Engine {
                             response
                         }
                     },
-                    Some(DatagramEvent::Response(answer)) => Some(answer),
-                    None => None,
+                    // An answer is a stateless reset, or a list of versions.
+                    other => {
+                        *foreign += 1;
+                        if let Some(DatagramEvent::Response(answer)) = other { Some(answer) } else { None }
+                    }
                 };
                 // One that the socket has no room for is asked for again.
                 let _ = answered.is_some_and(|packets| send(socket, state, &packets, &answer));

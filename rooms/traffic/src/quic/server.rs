@@ -76,6 +76,7 @@ impl Listener {
     pub(crate) fn next(&mut self, events: &mut Vec<Event>, until: Option<Nanos>, wakes: &[PollFd<'_>]) {
         use quinn_proto::Event as Happened;
         self.engine.work(until, wakes);
+        events.extend((0..std::mem::take(&mut self.engine.foreign)).map(|_| Event::Foreign));
         while let Some((handle, happened)) = self.engine.events.pop_front() {
             let connection = self.engine.connections.get_mut(&handle);
             match (happened, connection) {

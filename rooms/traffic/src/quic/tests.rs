@@ -12,7 +12,7 @@ use weir_program::stop::Stop;
 use super::*;
 use crate::{
     Ended, Exchange, Pacing, ReceiveReport, Receiver, ReceiverSettings, SendReport, Sender, SenderSettings, Transport,
-    in_words,
+    Until, in_words,
 };
 
 const ANY: &str = "127.0.0.1:0";
@@ -155,6 +155,20 @@ fn nobody_there() {
     assert_eq!((sent.sent, sent.connect, sent.lost_packets), (0, None, None));
     let expected = format!("connect: connection timed out: perhaps nobody listens at {}", settings.to);
     assert_eq!(in_words(&sent.errors), expected);
+}
+
+/// Text, and messages as over UDP: quinn answers one of 1200 bytes and more with the versions that it knows.
+#[test]
+fn datagrams_that_are_not_quic_are_foreign() {
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let until = Until { idle: Some(Duration::from_millis(100)), idle_from_start: true, ..Until::default() };
+    let receiver = Receiver::bind(&ReceiverSettings { until, ..receiving(Transport::Quic) }).unwrap();
+    let socket = UdpSocket::bind(ANY).unwrap();
+    for bytes in [&b"GET / HTTP/1.1"[..], &[0; 20], &[0xa7; 1000], &[0xa7; 1400]] {
+        socket.send_to(bytes, receiver.local_addr()).unwrap();
+    }
+    let received = receiver.run(&exchange, &stop);
+    assert_eq!((received.ended, received.foreign, received.connections), (Ended::Idle, 4, 0));
 }
 
 /// Each would take the other's connection, and hear nothing of what it says.

@@ -74,9 +74,9 @@ impl Sender {
         let report = SendReport { send_buffer, incarnation, ..SendReport::default() };
         let mut run = Run { settings: self.settings, channel: self.channel, messages, exchange, stop, report };
         if run.start() {
-            run.window(source);
+            let window = run.window(source);
             exchange.close(run.report.sent, now());
-            run.finish();
+            run.finish(window);
         }
         let Run { mut channel, mut report, .. } = run;
         report.local = channel.local_addr();
@@ -110,7 +110,7 @@ impl Run<'_> {
     }
 
     /// Sends messages from now to the end of the window.
-    fn window(&mut self, source: Option<&mut dyn Source>) {
+    fn window(&mut self, source: Option<&mut dyn Source>) -> Window {
         let start = now();
         let window = Window { start, end: start.saturating_add(nanos(self.settings.duration)) };
         self.exchange.open(window);
@@ -132,6 +132,7 @@ impl Run<'_> {
             self.report.due = Some(settings.count.map_or(due, |count| due.min(count.get())));
         }
         self.report.blocked = self.channel.blocked();
+        window
     }
 
     /// Sends each message in a call of its own: those of the source, or our own.
@@ -140,6 +141,8 @@ impl Run<'_> {
         // Every scheduled datagram is sent, late ones too: otherwise a rerun could have fewer.
         let scheduled = source.is_some() || self.settings.pacing == Pacing::Schedule;
         let all = scheduled && self.settings.transport == Transport::Udp;
+        // No announcement can follow half a message. A receiver in this process needs none, and is to hear of the end in time.
+        let patience = if self.settings.announce { self.drained(window) } else { window.end };
         let mut intended = window.start;
         while self.left() > 0 {
             let theirs = match &mut source {
@@ -164,7 +167,7 @@ impl Run<'_> {
                 self.messages.stamp(0, self.report.sent, intended, at);
             }
             let message = theirs.unwrap_or(self.messages.first());
-            let (length, outcome) = (message.len(), self.channel.send(message, window.end, self.stop));
+            let (length, outcome) = (message.len(), self.channel.send(message, patience, self.stop));
             match outcome {
                 Outcome::Sent => {
                     if let Some(source) = &mut source {
@@ -212,8 +215,7 @@ impl Run<'_> {
     /// Sends the messages from number `next` of the schedule up to before `due`. `false`: no more can be sent.
     fn send_due(&mut self, next: &mut u64, due: u64, window: Window) -> bool {
         let interval = nanos(self.settings.interval);
-        let drained = window.end.saturating_add(nanos(self.settings.drain));
-        let patience = if self.settings.batch.is_some() { window.end } else { drained };
+        let patience = if self.settings.batch.is_some() { window.end } else { self.drained(window) };
         while *next < due {
             let (at, first) = (now(), self.report.sent);
             if at >= self.latest(window) || self.stop.is_set() {
@@ -245,6 +247,11 @@ impl Run<'_> {
         window.end.saturating_add(overtime)
     }
 
+    /// When the drain of a sender that has used its whole window ends.
+    fn drained(&self, window: Window) -> Nanos {
+        window.end.saturating_add(nanos(self.settings.drain))
+    }
+
     /// Messages that may yet be sent.
     fn left(&self) -> u64 {
         self.settings.count.map_or(u64::MAX, |count| count.get().saturating_sub(self.report.sent))
@@ -264,8 +271,8 @@ impl Run<'_> {
     }
 
     /// Announces the end if asked to, and waits until the peer has taken everything.
-    fn finish(&mut self) {
-        let deadline = now().saturating_add(nanos(self.settings.drain));
+    fn finish(&mut self, window: Window) {
+        let deadline = self.drained(window).min(now().saturating_add(nanos(self.settings.drain)));
         if self.settings.announce && self.report.partial_bytes == 0 {
             let end = self.messages.end(self.report.sent);
             self.report.announcements = self.channel.announce(&end, deadline, self.stop);

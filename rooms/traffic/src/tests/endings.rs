@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use weir_program::clock::{id, now};
 use weir_program::stop::Stop;
-use weir_wire::probe::Kind;
+use weir_wire::probe::{Kind, Probe};
 
 use super::{ANY, closed_tcp, closed_udp, datagram, receiver, sender};
 use crate::*;
@@ -32,7 +32,7 @@ fn the_window_ends_although_the_peer_does_not_read() {
         assert_eq!(sent.used, Duration::from_millis(200), "nothing was sent behind the window");
         // From when on, the machine decides.
         assert!(sent.blocked > Duration::ZERO, "{:?}", sent.blocked);
-        assert!(sent.tcp_after_drain.unwrap().unsent_bytes > 0);
+        assert!(sent.tcp_after_drain.unwrap().outstanding_bytes > 0);
         assert_eq!((exchange.closed(), &sent.errors), (Some(sent.sent), &vec![]));
         assert_eq!(sent.sent > 0, payload_bytes == 10_000);
         assert!(sent.sent > 0 || sent.partial_bytes > 0);
@@ -44,6 +44,35 @@ fn the_window_ends_although_the_peer_does_not_read() {
         assert_eq!(bytes.len() as u64, sent.sent_bytes + sent.partial_bytes);
         assert_eq!(sent.sent_bytes, sent.sent * payload_bytes as u64);
     }
+}
+
+/// Larger than what the kernel takes, and not read before the window is over.
+#[test]
+fn a_message_that_the_window_cuts_is_finished_before_the_end_is_announced() {
+    let listener = TcpListener::bind(ANY).unwrap();
+    let (exchange, stop) = (Exchange::new(Duration::ZERO).unwrap(), Stop::new().unwrap());
+    let settings = SenderSettings {
+        payload_bytes: 20_000_000,
+        drain: Duration::from_secs(60),
+        announce: true,
+        ..sender(Transport::Tcp, listener.local_addr().unwrap())
+    };
+    let sender = Sender::open(&settings).unwrap();
+    let (sent, bytes) = thread::scope(|scope| {
+        let reading = scope.spawn(|| {
+            let (mut peer, _) = listener.accept().unwrap();
+            while exchange.window().is_none_or(|window| now() < window.end) {
+                thread::yield_now();
+            }
+            let mut bytes = Vec::new();
+            peer.read_to_end(&mut bytes).unwrap();
+            bytes
+        });
+        (sender.run(&exchange, &stop), reading.join().unwrap())
+    });
+    assert_eq!((sent.sent, sent.partial_bytes, exchange.closed()), (1, 0, Some(1)));
+    let end = Probe::parse_datagram(&bytes[20_000_000..]).unwrap();
+    assert_eq!((end.kind, end.sequence), (Kind::End, 1));
 }
 
 #[test]

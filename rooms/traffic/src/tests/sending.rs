@@ -30,7 +30,7 @@ fn every_message_of_a_stream_arrives() {
     assert_all_arrived(&sent, &received, 1000);
     let drained = sent.tcp_after_drain.unwrap();
     assert!(sent.connect.is_some());
-    assert_eq!((drained.outstanding_bytes(), received.connections, received.partial_bytes), (0, 1, 0));
+    assert_eq!((drained.outstanding_bytes, received.connections, received.partial_bytes), (0, 1, 0));
 }
 
 #[test]
