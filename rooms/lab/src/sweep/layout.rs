@@ -135,10 +135,12 @@ fn put<'a>(document: &mut Document<'a>, key: &str, value: &Item<'a>) -> Result<(
         let message = format!("there is no {kind} `{name}` (there are {}){near}", names.join(", "));
         return Err(document.wrong_item(value, key, message));
     }
-    // A rate takes the place of an interval, and the interval that is set later that of the rate.
-    if key == "traffic.interval" {
-        let _ = document.take("traffic.rate");
-    }
+    // A rate and an interval take each other's place.
+    let _ = match key {
+        "traffic.interval" => document.take("traffic.rate"),
+        "traffic.rate" => document.take("traffic.interval"),
+        _ => None,
+    };
     document.set(key, value.clone())
 }
 
