@@ -133,15 +133,16 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let testbed = Testbed::start(scenario, stop, if scenario.run.jobs == Jobs::All { 1 } else { at_once })?;
     let machine = Machine::start(testbed.realtime);
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
-    let mut manifest = match &plan.earlier {
+    let facts = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &testbed, privilege);
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
-            manifest::of(plan, facts)?
+            facts
         }
-        Some(earlier) => earlier.clone(),
+        Some(earlier) => earlier.environment.clone(),
     };
+    let mut manifest = manifest::of(plan, facts)?;
     if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
         let measured = control::measure(&testbed, &machine, scenario)?;
         // One that was stopped is measured again when the run is resumed.
