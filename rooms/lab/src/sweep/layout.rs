@@ -5,6 +5,8 @@ use toml::Value;
 use toml::de::{DeTable, DeValue};
 use weir_program::config::{Document, Item, Step, did_you_mean, value_of};
 
+use super::path_of;
+
 /// A document without its axes, and all that is set in it to make cells.
 pub(super) struct Layout<'a> {
     document: Document<'a>,
@@ -96,6 +98,17 @@ impl<'a> Layout<'a> {
             put(&mut document, &axis.key, value)?;
         }
         Ok((document, chosen))
+    }
+
+    /// The document as written, with the first value of each axis that it has no value for.
+    pub(super) fn written(&self) -> Result<Document<'a>> {
+        let mut document = self.document.clone();
+        for WrittenAxis { key, values } in &self.axes {
+            if document.get(&path_of(key)).is_none() {
+                put(&mut document, key, &values[0])?;
+            }
+        }
+        Ok(document)
     }
 
     /// The document of the cell of its own of this number: what it does not set has the first value of its axis.
