@@ -7,31 +7,30 @@ use std::path::Path;
 
 use weir_program::clock::Nanos;
 use weir_report::messages::{self, Message};
+use weir_report::record::Record;
 use weir_report::store::{self, StoreError};
 use weir_traffic::{ReceiveReport, SendReport};
 
-use crate::cell::Measured;
 use crate::endpoints::Facts;
-use crate::scenario::Receivers;
-use crate::sweep::Cell;
 
-/// Writes what the cell's scenario asks for into the directory `dir`: a file for each receiver, a row for each message that
-/// was sent, as far as they were kept. Bulk transfers have none.
+/// Writes a file into the directory `dir` for each of these records, one a receiver, that is `kept`: a row for each message
+/// that was sent, as far as they were kept. Bulk transfers have none.
 ///
 /// # Errors
 /// A file cannot be written: it is not there then, so that what it took of a full disk is free. The others are.
-pub fn write(dir: &Path, cell: &Cell, repeat: u32, measured: &Measured<'_>) -> Result<(), StoreError> {
-    let Facts { sent: Some(sent), received, .. } = &measured.traffic else { return Ok(()) };
+pub fn write(
+    dir: &Path,
+    records: &[Record],
+    traffic: &Facts,
+    kept: impl Fn(&Record) -> bool,
+) -> Result<(), StoreError> {
+    let Facts { sent: Some(sent), received, .. } = traffic else { return Ok(()) };
     store::folder(dir)?;
-    let topology = &measured.topology;
     let mut written = Ok(());
-    for (receiver, report) in topology.traffic.receivers.iter().zip(received) {
-        let mut name = store::file_stem(&cell.name);
-        if matches!(cell.scenario.traffic.to, Receivers::Several(_)) {
-            name += &format!("@{}", store::file_stem(&topology.nodes[*receiver].name));
-        }
-        if repeat > 1 {
-            name += &format!("-{repeat}");
+    for (Record { row, .. }, report) in records.iter().zip(received).filter(|(record, _)| kept(record)) {
+        let mut name = store::file_stem(&row.cell);
+        if row.repeat > 1 {
+            name += &format!("-{}", row.repeat);
         }
         let path = dir.join(format!("{name}.csv"));
         written = written.and(write_whole(&path, rows(sent, report)));

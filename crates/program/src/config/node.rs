@@ -122,7 +122,7 @@ impl<'de> Node<'de> {
         let is_out = |span: Range<usize>| left_out.contains(&(span.start, span.end));
         let (out, entries): (Vec<_>, Vec<_>) = table
             .iter()
-            .filter(|(key, _)| key.get_ref() != self.tag)
+            .filter(|(key, _)| self.tag.is_empty() || key.get_ref() != self.tag)
             .partition(|(key, value)| is_out(key.span()) || is_out(value.span()));
         *is_left_out = !out.is_empty();
         Entries { entries: entries.into_iter(), value: None, left_out }

@@ -30,7 +30,8 @@ impl PathAccount<'_> {
         let of_session = |n: fn(&SessionReport) -> u64| sent.map(|_| session.map_or(0, n) as f64);
         let intended = self.times.as_ref().map(|times| times.intended.delays());
         // Of datagrams it is known that they were lost, not late.
-        let late = sent.filter(|_| !of_udp).zip(received);
+        let by_datagrams = matches!(self.transport, Transport::Udp | Transport::QuicDatagram);
+        let late = sent.filter(|_| !by_datagrams).zip(received);
         let censored = delays.zip(session).map(|(delays, session)| match late {
             Some((sent, received)) => with_undelivered(delays, session, sent, received),
             None => delays.clone(),
@@ -72,7 +73,7 @@ impl PathAccount<'_> {
 
         let values = BTreeMap::from([
             ("delivered_share", share),
-            ("lost_share", share.filter(|_| of_udp).map(|share| 1.0 - share)),
+            ("lost_share", share.filter(|_| by_datagrams).map(|share| 1.0 - share)),
             ("share_minus_expected", share.map(|share| share - (1.0 - row.loss_pct / 100.0))),
             ("host_drops", self.host_drops().filter(|_| of_udp).map(|drops| drops as f64)),
             ("kernel_drops", datagrams.map(|_| kernel_drops as f64)),

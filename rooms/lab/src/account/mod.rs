@@ -288,6 +288,8 @@ impl<'a> PathAccount<'a> {
         let (payload, used) = (row.payload_bytes.max(1), report.used.as_secs_f64());
         let bytes_per_second = if used > 0.0 { report.received_bytes as f64 / used } else { 0.0 };
         let datagrams = report.datagrams;
+        let lost = self.forward.dropped() + self.host_drops().unwrap_or(0);
+        let uncounted = datagrams.map_or(0, |datagrams| datagrams.sent.abs_diff(datagrams.received + lost));
         Row {
             duration_s: used,
             sent: datagrams.map_or(report.sent_bytes / payload, |datagrams| datagrams.sent),
@@ -295,7 +297,7 @@ impl<'a> PathAccount<'a> {
             msgs_per_s: bytes_per_second / payload as f64,
             mbit_per_s: bytes_per_second * 8.0 / 1e6,
             retransmits: report.retransmits,
-            unexplained: Some(self.unexplained_frames()),
+            unexplained: Some(self.unexplained_frames()).filter(|frames| *frames != 0 || uncounted == 0),
             ..row
         }
     }
@@ -405,7 +407,7 @@ impl<'a> PathAccount<'a> {
                 self.measured.traffic.stopped,
                 "stopped before its window was over: its values are of the time before".into(),
             ),
-            (row.unexplained.is_none() && self.sent.is_some(), format!("{unclear}: unexplained is unknown")),
+            (row.unexplained.is_none(), format!("{unclear}: unexplained is unknown")),
         ] {
             remarks.extend(is.then_some(remark));
         }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::thread::{Scope, ScopedJoinHandle};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use nix::poll::{PollFd, PollFlags};
 use weir_kernel::scheduling;
 use weir_program::clock::{self, Nanos};
@@ -98,6 +98,7 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
         ),
         _ => ensure!(traffic.rate.is_none(), "{key}.rate: only messages, and bulk over udp, are paced"),
     }
+    ensure!(traffic.interval.is_none() || traffic.rate.is_none(), "{key}.interval: not beside {key}.rate: remove one");
     let batched = traffic.batch.is_some();
     ensure!(
         traffic.mode != Mode::Messages || batched || !interval(traffic).is_zero(),
@@ -118,7 +119,8 @@ pub fn check(key: &str, scenario: &Scenario, traffic: &Traffic, topology: &Topol
     }
     let to = SocketAddr::from((flow.destination, traffic.port));
     if traffic.transport == Transport::Tcp {
-        check_congestion(traffic.transport, &scenario.tcp.congestion).context("tcp.congestion")?;
+        check_congestion(traffic.transport, &scenario.tcp.congestion)
+            .map_err(|error| anyhow!("tcp.congestion: {error}"))?;
     }
     if !bulk || traffic.transport == Transport::Udp && traffic.engine == Engine::Weir {
         sender_settings(scenario, traffic, to, 0, "").validate().with_context(|| format!("{key}.payload"))?;

@@ -7,6 +7,8 @@ use weir_dgram::Membership;
 use weir_traffic::bulk::BulkSettings;
 use weir_traffic::{Pacing, ReceiverSettings, SenderSettings, Stall, Transport};
 
+use weir_units::Span;
+
 use crate::arrivals;
 use crate::iperf3::Iperf3Settings;
 use crate::network::DATA_PORTS;
@@ -58,7 +60,7 @@ pub(crate) fn interval(traffic: &Traffic) -> Duration {
             let nanos = u128::from(traffic.payload.bytes) * 8 * 1_000_000_000 / u128::from(rate.bits_per_second.max(1));
             Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX).max(1))
         }
-        _ => traffic.interval.duration(),
+        _ => traffic.interval.unwrap_or(Span::from_millis(10)).duration(),
     }
 }
 

@@ -9,6 +9,7 @@ use weir_report::record::{MESSAGES_LACK, Record};
 use weir_report::store::StoreError;
 use weir_traffic::Transport;
 
+use super::earlier;
 use super::queue::Meeting;
 use crate::account;
 use crate::cell::{self, Measured, Prepared, Testbed};
@@ -44,6 +45,8 @@ pub(super) struct Worker<'r> {
     pub(super) testbed: &'r Testbed,
     pub(super) machine: &'r Machine,
     pub(super) extras: &'r Extras,
+    /// The records that its own are to be better than, if there are any of the same cell.
+    pub(super) earlier: &'r [Record],
     /// The last cell's network, which stays until the next one is made, or all traffic has ended.
     pub(super) last: Option<Measured<'r>>,
 }
@@ -125,7 +128,10 @@ impl Worker<'_> {
         // What was measured is kept without it.
         let unwritten = run
             .messages
-            .then(|| messages::write(&self.extras.messages, cell, job.repeat, measured).err())
+            .then(|| {
+                let kept = |new: &Record| earlier::is_better(self.earlier, new);
+                messages::write(&self.extras.messages, &records, &measured.traffic, kept).err()
+            })
             .flatten()
             .map(StoreError::outside_the_lab);
         if let Some(error) = &unwritten {

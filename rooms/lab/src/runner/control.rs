@@ -22,7 +22,7 @@ pub(super) fn measure(testbed: &Testbed, machine: &Machine, scenario: &Scenario)
     (run.impaired, run.duration, run.watch, run.trace) = (false, run.control, Span::from_millis(0), Tracing::Off);
     let traffic = &mut scenario.traffic;
     (traffic.mode, traffic.engine, traffic.transport) = (Mode::Messages, Engine::Weir, Transport::Udp);
-    (traffic.payload, traffic.interval) = (Size { bytes: 1000 }, Span::from_millis(1));
+    (traffic.payload, traffic.interval) = (Size { bytes: 1000 }, Some(Span::from_millis(1)));
     (traffic.pacing, traffic.arrivals) = (Pacing::Schedule, Arrivals::Constant);
     (traffic.rate, traffic.batch, traffic.bursts, traffic.sizes, traffic.replay) = (None, None, None, None, None);
     let (seconds, seed) = (scenario.run.duration.duration().as_secs_f64(), scenario.run.seed);

@@ -50,14 +50,24 @@ pub(super) fn disturbed(records: &[Record]) -> BTreeSet<Key> {
     records.iter().filter(|record| !record.row.valid && !record.stopped).map(key).collect()
 }
 
+/// Whether a record is less disturbed than that of the same run which there is already, if there is one.
+pub(super) fn is_better(records: &[Record], new: &Record) -> bool {
+    let mut same = records.iter().filter(|old| is_same(old, new));
+    same.all(|old| !new.stopped && new.disturbed.len() < old.disturbed.len())
+}
+
+fn is_same(a: &Record, b: &Record) -> bool {
+    a.row.cell == b.row.cell && a.row.repeat == b.row.repeat
+}
+
 /// Puts records of a second run in the place of those of the first one that are more disturbed. Returns those that were put.
 pub(super) fn replace(records: &mut [Record], again: Vec<Record>) -> Vec<Record> {
     let mut better = Vec::new();
     for mut new in again {
-        let same = |old: &&mut Record| old.row.cell == new.row.cell && old.row.repeat == new.row.repeat;
-        let Some(old) = records.iter_mut().find(same) else { continue };
+        let is_better = is_better(records, &new);
+        let Some(old) = records.iter_mut().find(|old| is_same(old, &new)) else { continue };
         old.reruns += 1;
-        if !new.stopped && new.disturbed.len() < old.disturbed.len() {
+        if is_better {
             new.reruns = old.reruns;
             *old = new.clone();
             better.push(new);

@@ -133,15 +133,16 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let testbed = Testbed::start(scenario, stop, if scenario.run.jobs == Jobs::All { 1 } else { at_once })?;
     let machine = Machine::start(testbed.realtime);
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
-    let mut manifest = match &plan.earlier {
+    let facts = match &plan.earlier {
         None => {
             let mut facts = environment::facts(&scenario.run, &testbed, privilege);
             let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
             facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
-            manifest::of(plan, facts)?
+            facts
         }
-        Some(earlier) => earlier.clone(),
+        Some(earlier) => earlier.environment.clone(),
     };
+    let mut manifest = manifest::of(plan, facts)?;
     if manifest.own_cost.is_none() && !scenario.run.control.duration().is_zero() {
         let measured = control::measure(&testbed, &machine, scenario)?;
         // One that was stopped is measured again when the run is resumed.
@@ -154,14 +155,15 @@ pub fn run(plan: &Plan) -> Result<bool> {
         plan.dir.display()
     ));
     manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
-    let run_all = |what: &str, jobs: Vec<Job<'_>>, ended: &mut (dyn FnMut(Outcome) -> Result<()> + Send)| {
+    type Ended<'e> = &'e mut (dyn FnMut(Outcome) -> Result<()> + Send);
+    let run_all = |what: &str, jobs: Vec<Job<'_>>, earlier: &[Record], ended: Ended<'_>| {
         for (workers, jobs) in groups(jobs) {
             let queue = Queue::new(jobs, workers, Job::time);
             let cells = if queue.total == 1 { "cell" } else { "cells" };
             plan.tell(&format!("{what}: {} {cells}, {workers} at once, {}", queue.total, queue.time()));
             let worker = |number| {
                 let (testbed, machine, extras) = (&testbed, &machine, &plan.extras);
-                let mut worker = Worker { number, workers, testbed, machine, extras, last: None };
+                let mut worker = Worker { number, workers, testbed, machine, extras, earlier, last: None };
                 move |job: Job<'_>, meeting: &mut Meeting<'_>| worker.run(job, meeting)
             };
             queue.run(&testbed.stop, worker, &mut *ended)?;
@@ -182,10 +184,12 @@ pub fn run(plan: &Plan) -> Result<bool> {
             // A full disk ends the run; what is in the directory already stays.
             stored.context("the run was stopped")
         };
-        error = run_all(&what, jobs_left, &mut keep).err();
+        error = run_all(&what, jobs_left, &[], &mut keep).err();
     }
     for _ in 0..scenario.run.reruns {
-        let disturbed = earlier::disturbed(&records);
+        let mut disturbed = earlier::disturbed(&records);
+        // What was captured is of its only run.
+        disturbed.retain(|(cell, _)| plan.extras.capture.as_ref().is_none_or(|(captured, ..)| captured != cell));
         if error.is_some() || testbed.stop.is_set() || disturbed.is_empty() {
             break;
         }
@@ -194,7 +198,7 @@ pub fn run(plan: &Plan) -> Result<bool> {
         let why = first.map(|record| format!("{}: {}", printable(&record.row.cell), record.doubts().join("; ")));
         let what = format!("disturbed ({}), run again", why.unwrap_or_default());
         let mut second = Vec::new();
-        let ran = run_all(&what, again, &mut |(new, _)| {
+        let ran = run_all(&what, again, &records, &mut |(new, _)| {
             second.extend(new);
             Ok(())
         });

@@ -32,9 +32,8 @@ pub struct Traffic {
     /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
     #[serde(default = "Traffic::default_payload")]
     pub payload: Size,
-    /// Messages: from one to the next.
-    #[serde(default = "Traffic::default_interval")]
-    pub interval: Span,
+    /// Messages: from one to the next; absent: 10ms, or what `rate` makes it.
+    pub interval: Option<Span>,
     /// Messages over UDP: most in one call, each a datagram of its own. With it a sender that cannot keep its interval
     /// ends with its window, and an interval of 0 sends as fast as the machine takes it.
     pub batch: Option<NonZeroUsize>,
@@ -180,10 +179,6 @@ pub struct Tcp {
 impl Traffic {
     fn default_payload() -> Size {
         Size { bytes: 1000 }
-    }
-
-    fn default_interval() -> Span {
-        Span::from_millis(10)
     }
 
     fn default_pacing() -> Pacing {

@@ -5,6 +5,8 @@ use toml::Value;
 use toml::de::{DeTable, DeValue};
 use weir_program::config::{Document, Item, Step, did_you_mean, value_of};
 
+use super::path_of;
+
 /// A document without its axes, and all that is set in it to make cells.
 pub(super) struct Layout<'a> {
     document: Document<'a>,
@@ -98,6 +100,17 @@ impl<'a> Layout<'a> {
         Ok((document, chosen))
     }
 
+    /// The document as written, with the first value of each axis that it has no value for.
+    pub(super) fn written(&self) -> Result<Document<'a>> {
+        let mut document = self.document.clone();
+        for WrittenAxis { key, values } in &self.axes {
+            if document.get(&path_of(key)).is_none() {
+                put(&mut document, key, &values[0])?;
+            }
+        }
+        Ok(document)
+    }
+
     /// The document of the cell of its own of this number: what it does not set has the first value of its axis.
     pub(super) fn extra(&self, number: usize) -> Result<Document<'a>> {
         let (mut document, _) = self.combination(0)?;
@@ -135,10 +148,12 @@ fn put<'a>(document: &mut Document<'a>, key: &str, value: &Item<'a>) -> Result<(
         let message = format!("there is no {kind} `{name}` (there are {}){near}", names.join(", "));
         return Err(document.wrong_item(value, key, message));
     }
-    // A rate takes the place of an interval, and the interval that is set later that of the rate.
-    if key == "traffic.interval" {
-        let _ = document.take("traffic.rate");
-    }
+    // A rate and an interval take each other's place.
+    let _ = match key {
+        "traffic.interval" => document.take("traffic.rate"),
+        "traffic.rate" => document.take("traffic.interval"),
+        _ => None,
+    };
     document.set(key, value.clone())
 }
 

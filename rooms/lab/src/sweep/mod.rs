@@ -92,6 +92,8 @@ impl Sweep {
         };
         let mut cells: Vec<Cell> = Vec::new();
         let (mut mistakes, mut spared) = (Vec::new(), BTreeSet::new());
+        // What stands under an axis is no value of a cell.
+        let _: Option<Scenario> = collect(layout.written().and_then(|document| document.read()), &mut mistakes);
         for number in 0..count {
             let read = layout.combination(number).and_then(|(document, chosen)| Ok((document.read()?, chosen)));
             let Some((scenario, chosen)) = collect(read, &mut mistakes) else { continue };

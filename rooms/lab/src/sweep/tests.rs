@@ -106,13 +106,13 @@ fn an_interval_that_is_set_later_takes_the_place_of_a_rate() {
     let traffic = |document: &str, set: &[(&str, &str)]| {
         let sweep = Sweep::of_test("two.toml", document, set).unwrap();
         let traffic = &sweep.cells.last().unwrap().scenario.traffic;
-        (traffic.rate.map(|rate| rate.bits_per_second), traffic.interval.to_string())
+        (traffic.rate.map(|rate| rate.bits_per_second), traffic.interval.map(|interval| interval.to_string()))
     };
-    assert_eq!(traffic(DOCUMENT, &[("traffic.rate", "2mbit")]), (Some(2_000_000), "10ms".into()));
+    assert_eq!(traffic(DOCUMENT, &[("traffic.rate", "2mbit")]), (Some(2_000_000), None));
     let paced = DOCUMENT.replace("interval = \"10ms\"", "rate = \"1mbit\"");
-    assert_eq!(traffic(&paced, &[("traffic.interval", "5ms")]), (None, "5ms".into()));
+    assert_eq!(traffic(&paced, &[("traffic.interval", "5ms")]), (None, Some("5ms".into())));
     let own = format!("{paced}[[cells]]\nname = \"own\"\nset = {{ \"traffic.interval\" = \"5ms\" }}\n");
-    assert_eq!(traffic(&own, &[]), (None, "5ms".into()));
+    assert_eq!(traffic(&own, &[]), (None, Some("5ms".into())));
 }
 
 #[test]
@@ -154,6 +154,8 @@ name = "own"
         ("payload =", "paylod =", "paylod", "unknown key `paylod`, did you mean `payload`?"),
         ("port = 9", "port = 99999", "port", "traffic.port: invalid value: integer `99999`, expected a whole number"),
         ("\"100B\"", "\"100\"", "payload", "traffic.payload: `100`: a size needs a unit"),
+        ("\"udp\"\npayload", "\"sctp\"\npayload", "transport = \"sctp\"", "traffic.transport: `sctp`: write one of"),
+        ("payload =", "rate = \"1mbit\"\npayload =", "interval =", "traffic.interval: not beside traffic.rate"),
         ("[traffic]", "[run]\ntrace = true\n[traffic]", "trace", "run.trace: invalid type: boolean, expected a word"),
         (
             ends,
@@ -237,6 +239,7 @@ fn a_mistake_of_the_command_line_names_the_flag() {
         ("links.k.loss", "5%", "there is no link `k` (there are l)"),
         ("links.k.loss", "5%,6%", "there is no link `k`"),
         ("path.loss", "120%", "`120%`: a share is between"),
+        ("", "5ms", "unknown key ``"),
         ("links.l.delya", "5ms", "unknown key `delya`, did you mean `delay`?"),
         ("traffic.port.number", "5", "what it is in is a value, not a table of keys"),
         ("traffic.to", "c", "traffic.to: there is no host"),

@@ -96,6 +96,28 @@ fn packets_are_captured_at_both_ends() {
     assert!(!out.join("pcap/1ms-client.pcapng").exists());
 }
 
+/// What still waits in the full queue when iperf3 ends is counted nowhere.
+#[test]
+fn datagrams_that_iperf3_leaves_in_a_queue_are_not_explained_away() {
+    let Some(_) = program("iperf3") else { return };
+    let set = [
+        "run.duration=1s",
+        "run.drain=1s",
+        "links.access.forward.loss=0%",
+        "links.access.forward.delay=1ms",
+        "links.access.forward.rate=8mbit",
+        "links.access.forward.queue=200",
+        "traffic.engine=iperf3",
+        "traffic.transport=udp",
+        "traffic.payload=1000B",
+        "traffic.rate=16mbit",
+    ];
+    let run = Lab::new().run("matrix", "out", &few(&set)).good();
+    let row = run.rows().remove(0);
+    assert!(row.count("queue_drops") > 0 && row.text("unexplained").is_empty(), "{row:?}");
+    assert!(run.stdout.contains("unexplained is unknown") && !run.stdout.contains("ledger closes"), "{}", run.stdout);
+}
+
 #[test]
 fn datagrams_of_a_load_on_the_same_host_are_not_taken_for_lost() {
     let lab = Lab::new();
