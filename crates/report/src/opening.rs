@@ -38,7 +38,7 @@ impl Seat {
                 format!("one file; fetch it: scp {port}{} .", quoted(&format!("{user}@{address}:{whole}")))
             }
             None if self.display => format!("open it in a browser: xdg-open {}", quoted(&path)),
-            None => "one file, needs no network: copy it to where a browser is".to_owned(),
+            None => "copy it to where a browser is".to_owned(),
         };
         let without = "\nnot written: summary.xlsx (this weir was built without the feature `spreadsheet`)";
         let without = if cfg!(feature = "spreadsheet") { "" } else { without };

@@ -30,10 +30,7 @@ pub fn facts(run: &Run, testbed: &Testbed, privilege: Privilege) -> Vec<(String,
 
 /// Adds when processors stood still. Of a run that is `resumed` what is there already is about its first part, and stays.
 pub fn conclude(facts: &mut Vec<(String, String)>, machine: &Machine, resumed: bool) {
-    let mut words = machine.words();
-    if resumed {
-        words = format!("resumed: {words}");
-    }
+    let words = format!("{}{}", if resumed { "resumed: " } else { "" }, machine.words());
     match facts.iter_mut().find(|(name, _)| name == STANDSTILLS) {
         Some((_, before)) => *before = format!("{before}; {words}"),
         None => facts.push((STANDSTILLS.to_owned(), words)),

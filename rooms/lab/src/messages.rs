@@ -18,16 +18,11 @@ use crate::endpoints::Facts;
 ///
 /// # Errors
 /// A file cannot be written: it is not there then, so that what it took of a full disk is free. The others are.
-pub fn write(
-    dir: &Path,
-    records: &[Record],
-    traffic: &Facts,
-    kept: impl Fn(&Record) -> bool,
-) -> Result<(), StoreError> {
-    let Facts { sent: Some(sent), received, .. } = traffic else { return Ok(()) };
-    store::folder(dir)?;
+pub fn write(dir: &Path, records: &[Record], facts: &Facts, kept: impl Fn(&Record) -> bool) -> Result<(), StoreError> {
+    let Facts { sent: Some(sent), received, .. } = facts else { return Ok(()) };
     let mut written = Ok(());
     for (Record { row, .. }, report) in records.iter().zip(received).filter(|(record, _)| kept(record)) {
+        store::folder(dir)?;
         let mut name = store::file_stem(&row.cell);
         if row.repeat > 1 {
             name += &format!("-{}", row.repeat);

@@ -8,7 +8,7 @@ use weir_kernel::tcp::TcpInfo;
 use weir_kernel::trace::Drop;
 use weir_report::record::{Extra, Row, Timeline};
 use weir_report::{columns, timelines};
-use weir_stats::{Distribution, Estimate, Method, binomial, intervals};
+use weir_stats::{Distribution, Estimate, binomial, intervals};
 use weir_traffic::bulk::{BulkReport, Sample};
 use weir_traffic::{ReceiveReport, SendReport, SessionReport, Transport};
 
@@ -162,20 +162,12 @@ impl PathAccount<'_> {
             let lost_in_rows = self.forward.queue + self.forward.backlog;
             let in_rows = self.host_drops() != Some(0) || lost_in_rows > 0 || !self.kernel_drops().is_empty();
             let share = binomial::share(self.delivered(), sent.sent).filter(|_| !in_rows);
-            let expected = 1.0 - row.loss_pct / 100.0;
+            let due = 1.0 - row.loss_pct / 100.0;
             insert("delivered_share", share);
             let lost = share.map(|it| Estimate { value: 1.0 - it.value, low: 1.0 - it.high, high: 1.0 - it.low, ..it });
             insert("lost_share", lost);
-            insert(
-                "share_minus_expected",
-                share.map(|share| Estimate {
-                    value: share.value - expected,
-                    low: share.low - expected,
-                    high: share.high - expected,
-                    n: share.n,
-                    method: Method::Binomial,
-                }),
-            );
+            let more = share.map(|it| Estimate { value: it.value - due, low: it.low - due, high: it.high - due, ..it });
+            insert("share_minus_expected", more);
         }
         estimates
     }

@@ -257,7 +257,7 @@ impl<'a> PathAccount<'a> {
     }
 
     fn row_of_messages(&self, row: Row, sent: &SendReport) -> Row {
-        let delivered = self.delivered();
+        let (delivered, of_udp) = (self.delivered(), self.transport == Transport::Udp);
         // Of one that was stopped the planned window is no measure.
         let stopped = self.times.as_ref().filter(|_| sent.stopped).and_then(|times| times.in_window);
         let in_window = stopped.or(self.session.map(|session| session.in_window)).unwrap_or(0);
@@ -267,7 +267,7 @@ impl<'a> PathAccount<'a> {
             duration_s: window,
             sent: sent.sent,
             delivered,
-            undelivered: (self.transport != Transport::Udp).then(|| sent.sent.saturating_sub(delivered)),
+            undelivered: (!of_udp).then(|| sent.sent.saturating_sub(delivered)),
             msgs_per_s: per_second,
             mbit_per_s: per_second * self.message_bits() / 1e6,
             delay_mean_us: self.delays.and_then(Distribution::mean_us),
@@ -275,10 +275,7 @@ impl<'a> PathAccount<'a> {
             delay_p99_us: self.delay_us(0.99),
             delay_max_us: self.delays.and_then(Distribution::max_us),
             retransmits: sent.sent_again(),
-            unexplained: match self.transport {
-                Transport::Udp => self.unexplained_messages(),
-                Transport::Tcp | Transport::Quic | Transport::QuicDatagram => Some(self.unexplained_frames()),
-            },
+            unexplained: if of_udp { self.unexplained_messages() } else { Some(self.unexplained_frames()) },
             ..row
         }
     }
@@ -371,9 +368,8 @@ impl<'a> PathAccount<'a> {
             ("load", load_bulk.map(|bulk| &bulk.errors[..])),
         ];
         for (who, errors) in said {
-            remarks.extend(
-                errors.filter(|errors| !errors.is_empty()).map(|errors| format!("{who}: {}", in_words(errors))),
-            );
+            let errors = errors.filter(|errors| !errors.is_empty());
+            remarks.extend(errors.map(|errors| format!("{who}: {}", in_words(errors))));
         }
         for CaptureReport { file, packets, dropped, error } in &self.measured.captures {
             let (file, all) = (file.display(), packets + dropped);

@@ -125,15 +125,10 @@ impl Worker<'_> {
         let measured = prepared.and_then(|prepared| prepared.run(stagger, self.machine));
         let measured = self.last.insert(measured.with_context(|| format!("cell {}", cell.name))?);
         let mut records = account::records(cell, job.repeat, measured);
+        let kept = |new: &Record| run.messages && earlier::is_better(self.earlier, new);
+        let written = messages::write(&self.extras.messages, &records, &measured.traffic, kept);
         // What was measured is kept without it.
-        let unwritten = run
-            .messages
-            .then(|| {
-                let kept = |new: &Record| earlier::is_better(self.earlier, new);
-                messages::write(&self.extras.messages, &records, &measured.traffic, kept).err()
-            })
-            .flatten()
-            .map(StoreError::outside_the_lab);
+        let unwritten = written.err().map(StoreError::outside_the_lab);
         if let Some(error) = &unwritten {
             let remark = format!("{MESSAGES_LACK} all messages, and is not there: {error}");
             records.iter_mut().for_each(|record| record.remarks.push(remark.clone()));

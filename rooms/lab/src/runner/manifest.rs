@@ -3,6 +3,7 @@
 use std::time::SystemTime;
 
 use anyhow::Result;
+use indexmap::IndexSet;
 use weir_report::columns::RECEIVER;
 use weir_report::record::{Claim, Manifest};
 
@@ -47,18 +48,12 @@ pub(super) fn of(plan: &Plan, environment: Vec<(String, String)>) -> Result<Mani
 
 /// The axes of the records: those of the sweep, and the receivers where there is a list of them, in any cell.
 fn axes(sweep: &Sweep) -> Vec<(String, Vec<String>)> {
-    let mut axes: Vec<_> = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written())).collect();
-    let mut receivers: Vec<String> = Vec::new();
-    for cell in &sweep.cells {
-        if let Receivers::Several(names) = &cell.scenario.traffic.to {
-            let new: Vec<&String> = names.iter().filter(|name| !receivers.contains(name)).collect();
-            receivers.extend(new.into_iter().cloned());
-        }
-    }
-    if !receivers.is_empty() {
-        axes.push((RECEIVER.to_owned(), receivers));
-    }
-    axes
+    let axes = sweep.axes.iter().map(|axis| (axis.key.clone(), axis.as_written()));
+    let lists =
+        sweep.cells.iter().map(|cell| &cell.scenario.traffic.to).filter(|to| matches!(to, Receivers::Several(_)));
+    let receivers: IndexSet<String> = lists.flat_map(|to| to.names().to_owned()).collect();
+    let receivers = (!receivers.is_empty()).then(|| (RECEIVER.to_owned(), receivers.into_iter().collect()));
+    axes.chain(receivers).collect()
 }
 
 #[cfg(test)]

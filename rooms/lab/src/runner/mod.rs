@@ -20,7 +20,7 @@ use weir_report::opening::Seat;
 use weir_report::record::{Manifest, Record};
 use weir_report::store::{self, Store};
 use weir_report::{self, json, judge, terminal};
-use weir_units::format::{printable, shown_in_json};
+use weir_units::format::shown_in_json;
 
 use self::cells::{Extras, Job, Outcome, Worker, groups, jobs};
 use self::queue::{Meeting, Queue};
@@ -135,10 +135,9 @@ pub fn run(plan: &Plan) -> Result<bool> {
     let (started, before) = (Instant::now(), plan.earlier.as_ref().map_or(0.0, |earlier| earlier.elapsed_s));
     let facts = match &plan.earlier {
         None => {
-            let mut facts = environment::facts(&scenario.run, &testbed, privilege);
-            let buffer = scenario.tcp.buffer.map(|most| format!("up to {most}"));
-            facts.extend(buffer.map(|buffer| ("tcp buffers of the hosts".to_owned(), buffer)));
-            facts
+            let buffer =
+                scenario.tcp.buffer.map(|most| ("tcp buffers of the hosts".to_owned(), format!("up to {most}")));
+            environment::facts(&scenario.run, &testbed, privilege).into_iter().chain(buffer).collect()
         }
         Some(earlier) => earlier.environment.clone(),
     };
@@ -154,7 +153,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
         "ended without a report: `weir lab report {}` renders what was measured",
         plan.dir.display()
     ));
-    manifest.network.iter().filter(|line| line.contains(" -> ")).for_each(|path| plan.tell(path));
+    let paths = manifest.network.iter().filter(|line| line.contains(" -> "));
+    paths.for_each(|path| plan.tell(&path.replace("; ", "\n  ")));
     type Ended<'e> = &'e mut (dyn FnMut(Outcome) -> Result<()> + Send);
     let run_all = |what: &str, jobs: Vec<Job<'_>>, earlier: &[Record], ended: Ended<'_>| {
         for (workers, jobs) in groups(jobs) {
@@ -194,11 +194,8 @@ pub fn run(plan: &Plan) -> Result<bool> {
             break;
         }
         let again = jobs(&plan.sweep, |cell, repeat| disturbed.contains(&(cell.name.clone(), repeat)));
-        let first = records.iter().find(|record| disturbed.contains(&earlier::key(record)));
-        let why = first.map(|record| format!("{}: {}", printable(&record.row.cell), record.doubts().join("; ")));
-        let what = format!("disturbed ({}), run again", why.unwrap_or_default());
         let mut second = Vec::new();
-        let ran = run_all(&what, again, &records, &mut |(new, _)| {
+        let ran = run_all("disturbed, run again", again, &records, &mut |(new, _)| {
             second.extend(new);
             Ok(())
         });
