@@ -9,7 +9,8 @@ use super::{Ended, Lab, Row, is_binomial, weir};
 #[test]
 fn lost_datagrams_of_quic_are_lost() {
     let set = ["path.loss=30%", "traffic.transport=quic-datagram", "traffic.interval=2ms", "run.duration=1s"];
-    let run = Lab::new().run("telemetry", "out", &[&set[..], &["run.drain=1s"]].concat()).good();
+    let lab = Lab::new();
+    let run = lab.run("telemetry", "out", &[&set[..], &["run.drain=1s"]].concat()).good();
     let row = &run.rows()[0];
     let lost = 1.0 - row.number("delivered") / row.number("sent");
     assert!(lost > 0.0 && (row.number("lost_share") - lost).abs() < 1e-3, "{row:?}");
@@ -23,7 +24,7 @@ fn times_of_messages_are_those_of_the_record_that_stays() {
     let scenario = lab.telemetry("fails", &[("[path]", programs)]);
     let set = ["path.loss=0%", "traffic.transport=udp", "run.duration=500ms", "run.drain=100ms"];
     let run = lab.run(&scenario, "out", &[&set[..], &["run.reruns=1", "run.messages=true"]].concat());
-    assert_eq!((run.record("single")["reruns"].as_u64(), run.status), (Some(1), Some(0)), "{:?}", run.ended);
+    assert!(run.stdout.contains("run again") && run.status == Some(0), "{:?}", run.ended);
     let mut file = csv::Reader::from_path(run.dir.join("messages/single.csv")).unwrap();
     let times = file.records().map(|row| [5, 6].map(|column| row.as_ref().unwrap()[column].parse::<u64>().unwrap()));
     let longest = times.map(|[sent, received]| received - sent).max().unwrap();
