@@ -177,7 +177,7 @@ mod tests {
         assert!(error("50%/100ms").contains("nothing was sampled in it"));
     }
 
-    /// The figure of docs/lab.md: twice the cells take twice the time, and the page stays one that opens at once.
+    /// Twice the cells take twice the time, and the page stays one that opens at once.
     #[test]
     #[ignore = "long: 10,000 cells"]
     fn ten_thousand_cells() {

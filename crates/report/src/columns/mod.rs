@@ -271,6 +271,9 @@ pub fn matches(record: &Record, name: &str, value: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::{env, fs};
+
+    use serde_json::json;
 
     use super::*;
 
@@ -300,6 +303,26 @@ mod tests {
             COLUMNS.iter().map(|column| json.find(&format!("\"{}\":", column.name)).unwrap()).collect();
         assert!(places.is_sorted());
         assert_eq!(serde_json::to_value(Row::default()).unwrap().as_object().unwrap().len(), COLUMNS.len());
+    }
+
+    /// `WEIR_WRITE_DOCS=1 cargo test -p weir-report --lib columns_page` writes it.
+    #[test]
+    fn columns_page_is_up_to_date() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/lab-columns.md");
+        let page = fs::read_to_string(path).unwrap();
+        let (begin, end) = ("<!-- columns: made from the code -->\n\n", "\n<!-- end of columns -->");
+        let (before, after) = (page.split_once(begin).unwrap().0, page.split_once(end).unwrap().1);
+        let mut table = "| column | unit | statistic | better | meaning |\n|---|---|---|---|---|\n".to_owned();
+        for Column { name, unit, statistic, better, about, .. } in COLUMNS.iter().chain(&ADDED) {
+            let [statistic, better] =
+                [json!(statistic), json!(better)].map(|word| word.as_str().unwrap_or_default().to_owned());
+            table += &format!("| `{name}` | {unit} | {statistic} | {better} | {about} |\n");
+        }
+        let made = format!("{before}{begin}{table}{end}{after}");
+        if env::var_os("WEIR_WRITE_DOCS").is_some() {
+            fs::write(path, &made).unwrap();
+        }
+        assert!(fs::read_to_string(path).unwrap() == made, "docs/lab-columns.md: write it with WEIR_WRITE_DOCS=1");
     }
 
     #[test]

@@ -30,28 +30,29 @@ pub struct Chart {
     pub name: String,
     /// Heading.
     pub title: String,
-    /// What is drawn.
+    /// `lines`, `heatmap`, `time` (timelines of the selected cells) or `distribution` (delays by percentile, one line
+    /// per cell).
     #[serde(default)]
     pub kind: ChartKind,
     /// Column on the x axis.
     #[serde(default)]
     pub x: String,
-    /// Column on the y axis. Drawn with its interval where the record has an estimate. Of a heat map: what goes down.
+    /// Column on the y axis, drawn with its interval where there is one. Heat map: the column from top to bottom.
     #[serde(default)]
     pub y: String,
-    /// Further columns in the same unit, each with a name for its lines; maybe `y` with a name for its own.
+    /// Lines: further columns in the same unit, each with a name for its lines. `y` may have a name here, too.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, String>,
-    /// One line for each value of this column or axis key.
+    /// Lines: one line for each value of this column or axis.
     #[serde(default)]
     pub series: String,
-    /// Of a heat map: the column that is printed and coloured.
+    /// Heat map: the column to print and colour.
     #[serde(default)]
     pub value: String,
-    /// Which cells: column or axis key to value; all if empty.
+    /// Cells to draw: column or axis to value. Default: all.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// Of a chart over time: names of the timelines, one panel each; all if empty.
+    /// Time: names of the timelines, one panel each. Default: all.
     #[serde(default)]
     pub quantities: Vec<String>,
     /// `linear` or `log`: the y axis, or the colours of a heat map.
@@ -60,16 +61,16 @@ pub struct Chart {
     /// `linear` or `log`: the x axis.
     #[serde(default)]
     pub x_scale: Scale,
-    /// Axis label, with the unit.
+    /// Label of the x axis, with its unit.
     #[serde(default)]
     pub x_label: String,
-    /// Axis label, with the unit.
+    /// Label of the y axis, with its unit.
     #[serde(default)]
     pub y_label: String,
-    /// What the colours of a heat map stand for, with the unit; by default the column.
+    /// Heat map: what the colours mean, with the unit. Default: the column.
     #[serde(default)]
     pub value_label: String,
-    /// One or two sentences under the chart.
+    /// One or two sentences below the chart.
     #[serde(default)]
     pub caption: String,
 }
@@ -127,10 +128,10 @@ pub enum Scale {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Whose.
+    /// Who published the values.
     pub source: String,
-    /// Each point: column name to value; text columns select (`transport = "udp"`), number columns are coordinates or
-    /// values in the unit of the column.
+    /// Points: column name to value. Text columns select (`transport = "udp"`); number columns are coordinates or
+    /// values, in the unit of the column.
     pub points: Vec<BTreeMap<String, Value>>,
 }
 
@@ -152,36 +153,37 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Claim {
-    /// The statement, or the name of the assertion; empty: its bounds in words.
+    /// The statement, or the name of the assertion. Default: its bounds in words.
     #[serde(default, alias = "name")]
     pub text: String,
-    /// How the statement is read as bounds, if that needs a word.
+    /// How the statement is read as bounds.
     #[serde(default)]
     pub reading: String,
-    /// Whether the run fails (exit status 3) unless it is shown to hold: an `[[assert]]`.
+    /// Whether the run fails (exit status 3) unless the claim holds: an `[[assert]]`.
     #[serde(default)]
     pub required: bool,
-    /// Which cells: column or axis key to value; all of the sweep if empty.
+    /// Cells to judge: column or axis to value. Default: all of the sweep.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// If given, the column is divided by that of the cell with these values, all other axes equal.
+    /// Divide the column by that of the cell with these values and the same value on every other axis.
     #[serde(default)]
     pub relative_to: Option<BTreeMap<String, Value>>,
     /// The column.
     pub column: String,
-    /// Lower bound, in the column's unit (or as a ratio).
+    /// Lower bound, in the column's unit or as a ratio.
     #[serde(default)]
     pub at_least: Option<f64>,
-    /// Upper bound.
+    /// Upper bound, likewise.
     #[serde(default)]
     pub at_most: Option<f64>,
     /// Joint confidence of the intervals.
     #[serde(default = "Claim::default_confidence")]
     pub confidence: f64,
-    /// How much of the interval must lie within the bounds.
+    /// How much of the interval must lie within the bounds: `inside` (all), `touching` (some) or `ignored` (the value
+    /// alone counts).
     #[serde(default)]
     pub interval: IntervalUse,
-    /// Below this length of the sending window (s) it stays undecided; an assertion is skipped.
+    /// With a shorter sending window (s) a claim stays undecided and an assertion is skipped.
     #[serde(default)]
     pub min_duration_s: Option<f64>,
 }

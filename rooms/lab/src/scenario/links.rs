@@ -14,13 +14,13 @@ use crate::traces::Traces;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Link {
-    /// The nodes at its ends; `forward` is from the first to the second.
+    /// The two nodes. `forward` is from the first to the second.
     #[serde(deserialize_with = "two_ends")]
     pub ends: [String; 2],
     /// Largest IP packet, bytes.
     #[serde(default = "Link::default_mtu")]
     pub mtu: u32,
-    /// No emulator between its ends: a veth pair, which does nothing to packets and is not what fills the machine.
+    /// A plain veth pair without emulator and impairments, for UDP by Weir alone.
     #[serde(default)]
     pub direct: bool,
     /// As in [`LinkDirection`], for both.
@@ -47,10 +47,10 @@ pub struct Link {
     pub steps: Option<Vec<Step>>,
     /// As in [`LinkDirection`], for both.
     pub repeat: Option<Span>,
-    /// Only from the first end to the second.
+    /// Impairments from the first end to the second only.
     #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
     pub forward: LinkDirection,
-    /// Only from the second end to the first.
+    /// Impairments from the second end to the first only.
     #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
     pub backward: LinkDirection,
 }
@@ -59,31 +59,32 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirection {
-    /// Planned loss: a share (`"5%"`), in bursts, or a list.
+    /// Planned loss: a share (`"5%"`), in bursts, or a list of packets.
     pub loss: Option<Loss>,
     /// One-way delay.
     pub delay: Option<Span>,
-    /// Random addition to the delay: `{ uniform = "2ms" }` (0 to 2 ms), `{ normal = [mean, deviation] }`,
-    /// `{ exponential = mean }`.
+    /// Random addition to the delay: `{ uniform = "2ms" }` (0 to 2 ms), `{ normal = [mean, deviation] }` or `{
+    /// exponential = mean }`. With `order = "reorder"` packets may overtake each other.
     pub variation: Option<Variation>,
-    /// Rate of the shaper, counted from the IP header on.
+    /// Rate of the token bucket, counted from the IP header on.
     pub rate: Option<BitRate>,
-    /// How much the shaper lets through at once; absent: packets are spaced evenly.
+    /// Bytes that the shaper lets through at once. Default: packets are spaced evenly.
     pub burst: Option<Size>,
-    /// What may wait for the shaper; absent, where there is a rate or a trace: `"100ms"`.
+    /// What may wait for the shaper: packets (`100`), bytes (`"64kB"`), a time (`"50ms"`: what the link sends in it, at
+    /// least 15 kB) or `"unlimited"`. Default with a rate or a trace: `"100ms"`.
     pub queue: Option<Queue>,
     /// Share of packets delivered twice.
     pub duplicate: Option<Share>,
-    /// Share of packets that get one bit flipped.
+    /// Share of packets with one bit flipped.
     pub corrupt: Option<Share>,
-    /// Share of packets held back so that others overtake them.
+    /// Packets to hold back so that others overtake them: `{ probability = "1%", by = "3ms" }`.
     pub reorder: Option<Reorder>,
-    /// In place of a rate: a file with the times at which the link delivers 1500 bytes, in milliseconds, one a line, as
-    /// mahimahi has them.
+    /// Instead of a rate: a file with the times, in ms and one per line, at which the link delivers 1500 bytes
+    /// (mahimahi format). After the last time it starts again.
     pub trace: Option<PathBuf>,
-    /// Changes while the traffic runs.
+    /// Changes while the traffic runs: `[{ at = "5s", loss = "3%" }, { at = "10s" }]`.
     pub steps: Option<Vec<Step>>,
-    /// After which time from the start of sending the steps start again; absent: the last one stays.
+    /// Time from the start of sending after which the steps start again. Default: the last step stays.
     pub repeat: Option<Span>,
 }
 
@@ -104,9 +105,9 @@ pub struct Step {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathImpairments {
-    /// One-way loss of the route.
+    /// One-way loss of the whole route, spread evenly over its links, in both directions.
     pub loss: Option<Share>,
-    /// One-way delay of the route.
+    /// One-way delay of the whole route, spread in the same way.
     pub delay: Option<Span>,
 }
 

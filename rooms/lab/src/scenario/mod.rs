@@ -39,14 +39,14 @@ use crate::traces::{Replayed, Traces};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Names the run, its result directory and its shell.
+    /// Name of the run, its result directory and its shell.
     pub name: String,
-    /// One line about it.
+    /// Title of the report: one line.
     pub title: String,
-    /// What is measured and how.
+    /// What is measured and how: paragraphs for the report.
     #[serde(default)]
     pub description: String,
-    /// Scenario keys and the values to sweep: every combination is a cell (which has none).
+    /// Scenario keys and the values to sweep: a list, or `{ from, to, step }`. Every combination is a cell.
     #[serde(default)]
     pub axes: toml::Table,
     /// How it is run.
@@ -57,7 +57,7 @@ pub struct Scenario {
     /// Routers by name: the kernel's forwarding.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub routers: BTreeMap<String, Router>,
-    /// Learning bridges by name.
+    /// Learning bridges by name, with IGMP and MLD snooping and a querier.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub switches: BTreeMap<String, Switch>,
     /// Emulated links by name, in the order of their random sequences.
@@ -70,13 +70,13 @@ pub struct Scenario {
     /// Programs that run on hosts, and by what their columns know them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// Values for programs: `{NAME}` in what they run, and an axis as `parameters.NAME`.
+    /// Values for programs: `{NAME}` in what they run. The key of an axis is `parameters.NAME`.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub parameters: toml::Table,
     /// Added columns of its own.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub columns: IndexMap<String, Column>,
-    /// A bulk transfer beside it.
+    /// A bulk transfer next to the traffic. `warmup` is its head start; `streams = 0` means no load.
     #[serde(default)]
     pub load: Option<Traffic>,
     /// How datagrams are received.
@@ -100,10 +100,10 @@ pub struct Scenario {
     /// Published statements to judge.
     #[serde(default)]
     pub claims: Vec<Claim>,
-    /// Bounds that fail the run.
+    /// Claims that fail the run unless they hold.
     #[serde(default, rename = "assert")]
     pub asserts: Vec<Claim>,
-    /// Where relative paths of traces start; absent: at the directory of the scenario's file.
+    /// Where relative paths of traces start. Default: the directory of the scenario's file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.
     #[serde(skip)]
@@ -119,7 +119,7 @@ pub struct Scenario {
 pub struct ExtraCell {
     /// The cell's name.
     pub name: String,
-    /// Scenario key to value.
+    /// Scenario keys to set. A key of an axis that is not set has its first value.
     #[serde(default)]
     pub set: toml::Table,
 }

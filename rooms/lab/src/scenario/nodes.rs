@@ -11,15 +11,14 @@ use toml::Value;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Addresses with prefix length; the first is the one that traffic goes to. A host with several links has them by
-    /// link: `{ access = ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
+    /// Addresses with prefix length. Traffic goes to the first one. With several links, by link: `{ access =
+    /// ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
     pub addresses: Addresses,
-    /// Lines for the shell, run on the host before any traffic, as with `weir lab shell`: firewall rules, routes,
-    /// sysctls.
+    /// Shell lines to run on the host before any traffic: firewall rules, routes, sysctls.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// The processor, counted from 0 among those there are and round again, on which its packets are received and its
-    /// ends of messages run; absent: any.
+    /// CPU that receives its packets (RPS, root only) and runs its ends of messages, counted from 0 and modulo the
+    /// number of CPUs. Default: any.
     pub processor: Option<usize>,
 }
 
@@ -38,7 +37,8 @@ pub enum Addresses {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// Addresses with prefix length by the name of the link.
+    /// Addresses with prefix length, by link. Routes to every network are computed, on hosts too. A route passes at
+    /// most 63 routers.
     pub addresses: Addresses,
     /// As [`Host::setup`].
     #[serde(default)]

@@ -14,30 +14,30 @@ use super::Receivers;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// By which `[columns]` name what it prints.
+    /// Name for `[columns]`.
     pub name: String,
     /// The host, or a list of hosts: one instance on each.
     pub host: Receivers,
-    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}` the
-    /// host's name.
+    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}`
+    /// the name of the host.
     pub run: Vec<String>,
-    /// Standard input, e.g. a configuration for `-c /dev/stdin`; the same words in braces are replaced.
+    /// Standard input, e.g. a configuration for `-c /dev/stdin`. The same words in braces are replaced.
     #[serde(default)]
     pub stdin: String,
-    /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens), or `none`.
+    /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens) or `none`.
     #[serde(default = "Program::none")]
     pub ready: String,
-    /// `before` the sending window (each program waits until those before it in the file are ready), an offset from its
-    /// start (`8s`), or `window`: when it has ended.
+    /// When to start it: `before` the sending window (and after the earlier programs in the file are ready), an offset
+    /// from its start (`8s`), or `window`: at its end.
     #[serde(default = "Program::before")]
     pub start: String,
-    /// When it gets SIGTERM: `end` of the drain, `window`: when the sending window has ended, or an offset (`8s`).
+    /// When to send SIGTERM: `end` of the drain, `window`: at the end of the sending window, or an offset (`8s`).
     #[serde(default = "Program::end")]
     pub stop: String,
-    /// When it gets SIGKILL: an offset (`8s`), or `never`. Here, too, `{NAME}` is a parameter.
+    /// When to send SIGKILL: an offset (`8s`) or `never`. `{NAME}` is a parameter here, too.
     #[serde(default = "Program::never")]
     pub kill: String,
-    /// What is asked of it meanwhile.
+    /// HTTP request to repeat while it runs.
     pub poll: Option<Poll>,
 }
 
@@ -48,11 +48,11 @@ pub struct Program {
     expecting = "a table, e.g. { every = \"1s\", get = \"http://127.0.0.1:8008/agents/json\" }"
 )]
 pub struct Poll {
-    /// From one request to the next.
+    /// Time from one request to the next.
     pub every: Span,
-    /// The address.
+    /// URL.
     pub get: String,
-    /// The first request, as an offset from the start of the sending window: what settles before is not looked at.
+    /// Time of the first request, as an offset from the start of the sending window.
     #[serde(default)]
     pub from: Span,
 }
@@ -61,17 +61,15 @@ pub struct Poll {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Column {
-    /// An expression: names of what was measured, `+ - * / ^ ( )`, functions of a value as in docs/monitor.md, and of a series
-    /// `sum`, `mean`, `min`, `max`, `count`, `p50`, `p99`, `rate` (of a counter, by the second), `within(low, high, value)`
-    /// (1 or 0) and `over(values, seconds)`. A series that is left is a timeline.
+    /// An expression. What is still a series becomes a timeline.
     pub value: String,
-    /// Its unit, e.g. `us`, `%`, `bytes`.
+    /// Unit, e.g. `us`, `%`, `bytes`.
     #[serde(default)]
     pub unit: String,
-    /// Whether `higher` or `lower` is better; absent: neither.
+    /// Which values are better: `higher` or `lower`. Default: neither.
     pub better: Option<Better>,
-    /// What it rests on, and so what a standstill of the machine may change: `rate`, `mean`, `p50`, `p99`, `p999`, `max`,
-    /// `counter` or `setting`.
+    /// What it rests on, which decides when it is believed: `rate`, `mean`, `p50`, `p99`, `p999`, `max`, `counter` or
+    /// `setting`.
     #[serde(default = "Column::counter")]
     pub statistic: Statistic,
 }

@@ -11,38 +11,38 @@ use weir_units::{Share, Span};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Run {
-    /// The sending window of a cell.
+    /// Sending window of a cell.
     pub duration: Span,
-    /// How long a receiver goes on after the window has ended.
+    /// How long receivers of messages continue after the window.
     pub drain: Span,
-    /// How often each cell is run.
+    /// How often each cell runs.
     pub repeat: NonZeroU32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Cells at once, `all`, or `auto`: 8 of light messages, 16 of slow transfers, else 1 (see What to trust).
+    /// Cells to run at once: a number, `all` or `auto`. `auto` runs 8 cells of light messages, 16 slow TCP transfers,
+    /// and any other cell alone.
     pub jobs: Jobs,
-    /// The emulator, and senders and receivers of messages, run before every ordinary thread of the machine, where the user
-    /// may have that. Bulk transfers never do: a thread that fills a processor this way starves the kernel's own.
+    /// Run the emulator, and senders and receivers of messages, before ordinary threads (SCHED_RR), where the user may.
+    /// Bulk transfers never do: a thread that fills a CPU this way starves the kernel's own threads.
     pub realtime: bool,
-    /// How often, at the end, cells are run again whose rates, mean or p99 cannot be believed.
+    /// How often cells that are not valid run again, after all others. The better record of each is kept.
     pub reruns: u32,
-    /// Up to this share of the sending window the machine may have stood still: beyond it throughput and loss are not
+    /// Longest share of the sending window for which the machine may stand still. Beyond it, rates and losses are not
     /// believed.
     pub max_standstill: Share,
-    /// Nor are they, of bulk transfers and of what runs beside one, if other programs, and the host of this virtual
-    /// machine, took more than this share of the processors while none was left over: those wait for a processor like
-    /// any program.
+    /// Bulk, and messages next to a load: largest share of the CPUs that other programs and the host of this virtual
+    /// machine may take. Beyond it, with less than a quarter of the CPUs idle, rates and losses are not believed.
     pub max_foreign: Share,
-    /// Time between two looks at the state of connections, and length of a batch of received bytes.
+    /// Time between two readings of TCP_INFO, and length of a batch of received bytes.
     pub sample: Span,
-    /// Time between two looks at receivers' buffers, and whether to look at what the processors do; 0: not at all.
+    /// Time between two readings of the receive buffers and the receivers' CPUs; 0: no readings.
     pub watch: Span,
-    /// How much of what the kernel does with the traffic's datagrams is traced, where the user may: `off`, `drops`, `queues`
-    /// or `everything`.
+    /// What to count with the kernel's tracepoints, where the user may load eBPF: `off`, `drops` (by place and reason),
+    /// `queues` (adds stalls of readers) or `everything` (adds time in NET_RX).
     pub trace: Tracing,
-    /// Whether the times of every message are written to a file of each cell, as CSV.
+    /// Write when each message was due, sent and received to `messages/CELL.csv`, in ns of CLOCK_MONOTONIC.
     pub messages: bool,
-    /// Whether links do what they are told to; if not, all of them only carry packets.
+    /// Whether links impair packets. If not, they only carry them.
     pub impaired: bool,
     /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
     pub control: Span,

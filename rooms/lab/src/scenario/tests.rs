@@ -1,4 +1,4 @@
-//! Every key of a scenario with its default and meaning, for docs/lab.md: meanings are the comments of the fields, defaults
+//! Every key of a scenario with its default and meaning, for docs/lab-keys.md: meanings are the comments of the fields, defaults
 //! what a scenario has that says nothing of them.
 
 use std::fmt::Write;
@@ -19,7 +19,7 @@ addresses = ["10.0.0.1/24"]
 [hosts.b]
 addresses = ["10.0.0.2/24"]
 [routers.NAME]
-addresses = {}
+addresses = []
 [links.NAME]
 ends = ["NAME", "b"]
 [traffic]
@@ -145,7 +145,8 @@ fn table() -> String {
                 continue;
             }
             let default = match (lookup(&needed, &key), lookup(&defaults, &key)) {
-                (Some(_), _) => "needed".to_owned(),
+                (Some(Value::Table(_)), _) => "–".to_owned(),
+                (Some(_), _) => "required".to_owned(),
                 (None, None) => "–".to_owned(),
                 (None, Some(Value::String(empty))) if empty.is_empty() => "–".to_owned(),
                 (None, Some(Value::Array(none))) if none.is_empty() => "–".to_owned(),
@@ -158,10 +159,10 @@ fn table() -> String {
     table
 }
 
-/// `WEIR_WRITE_DOCS=1 cargo test -p weir-lab --lib every_key` writes it anew.
+/// `WEIR_WRITE_DOCS=1 cargo test -p weir-lab --lib every_key` writes it.
 #[test]
 fn every_key_is_in_the_manual_with_its_default() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/lab-keys.md");
     let page = fs::read_to_string(&path).unwrap();
     let (begin, end) = ("<!-- keys: made from the code -->\n\n", "\n<!-- end of keys -->");
     let (before, rest) = page.split_once(begin).unwrap();
@@ -171,7 +172,7 @@ fn every_key_is_in_the_manual_with_its_default() {
         fs::write(&path, &made).unwrap();
     }
     let written = fs::read_to_string(&path).unwrap();
-    assert!(written == made, "the keys of docs/lab.md are out of date: write them with WEIR_WRITE_DOCS=1");
+    assert!(written == made, "docs/lab-keys.md is out of date: write it with WEIR_WRITE_DOCS=1");
     // Whoever forgets a table forgets its rows: all that a scenario prints has one.
     for (key, value) in defaults() {
         let keys = match &value {

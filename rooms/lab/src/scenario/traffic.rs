@@ -14,52 +14,51 @@ use weir_units::{BitRate, Share, Size, Span};
 pub struct Traffic {
     /// Sending host.
     pub from: String,
-    /// Receiving host, or a list of them.
+    /// Receiving host, or a list of receivers that join the multicast group `address`.
     pub to: Receivers,
-    /// Destination address; absent: the receiver's first. A multicast group is joined by every receiver.
+    /// Destination address. Default: the receiver's first.
     pub address: Option<IpAddr>,
     /// Destination port.
     pub port: u16,
-    /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram`.
+    /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram` (RFC 9221).
     pub transport: Transport,
-    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`),
-    /// or `programs` (the scenario's `[[programs]]` send and receive; `from` and `to` name the path that rows are about).
+    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`) or
+    /// `programs` (only `[[programs]]` send; `from` and `to` name the path of the rows).
     #[serde(default)]
     pub mode: Mode,
-    /// Who sends and receives in bulk: `weir` or `iperf3`.
+    /// Bulk: program that sends and receives, `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message; bulk: of a datagram, or of what is handed to a stream at once.
+    /// Bytes of a message. Bulk: bytes of a datagram, or of a write to a stream.
     #[serde(default = "Traffic::default_payload")]
     pub payload: Size,
-    /// Messages: from one to the next; absent: 10ms, or what `rate` makes it.
+    /// Messages: time from one to the next. Default: 10ms, or what follows from `rate`.
     pub interval: Option<Span>,
-    /// Messages over UDP: most in one call, each a datagram of its own. With it a sender that cannot keep its interval
-    /// ends with its window, and an interval of 0 sends as fast as the machine takes it.
+    /// Messages over UDP: most in one call (sendmmsg), each its own datagram. A sender that cannot keep its interval
+    /// ends with its window. An interval of 0 sends as fast as the machine can.
     pub batch: Option<NonZeroUsize>,
-    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep the interval, which takes a little longer each
-    /// time, as in a script).
+    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep the interval, as a simple script does).
     #[serde(default = "Traffic::default_pacing")]
     pub pacing: Pacing,
-    /// Bulk by datagrams: payload bits a second. So of messages, in place of the interval.
+    /// Payload bits per second of bulk datagrams, or of messages (instead of `interval`).
     pub rate: Option<BitRate>,
-    /// Messages over UDP: `constant` (one each interval) or `poisson` (at random, one each interval on average).
+    /// Messages over UDP: `constant` (one per interval) or `poisson` (one per interval on average, at random).
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: sent for a time, then not for a time, and so on.
+    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: send for a time, pause for a time, and so on.
     pub bursts: Option<OnOff>,
-    /// Messages over UDP: `[{ bytes = "64B", share = "75%" }, ...]`, each drawn for itself, in place of `payload`.
+    /// Messages over UDP, instead of `payload`: `[{ bytes = "64B", share = "75%" }, ...]`, drawn for each message.
     pub sizes: Option<Vec<SizeShare>>,
-    /// Messages over UDP: a capture (pcap or pcapng), whose UDP datagrams say when messages are sent and how long they are; when it
-    /// is over, from its beginning. Its addresses mean nothing.
+    /// Messages over UDP: a capture (pcap or pcapng) whose UDP datagrams give times and sizes, repeated from the start.
+    /// Its addresses are ignored.
     pub replay: Option<PathBuf>,
-    /// Bulk: connections at once.
+    /// Bulk: parallel connections.
     #[serde(default = "Traffic::default_streams")]
     pub streams: u32,
-    /// Bulk: what is sent before the measured window begins.
+    /// Bulk: time to send before the measured window begins.
     #[serde(default)]
     pub warmup: Span,
-    /// iperf3: the link that its control connection leaves the sender by; it carries nothing else.
+    /// iperf3: link for its control connection, so that loss does not stop the measurement. It carries nothing else.
     pub control: Option<String>,
 }
 
@@ -132,9 +131,9 @@ pub enum Engine {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Receive {
-    /// Receive buffer to ask for (SO_RCVBUF), or `default`: that of the kernel, of bulk datagrams 32 MiB.
+    /// Receive buffer to request (SO_RCVBUF), or `default`: the kernel's, and 32 MiB for bulk datagrams.
     pub buffer: ReceiveBuffer,
-    /// Messages over UDP: a reader that stops reading again and again.
+    /// Messages over UDP: a reader that stops reading at times: `{ every = "200ms", length = "40ms" }`.
     pub stall: Option<ReaderStall>,
 }
 
@@ -157,7 +156,7 @@ pub struct ReaderStall {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Quic {
-    /// Congestion control: `cubic`, `newreno` or `bbr`, as quinn has them.
+    /// Congestion control of quinn: `cubic`, `newreno` or `bbr`.
     pub congestion: String,
 }
 
@@ -165,14 +164,13 @@ pub struct Quic {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Tcp {
-    /// Congestion control, by the kernel's name, whatever the host's default is.
+    /// Congestion control, by the kernel's name.
     pub congestion: String,
     /// Switch Nagle's algorithm off.
     pub nodelay: bool,
     /// How long a connection may take to come up.
     pub connect_timeout: Span,
-    /// Most that a socket's receive and send buffer may grow to (net.ipv4.tcp_rmem, tcp_wmem of every host); absent:
-    /// the kernel's default.
+    /// Largest socket buffers (net.ipv4.tcp_rmem and tcp_wmem of every host). Default: the kernel's.
     pub buffer: Option<Size>,
 }
 

@@ -6,8 +6,8 @@ use weir_testbed::{Ended, program};
 
 use super::super::{Lab, WEIR};
 
-/// docs/examples/article, as somebody runs it who has read docs/lab.md: the scripts have what the scenario has. `WEIR_CASES=5` for
-/// the table there, of 5 repeats at each loss (6 minutes).
+/// docs/examples/article, run as docs/lab-shell.md says: the scripts measure what the scenario measures. `WEIR_CASES=5`:
+/// 5 repeats at each loss (6 minutes).
 #[test]
 #[ignore = "long: 20 s"]
 fn the_articles_scripts_agree_with_the_scenario() {
