@@ -30,17 +30,16 @@ pub struct Chart {
     pub name: String,
     /// Heading.
     pub title: String,
-    /// `lines`, `heatmap`, `time` (timelines of the selected cells) or `distribution` (delays by percentile, one line
-    /// per cell).
+    /// `lines`, `heatmap`, `time` (timelines) or `distribution` (delays by percentile, one line per cell).
     #[serde(default)]
     pub kind: ChartKind,
     /// Column on the x axis.
     #[serde(default)]
     pub x: String,
-    /// Column on the y axis, drawn with its interval where there is one. Heat map: the column from top to bottom.
+    /// Column on the y axis, with its interval if there is one. Heat map: from top to bottom.
     #[serde(default)]
     pub y: String,
-    /// Lines: further columns in the same unit, each with a name for its lines. `y` may have a name here, too.
+    /// Lines: further columns in the same unit, each with a name for its lines; also `y`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub beside: BTreeMap<String, String>,
     /// Lines: one line for each value of this column or axis.
@@ -49,7 +48,7 @@ pub struct Chart {
     /// Heat map: the column to print and colour.
     #[serde(default)]
     pub value: String,
-    /// Cells to draw: column or axis to value. Default: all.
+    /// Cells: column or axis to value. Default: all.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
     /// Time: names of the timelines, one panel each. Default: all.
@@ -67,10 +66,10 @@ pub struct Chart {
     /// Label of the y axis, with its unit.
     #[serde(default)]
     pub y_label: String,
-    /// Heat map: what the colours mean, with the unit. Default: the column.
+    /// Heat map: label of the colours, with the unit. Default: the column.
     #[serde(default)]
     pub value_label: String,
-    /// One or two sentences below the chart.
+    /// Text below the chart.
     #[serde(default)]
     pub caption: String,
 }
@@ -128,10 +127,9 @@ pub enum Scale {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
-    /// Who published the values.
+    /// Who published them.
     pub source: String,
-    /// Points: column name to value. Text columns select (`transport = "udp"`); number columns are coordinates or
-    /// values, in the unit of the column.
+    /// Column name to value: text selects (`transport = "udp"`), numbers are coordinates or values.
     pub points: Vec<BTreeMap<String, Value>>,
 }
 
@@ -159,13 +157,13 @@ pub struct Claim {
     /// How the statement is read as bounds.
     #[serde(default)]
     pub reading: String,
-    /// Whether the run fails (exit status 3) unless the claim holds: an `[[assert]]`.
+    /// Whether the run fails (status 3) unless it holds: an `[[assert]]`.
     #[serde(default)]
     pub required: bool,
-    /// Cells to judge: column or axis to value. Default: all of the sweep.
+    /// Cells: column or axis to value. Default: all of the sweep.
     #[serde(rename = "where", default)]
     pub selection: BTreeMap<String, Value>,
-    /// Divide the column by that of the cell with these values and the same value on every other axis.
+    /// Divide by the column of the cell with these values and the same on all other axes.
     #[serde(default)]
     pub relative_to: Option<BTreeMap<String, Value>>,
     /// The column.
@@ -179,11 +177,11 @@ pub struct Claim {
     /// Joint confidence of the intervals.
     #[serde(default = "Claim::default_confidence")]
     pub confidence: f64,
-    /// How much of the interval must lie within the bounds: `inside` (all), `touching` (some) or `ignored` (the value
-    /// alone counts).
+    /// What must lie within the bounds: `inside` (all of the interval), `touching` (some) or `ignored` (the value
+    /// alone).
     #[serde(default)]
     pub interval: IntervalUse,
-    /// With a shorter sending window (s) a claim stays undecided and an assertion is skipped.
+    /// In a shorter window (s) a claim is undecided and an assertion skipped.
     #[serde(default)]
     pub min_duration_s: Option<f64>,
 }

@@ -20,7 +20,7 @@ pub struct Link {
     /// Largest IP packet, bytes.
     #[serde(default = "Link::default_mtu")]
     pub mtu: u32,
-    /// A plain veth pair without emulator and impairments, for UDP by Weir alone.
+    /// A plain veth pair without impairments, for UDP by Weir alone.
     #[serde(default)]
     pub direct: bool,
     /// As in [`LinkDirection`], for both.
@@ -47,10 +47,10 @@ pub struct Link {
     pub steps: Option<Vec<Step>>,
     /// As in [`LinkDirection`], for both.
     pub repeat: Option<Span>,
-    /// Impairments from the first end to the second only.
+    /// Impairments from the first end to the second.
     #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
     pub forward: LinkDirection,
-    /// Impairments from the second end to the first only.
+    /// Impairments from the second end to the first.
     #[serde(default, skip_serializing_if = "LinkDirection::is_empty")]
     pub backward: LinkDirection,
 }
@@ -59,32 +59,32 @@ pub struct Link {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinkDirection {
-    /// Planned loss: a share (`"5%"`), in bursts, or a list of packets.
+    /// A share (`"5%"`), `{ mean = "5%", burst = 4 }` (packets per burst), `{ to_bad = "1%", to_good = "25%" }`
+    /// (Gilbert-Elliott) or `{ list = [3, 17] }`.
     pub loss: Option<Loss>,
     /// One-way delay.
     pub delay: Option<Span>,
     /// Random addition to the delay: `{ uniform = "2ms" }` (0 to 2 ms), `{ normal = [mean, deviation] }` or `{
-    /// exponential = mean }`. With `order = "reorder"` packets may overtake each other.
+    /// exponential = mean }`. `order = "reorder"` lets packets overtake.
     pub variation: Option<Variation>,
     /// Rate of the token bucket, counted from the IP header on.
     pub rate: Option<BitRate>,
-    /// Bytes that the shaper lets through at once. Default: packets are spaced evenly.
+    /// Bytes that pass at once. Default: packets are spaced evenly.
     pub burst: Option<Size>,
-    /// What may wait for the shaper: packets (`100`), bytes (`"64kB"`), a time (`"50ms"`: what the link sends in it, at
+    /// What may wait for the shaper: packets (`100`), bytes (`"64kB"`), what the link sends in a time (`"50ms"`, at
     /// least 15 kB) or `"unlimited"`. Default with a rate or a trace: `"100ms"`.
     pub queue: Option<Queue>,
     /// Share of packets delivered twice.
     pub duplicate: Option<Share>,
     /// Share of packets with one bit flipped.
     pub corrupt: Option<Share>,
-    /// Packets to hold back so that others overtake them: `{ probability = "1%", by = "3ms" }`.
+    /// Packets to hold back: `{ probability = "1%", by = "3ms" }`.
     pub reorder: Option<Reorder>,
-    /// Instead of a rate: a file with the times, in ms and one per line, at which the link delivers 1500 bytes
-    /// (mahimahi format). After the last time it starts again.
+    /// Instead of a rate: a file of times, in ms and one per line, at which 1500 bytes pass (mahimahi). It repeats.
     pub trace: Option<PathBuf>,
-    /// Changes while the traffic runs: `[{ at = "5s", loss = "3%" }, { at = "10s" }]`.
+    /// Changes during the traffic: `[{ at = "5s", loss = "3%" }, { at = "10s" }]`.
     pub steps: Option<Vec<Step>>,
-    /// Time from the start of sending after which the steps start again. Default: the last step stays.
+    /// Time from the start of sending after which the steps start again.
     pub repeat: Option<Span>,
 }
 
@@ -105,9 +105,9 @@ pub struct Step {
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PathImpairments {
-    /// One-way loss of the whole route, spread evenly over its links, in both directions.
+    /// One-way loss of the route, spread evenly over its links, in both directions.
     pub loss: Option<Share>,
-    /// One-way delay of the whole route, spread in the same way.
+    /// One-way delay of the route, spread in the same way.
     pub delay: Option<Span>,
 }
 

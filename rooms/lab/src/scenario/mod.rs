@@ -39,14 +39,14 @@ use crate::traces::{Replayed, Traces};
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scenario {
-    /// Name of the run, its result directory and its shell.
+    /// Name of the run, its directory and its shell.
     pub name: String,
     /// Title of the report: one line.
     pub title: String,
     /// What is measured and how: paragraphs for the report.
     #[serde(default)]
     pub description: String,
-    /// Scenario keys and the values to sweep: a list, or `{ from, to, step }`. Every combination is a cell.
+    /// Keys and their values to sweep: a list, or `{ from, to, step }`. Every combination is a cell.
     #[serde(default)]
     pub axes: toml::Table,
     /// How it is run.
@@ -70,13 +70,13 @@ pub struct Scenario {
     /// Programs that run on hosts, and by what their columns know them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub programs: Vec<Program>,
-    /// Values for programs: `{NAME}` in what they run. The key of an axis is `parameters.NAME`.
+    /// Values for programs, as `{NAME}`; axes are `parameters.NAME`.
     #[serde(default, skip_serializing_if = "toml::Table::is_empty")]
     pub parameters: toml::Table,
     /// Added columns of its own.
     #[serde(default, skip_serializing_if = "IndexMap::is_empty")]
     pub columns: IndexMap<String, Column>,
-    /// A bulk transfer next to the traffic. `warmup` is its head start; `streams = 0` means no load.
+    /// A bulk transfer next to the traffic; `warmup` is its head start, `streams = 0` none.
     #[serde(default)]
     pub load: Option<Traffic>,
     /// How datagrams are received.
@@ -103,7 +103,7 @@ pub struct Scenario {
     /// Claims that fail the run unless they hold.
     #[serde(default, rename = "assert")]
     pub asserts: Vec<Claim>,
-    /// Where relative paths of traces start. Default: the directory of the scenario's file.
+    /// Where relative paths of traces start. Default: that of the file.
     pub directory: Option<PathBuf>,
     /// The traces that links name, read when the sweep was laid out.
     #[serde(skip)]
@@ -119,7 +119,7 @@ pub struct Scenario {
 pub struct ExtraCell {
     /// The cell's name.
     pub name: String,
-    /// Scenario keys to set. A key of an axis that is not set has its first value.
+    /// Keys to set. Other axes have their first value.
     #[serde(default)]
     pub set: toml::Table,
 }

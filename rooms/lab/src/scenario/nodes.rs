@@ -11,14 +11,13 @@ use toml::Value;
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Host {
-    /// Addresses with prefix length. Traffic goes to the first one. With several links, by link: `{ access =
-    /// ["10.0.1.2/24"], control = ["10.0.9.2/24"] }`.
+    /// Addresses with prefix length; traffic goes to the first. By link: `{ access = ["10.0.1.2/24"], control =
+    /// ["10.0.9.2/24"] }`.
     pub addresses: Addresses,
-    /// Shell lines to run on the host before any traffic: firewall rules, routes, sysctls.
+    /// Shell lines to run before any traffic: firewall rules, routes, sysctls.
     #[serde(default)]
     pub setup: Vec<String>,
-    /// CPU that receives its packets (RPS, root only) and runs its ends of messages, counted from 0 and modulo the
-    /// number of CPUs. Default: any.
+    /// CPU (modulo their number) for its packets (RPS, root only) and its ends of messages. Default: any.
     pub processor: Option<usize>,
 }
 
@@ -37,8 +36,7 @@ pub enum Addresses {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Router {
-    /// Addresses with prefix length, by link. Routes to every network are computed, on hosts too. A route passes at
-    /// most 63 routers.
+    /// Addresses with prefix length, by link. A route passes at most 63 routers.
     pub addresses: Addresses,
     /// As [`Host::setup`].
     #[serde(default)]

@@ -18,23 +18,22 @@ pub struct Program {
     pub name: String,
     /// The host, or a list of hosts: one instance on each.
     pub host: Receivers,
-    /// The program and its arguments. `{weir}` is this executable, `{NAME}` the key `NAME` of `[parameters]`, `{host}`
-    /// the name of the host.
+    /// The program and its arguments. Replaced: `{weir}` (this executable), `{NAME}` (of `[parameters]`), `{host}`.
     pub run: Vec<String>,
-    /// Standard input, e.g. a configuration for `-c /dev/stdin`. The same words in braces are replaced.
+    /// Standard input, with the same replacements.
     #[serde(default)]
     pub stdin: String,
-    /// How the lab knows that it is ready: `READY` (sd_notify), `port N` (it listens) or `none`.
+    /// When it is ready: `READY` (sd_notify), `port N` (it listens) or `none`.
     #[serde(default = "Program::none")]
     pub ready: String,
-    /// When to start it: `before` the sending window (and after the earlier programs in the file are ready), an offset
-    /// from its start (`8s`), or `window`: at its end.
+    /// `before` the window (and after earlier programs are ready), an offset from its start (`8s`), or `window`: at its
+    /// end.
     #[serde(default = "Program::before")]
     pub start: String,
-    /// When to send SIGTERM: `end` of the drain, `window`: at the end of the sending window, or an offset (`8s`).
+    /// When to send SIGTERM: `end` of the drain, `window`: at the end of the window, or an offset (`8s`).
     #[serde(default = "Program::end")]
     pub stop: String,
-    /// When to send SIGKILL: an offset (`8s`) or `never`. `{NAME}` is a parameter here, too.
+    /// When to send SIGKILL: an offset (`8s`, or a `{NAME}`) or `never`.
     #[serde(default = "Program::never")]
     pub kill: String,
     /// HTTP request to repeat while it runs.
@@ -52,7 +51,7 @@ pub struct Poll {
     pub every: Span,
     /// URL.
     pub get: String,
-    /// Time of the first request, as an offset from the start of the sending window.
+    /// First request, as an offset from the start of the window.
     #[serde(default)]
     pub from: Span,
 }
@@ -68,8 +67,7 @@ pub struct Column {
     pub unit: String,
     /// Which values are better: `higher` or `lower`. Default: neither.
     pub better: Option<Better>,
-    /// What it rests on, which decides when it is believed: `rate`, `mean`, `p50`, `p99`, `p999`, `max`, `counter` or
-    /// `setting`.
+    /// Decides when it is believed: `rate`, `mean`, `p50`, `p99`, `p999`, `max`, `counter` or `setting`.
     #[serde(default = "Column::counter")]
     pub statistic: Statistic,
 }

@@ -19,32 +19,29 @@ pub struct Run {
     pub repeat: NonZeroU32,
     /// Seed of every random choice.
     pub seed: u64,
-    /// Cells to run at once: a number, `all` or `auto`. `auto` runs 8 cells of light messages, 16 slow TCP transfers,
-    /// and any other cell alone.
+    /// Cells at once: a number, `all` or `auto`: 8 of light messages, 16 slow TCP transfers, others alone.
     pub jobs: Jobs,
-    /// Run the emulator, and senders and receivers of messages, before ordinary threads (SCHED_RR), where the user may.
-    /// Bulk transfers never do: a thread that fills a CPU this way starves the kernel's own threads.
+    /// Run the emulator and the ends of messages before ordinary threads (SCHED_RR), where the user may. Bulk never
+    /// does: it would starve the kernel.
     pub realtime: bool,
-    /// How often cells that are not valid run again, after all others. The better record of each is kept.
+    /// How often cells that are not valid run again. The better record is kept.
     pub reruns: u32,
-    /// Longest share of the sending window for which the machine may stand still. Beyond it, rates and losses are not
-    /// believed.
+    /// Share of the window for which the machine may stand still before rates and losses are not believed.
     pub max_standstill: Share,
-    /// Bulk, and messages next to a load: largest share of the CPUs that other programs and the host of this virtual
-    /// machine may take. Beyond it, with less than a quarter of the CPUs idle, rates and losses are not believed.
+    /// The same for bulk and loads: share of the CPUs that others may take while less than a quarter is idle.
     pub max_foreign: Share,
-    /// Time between two readings of TCP_INFO, and length of a batch of received bytes.
+    /// Time between two readings of TCP_INFO; length of a batch of received bytes.
     pub sample: Span,
     /// Time between two readings of the receive buffers and the receivers' CPUs; 0: no readings.
     pub watch: Span,
-    /// What to count with the kernel's tracepoints, where the user may load eBPF: `off`, `drops` (by place and reason),
-    /// `queues` (adds stalls of readers) or `everything` (adds time in NET_RX).
+    /// What tracepoints count, where the user may load eBPF: `off`, `drops`, `queues` (adds stalls of readers) or
+    /// `everything` (adds time in NET_RX).
     pub trace: Tracing,
-    /// Write when each message was due, sent and received to `messages/CELL.csv`, in ns of CLOCK_MONOTONIC.
+    /// Write when each message was due, sent and received (ns of CLOCK_MONOTONIC) to `messages/CELL.csv`.
     pub messages: bool,
     /// Whether links impair packets. If not, they only carry them.
     pub impaired: bool,
-    /// How long the lab measures, before the first cell, the delay that it adds itself; 0: not at all.
+    /// How long the lab measures its own delay before the first cell; 0: not at all.
     pub control: Span,
 }
 

@@ -14,7 +14,7 @@ use weir_units::{BitRate, Share, Size, Span};
 pub struct Traffic {
     /// Sending host.
     pub from: String,
-    /// Receiving host, or a list of receivers that join the multicast group `address`.
+    /// Receiving host, or a list of them that join the group `address`.
     pub to: Receivers,
     /// Destination address. Default: the receiver's first.
     pub address: Option<IpAddr>,
@@ -22,43 +22,42 @@ pub struct Traffic {
     pub port: u16,
     /// `udp`, `tcp`, `quic` (a stream) or `quic-datagram` (RFC 9221).
     pub transport: Transport,
-    /// `messages` (numbered and timestamped, one every `interval`), `bulk` (as much as the path takes; UDP: `rate`) or
-    /// `programs` (only `[[programs]]` send; `from` and `to` name the path of the rows).
+    /// `messages` (one every `interval`), `bulk` (as much as the path takes; UDP: `rate`) or `programs` (only
+    /// `[[programs]]` send; `from` and `to` name the path of the rows).
     #[serde(default)]
     pub mode: Mode,
-    /// Bulk: program that sends and receives, `weir` or `iperf3`.
+    /// Bulk: `weir` or `iperf3`.
     #[serde(default)]
     pub engine: Engine,
-    /// Bytes of a message. Bulk: bytes of a datagram, or of a write to a stream.
+    /// Bytes of a message. Bulk: of a datagram, or of a write to a stream.
     #[serde(default = "Traffic::default_payload")]
     pub payload: Size,
     /// Messages: time from one to the next. Default: 10ms, or what follows from `rate`.
     pub interval: Option<Span>,
-    /// Messages over UDP: most in one call (sendmmsg), each its own datagram. A sender that cannot keep its interval
-    /// ends with its window. An interval of 0 sends as fast as the machine can.
+    /// Messages over UDP: most datagrams in one call (sendmmsg). A sender that is late then ends with its window. An
+    /// interval of 0 sends as fast as the machine can.
     pub batch: Option<NonZeroUsize>,
-    /// Messages: `schedule` (at fixed times) or `sleep` (send, then sleep the interval, as a simple script does).
+    /// Messages: `schedule` (fixed times) or `sleep` (send, then sleep the interval, as a script does).
     #[serde(default = "Traffic::default_pacing")]
     pub pacing: Pacing,
-    /// Payload bits per second of bulk datagrams, or of messages (instead of `interval`).
+    /// Payload bits per second, for bulk datagrams, or for messages instead of `interval`.
     pub rate: Option<BitRate>,
-    /// Messages over UDP: `constant` (one per interval) or `poisson` (one per interval on average, at random).
+    /// Messages over UDP: `constant` or `poisson` (one per interval on average).
     #[serde(default)]
     pub arrivals: Arrivals,
-    /// Messages over UDP: `{ on = "100ms", off = "900ms" }`: send for a time, pause for a time, and so on.
+    /// Messages over UDP: send and pause: `{ on = "100ms", off = "900ms" }`.
     pub bursts: Option<OnOff>,
-    /// Messages over UDP, instead of `payload`: `[{ bytes = "64B", share = "75%" }, ...]`, drawn for each message.
+    /// Messages over UDP, instead of `payload`: `[{ bytes = "64B", share = "75%" }, ...]`, drawn at random.
     pub sizes: Option<Vec<SizeShare>>,
-    /// Messages over UDP: a capture (pcap or pcapng) whose UDP datagrams give times and sizes, repeated from the start.
-    /// Its addresses are ignored.
+    /// Messages over UDP: a capture (pcap, pcapng) whose UDP datagrams give times and sizes. It repeats.
     pub replay: Option<PathBuf>,
     /// Bulk: parallel connections.
     #[serde(default = "Traffic::default_streams")]
     pub streams: u32,
-    /// Bulk: time to send before the measured window begins.
+    /// Bulk: time to send before the window.
     #[serde(default)]
     pub warmup: Span,
-    /// iperf3: link for its control connection, so that loss does not stop the measurement. It carries nothing else.
+    /// iperf3: link for its control connection alone, so that loss does not stop the measurement.
     pub control: Option<String>,
 }
 
@@ -133,7 +132,7 @@ pub enum Engine {
 pub struct Receive {
     /// Receive buffer to request (SO_RCVBUF), or `default`: the kernel's, and 32 MiB for bulk datagrams.
     pub buffer: ReceiveBuffer,
-    /// Messages over UDP: a reader that stops reading at times: `{ every = "200ms", length = "40ms" }`.
+    /// Messages over UDP: a reader that pauses: `{ every = "200ms", length = "40ms" }`.
     pub stall: Option<ReaderStall>,
 }
 
@@ -170,7 +169,7 @@ pub struct Tcp {
     pub nodelay: bool,
     /// How long a connection may take to come up.
     pub connect_timeout: Span,
-    /// Largest socket buffers (net.ipv4.tcp_rmem and tcp_wmem of every host). Default: the kernel's.
+    /// Largest socket buffers (net.ipv4.tcp_rmem, tcp_wmem). Default: the kernel's.
     pub buffer: Option<Size>,
 }
 
