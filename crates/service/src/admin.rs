@@ -149,7 +149,7 @@ static ROUTES: &[Route<Desk>] = &[
     .media("text/plain"),
 ];
 
-/// The reference of the admin address, for `docs/deploy.md`.
+/// The reference of the admin address, for `docs/deploy-prometheus.md`.
 pub fn reference() -> String {
     http::reference(ROUTES)
 }

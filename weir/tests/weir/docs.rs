@@ -62,7 +62,7 @@ fn configuration_page_is_up_to_date() {
 fn tables_within_pages_are_up_to_date() {
     for (page, table, made) in [
         ("loss", "places", weir_loss::places::table()),
-        ("deploy", "admin", admin::reference()),
+        ("deploy-prometheus", "admin", admin::reference()),
         ("monitor", "paths", weir_monitor::api::paths()),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/{page}.md"));
