@@ -58,6 +58,7 @@ test-long: deps dist
 	@crates/testbed/test.sh --long
 	$(CARGO) test --locked -p notices -p bench-sflow
 	$(CARGO) test --release --locked --lib -- --include-ignored --test-threads=1 tests::cost::
+	@[ "$$(id -u)" != 0 ] || .ci/tutorials dist/weir
 
 # libFuzzer, which wants a C++ compiler, is only named: nothing is linked.
 NO_LIBFUZZER = CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a
