@@ -66,7 +66,7 @@ fn configuration_page_is_up_to_date() {
 #[test]
 fn tables_within_pages_are_up_to_date() {
     for (page, table, made) in [
-        ("loss", "places", weir_loss::places::table()),
+        ("loss-places", "places", weir_loss::places::table()),
         ("deploy-prometheus", "admin", admin::reference()),
         ("monitor", "paths", weir_monitor::api::paths()),
     ] {

@@ -1,4 +1,4 @@
-//! Every place where Linux loses a UDP datagram: one table, from which accounts, metrics, remedies and `docs/loss.md`
+//! Every place where Linux loses a UDP datagram: one table, from which accounts, metrics, remedies and `docs/loss-places.md`
 //! are made.
 
 mod table;
@@ -237,7 +237,7 @@ fn unsplit(function: &str) -> &str {
 /// (net/bridge/br_forward.c, net/bridge/br_netfilter_hooks.c).
 const TO_A_BRIDGE_PORT: [&str; 3] = ["br_dev_queue_push_xmit", "br_nf_dev_queue_xmit", "br_nf_ip_fragment"];
 
-/// All places as a table for `docs/loss.md`.
+/// All places as a table for `docs/loss-places.md`.
 pub fn table() -> String {
     let mut table = "| place | counter | drop reason | what to change |\n|---|---|---|---|\n".to_owned();
     for place in Place::all() {

@@ -241,7 +241,7 @@ fn judge(mut seed: Source, kinds: &[&'static str], cases: usize, is_mended: impl
     assert!(rows.iter().any(|row| row.contains("no buffer")) && rows.iter().any(|row| row.contains("SO_RCVBUF")));
 }
 
-/// How many are drawn: `WEIR_CASES`, for the table of docs/loss.md 30.
+/// How many are drawn: `WEIR_CASES`.
 fn cases() -> usize {
     std::env::var("WEIR_CASES").map_or(10, |cases| cases.parse().unwrap())
 }
