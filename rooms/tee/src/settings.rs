@@ -365,7 +365,7 @@ mod tests {
 
     #[test]
     fn files_flags_and_the_manual_have_the_same_names() {
-        let manual = include_str!("../../../docs/tee.md");
+        let manual = include_str!("../../../docs/tee-source.md");
         for source in Source::ALL {
             assert_eq!(serde_json::to_value(source).unwrap(), source.name());
             assert!(manual.contains(&format!("\n- `{}`: ", source.name())), "{}", source.name());
