@@ -240,7 +240,7 @@ fn word(token: &str) -> Option<Word> {
     WORDS.iter().find(|(name, _)| *name == token).map(|(_, word)| *word)
 }
 
-/// What docs/monitor.md lists of derived channels.
+/// What docs/monitor-channels.md lists of derived channels.
 const WORDS: [(&str, Word); 40] = [
     ("^", Word::Two(4, f64::powf)),
     ("/", Word::Two(3, f64::div)),

@@ -68,7 +68,7 @@ fn tables_within_pages_are_up_to_date() {
     for (page, table, made) in [
         ("loss-places", "places", weir_loss::places::table()),
         ("deploy-prometheus", "admin", admin::reference()),
-        ("monitor", "paths", weir_monitor::api::paths()),
+        ("monitor-rest", "paths", weir_monitor::api::paths()),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../docs/{page}.md"));
         let text = fs::read_to_string(&path).unwrap();

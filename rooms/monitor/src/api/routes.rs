@@ -68,7 +68,7 @@ pub(super) static ROUTES: &[Route<Api>] = &[
 pub(super) static OF_THE_PAGE: &[Route<Api>] =
     &[Route::get("/page/{file}", "A file of the page.", |api, call| page(api, call.part("file"), call))];
 
-/// The reference of all paths, for `docs/monitor.md`.
+/// The reference of all paths, for `docs/monitor-rest.md`.
 pub fn paths() -> String {
     reference(ROUTES)
 }

@@ -1,4 +1,4 @@
-//! What others write as they write it: a test for each row of the table in docs/monitor-station.md, "Formats as others write them".
+//! What others write as they write it: docs/monitor-station.md, "Formats" and "Times".
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
