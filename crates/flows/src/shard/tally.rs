@@ -3,9 +3,34 @@
 use std::fmt;
 use std::ops::AddAssign;
 
+use weir_program::ledger;
 use weir_units::format;
 
-pub use crate::ledger::Tally;
+ledger! {
+    /// Samples by kind, as totals.
+    pub struct Tally {
+        /// Sampled packets.
+        flow: u64,
+        /// Counters of a data source.
+        counter: u64,
+        /// Packets that devices told to have dropped.
+        discarded: u64,
+        /// Of vendors or of later specifications: passed over.
+        unknown: u64,
+        /// Not taken into account: they end early, or state a length that is not there.
+        malformed: u64,
+        /// Not taken into account: there was no room for their data source.
+        refused: u64,
+        /// Not taken into account: they were here before, or too late to know.
+        repeated: u64,
+        /// Of `flow`, those that state a length which the packet's headers contradict; the headers' counts.
+        contradicted: u64,
+    } together {
+        /// Samples in the datagrams that were analysed, by kind; `malformed`, `refused` and `repeated` were not taken into account;
+        /// `contradicted` are those of `flow` whose frame length was replaced by what the headers say.
+        Counter "weir_sflow" ["samples"] {kind}: flow, counter, discarded, unknown, malformed, refused, repeated, contradicted;
+    }
+}
 
 impl Tally {
     /// Each with its name, in the order of the fields.

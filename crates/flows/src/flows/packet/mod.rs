@@ -74,7 +74,7 @@ impl<'a> Packet<'a> {
     }
 
     /// A frame of such a length that came in by a data source, with no sample around it.
-    pub(crate) fn captured(
+    pub fn captured(
         agent: AgentId,
         source: DataSource,
         length: u32,

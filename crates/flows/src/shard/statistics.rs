@@ -3,9 +3,23 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
+use weir_program::ledger;
 
 use super::Tally;
-pub use crate::ledger::Table;
+
+ledger! {
+    /// A table with a limit.
+    pub struct Table by name {
+        /// What is in it: the key in `[limits]`, where it has one.
+        name: &'static str,
+        /// What is remembered, by table.
+        entries: u64 => Gauge "weir_sflow_table" ["entries"] {table},
+        /// How much may be remembered, over all workers.
+        limit: u64 => Gauge "weir_sflow_table_limit" ["entries"] {table},
+        /// What was refused or forgotten before its time, since a table was full.
+        evicted: u64 => Counter "weir_sflow_evicted" ["entries"] {table},
+    }
+}
 
 /// What all shards together hold and have refused.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +50,7 @@ impl Statistics {
     }
 
     /// Adds those of another shard, which has the same tables.
-    pub(super) fn absorb(&mut self, other: Self) {
+    pub fn absorb(&mut self, other: Self) {
         self.tally += other.tally;
         self.missing += other.missing;
         for (reason, count) in other.absent {

@@ -7,13 +7,13 @@ use weir_program::config::did_you_mean;
 use super::definition::Checked;
 use super::expression::{Expression, Function};
 use super::filter::{Filter, Right, Test};
-use crate::api::Groups;
+use crate::names::Networks;
 
 /// What there is.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'a> {
     /// Sets of groups by name.
-    pub groups: &'a BTreeMap<String, Groups>,
+    pub groups: &'a BTreeMap<String, Networks>,
     /// Whether there is a file of countries.
     pub country: bool,
     /// Whether there is one of autonomous systems.
@@ -78,7 +78,7 @@ impl Missing<'_> {
 
     /// Whether a group is in one of these sets; of sets that are not there it is said already.
     fn group(&mut self, sets: &[String], group: &str) {
-        let Some(known) = sets.iter().map(|set| self.known.groups.get(set)).collect::<Option<Vec<&Groups>>>() else {
+        let Some(known) = sets.iter().map(|set| self.known.groups.get(set)).collect::<Option<Vec<_>>>() else {
             return;
         };
         let names = || known.iter().flat_map(|groups| groups.keys()).map(String::as_str);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn missing(keys: &str, filter: &str) -> Vec<String> {
-        let sites = Groups::from([("office".to_owned(), Vec::new())]);
+        let sites = Networks::from([("office".to_owned(), Vec::new())]);
         let known = Known { groups: &BTreeMap::from([("sites".to_owned(), sites)]), country: false, asn: true };
         let definition = Definition { keys: keys.into(), filter: filter.into(), ..Definition::default() };
         definition.check().unwrap().missing(known).into_iter().map(|(_, line)| line).collect()

@@ -74,7 +74,7 @@ pub enum AggMode {
 
 impl AggMode {
     /// By its name.
-    pub(crate) fn named(name: &str) -> Option<Self> {
+    pub fn named(name: &str) -> Option<Self> {
         serde_json::from_value(name.into()).ok()
     }
 }

@@ -9,7 +9,7 @@ use weir_wire::sflow::{DataSource, reason_name};
 use super::Now;
 use crate::agents::Moment;
 use crate::counters::{Counters, Metric, Number};
-use crate::events::{Dropped, Event, Log};
+use crate::events::{Crossings, Dropped, Event};
 use crate::flows::{Ends, Flow};
 use crate::names::{AgentId, Directory};
 use crate::thresholds::{Fact, Facts, Observation, On, Rules, Watch};
@@ -21,7 +21,7 @@ pub(super) struct Watching {
     rules: Arc<Rules>,
     /// Metrics of counters that a threshold is on.
     metrics: Vec<(&'static Metric, On)>,
-    events: Arc<Log<Event>>,
+    events: Arc<dyn Crossings>,
 }
 
 /// A packet that was dropped: what an event tells of it beside its flow.
@@ -36,7 +36,7 @@ pub(super) struct Drop {
 }
 
 impl Watching {
-    pub(super) fn new(events: Arc<Log<Event>>, limit: usize) -> Self {
+    pub(super) fn new(events: Arc<dyn Crossings>, limit: usize) -> Self {
         Self { watch: Watch::new(limit), rules: Arc::default(), metrics: Vec::new(), events }
     }
 
@@ -63,7 +63,7 @@ impl Watching {
             let observation = Observation { agent: who.address, source: who.source, flow: None, value, decay: None };
             let known = Known { who, counters, now: moment.now };
             watch.observe(on.clone(), &observation, &known, Duration::from_nanos(now.nanos), |rule| {
-                events.push(|id| rule.event(id, now.unix_ms, &observation));
+                events.crossed(rule.event(now.unix_ms, &observation));
             });
         }
     }
@@ -84,11 +84,10 @@ impl Watching {
         let observation = Observation { agent: who.address, source: who.source, flow: Some(flow.hash()), value, decay };
         let known = Known { who, counters, now: now.nanos };
         watch.observe(on, &observation, &known, Duration::from_nanos(now.nanos), |rule| {
-            let key = flow.show();
-            events.push(|id| Event {
+            events.crossed(Event {
                 drop: drop.map(|drop| dropped(who, drop)),
-                flow_key: Some(key.clone()),
-                ..rule.event(id, now.unix_ms, &observation)
+                flow_key: Some(flow.show()),
+                ..rule.event(now.unix_ms, &observation)
             });
         });
     }

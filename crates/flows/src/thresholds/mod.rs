@@ -95,11 +95,11 @@ pub struct Rule {
 }
 
 impl Rule {
-    /// The event of its being crossed, `timestamp` milliseconds after 1970; who made the observation adds the flow and what
-    /// was dropped.
-    pub fn event(&self, id: u64, timestamp: u64, observation: &Observation) -> Event {
+    /// The event of its being crossed, `timestamp` milliseconds after 1970, yet without a number; who made the observation adds the flow
+    /// and what was dropped.
+    pub fn event(&self, timestamp: u64, observation: &Observation) -> Event {
         Event {
-            id,
+            id: 0,
             timestamp,
             threshold_id: self.name.clone(),
             agent: observation.agent,

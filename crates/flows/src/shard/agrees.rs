@@ -45,13 +45,16 @@ struct Read {
 }
 
 impl Agrees {
-    /// A packet was sampled as it went in or out.
-    pub(super) fn sample(&mut self, way: usize, frames: f64, length: u32) {
-        let Told { sums, squares } = &mut self.sampled[way];
-        for (at, amount) in [frames, frames * f64::from(length)].into_iter().enumerate() {
-            sums[at] += amount;
-            squares[at] += amount * amount;
+    /// A packet was sampled as it went in or out, if that is known. Whether samples of late differ from what was counted.
+    #[inline]
+    pub(super) fn sample(&mut self, way: Option<usize>, frames: f64, length: u32, now: Nanos) -> bool {
+        if let Some(Told { sums, squares }) = way.map(|way| &mut self.sampled[way]) {
+            for (at, amount) in [frames, frames * f64::from(length)].into_iter().enumerate() {
+                sums[at] += amount;
+                squares[at] += amount * amount;
+            }
         }
+        self.differs(now).contains(&true)
     }
 
     /// Counters came.
@@ -165,7 +168,7 @@ mod tests {
         let (mut agrees, mut way) = (Agrees::default(), Way::default());
         (1..8_u32).any(|reading| {
             for _ in 0..200 {
-                agrees.sample(0, f64::from(told.0) / 200.0, told.1);
+                agrees.sample(Some(0), f64::from(told.0) / 200.0, told.1, 0);
             }
             let [packets, octets] = counted.map(|each| each * reading);
             let read = Read { packets: [packets, 0, 0], octets: octets.into() };

@@ -19,7 +19,7 @@ struct Ip {
 impl Packet<'_> {
     /// The IP packet to a protected address; of several, in tunnels, the innermost. `None`: there is none, or its header was cut
     /// off.
-    pub(crate) fn sighted(&self, is_protected: impl Fn(IpAddr) -> bool) -> Option<Sighted> {
+    pub fn sighted(&self, is_protected: impl Fn(IpAddr) -> bool) -> Option<Sighted> {
         let layers = self.frame.layers().iter().enumerate();
         let headers = layers.filter(|(_, layer)| matches!(layer.protocol, Protocol::Ipv4 | Protocol::Ipv6));
         let headers = headers.take(MAX_HEADERS).filter_map(|(place, _)| Some((place, self.ip(place)?)));
@@ -53,7 +53,7 @@ impl Packet<'_> {
     }
 
     /// The first bytes of the frame; none, if only its decoding was sampled.
-    pub(crate) fn first_bytes(&self) -> &[u8] {
+    pub fn first_bytes(&self) -> &[u8] {
         let first = self.frame.layers().first().filter(|layer| layer.start == 0);
         first.and_then(|layer| self.frame.find(layer.protocol, 0)).unwrap_or_default()
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_protect::detect;
 
-use super::{Geo, Lookups};
+use crate::names::{Geo, Lookups};
 
 /// The files that are configured.
 #[derive(Debug)]

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 use weir_units::format::printable;
+use weir_wire::sflow::{DataSource, Structure};
 
-use crate::config::Named;
-use crate::names::{AgentId, Directory};
+use crate::agents::Nanos;
+use crate::counters::{Counters, Metric, Number};
+use crate::names::{AgentId, Directory, Named};
 
 /// Names of a shard's agents, by their slots.
 #[derive(Debug)]
@@ -17,6 +19,8 @@ pub(super) struct Names {
     shard: (u32, u32),
     agents: HashMap<u32, Known>,
     configured: Arc<BTreeMap<IpAddr, Named>>,
+    /// Structures of counters that have come, and when each last did.
+    pub(super) seen: Vec<(&'static Structure, u64)>,
 }
 
 #[derive(Debug)]
@@ -27,8 +31,13 @@ struct Known {
 }
 
 impl Names {
-    pub(super) fn new(shard: usize, shards: usize, configured: Arc<BTreeMap<IpAddr, Named>>) -> Self {
-        Self { shard: (shard as u32, shards as u32), agents: HashMap::new(), configured }
+    pub(super) fn new((shard, shards): (usize, usize)) -> Self {
+        Self {
+            shard: (shard as u32, shards as u32),
+            agents: HashMap::new(),
+            configured: Arc::default(),
+            seen: Vec::new(),
+        }
     }
 
     pub(super) fn configure(&mut self, configured: Arc<BTreeMap<IpAddr, Named>>) {
@@ -75,6 +84,30 @@ impl Names {
         }
     }
 
+    /// A structure of counters came then: that, and the names that it tells.
+    pub(super) fn learn(
+        &mut self,
+        slot: u32,
+        source: DataSource,
+        counters: &Counters,
+        structure: &'static Structure,
+        then: Nanos,
+    ) {
+        match self.seen.iter_mut().find(|(known, _)| known.format == structure.format) {
+            Some((_, last)) => *last = then.max(*last),
+            None => self.seen.push((structure, then)),
+        }
+        let told = |metric| match counters.read(Metric::find(metric)?, then)?.ok()?.value {
+            Number::Text(text) => Some(text),
+            _ => None,
+        };
+        match structure.name {
+            "port_name" => told("ifname").into_iter().for_each(|name| self.tell_interface(slot, source.index, name)),
+            "host_descr" => told("host_name").into_iter().for_each(|name| self.tell(slot, name)),
+            _ => {}
+        }
+    }
+
     fn known(&self, agent: AgentId) -> Option<&Known> {
         self.agents.get(&(agent.0 / self.shard.1))
     }
@@ -115,7 +148,8 @@ mod tests {
     fn the_configuration_goes_before_what_agents_tell() {
         let address = IpAddr::from([10, 0, 0, 1]);
         let named = Named { name: None, interfaces: [(1, "uplink".to_owned())].into() };
-        let mut names = Names::new(1, 4, Arc::new([(address, named)].into()));
+        let mut names = Names::new((1, 4));
+        names.configure(Arc::new([(address, named)].into()));
         names.know(7, address);
         let id = names.id(7);
         assert_eq!((id, names.address(id), names.name(id)), (AgentId(29), Some(address), None));

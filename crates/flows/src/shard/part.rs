@@ -6,9 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use weir_wire::sflow::{
-    CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample, Structure,
-};
+use weir_wire::sflow::{CounterSample, DataSource, Datagram, DiscardedPacket, FlowSample, Interface, Sample};
 
 use super::agrees::Agrees;
 use super::allowed::Allowed;
@@ -17,56 +15,51 @@ use super::offenders::Offenders;
 use super::protecting::Protecting;
 use super::watching::{Drop, Watching, Who};
 use super::ways::Ways;
-use super::{Now, Statistics, Table, Tally};
-use crate::agents::{self, Agent, Agents, Gone, Identity, Nanos, Placed, Step, Told as Head};
-use crate::config::{Limits, Named, Settings};
-use crate::counters::{Counters, Metric, Number, Reason, Reasons};
-use crate::events::{Event, Log};
+use super::{Limits, Now, Tally};
+use crate::agents::{self, Agent, Agents, Gone, Identity, Placed, Step, Told as Head};
+use crate::counters::{Counters, Reason, Reasons};
+use crate::events::Crossings;
 use crate::fate::Fate;
-use crate::flows::{Flows, Packet, Record, Sampling, Scan, Seen as SeenKeys, Trust};
-use crate::names::{Directory, Lookups};
+use crate::flows::{Flows, Packet, Record, Seen as SeenKeys};
+use crate::names::{Lookups, Named};
 use crate::sampling::{Discards, Sampler};
 use crate::thresholds::Rules;
 
 /// What one worker knows.
 #[derive(Debug)]
 pub struct Shard {
-    limits: Limits,
+    pub(super) limits: Limits,
     pub(super) allowed: Allowed,
     pub(super) agents: Agents<Source>,
     /// Sub-agents by address.
-    addresses: BTreeMap<IpAddr, Vec<u32>>,
+    pub(super) addresses: BTreeMap<IpAddr, Vec<u32>>,
     pub(super) names: Names,
-    flows: Flows,
+    pub(super) flows: Flows,
     /// Packets of the datagram at hand whose flows have not been settled, and what is known of those that were dropped.
     packets: Vec<Option<Drop>>,
     /// Where the data sources of the samples of the datagram at hand are; `None`: there was no room, or the sample has none.
     slots: Vec<Option<u32>>,
-    keys: SeenKeys,
-    watching: Watching,
-    reasons: Reasons,
-    offenders: Offenders,
+    pub(super) keys: SeenKeys,
+    pub(super) watching: Watching,
+    pub(super) reasons: Reasons,
+    pub(super) offenders: Offenders,
     /// `None`: nobody protects, and nothing of it is done.
     protecting: Option<Box<Protecting>>,
     hasher: foldhash::fast::RandomState,
-    tally: Tally,
+    pub(super) tally: Tally,
     /// Datagrams that did not come, less those that came late.
-    missing: i64,
-    pub(super) seen: Seen,
+    pub(super) missing: i64,
     /// The clock of flows begins here.
     start: u64,
 }
-
-/// Structures of counters, and when one last came.
-type Seen = Vec<(&'static Structure, u64)>;
 
 /// What is known of a data source.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Source {
     /// Of packets, but for those on their way out that have a sampler of their own.
-    pub(crate) sampler: Sampler,
+    pub sampler: Sampler,
     /// Of packets on their way out, where the device counts either way by itself.
-    pub(crate) egress: Option<Box<Sampler>>,
+    pub egress: Option<Box<Sampler>>,
     #[serde(skip)]
     pub(super) ways: Ways,
     /// Whether the samples agree with these counters.
@@ -75,30 +68,30 @@ pub struct Source {
     /// Whether they, or those of the interfaces that its samples name, tell of more or less than its samples.
     #[serde(skip)]
     pub(super) contradicted: bool,
-    pub(crate) counters: Counters,
+    /// What it counted.
+    pub counters: Counters,
     /// Of discarded packets.
-    pub(crate) drops: Option<Box<Discards>>,
+    pub drops: Option<Box<Discards>>,
     /// Counter samples that came.
-    pub(crate) counted: u64,
+    pub counted: u64,
 }
 
 impl Shard {
-    /// Nobody is known yet.
-    pub(super) fn new(
-        settings: &Settings,
-        number: usize,
+    /// Nobody is known yet. `shard`: which one, of how many.
+    pub fn new(
+        limits: &Limits,
+        shard: (usize, usize),
         lookups: Arc<Lookups>,
-        events: Arc<Log<Event>>,
+        events: Arc<dyn Crossings>,
         now: Now,
     ) -> Self {
-        let workers = settings.carrier.workers;
-        let limits = settings.config.limits.share(workers);
+        let limits = limits.share(shard.1);
         let Limits { agents, streams, sources, .. } = limits;
         Self {
-            allowed: Allowed::new(&settings.allow),
+            allowed: Allowed::default(),
             agents: Agents::new(agents::Limits { agents, streams, sources, ..Default::default() }),
             addresses: BTreeMap::new(),
-            names: Names::new(number, workers, Arc::new(settings.agents.clone())),
+            names: Names::new(shard),
             flows: Flows::new(limits.flows, lookups),
             packets: Vec::new(),
             slots: Vec::new(),
@@ -110,14 +103,12 @@ impl Shard {
             hasher: foldhash::fast::RandomState::default(),
             tally: Tally::default(),
             missing: 0,
-            seen: Vec::new(),
             start: now.nanos,
             limits,
         }
     }
 
-    /// Takes a datagram into account; tells what became of it.
-    #[inline]
+    /// Takes a datagram into account; tells what became of it. (Not inlined: what calls it may be optimised for size.)
     pub fn datagram(&mut self, bytes: &[u8], peer: SocketAddr, now: Now) -> Fate {
         let datagram = match Datagram::parse(bytes) {
             Ok(datagram) => datagram,
@@ -293,7 +284,7 @@ impl Shard {
             source.agrees.counters(&source.counters, now.nanos);
         }
         for structure in sample.records().flatten().filter_map(|record| record.structure) {
-            learn(&mut self.seen, &mut self.names, agent, sample.source, &source.counters, structure, now.nanos);
+            self.names.learn(agent, sample.source, &source.counters, structure, now.nanos);
         }
         if is_shared {
             // Whose value would cross?
@@ -305,18 +296,18 @@ impl Shard {
     }
 
     /// Whether several streams of an agent report a data source, and go on: nobody knows whose a value would be.
-    pub(crate) fn is_shared(&self, agent: &Agent, source: DataSource) -> bool {
+    pub fn is_shared(&self, agent: &Agent, source: DataSource) -> bool {
         let counters = || self.agents.states(agent, source).map(|source| &source.counters);
         agent.streams().len() > 1 && Counters::are_shared(&counters().collect::<Vec<_>>())
     }
 
     /// Tells a room that protects from now on.
-    pub(super) fn protect(&mut self, outlet: weir_protect::room::Outlet) {
+    pub fn protect(&mut self, outlet: weir_protect::room::Outlet) {
         self.protecting = Some(Box::new(Protecting::new(outlet, self.names.shard())));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub(super) fn protect_others(&mut self, networks: &[ipnet::IpNet], listed: Arc<weir_protect::listed::Listed>) {
+    pub fn protect_others(&mut self, networks: &[ipnet::IpNet], listed: Arc<weir_protect::listed::Listed>) {
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().protect(networks);
             protecting.outlet().listen(listed);
@@ -324,20 +315,20 @@ impl Shard {
     }
 
     /// Goes over to other settings; what is known stays.
-    pub(super) fn adopt(&mut self, settings: &Settings, agents: Arc<BTreeMap<IpAddr, Named>>) {
-        self.allowed = Allowed::new(&settings.allow);
+    pub fn adopt(&mut self, allow: &[ipnet::IpNet], agents: Arc<BTreeMap<IpAddr, Named>>) {
+        self.allowed = Allowed::new(allow);
         self.names.configure(agents);
     }
 
     /// Goes over to other thresholds.
-    pub(super) fn watch(&mut self, rules: Arc<Rules>) {
+    pub fn watch(&mut self, rules: Arc<Rules>) {
         self.watching.adopt(rules);
         let watching = &self.watching;
         self.flows.watch(|name| watching.is_on(name));
     }
 
     /// Changes flow definitions.
-    pub(super) fn define<R>(&mut self, now: Now, change: impl FnOnce(&mut Flows, f64) -> R) -> R {
+    pub fn define<R>(&mut self, now: Now, change: impl FnOnce(&mut Flows, f64) -> R) -> R {
         let seconds = self.seconds(now);
         let outcome = change(&mut self.flows, seconds);
         let watching = &self.watching;
@@ -346,14 +337,14 @@ impl Shard {
     }
 
     /// What is due some twenty times a second: flows that are over.
-    pub(super) fn tick(&mut self, now: Now) -> Vec<Record> {
+    pub fn tick(&mut self, now: Now) -> Vec<Record> {
         let seconds = self.seconds(now);
         self.flows.tick(seconds);
         self.flows.take_records()
     }
 
     /// Forgets who has been silent for long: looks at so many agents, and goes on there next time.
-    pub(super) fn expire(&mut self, now: Now, agents: usize) {
+    pub fn expire(&mut self, now: Now, agents: usize) {
         self.agents.sweep(now.nanos, agents);
         self.forget_gone();
     }
@@ -381,117 +372,17 @@ impl Shard {
     }
 
     /// How many agents are to be looked at in a second so that each is once a minute.
-    pub(super) fn due(&self) -> usize {
+    pub fn due(&self) -> usize {
         self.agents.len() / 60 + 1
     }
 
-    /// What is in the tables.
-    pub(super) fn statistics(&self) -> Statistics {
-        let (totals, watch) = (self.agents.totals(), &self.watching.watch);
-        let table = |name, entries: usize, limit: usize, evicted| Table {
-            name,
-            entries: entries as u64,
-            limit: limit as u64,
-            evicted,
-        };
-        let (mut flows, mut evicted) = (0, 0);
-        for (_, count, more) in self.flows.turnover() {
-            flows += count;
-            evicted += more;
-        }
-        let tables = vec![
-            table("agents", self.agents.len(), self.limits.agents, totals.refused_agents),
-            table("sources", self.agents.source_count(), self.limits.sources, totals.refused_sources),
-            table("flows", flows, self.limits.flows, evicted),
-            table("offenders", self.offenders.len(), self.limits.offenders, self.offenders.others()),
-            table("crossings", watch.len(), watch.limit(), watch.evicted()),
-        ];
-        let missing = u64::try_from(self.missing).unwrap_or_default();
-        Statistics { tally: self.tally.clone(), missing, tables, absent: self.reasons.absent().collect() }
-    }
-
-    /// Who sends what is malformed.
-    pub fn offenders(&self) -> &Offenders {
-        &self.offenders
-    }
-
-    /// Addresses of agents behind this one, in ascending order, at most so many.
-    pub(crate) fn addresses(&self, behind: Option<IpAddr>, most: usize) -> Vec<IpAddr> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        let from = behind.map_or(Unbounded, Excluded);
-        self.addresses.range((from, Unbounded)).map(|(&address, _)| address).take(most).collect()
-    }
-
-    /// The agents behind an address: its sub-agents.
-    pub(crate) fn agents_at(&self, address: IpAddr) -> impl Iterator<Item = &Agent> {
-        let sub_agents = self.addresses.get(&address).map(Vec::as_slice).unwrap_or_default();
-        sub_agents.iter().filter_map(move |&sub_agent| self.agents.agent(&Identity { address, sub_agent }))
-    }
-
-    /// What is known of an agent's data sources.
-    pub(crate) fn sources_of<'a>(&'a self, agent: &'a Agent) -> impl Iterator<Item = (DataSource, &'a Source)> {
-        self.agents.sources_of(agent).map(|source| (source.id.source, &source.state))
-    }
-
-    /// An agent's name, and that of one of its interfaces.
-    pub(crate) fn name(&self, identity: &Identity) -> Option<&str> {
-        self.names.name(self.names.id(self.agents.slot(identity)?))
-    }
-
-    /// As above.
-    pub(crate) fn interface(&self, identity: &Identity, if_index: u32) -> Option<&str> {
-        self.names.interface(self.names.id(self.agents.slot(identity)?), if_index)
-    }
-
-    /// Structures of counters that have come, and when each last did.
-    pub(crate) fn seen(&self) -> &[(&'static Structure, u64)] {
-        &self.seen
-    }
-
-    /// The flows of a definition, as they are now, and how sure they are; `None`: there is no such definition.
-    pub fn scan(&self, name: &str, now: Now) -> Option<Scan<'_>> {
-        Some(self.flows.scan(name, self.seconds(now))?.allowing_for(self))
-    }
-
-    /// How long ago each key was seen in a sample, s, in the order of [`crate::flows::keys`]; `None`: never.
-    pub(crate) fn key_ages(&self, now: Now) -> Vec<Option<f64>> {
-        let now = self.seconds(now);
-        self.keys.last().iter().map(|last| last.map(|last| (now - last).max(0.0))).collect()
-    }
-
-    /// The addresses by which flows name their agents.
-    pub fn directory(&self) -> &dyn Directory {
-        &self.names
-    }
-
-    pub(super) fn set_lookups(&mut self, lookups: Arc<Lookups>) {
+    /// Groups, GeoIP and AS files from now on.
+    pub fn set_lookups(&mut self, lookups: Arc<Lookups>) {
         self.flows.set_lookups(lookups);
     }
 
-    fn seconds(&self, now: Now) -> f64 {
+    pub(super) fn seconds(&self, now: Now) -> f64 {
         now.nanos.saturating_sub(self.start) as f64 / 1e9
-    }
-}
-
-impl Sampling for Shard {
-    fn trust(&self, source: u32, dropped: bool) -> Option<Trust> {
-        let known = self.agents.peek(source)?;
-        let ways = match dropped {
-            true => [known.drops.as_deref().map(Discards::sampler), None],
-            false => [Some(&known.sampler), known.egress.as_deref()],
-        };
-        let heard = ways.into_iter().flatten().filter(|sampler| sampler.nominal_rate() > 0);
-        let uneven = |trust: &Trust| trust.gaps.second / trust.gaps.mean.powi(2);
-        // All dropped packets are counted, also those without a sample.
-        let one = |sampler: &Sampler| Trust {
-            gaps: sampler.gaps(),
-            counted: dropped || sampler.counts_packets(),
-            contradicted: known.contradicted && !dropped,
-        };
-        // The less certain way speaks for both.
-        heard
-            .map(one)
-            .reduce(|a, b| Trust { counted: a.counted && b.counted, ..if uneven(&a) < uneven(&b) { b } else { a } })
     }
 }
 
@@ -505,25 +396,22 @@ fn compare(
     frames: f64,
     length: u32,
 ) -> Option<u32> {
-    let is_counted = |source: Option<&Source>| source.is_some_and(|source| source.agrees.has_counters());
-    let (slot_of, way) = match is_counted(agents.peek(slot)) {
-        true => (slot, ingress(sample).map(|ingress| usize::from(!ingress))),
-        false => {
-            let interfaces = [(sample.input, 0), (sample.output, 1)];
-            interfaces.into_iter().find_map(|(interface, way)| {
-                let Interface::Index(index) = interface else { return None };
-                let slot = agents.known(placed, DataSource { class: DataSource::IF_INDEX, index })?;
-                is_counted(agents.peek(slot)).then_some((slot, Some(way)))
-            })?
-        }
-    };
-    let agrees = &mut agents.source_at(slot_of)?.agrees;
-    if let Some(way) = way {
-        agrees.sample(way, frames, length);
+    let now = placed.moment.now;
+    let source = agents.source_at(slot)?;
+    if source.agrees.has_counters() {
+        let way = ingress(sample).map(|ingress| usize::from(!ingress));
+        source.contradicted = source.agrees.sample(way, frames, length, now);
+        return Some(slot);
     }
-    let contradicted = agrees.differs(placed.moment.now).contains(&true);
+    let mut interfaces = [(sample.input, 0), (sample.output, 1)].into_iter();
+    let (other, way) = interfaces.find_map(|(interface, way)| {
+        let Interface::Index(index) = interface else { return None };
+        let slot = agents.known(placed, DataSource { class: DataSource::IF_INDEX, index })?;
+        agents.peek(slot)?.agrees.has_counters().then_some((slot, way))
+    })?;
+    let contradicted = agents.source_at(other)?.agrees.sample(Some(way), frames, length, now);
     agents.source_at(slot)?.contradicted = contradicted;
-    Some(slot_of)
+    Some(other)
 }
 
 /// Whether a packet was sampled on its way into its data source; `None`: the agent does not tell.
@@ -537,42 +425,5 @@ fn ingress(sample: &FlowSample<'_>) -> Option<bool> {
     }
 }
 
-/// A structure of counters came then: that, and the names that it tells.
-pub(super) fn learn(
-    seen: &mut Seen,
-    names: &mut Names,
-    slot: u32,
-    source: DataSource,
-    counters: &Counters,
-    structure: &'static Structure,
-    then: Nanos,
-) {
-    match seen.iter_mut().find(|(known, _)| known.format == structure.format) {
-        Some((_, last)) => *last = then.max(*last),
-        None => seen.push((structure, then)),
-    }
-    match structure.name {
-        "port_name" => {
-            if let Some(name) = text(counters, "ifname", then) {
-                names.tell_interface(slot, source.index, name);
-            }
-        }
-        "host_descr" => {
-            if let Some(name) = text(counters, "host_name", then) {
-                names.tell(slot, name);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// The text of a metric.
-fn text<'a>(counters: &'a Counters, metric: &str, now: Nanos) -> Option<&'a [u8]> {
-    match counters.read(Metric::find(metric)?, now)?.ok()?.value {
-        Number::Text(text) => Some(text),
-        _ => None,
-    }
-}
-
 /// Agents that are looked at in one turn.
-pub(super) const SLICE: usize = 128;
+pub const SLICE: usize = 128;
