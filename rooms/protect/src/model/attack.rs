@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, Rate, Route};
+use super::{Detection, Harm, Rate, Route};
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -54,15 +54,6 @@ pub struct Refusal {
     pub limit: &'static str,
     /// One line: what it was and what it may be.
     pub why: String,
-}
-
-/// What legitimate traffic a set of routes would hit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Harm {
-    /// Packets a second that are no part of the flood, as before it began.
-    pub packets: f64,
-    /// Their part of what the target gets without the flood, 0 to 1; `None`: nothing is known of the time before.
-    pub share: Option<f64>,
 }
 
 /// What the speaker says of a route.

@@ -14,10 +14,12 @@
 mod classes;
 mod distinct;
 mod dossiers;
+mod estimate;
 mod floods;
 mod groups;
 mod headers;
 mod learn;
+pub mod model;
 mod narrow;
 mod profiles;
 mod rates;
