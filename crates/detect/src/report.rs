@@ -107,12 +107,12 @@ impl Detector {
             sources,
             hosts: part.map_or(0, |part| part.hosts.count()),
             points: Vec::new(),
-            top_sources: top_of(&recent, of_source, |packet| Some(packet.source), IpAddr::to_string),
-            top_source_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.1)), port),
-            top_destination_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.2)), port),
-            top_flags: top(&recent, flags, |flags| flags_or_icmp(*flags)),
-            top_countries: top(&recent, |packet| atlas?.country(packet.source), String::clone),
-            top_asns: top(&recent, |packet| atlas?.asn(packet.source), u32::to_string),
+            top_sources: top(&recent, of_source, |packet| Some(packet.source), IpAddr::to_string),
+            top_source_ports: top(&recent, FEWEST, |packet| ports(packet).map(|of| (of.0, of.1)), port),
+            top_destination_ports: top(&recent, FEWEST, |packet| ports(packet).map(|of| (of.0, of.2)), port),
+            top_flags: top(&recent, FEWEST, flags, |flags| flags_or_icmp(*flags)),
+            top_countries: top(&recent, FEWEST, |packet| atlas?.country(packet.source), String::clone),
+            top_asns: top(&recent, FEWEST, |packet| atlas?.asn(packet.source), u32::to_string),
             headers: dossier.headers(class, flood.first_excess).map(hexadecimal).collect(),
         }
     }
@@ -178,18 +178,9 @@ fn recent(dossier: &Dossier, class: Class, since: u64) -> impl Iterator<Item = (
     dossier.packets(class, since).map(|noted| (noted.frames, noted.packet))
 }
 
-/// The most frequent values of a field; packets without count for the whole. What few samples have is left out: chance alone makes some of
+/// The most frequent values of a field; packets without count for the whole. What fewer samples have is left out: chance alone makes some of
 /// many equal values come twice or thrice.
 fn top<V: Ord>(
-    packets: &[(f32, Packet)],
-    of: impl Fn(&Packet) -> Option<V>,
-    name: impl Fn(&V) -> String,
-) -> Vec<Share> {
-    top_of(packets, FEWEST, of, name)
-}
-
-/// The same of those that have so many samples.
-fn top_of<V: Ord>(
     packets: &[(f32, Packet)],
     fewest: f64,
     of: impl Fn(&Packet) -> Option<V>,

@@ -171,19 +171,8 @@ pub struct Harm {
 /// What the detector tells. There is one flood of a target and class.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// It began, goes on, or is known better: evidence, rules and doubts are replaced. Told about once a second as long as it goes on.
+    /// It began, goes on, or is known better: evidence, rules and doubts are replaced. Told about once a second while it is above its threshold.
     Flood(Box<Detection>),
-    /// It is below its threshold now, and not over yet.
-    Ebbing {
-        /// Whose.
-        target: Target,
-        /// Which.
-        class: Class,
-        /// Packets a second now.
-        packets: Rate,
-        /// Bits a second now.
-        bits: Rate,
-    },
     /// It is over: below its threshold for as long as was asked, and an agent that told of it is heard.
     Over {
         /// Whose.

@@ -71,10 +71,10 @@ impl Guard {
     pub fn covered(&self) -> Vec<Rule> {
         let mut covered = Vec::new();
         let is_wide = |prefix: &IpNet| prefix.prefix_len() < prefix.max_prefix_len();
-        for life in self.lives.values().filter(|life| life.seen && is_wide(&life.key().0)) {
+        for life in self.lives.values().filter(|life| life.seen && is_wide(&life.attack.key().0)) {
             let group = self.settings.groups.get(&life.attack.detection.target.group);
             if group.is_some_and(|group| group.mode == Mode::Observe) {
-                covered.push(Rule::to(life.key().0));
+                covered.push(Rule::to(life.attack.key().0));
             }
             let in_force = life.announced.iter().filter(|announced| announced.force == Force::Reached);
             let routes = in_force.flat_map(|announced| &announced.routes);
@@ -117,7 +117,7 @@ pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now
         class: (!by_hand).then_some(detection.class),
         level: told.then_some(level.number),
         routes: if told { level.routes.clone() } else { Vec::new() },
-        times: life.announced.as_ref().map(|announced| announced.times),
+        times: life.announced.as_ref().map(|_| life.attack.times),
         ttl_s: life.announced.as_ref().map(|announced| announced.expires.saturating_sub(now.nanos).div_ceil(SECOND)),
         by_hand: *by_hand,
         ..Entry::new(now.wall, who, what, why)

@@ -299,19 +299,17 @@ fn what_people_do_in_between_makes_no_attack_another_one() {
     assert_eq!(live(&scene), 2_400);
 }
 
-/// A flood is told as large as it is now; when it is over, as large as it was.
+/// An attack has the rates of when it was last found; when it is over, its highest.
 #[test]
 fn the_rate_sinks_with_the_flood_and_the_history_has_its_highest() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.flood(detection(HOST, 900e3));
     let target = detection(HOST, 0.0).target;
-    let packets = Rate { value: 1e3, low: 9e2, high: Some(2e3) };
-    let ebbing = Finding::Ebbing { target: target.clone(), class: Class::UdpFlood, packets, bits: packets };
-    scene.guard.finding(ebbing, &Usual(0.0), scene.now);
+    scene.flood(detection(HOST, 100e3));
     scene.pass(2.0);
     let attack = scene.attack();
-    assert_eq!((attack.detection.evidence.packets, attack.peak.0.value), (packets, 900e3));
-    assert_eq!(attack.curve, [900e3, 1e3], "the second in which it was high is drawn as high");
+    assert_eq!((attack.detection.evidence.packets.value, attack.peak.0.value), (100e3, 900e3));
+    assert_eq!(attack.curve, [900e3, 100e3], "the second in which it was high is drawn as high");
     // It was last above its threshold ten seconds before that was sure: the hysteresis counts from then.
     let last = scene.now.nanos;
     scene.pass(10.0);

@@ -112,9 +112,8 @@ fn hold(scene: &Scene, which: usize) -> Result<(), TestCaseError> {
         Action::Drop => route.rule.is_bare(),
         _ => false,
     };
-    let mut off: Vec<_> = wanted.iter().filter(cut).map(|route| route.rule.destination).collect();
-    off.sort();
-    off.dedup();
+    let off: Vec<_> = wanted.iter().filter(cut).map(|route| route.rule.destination).collect();
+    let off = IpNet::aggregate(&off);
     prop_assert!(off.iter().map(addresses).sum::<f64>() <= caps.share.fraction() * 256.0, "{off:?}");
     prop_assert!(mode != "observe" && board.stopped.is_none() || wanted.is_empty());
     let touched = "192.0.2.3/32".parse::<IpNet>().unwrap();
