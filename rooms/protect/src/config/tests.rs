@@ -67,7 +67,7 @@ fn what_is_printed_means_the_same() {
         "#
     );
     let settings = read(&text).unwrap();
-    let printed = toml::to_string(&document(&settings)).unwrap();
+    let printed = toml::to_string(&settings.document).unwrap();
     let again: Document = toml::from_str(&printed).unwrap();
     let context = Context {
         file: None,

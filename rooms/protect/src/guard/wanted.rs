@@ -94,11 +94,6 @@ impl Guard {
         std::mem::take(&mut self.entries)
     }
 
-    /// Whether any attack is not over.
-    pub fn is_busy(&self) -> bool {
-        !self.lives.is_empty()
-    }
-
     /// A line for the journal about an attack.
     pub(super) fn tell(&mut self, id: u64, who: &str, what: What, why: String, now: Now) {
         let Some(life) = self.lives.get(&id) else { return };

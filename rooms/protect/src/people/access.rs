@@ -115,11 +115,6 @@ impl Tokens {
     pub fn knows(&self, person: &Person) -> bool {
         self.0.get(&person.token) == Some(person)
     }
-
-    /// How many people are in it.
-    pub fn count(&self) -> usize {
-        self.0.len()
-    }
 }
 
 fn hashed(token: &[u8]) -> [u8; 32] {
@@ -192,7 +187,7 @@ mod tests {
             assert!(error.contains("others may read it (chmod 600 "), "{open:o}: {error}");
         }
         mode(0o600);
-        assert_eq!(Tokens::read(&file).unwrap().count(), 1);
+        assert_eq!(Tokens::read(&file).unwrap().0.len(), 1);
         assert!(Tokens::read(directory.path()).is_err());
     }
 }

@@ -106,7 +106,7 @@ fn contested_agents_take_back_what_is_young() {
     scene.flood(told_by(&[AGENT], Word::Good));
     scene.over(HOST);
     contest(&mut scene, AGENT, None);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     // What is older is not renewed.
     let mut scene = Scene::new(AUTOMATIC);
     scene.go_on(&told_by(&[AGENT], Word::Good), 100.0);

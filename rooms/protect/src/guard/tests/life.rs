@@ -21,7 +21,7 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     scene.pass(59.0);
     assert_eq!(scene.wanted().len(), 1);
     scene.pass(2.0);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Withdrawn, What::Over]);
     let board = scene.guard.board(Vec::new(), None, Counts::default(), scene.now);
     assert_eq!((board.history[0].phase, board.caps.routes, board.counts.withdrawn), (Phase::Over, 0, 1));
@@ -36,7 +36,7 @@ fn what_nobody_is_heard_of_stays_until_its_time_is_over() {
     assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active));
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Doubted]);
     scene.pass(2.0);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     let why = &scene.entries[3].why;
     assert_eq!(why, "its time is over, and none of the agents that told of it is heard");
     // Heard again, it tells that it goes on, or is over.
@@ -111,7 +111,7 @@ fn a_long_attack_is_withdrawn_as_soon_as_a_short_one() {
         scene.pass(59.0);
         assert_eq!(scene.wanted().len(), 1);
         scene.pass(3.0);
-        assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+        assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
         // Hit again it was announced once before, however often that was renewed.
         scene.flood(detection(HOST, 900e3));
         assert_eq!(scene.attack().expires, Some(scene.now.wall + Duration::from_secs(1_200)));
@@ -205,7 +205,7 @@ fn in_manual_mode_a_person_decides_each_step() {
     assert_eq!(scene.wanted().len(), 1);
     scene.over(HOST);
     scene.pass(3_600.0);
-    assert!(!scene.guard.is_busy());
+    assert!(scene.guard.lives.is_empty());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_people_do_in_between_makes_no_attack_another_one() {
     }
     scene.over(HOST);
     scene.pass(61.0);
-    assert!(!scene.guard.is_busy(), "held no longer than for the first time");
+    assert!(scene.guard.lives.is_empty(), "held no longer than for the first time");
     scene.flood(detection(HOST, 900e3));
     assert_eq!(live(&scene), 1_200, "hit again");
     // Withdrawn, and over since: the next time is another one all the same.

@@ -155,6 +155,6 @@ proptest! {
             scene.now.nanos += 1_000 * SECOND;
             scene.pass(0.1);
         }
-        prop_assert!(scene.guard.wanted().is_empty() && !scene.guard.is_busy());
+        prop_assert!(scene.guard.wanted().is_empty() && scene.guard.lives.is_empty());
     }
 }
