@@ -7,7 +7,9 @@ use ipnet::IpNet;
 use weir_units::Span;
 
 use super::Now;
-use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route, Rule, Target};
+use crate::model::{
+    Attack, Class, Detection, Doubt, Evidence, Harm, Installed, Level, Phase, Rate, Refusal, Route, Rule, Target,
+};
 use crate::settings::Ttl;
 
 /// An attack, and what is kept of it besides what people are shown.
@@ -54,22 +56,8 @@ pub(super) struct Announced {
     pub(super) fades: Option<u64>,
     /// Until when a person wants it.
     pub(super) kept: u64,
-    /// Whether routers have it.
-    pub(super) force: Force,
     /// Since when its packets are others than the rules are for, and packets a second then; the excess has held since.
     pub(super) others: Option<(u64, f64)>,
-}
-
-/// Whether routers have what is wanted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Force {
-    /// Not yet.
-    #[default]
-    Wanted,
-    /// A neighbour has each route.
-    Reached,
-    /// No longer, or not at all.
-    Lost,
 }
 
 /// What is attacked, and by what.
@@ -172,13 +160,20 @@ impl Life {
         above(packets, threshold_packets) || above(bits, threshold_bits)
     }
 
+    /// Whether a neighbour has each of its routes.
+    pub(super) fn is_reached(&self) -> bool {
+        self.announced.is_some() && self.attack.installed.iter().all(|one| matches!(one, Installed::Yes { .. }))
+    }
+
     /// Where it stands, with what is announced.
     pub(super) fn place(&mut self) {
-        let Some(announced) = &self.announced else { return };
-        let phase = match announced.force {
-            Force::Wanted | Force::Lost => Phase::Unreachable,
-            Force::Reached if self.seen || self.attack.by_hand => Phase::Active,
-            Force::Reached => Phase::Fading,
+        if self.announced.is_none() {
+            return;
+        }
+        let phase = match self.is_reached() {
+            false => Phase::Unreachable,
+            true if self.seen || self.attack.by_hand => Phase::Active,
+            true => Phase::Fading,
         };
         if self.attack.phase != phase {
             self.show().phase = phase;

@@ -9,7 +9,7 @@ use ipnet::IpNet;
 use weir_program::escape::escaped;
 
 use super::caps::Used;
-use super::life::{Announced, Force, Found, Life, lives};
+use super::life::{Announced, Found, Life, lives};
 use super::plan::Plan;
 use super::words::{LIMITS, found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
@@ -327,16 +327,7 @@ impl Guard {
                 let since = if level == before.level { before.since } else { now.nanos };
                 let rate = if level == before.level { before.rate } else { rate };
                 self.counts.withdrawn += before.routes.len() as u64;
-                let after = Announced {
-                    routes,
-                    level,
-                    since,
-                    rate,
-                    changed: now.nanos,
-                    force: Force::Wanted,
-                    others: None,
-                    ..before
-                };
+                let after = Announced { routes, level, since, rate, changed: now.nanos, others: None, ..before };
                 self.set(id, after, harm, now);
                 self.tell(id, who, What::Announced, why.to_owned(), now);
                 Ok(())
@@ -351,19 +342,17 @@ impl Guard {
     }
 
     /// These routes are wanted from now on.
-    pub(super) fn set(&mut self, id: u64, mut announced: Announced, harm: Harm, now: Now) {
+    pub(super) fn set(&mut self, id: u64, announced: Announced, harm: Harm, now: Now) {
         let Some(life) = self.lives.get_mut(&id) else { return };
         self.used.add(&announced.routes);
         self.counts.announced += announced.routes.len() as u64;
         self.changed = true;
         life.told = None;
-        if !self.is_told {
-            // Nobody tells what routers have.
-            announced.force = Force::Reached;
-        }
         let attack = life.show();
         attack.level = Level { number: announced.level, routes: announced.routes.clone() };
-        attack.installed = vec![Installed::Waiting; announced.routes.len()];
+        // Where nobody tells what routers have, they have it.
+        let one = if self.is_told { Installed::Waiting } else { Installed::Yes { since: now.wall } };
+        attack.installed = vec![one; announced.routes.len()];
         attack.expires = Some(now.wall + Duration::from_nanos(announced.expires.saturating_sub(now.nanos)));
         (attack.harm, attack.refusal, attack.was_announced) = (harm, None, true);
         life.announced = Some(announced);
