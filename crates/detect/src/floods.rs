@@ -45,7 +45,7 @@ pub(super) struct Flood {
 /// All of them, by what is tested.
 #[derive(Debug, Default)]
 pub(super) struct Floods {
-    all: HashMap<Place, Flood, RandomState>,
+    pub(super) all: HashMap<Place, Flood, RandomState>,
     /// Those that there was no room for.
     pub(super) refused: u64,
 }
@@ -63,14 +63,6 @@ const TELL: u64 = 1_000_000_000;
 const AT_ONCE: usize = 32;
 
 impl Floods {
-    pub(super) fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    pub(super) fn get(&self, place: &Place) -> Option<&Flood> {
-        self.all.get(place)
-    }
-
     pub(super) fn places(&self) -> Vec<Place> {
         let mut places: Vec<Place> = self.all.keys().copied().collect();
         places.sort_unstable();
@@ -89,12 +81,12 @@ impl Floods {
 
     /// Whether a flood of a wider class goes on, of which these packets are a part.
     fn is_wider(&self, span: Span, class: Class) -> bool {
-        classes::holding(class).any(|wider| self.get(&(span, wider)).is_some())
+        classes::holding(class).any(|wider| self.all.get(&(span, wider)).is_some())
     }
 
     /// Whether a span is part of a wider one whose flood of this class began just now.
     fn is_part(&self, span: Span, wider: &[u8], class: Class, now: u64) -> bool {
-        let around = wider.iter().filter_map(|&length| self.get(&(span.cut(length), class)));
+        let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), class)));
         around.into_iter().any(|flood| flood.target.contains(span) && now < flood.decided + TOGETHER)
     }
 }
@@ -160,7 +152,7 @@ impl Detector {
         for number in numbers {
             let class = self.watches.groups[group][number].class;
             // By a narrower class, or by what lies within, it may have been emptied meanwhile.
-            if self.table.test(at, number).is_empty() || self.floods.get(&(key.span, class)).is_some() {
+            if self.table.test(at, number).is_empty() || self.floods.all.get(&(key.span, class)).is_some() {
                 continue;
             }
             if self.floods.is_part(key.span, &wider, class, self.now) || self.floods.is_wider(key.span, class) {
@@ -199,7 +191,7 @@ impl Detector {
 
     /// A flood begins.
     fn begin(&mut self, at: usize, number: usize, decided: u64) {
-        if self.floods.len() >= self.settings.limits.floods {
+        if self.floods.all.len() >= self.settings.limits.floods {
             self.floods.refused += 1;
             return;
         }
@@ -260,7 +252,7 @@ impl Detector {
         let quiet = self.settings.quiet.as_nanos() as u64;
         let mut due = Vec::new();
         for place in self.floods.places() {
-            let Some(flood) = self.floods.get(&place) else { continue };
+            let Some(flood) = self.floods.all.get(&place) else { continue };
             let is_quiet = self.now > flood.last + quiet && self.is_heard(&place, flood.last + quiet);
             if is_quiet && !self.is_undecided(&place, flood) {
                 self.end(&place);
@@ -308,7 +300,7 @@ impl Detector {
 
     /// More of a prefix is hit than was known: it is another target from now on, and what it was before is over.
     fn widen(&mut self, place: &Place) -> Option<Finding> {
-        let flood = self.floods.get(place).filter(|flood| flood.level > 0)?;
+        let flood = self.floods.all.get(place).filter(|flood| flood.level > 0)?;
         let (before, last, network) = (self.target(flood), flood.last, flood.network);
         let (target, since, is_good) = (flood.target, flood.first_excess, flood.is_good);
         let hosts: Vec<_> = self.seen(place).flat_map(|(_, dossier)| report::hosts(dossier, place.1, since)).collect();

@@ -183,7 +183,7 @@ impl Detector {
     #[inline]
     fn claims(&self, network: usize, host: Span, classes: Classes, is_good: bool) -> [Classes; LEVELS] {
         let mut claims = [0; LEVELS];
-        if self.floods.len() > 0 {
+        if !self.floods.all.is_empty() {
             for (claim, &length) in claims.iter_mut().zip(&self.groups.networks[network].lengths) {
                 *claim = self.floods.claim(host.cut(length), host, classes, is_good);
             }

@@ -39,7 +39,7 @@ impl Detector {
     /// A flood as it is now, by the view that speaks best for it: a good one, then the one that sees most. `None`: nobody has seen it of late.
     pub(super) fn report(&self, place: &Place) -> Option<Detection> {
         let (span, class) = *place;
-        let flood = self.floods.get(place)?;
+        let flood = self.floods.all.get(place)?;
         let worth = |(view, dossier): &(View, &Dossier)| {
             let (packets, _) = dossier.told(class, self.views.complete(*view));
             (self.views.is_good(*view), packets.value)
@@ -65,7 +65,7 @@ impl Detector {
 
     /// What is kept of a flood, for each who sees it now: whose test was full not long before it last was for anybody.
     pub(super) fn seen(&self, place: &Place) -> impl Iterator<Item = (View, &Dossier)> {
-        let flood = self.floods.get(place);
+        let flood = self.floods.all.get(place);
         let since = flood.map_or(0, |flood| flood.last).saturating_sub(self.settings.quiet.as_nanos() as u64);
         let views = flood.into_iter().flat_map(|flood| &flood.views).filter(move |(_, last)| *last >= since);
         let span = place.0;
