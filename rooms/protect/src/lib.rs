@@ -15,9 +15,6 @@
 
 pub mod bgp;
 pub mod config;
-pub mod detect;
-mod estimate;
-
 pub mod guard;
 pub mod journal;
 pub mod listed;
@@ -26,3 +23,5 @@ pub mod model;
 pub mod people;
 pub mod room;
 pub mod settings;
+
+pub use weir_detect as detect;

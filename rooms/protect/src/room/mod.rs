@@ -20,9 +20,9 @@ mod tests;
 mod thinning;
 mod waker;
 
-pub use commands::{Commands, Unanswered};
+pub use commands::Commands;
 pub use engine::Engine;
 pub use outlet::{Inlet, News, Outlet, Totals, queue};
 pub use protection::{Protection, Summary};
-pub use run::{Listener, Room, Started};
+pub use run::{Listener, Room};
 pub use waker::Waker;

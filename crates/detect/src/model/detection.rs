@@ -146,22 +146,33 @@ impl Doubt {
     }
 }
 
+/// A threshold in force.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Threshold {
+    /// Of which class: `udp_flood`.
+    pub class: &'static str,
+    /// Packets a second that are not to be exceeded.
+    pub packets: Option<f64>,
+    /// Bits a second, likewise.
+    pub bits: Option<f64>,
+    /// Whether what was learnt raises it at this hour; else it is as configured.
+    pub learnt: bool,
+}
+
+/// What legitimate traffic a set of routes would hit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Harm {
+    /// Packets a second that are no part of the flood, as before it began.
+    pub packets: f64,
+    /// Their part of what the target gets without the flood, 0 to 1; `None`: nothing is known of the time before.
+    pub share: Option<f64>,
+}
+
 /// What the detector tells. There is one flood of a target and class.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Finding {
-    /// It began, goes on, or is known better: evidence, rules and doubts are replaced. Told about once a second as long as it goes on.
+    /// It began, goes on, or is known better: evidence, rules and doubts are replaced. Told about once a second while it is above its threshold.
     Flood(Box<Detection>),
-    /// It is below its threshold now, and not over yet.
-    Ebbing {
-        /// Whose.
-        target: Target,
-        /// Which.
-        class: Class,
-        /// Packets a second now.
-        packets: Rate,
-        /// Bits a second now.
-        bits: Rate,
-    },
     /// It is over: below its threshold for as long as was asked, and an agent that told of it is heard.
     Over {
         /// Whose.

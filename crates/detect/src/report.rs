@@ -39,7 +39,7 @@ impl Detector {
     /// A flood as it is now, by the view that speaks best for it: a good one, then the one that sees most. `None`: nobody has seen it of late.
     pub(super) fn report(&self, place: &Place) -> Option<Detection> {
         let (span, class) = *place;
-        let flood = self.floods.get(place)?;
+        let flood = self.floods.all.get(place)?;
         let worth = |(view, dossier): &(View, &Dossier)| {
             let (packets, _) = dossier.told(class, self.views.complete(*view));
             (self.views.is_good(*view), packets.value)
@@ -65,7 +65,7 @@ impl Detector {
 
     /// What is kept of a flood, for each who sees it now: whose test was full not long before it last was for anybody.
     pub(super) fn seen(&self, place: &Place) -> impl Iterator<Item = (View, &Dossier)> {
-        let flood = self.floods.get(place);
+        let flood = self.floods.all.get(place);
         let since = flood.map_or(0, |flood| flood.last).saturating_sub(self.settings.quiet.as_nanos() as u64);
         let views = flood.into_iter().flat_map(|flood| &flood.views).filter(move |(_, last)| *last >= since);
         let span = place.0;
@@ -107,12 +107,12 @@ impl Detector {
             sources,
             hosts: part.map_or(0, |part| part.hosts.count()),
             points: Vec::new(),
-            top_sources: top_of(&recent, of_source, |packet| Some(packet.source), IpAddr::to_string),
-            top_source_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.1)), port),
-            top_destination_ports: top(&recent, |packet| ports(packet).map(|of| (of.0, of.2)), port),
-            top_flags: top(&recent, flags, |flags| flags_or_icmp(*flags)),
-            top_countries: top(&recent, |packet| atlas?.country(packet.source), String::clone),
-            top_asns: top(&recent, |packet| atlas?.asn(packet.source), u32::to_string),
+            top_sources: top(&recent, of_source, |packet| Some(packet.source), IpAddr::to_string),
+            top_source_ports: top(&recent, FEWEST, |packet| ports(packet).map(|of| (of.0, of.1)), port),
+            top_destination_ports: top(&recent, FEWEST, |packet| ports(packet).map(|of| (of.0, of.2)), port),
+            top_flags: top(&recent, FEWEST, flags, |flags| flags_or_icmp(*flags)),
+            top_countries: top(&recent, FEWEST, |packet| atlas?.country(packet.source), String::clone),
+            top_asns: top(&recent, FEWEST, |packet| atlas?.asn(packet.source), u32::to_string),
             headers: dossier.headers(class, flood.first_excess).map(hexadecimal).collect(),
         }
     }
@@ -178,18 +178,9 @@ fn recent(dossier: &Dossier, class: Class, since: u64) -> impl Iterator<Item = (
     dossier.packets(class, since).map(|noted| (noted.frames, noted.packet))
 }
 
-/// The most frequent values of a field; packets without count for the whole. What few samples have is left out: chance alone makes some of
+/// The most frequent values of a field; packets without count for the whole. What fewer samples have is left out: chance alone makes some of
 /// many equal values come twice or thrice.
 fn top<V: Ord>(
-    packets: &[(f32, Packet)],
-    of: impl Fn(&Packet) -> Option<V>,
-    name: impl Fn(&V) -> String,
-) -> Vec<Share> {
-    top_of(packets, FEWEST, of, name)
-}
-
-/// The same of those that have so many samples.
-fn top_of<V: Ord>(
     packets: &[(f32, Packet)],
     fewest: f64,
     of: impl Fn(&Packet) -> Option<V>,

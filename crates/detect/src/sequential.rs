@@ -92,7 +92,7 @@ impl Most {
 }
 
 /// What all tests share.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Confidence {
     /// ln(1/a): a false alarms a second are permitted to each test.
     pub ln_seconds: f32,

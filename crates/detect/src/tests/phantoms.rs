@@ -39,7 +39,7 @@ fn story(findings: &[Finding]) -> Vec<String> {
                 known.retain(|one| *one != (target.clone(), *class));
                 story.push(format!("-{}", target.prefix));
             }
-            Finding::Ebbing { .. } | Finding::Contested(_) => {}
+            Finding::Contested(_) => {}
         }
     }
     story

@@ -63,7 +63,7 @@ pub struct TcpFlags {
 
 impl TcpFlags {
     /// Flags that are set.
-    pub(crate) fn names(bits: u8) -> Vec<&'static str> {
+    pub fn names(bits: u8) -> Vec<&'static str> {
         let all = ["FIN", "SYN", "RST", "PSH", "ACK", "URG", "ECE", "CWR"];
         all.into_iter().enumerate().filter(|(bit, _)| bits & (1 << bit) != 0).map(|(_, name)| name).collect()
     }

@@ -127,7 +127,7 @@ fn standing(findings: &[Finding]) -> Vec<(String, Class)> {
         let key = match finding {
             Finding::Flood(detection) => (detection.target.prefix.to_string(), detection.class),
             Finding::Over { target, class, .. } => (target.prefix.to_string(), *class),
-            Finding::Ebbing { .. } | Finding::Contested(_) => continue,
+            Finding::Contested(_) => continue,
         };
         standing.retain(|known| *known != key);
         if matches!(finding, Finding::Flood(_)) {

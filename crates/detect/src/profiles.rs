@@ -45,7 +45,7 @@ pub(super) struct Profile {
 type Rates = [(View, f32, u64); VIEWS];
 
 /// All of them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Profiles {
     hosts: Vec<Profile>,
     groups: Vec<Profile>,
@@ -55,14 +55,9 @@ pub(super) struct Profiles {
 }
 
 impl Profiles {
-    pub(super) fn new(hosts: usize, groups: usize) -> Self {
+    pub(super) fn new(hosts: usize) -> Self {
         let places = hosts.max(WAYS).next_power_of_two();
-        Self {
-            hosts: vec![Profile::default(); places],
-            groups: vec![Profile::default(); groups],
-            hasher: RandomState::default(),
-            evicted: 0,
-        }
+        Self { hosts: vec![Profile::default(); places], ..Self::default() }
     }
 
     /// Other groups: what is known of hosts stays.
@@ -229,7 +224,8 @@ mod tests {
 
     /// Two minutes of 100 packets/s to one host, and the first packets of a flood to it and to its neighbour, whom nobody knew.
     fn profiles() -> Profiles {
-        let mut profiles = Profiles::new(64, 1);
+        let mut profiles = Profiles::new(64);
+        profiles.regroup(1);
         for tick in 1..=1_200 {
             let now = SECOND * tick / 10;
             profiles.note(now, 0, span("192.0.2.7/32"), 1, 10.0, &packet("192.0.2.7"));

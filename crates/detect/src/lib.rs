@@ -14,10 +14,12 @@
 mod classes;
 mod distinct;
 mod dossiers;
+mod estimate;
 mod floods;
 mod groups;
 mod headers;
 mod learn;
+pub mod model;
 mod narrow;
 mod profiles;
 mod rates;
@@ -55,6 +57,7 @@ use self::watches::Watches;
 use crate::model::{Alive, Contested, Finding, Harm, Packet, Point, Rule, Sighting, Word};
 
 /// Detects floods.
+#[derive(Default)]
 pub struct Detector {
     settings: Settings,
     groups: Groups,
@@ -92,50 +95,29 @@ const KEPT: u64 = 10_000_000_000;
 impl Detector {
     /// Nothing has come yet.
     pub fn new(settings: Settings) -> Self {
-        let groups = Groups::new(&settings.groups);
-        let mut watches = Watches::new(&settings.groups);
-        watches.set(&groups, 0);
-        let table = Table::new(settings.limits.targets, watches.most());
-        let mut detector = Self {
-            confidence: Confidence { ln_seconds: 0.0, burst: 0.0 },
-            allowed: allowed(&settings),
-            edge: settings.edge.iter().copied().collect(),
-            views: Views::new(settings.limits.views),
-            dossiers: Dossiers::new(settings.limits.dossiers),
-            profiles: Profiles::new(settings.limits.profiles, settings.groups.len()),
-            floods: Floods::default(),
-            alive: HashMap::default(),
-            findings: Vec::new(),
-            full: Vec::new(),
-            covered: Vec::new(),
-            atlas: None,
-            now: 0,
-            slot: 0,
-            hour: 0,
-            settings,
-            groups,
-            watches,
-            table,
-        };
-        detector.set_confidence();
+        let Limits { views, profiles, .. } = settings.limits;
+        let (views, profiles) = (Views::new(views), Profiles::new(profiles));
+        let mut detector = Self { views, profiles, ..Self::default() };
+        detector.adopt(settings);
         detector
     }
 
-    /// Goes over to other settings. What was learnt stays where group and class are the same; what goes on stays a flood if all groups are
-    /// the same, and is tested again.
+    /// Goes over to other settings. If all groups and limits are the same, floods go on; else they are over, and what was learnt stays
+    /// where group and class are the same.
     pub fn adopt(&mut self, settings: Settings) {
-        let saved = self.save();
-        self.regroup(&settings.groups);
-        self.groups = Groups::new(&settings.groups);
-        self.watches = Watches::new(&settings.groups);
-        self.watches.restore(&self.groups.names, saved);
-        self.watches.set(&self.groups, self.hour);
+        if settings.groups != self.settings.groups || settings.limits != self.settings.limits {
+            let saved = self.save();
+            self.floods.places().iter().for_each(|place| self.end(place));
+            self.groups = Groups::new(&settings.groups);
+            self.watches = Watches::new(&settings.groups);
+            self.restore(saved);
+            self.table = Table::new(settings.limits.targets, self.watches.most());
+            self.dossiers = Dossiers::new(settings.limits.dossiers);
+            self.profiles.regroup(settings.groups.len());
+            self.full.clear();
+        }
         self.allowed = allowed(&settings);
         self.edge = settings.edge.iter().copied().collect();
-        self.table = Table::new(settings.limits.targets, self.watches.most());
-        self.dossiers = Dossiers::new(settings.limits.dossiers);
-        self.profiles.regroup(settings.groups.len());
-        self.full.clear();
         self.settings = settings;
         self.set_confidence();
     }
@@ -201,7 +183,7 @@ impl Detector {
     #[inline]
     fn claims(&self, network: usize, host: Span, classes: Classes, is_good: bool) -> [Classes; LEVELS] {
         let mut claims = [0; LEVELS];
-        if !self.floods.is_empty() {
+        if !self.floods.all.is_empty() {
             for (claim, &length) in claims.iter_mut().zip(&self.groups.networks[network].lengths) {
                 *claim = self.floods.claim(host.cut(length), host, classes, is_good);
             }

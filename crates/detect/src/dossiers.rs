@@ -35,7 +35,7 @@ pub(super) struct Noted {
 }
 
 /// What is kept of one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Dossier {
     /// Whose; `None`: nobody's.
     pub(super) key: Option<Key>,
@@ -67,7 +67,7 @@ pub(super) struct Part {
 }
 
 /// All dossiers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Dossiers {
     all: Vec<Dossier>,
     free: Vec<u32>,
@@ -80,8 +80,7 @@ pub(super) struct Dossiers {
 
 impl Dossiers {
     pub(super) fn new(limit: usize) -> Self {
-        let hasher = RandomState::default();
-        Self { all: Vec::new(), free: Vec::new(), limit: limit.max(1), hand: 0, hasher, evicted: 0 }
+        Self { limit: limit.max(1), ..Self::default() }
     }
 
     pub(super) fn len(&self) -> usize {
@@ -101,7 +100,7 @@ impl Dossiers {
         let at = match self.free.pop() {
             Some(at) => at,
             None if self.all.len() < self.limit => {
-                self.all.push(Dossier::new());
+                self.all.push(Dossier::default());
                 self.all.len() as u32 - 1
             }
             None => match self.less(share) {
@@ -206,23 +205,6 @@ pub(super) fn bits(sighting: &Sighting<'_>) -> f64 {
 const LONGEST: u32 = 65_536 + 64;
 
 impl Dossier {
-    fn new() -> Self {
-        Self {
-            key: None,
-            last: 0,
-            ring: VecDeque::with_capacity(PACKETS),
-            rates: Default::default(),
-            spots: Vec::with_capacity(SPOTS),
-            headers: Headers::default(),
-            parts: Vec::new(),
-            noted: 0,
-            hosts: Distinct::default(),
-            full: 0,
-            fired: 0,
-            share: 0.0,
-        }
-    }
-
     fn begin(&mut self, key: Key, now: u64) {
         (self.key, self.last, self.full, self.share) = (Some(key), now, 0, 0.0);
         self.ring.clear();

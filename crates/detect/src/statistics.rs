@@ -63,7 +63,7 @@ impl Detector {
             evicted_profiles: self.profiles.evicted,
             alive: self.alive.values().filter(|heard| heard[1] + HEARD >= self.now).count(),
             refused_views: self.views.refused,
-            floods: self.floods.len(),
+            floods: self.floods.all.len(),
             refused_floods: self.floods.refused,
         }
     }

@@ -12,7 +12,6 @@ use hashbrown::HashMap;
 use super::classes::{self, Classes};
 use super::groups::Span;
 use super::learn::Learnt;
-use super::settings::Group;
 use super::table::{Entry, Key};
 use super::views::{EDGE, View};
 use super::{Detector, HOLDS, narrow, report};
@@ -24,7 +23,6 @@ pub(super) type Place = (Span, Class);
 /// A flood that goes on.
 #[derive(Clone, Debug)]
 pub(super) struct Flood {
-    class: Class,
     /// Index of its network, and the level at which it was found.
     pub(super) network: usize,
     pub(super) level: usize,
@@ -44,10 +42,10 @@ pub(super) struct Flood {
     pub(super) log_evidence: f64,
 }
 
-/// All of them, by what is tested; none of it is empty.
+/// All of them, by what is tested.
 #[derive(Debug, Default)]
 pub(super) struct Floods {
-    all: HashMap<Span, Vec<Flood>, RandomState>,
+    pub(super) all: HashMap<Place, Flood, RandomState>,
     /// Those that there was no room for.
     pub(super) refused: u64,
 }
@@ -65,36 +63,8 @@ const TELL: u64 = 1_000_000_000;
 const AT_ONCE: usize = 32;
 
 impl Floods {
-    pub(super) fn len(&self) -> usize {
-        self.all.values().map(Vec::len).sum()
-    }
-
-    #[inline]
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    pub(super) fn get(&self, (span, class): &Place) -> Option<&Flood> {
-        self.all.get(span)?.iter().find(|flood| flood.class == *class)
-    }
-
-    fn get_mut(&mut self, (span, class): &Place) -> Option<&mut Flood> {
-        self.all.get_mut(span)?.iter_mut().find(|flood| flood.class == *class)
-    }
-
-    fn remove(&mut self, (span, class): &Place) -> Option<Flood> {
-        let floods = self.all.get_mut(span)?;
-        let at = floods.iter().position(|flood| flood.class == *class)?;
-        let gone = floods.remove(at);
-        if floods.is_empty() {
-            self.all.remove(span);
-        }
-        Some(gone)
-    }
-
-    fn places(&self) -> Vec<Place> {
-        let mut places: Vec<Place> =
-            self.all.iter().flat_map(|(span, floods)| floods.iter().map(|flood| (*span, flood.class))).collect();
+    pub(super) fn places(&self) -> Vec<Place> {
+        let mut places: Vec<Place> = self.all.keys().copied().collect();
         places.sort_unstable();
         places
     }
@@ -102,19 +72,21 @@ impl Floods {
     /// Of a packet's classes those of which its host is under attack, as part of this span; in the eyes of who is good, or of anybody.
     #[inline]
     pub(super) fn claim(&self, span: Span, host: Span, classes: Classes, is_good: bool) -> Classes {
-        let floods = self.all.get(&span).into_iter().flatten();
-        let has = floods.filter(|flood| (flood.is_good || !is_good) && flood.target.contains(host));
-        has.fold(0, |claimed, flood| claimed | classes::bit(flood.class)) & classes
+        let has = |flood: &Flood| (flood.is_good || !is_good) && flood.target.contains(host);
+        let claimed = Class::ALL
+            .into_iter()
+            .filter(|&class| classes & classes::bit(class) != 0 && self.all.get(&(span, class)).is_some_and(has));
+        claimed.fold(0, |claimed, class| claimed | classes::bit(class))
     }
 
     /// Whether a flood of a wider class goes on, of which these packets are a part.
     fn is_wider(&self, span: Span, class: Class) -> bool {
-        classes::holding(class).any(|wider| self.get(&(span, wider)).is_some())
+        classes::holding(class).any(|wider| self.all.get(&(span, wider)).is_some())
     }
 
     /// Whether a span is part of a wider one whose flood of this class began just now.
     fn is_part(&self, span: Span, wider: &[u8], class: Class, now: u64) -> bool {
-        let around = wider.iter().filter_map(|&length| self.get(&(span.cut(length), class)));
+        let around = wider.iter().filter_map(|&length| self.all.get(&(span.cut(length), class)));
         around.into_iter().any(|flood| flood.target.contains(span) && now < flood.decided + TOGETHER)
     }
 }
@@ -125,7 +97,7 @@ impl Detector {
         let Entry { key, network, dossier, .. } = *self.table.get(at);
         let group = usize::from(self.groups.networks[network as usize].group);
         let place = (key.span, self.watches.groups[group][number].class);
-        match self.floods.get_mut(&place) {
+        match self.floods.all.get_mut(&place) {
             Some(flood) => {
                 flood.last = self.now;
                 match flood.views.iter_mut().find(|(view, _)| *view == key.view) {
@@ -147,7 +119,7 @@ impl Detector {
     /// Another view sees a flood, too.
     fn join(&mut self, at: usize, place: Place, is_good: bool) {
         let Entry { key, network, dossier, .. } = *self.table.get(at);
-        let Some(flood) = self.floods.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
+        let Some(flood) = self.floods.all.get_mut(&place).filter(|flood| flood.views.len() < VIEWS) else { return };
         flood.views.push((key.view, self.now));
         if is_good && !std::mem::replace(&mut flood.is_good, true) {
             let group = self.groups.networks[network as usize].group;
@@ -180,7 +152,7 @@ impl Detector {
         for number in numbers {
             let class = self.watches.groups[group][number].class;
             // By a narrower class, or by what lies within, it may have been emptied meanwhile.
-            if self.table.test(at, number).is_empty() || self.floods.get(&(key.span, class)).is_some() {
+            if self.table.test(at, number).is_empty() || self.floods.all.get(&(key.span, class)).is_some() {
                 continue;
             }
             if self.floods.is_part(key.span, &wider, class, self.now) || self.floods.is_wider(key.span, class) {
@@ -219,7 +191,7 @@ impl Detector {
 
     /// A flood begins.
     fn begin(&mut self, at: usize, number: usize, decided: u64) {
-        if self.floods.len() >= self.settings.limits.floods {
+        if self.floods.all.len() >= self.settings.limits.floods {
             self.floods.refused += 1;
             return;
         }
@@ -242,7 +214,6 @@ impl Detector {
             self.profiles.forget(group, target, first_excess);
         }
         let flood = Flood {
-            class,
             network: network as usize,
             level: usize::from(level),
             watch: number,
@@ -255,7 +226,7 @@ impl Detector {
             is_good,
             log_evidence,
         };
-        self.floods.all.entry(key.span).or_default().push(flood);
+        self.floods.all.insert((key.span, class), flood);
         self.empty_wider(at, class);
         self.tell(&(key.span, class));
     }
@@ -281,7 +252,7 @@ impl Detector {
         let quiet = self.settings.quiet.as_nanos() as u64;
         let mut due = Vec::new();
         for place in self.floods.places() {
-            let Some(flood) = self.floods.get(&place) else { continue };
+            let Some(flood) = self.floods.all.get(&place) else { continue };
             let is_quiet = self.now > flood.last + quiet && self.is_heard(&place, flood.last + quiet);
             if is_quiet && !self.is_undecided(&place, flood) {
                 self.end(&place);
@@ -313,7 +284,7 @@ impl Detector {
     /// Tells of a flood as it is now.
     fn tell(&mut self, place: &Place) {
         let now = self.now;
-        let Some(flood) = self.floods.get_mut(place) else { return };
+        let Some(flood) = self.floods.all.get_mut(place) else { return };
         let (last, before) = (flood.last, std::mem::replace(&mut flood.told, now.max(1)));
         let widened = self.widen(place);
         let Some(detection) = self.report(place) else { return };
@@ -321,18 +292,15 @@ impl Detector {
         let is_below = |rate: &Rate, threshold: &Option<f64>| rate.high < *threshold && rate.high.is_some();
         // It may have ended within the time that the rate is of.
         let is_over = is_below(packets, threshold_packets) || is_below(bits, threshold_bits);
-        self.findings.push(if before == 0 || last >= before && !is_over {
-            Finding::Flood(Box::new(detection))
-        } else {
-            let (evidence, target) = (detection.evidence, detection.target);
-            Finding::Ebbing { target, class: place.1, packets: evidence.packets, bits: evidence.bits }
-        });
+        if before == 0 || last >= before && !is_over {
+            self.findings.push(Finding::Flood(Box::new(detection)));
+        }
         self.findings.extend(widened);
     }
 
     /// More of a prefix is hit than was known: it is another target from now on, and what it was before is over.
     fn widen(&mut self, place: &Place) -> Option<Finding> {
-        let flood = self.floods.get(place).filter(|flood| flood.level > 0)?;
+        let flood = self.floods.all.get(place).filter(|flood| flood.level > 0)?;
         let (before, last, network) = (self.target(flood), flood.last, flood.network);
         let (target, since, is_good) = (flood.target, flood.first_excess, flood.is_good);
         let hosts: Vec<_> = self.seen(place).flat_map(|(_, dossier)| report::hosts(dossier, place.1, since)).collect();
@@ -341,7 +309,7 @@ impl Detector {
         if hosts.is_empty() || now.length >= target.length || !now.contains(target) {
             return None;
         }
-        self.floods.get_mut(place)?.target = now;
+        self.floods.all.get_mut(place)?.target = now;
         if is_good {
             self.profiles.forget(usize::from(self.groups.networks[network].group), now, since);
         }
@@ -350,7 +318,7 @@ impl Detector {
 
     /// A flood is over.
     pub(super) fn end(&mut self, place: &Place) {
-        let Some(flood) = self.floods.remove(place) else { return };
+        let Some(flood) = self.floods.all.remove(place) else { return };
         for &(view, _) in &flood.views {
             let at = self.table.find(&Key { span: place.0, view });
             at.into_iter().for_each(|at| self.dossiers.release(self.table.get(at).dossier, place.1));
@@ -363,16 +331,5 @@ impl Detector {
         let group = self.groups.networks.get(flood.network).map_or(0, |network| usize::from(network.group));
         let group = self.groups.names.get(group).cloned().unwrap_or_default();
         Target { prefix: flood.target.into(), group }
-    }
-
-    /// Goes over to other groups: if they are the same, floods go on, and are tested again; else they are over.
-    pub(super) fn regroup(&mut self, groups: &[Group]) {
-        let is_same = groups == self.settings.groups;
-        for place in self.floods.places() {
-            match self.floods.get_mut(&place) {
-                Some(flood) if is_same => flood.views.clear(),
-                _ => self.end(&place),
-            }
-        }
     }
 }

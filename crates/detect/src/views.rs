@@ -17,7 +17,7 @@ pub(super) type View = u16;
 pub(super) const EDGE: View = 1;
 
 /// All views.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Views {
     limit: usize,
     /// Pairs by agent, and whether it is what goes out.

@@ -51,7 +51,7 @@ impl Slot {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Table {
     entries: Vec<Entry>,
     tests: Vec<Test>,
@@ -81,9 +81,7 @@ impl Table {
             slots: vec![Slot::default(); places * stride],
             stride,
             mask: places / WAYS - 1,
-            hasher: RandomState::default(),
-            used: 0,
-            evicted: 0,
+            ..Self::default()
         }
     }
 

@@ -1,7 +1,7 @@
 //! That false alarms are as rare as is stated, with a rate that can be seen, and with the real one by importance sampling.
 
 use super::*;
-use crate::detect::sequential::{Bar, Most, RATIOS, Test, YEAR};
+use crate::sequential::{Bar, Most, RATIOS, Test, YEAR};
 
 /// How packets come that conform.
 #[derive(Clone, Copy, Debug)]
