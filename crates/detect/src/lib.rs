@@ -22,6 +22,7 @@ mod learn;
 pub mod model;
 mod narrow;
 mod profiles;
+pub mod queue;
 mod rates;
 mod report;
 pub mod sequential;

@@ -17,7 +17,6 @@ pub mod bgp;
 pub mod config;
 pub mod guard;
 pub mod journal;
-pub mod listed;
 pub mod metrics;
 pub mod model;
 pub mod people;

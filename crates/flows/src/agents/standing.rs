@@ -6,7 +6,7 @@
 //! ```
 
 use serde::{Deserialize, Serialize};
-use weir_protect::model::{Why, Word};
+use weir_detect::model::{Why, Word};
 
 use super::{Agent, Nanos, SECOND, SILENCE};
 

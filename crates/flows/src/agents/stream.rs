@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use foldhash::quality::RandomState;
 use serde::{Deserialize, Serialize};
-use weir_protect::model::Why;
+use weir_detect::model::Why;
 use weir_wire::sflow::DataSource;
 
 use super::exposure::Exposure;

@@ -302,12 +302,12 @@ impl Shard {
     }
 
     /// Tells a room that protects from now on.
-    pub fn protect(&mut self, outlet: weir_protect::room::Outlet) {
+    pub fn protect(&mut self, outlet: weir_detect::queue::Outlet) {
         self.protecting = Some(Box::new(Protecting::new(outlet, self.names.shard())));
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub fn protect_others(&mut self, networks: &[ipnet::IpNet], listed: Arc<weir_protect::listed::Listed>) {
+    pub fn protect_others(&mut self, networks: &[ipnet::IpNet], listed: Arc<weir_detect::queue::Listed>) {
         if let Some(protecting) = &mut self.protecting {
             protecting.outlet().protect(networks);
             protecting.outlet().listen(listed);

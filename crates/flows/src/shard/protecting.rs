@@ -2,8 +2,8 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use weir_protect::model::{Alive, Contested, Point, Sighting, Why, Word};
-use weir_protect::room::Outlet;
+use weir_detect::model::{Alive, Contested, Point, Sighting, Why, Word};
+use weir_detect::queue::Outlet;
 use weir_wire::sflow::FlowSample;
 
 use super::Source;

@@ -80,7 +80,7 @@ impl Shards {
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub fn protect_others(&self, networks: &[ipnet::IpNet], listed: &Arc<weir_protect::listed::Listed>) {
+    pub fn protect_others(&self, networks: &[ipnet::IpNet], listed: &Arc<weir_detect::queue::Listed>) {
         self.each(|shard| shard.protect_others(networks, listed.clone())).for_each(drop);
     }
 

@@ -1,6 +1,6 @@
 //! Whether a stream may speak for its agent: what comes, and what it is then.
 
-use weir_protect::model::{Why, Word};
+use weir_detect::model::{Why, Word};
 
 use super::super::standing::Judged;
 use super::{Agents, Limits, MILLISECOND, Process, SECOND, Told, WHO, agents, from, told};

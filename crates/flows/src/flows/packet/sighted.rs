@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_protect::model::{Packet as Sighted, Transport};
+use weir_detect::model::{Packet as Sighted, Transport};
 use weir_wire::frame::Protocol;
 
 use super::Packet;

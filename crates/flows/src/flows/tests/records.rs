@@ -1,6 +1,6 @@
 //! Packets as samples tell of them: records beside headers, and instead of them.
 
-use weir_protect::model::Transport;
+use weir_detect::model::Transport;
 use weir_wire::sflow::{Datagram, Sample};
 
 use super::*;

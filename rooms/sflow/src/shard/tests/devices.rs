@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use weir_protect::listed::Listed;
+use weir_detect::queue::Listed;
 use weir_protect::model::{Why, Word};
 use weir_protect::room::{Inlet, News, queue};
 use weir_testbed::random::Source as Random;

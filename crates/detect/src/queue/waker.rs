@@ -9,7 +9,7 @@ pub struct Waker(OnceLock<Thread>);
 
 impl Waker {
     /// The calling thread is the one to be woken. It looks for work after this, and then parks.
-    pub(super) fn listen(&self) {
+    pub fn listen(&self) {
         self.0.get_or_init(thread::current);
     }
 

@@ -1,5 +1,9 @@
 //! From a shard to the thread that decides: a bounded queue, which a shard never waits for.
 
+mod listed;
+mod thinning;
+mod waker;
+
 use std::hash::BuildHasher;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,9 +13,10 @@ use foldhash::quality::RandomState;
 use ipnet::IpNet;
 use rtrb::{Consumer, Producer, RingBuffer};
 
-use super::Waker;
-use super::thinning::Thinning;
-use crate::listed::Listed;
+pub use listed::Listed;
+use thinning::Thinning;
+pub use waker::Waker;
+
 use crate::model::{Alive, Contested, Sighting};
 
 /// What a shard tells.
