@@ -1,8 +1,9 @@
 # run: build the lab, alone if that will do, and do the main job. test: the tests that CI runs. test-long: all tests. bench: against peers. deps: the peers, from Debian.
+# docs: build the site into target/site.
 # bpf: compile the eBPF programs anew, to the same bytes. web: the pages, likewise.
 # dist: a static binary in dist/, which runs on any Linux and in an empty container; with the licences of what is in it, and a
 # bill of materials.
-.PHONY: run unknown lab build dist test test-long lint deps bench bpf web fuzz clean
+.PHONY: run unknown lab build dist test test-long lint docs deps bench bpf web fuzz clean
 
 CARGO ?= cargo
 SCENARIO ?= telemetry
@@ -57,6 +58,7 @@ test-long: deps dist
 	@crates/testbed/test.sh --long
 	$(CARGO) test --locked -p notices -p bench-sflow
 	$(CARGO) test --release --locked --lib -- --include-ignored --test-threads=1 tests::cost::
+	@[ "$$(id -u)" != 0 ] || .ci/tutorials dist/weir
 
 # libFuzzer, which wants a C++ compiler, is only named: nothing is linked.
 NO_LIBFUZZER = CUSTOM_LIBFUZZER_PATH=/nowhere/libfuzzer.a
@@ -64,6 +66,15 @@ lint:
 	$(CARGO) fmt --all --check
 	$(NO_LIBFUZZER) $(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(NO_LIBFUZZER) $(CARGO) clippy -p weir --no-default-features --features alone --bin weir-alone --locked -- -D warnings
+	@! command -v python3 >/dev/null || .ci/docs
+
+# What it needs is fetched once, into target/docs.
+docs: target/docs/bin/mkdocs
+	NO_MKDOCS_2_WARNING=1 target/docs/bin/mkdocs build --quiet
+
+target/docs/bin/mkdocs: docs/requirements.txt
+	python3 -m venv target/docs && target/docs/bin/pip install --quiet -r $<
+	@touch $@
 
 # Real peers that tests and benchmarks talk to; without the right to install, tests that miss one say so and are skipped.
 # Those that would start services are not installed: peers.sh unpacks them below target/.

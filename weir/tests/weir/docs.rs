@@ -2,13 +2,18 @@
 
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use serde_json::{Value, json};
 use weir_program::config::{Table, reference};
 use weir_program::ledger;
 use weir_service::metrics::Family;
 use weir_service::{admin, metrics};
+use weir_testbed::Ended;
+
+use crate::weir;
 
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir --test weir metrics_page` writes it anew.
 #[test]
@@ -151,6 +156,94 @@ fn names_of_metrics_and_json_stay() {
     }
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(list == written, "tests/weir/names.txt is out of date");
+}
+
+/// Every line of a block that begins with `weir` has flags and arguments that the program takes.
+#[test]
+fn commands_of_pages_are_understood() {
+    let mut wrong = Vec::new();
+    for (page, _, block) in pages().iter().flat_map(|page| blocks(page)) {
+        for line in block.replace("\\\n", " ").lines() {
+            let line = line.trim_start().trim_start_matches("$ ").trim_start_matches("sudo ");
+            // Up to a comment, a column of words, or what the shell does with it.
+            let ends = ["  ", " #", " | ", " && ", "; ", " &", " > ", " ..."];
+            let line = ends.iter().fold(line, |line, end| line.split(end).next().unwrap());
+            // A screen begins with the time.
+            if !line.starts_with("weir ") || line.starts_with("weir loss 0:") || line.contains('$') {
+                continue;
+            }
+            let words = Command::new("sh").args(["-c", &format!("set -f; printf '%s\\n' {line}")]).output().unwrap();
+            let words = String::from_utf8(words.stdout).unwrap();
+            let mut words: Vec<&str> = words.lines().skip(1).collect();
+            // What follows is another program's.
+            let own = words.iter().position(|word| *word == "--").unwrap_or(words.len());
+            let own = if words.starts_with(&["lab", "shell"]) { own.min(4) } else { own };
+            words.insert(own, "--help");
+            let ended = Ended::of(&mut weir(&words));
+            if ended.status != Some(0) {
+                wrong.push(format!("{}: {line}: {}", page.display(), ended.stderr.lines().next().unwrap_or_default()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// Files of tutorials, and of pages for users of other programs, are what their programs take.
+#[test]
+fn files_of_pages_are_right() {
+    let dir = tempfile::tempdir().unwrap();
+    let tokens = dir.path().join("flood.tokens");
+    fs::write(&tokens, format!("alice act {}\n", "0".repeat(64))).unwrap();
+    fs::set_permissions(&tokens, fs::Permissions::from_mode(0o600)).unwrap();
+    ["up.trace", "down.trace"].iter().for_each(|name| fs::write(dir.path().join(name), "1\n2\n").unwrap());
+    let mut checked = 0;
+    for (page, language, block) in pages().iter().flat_map(|page| blocks(page)) {
+        let of = |folder: &str| page.parent().unwrap().ends_with(folder);
+        if language != "toml" || !(of("tutorials") || of("coming-from")) || block.contains("[[outputs.") {
+            continue;
+        }
+        let file = dir.path().join(format!("{checked}.toml"));
+        fs::write(&file, &block).unwrap();
+        let file = file.to_str().unwrap();
+        let arguments = match () {
+            () if block.contains("[traffic]") => vec!["lab", "check", file],
+            () if block.contains("[[output]]") => vec!["monitor", "serve", "-c", file, "--check"],
+            () if block.contains("[[listener]]") => vec!["tee", "-c", file, "--check"],
+            () => vec!["sflow", "serve", "-c", file, "--check"],
+        };
+        let ended = Ended::of(weir(&arguments).current_dir(dir.path()));
+        assert_eq!(ended.status, Some(0), "{}: {block}{}", page.display(), ended.stderr);
+        checked += 1;
+    }
+    assert!(checked > 5, "{checked}");
+}
+
+/// README.md, and all below docs/.
+fn pages() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (mut pages, mut folders) = (vec![root.join("README.md")], vec![root.join("docs")]);
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.extension() {
+                _ if path.is_dir() => folders.push(path),
+                Some(extension) if extension == "md" => pages.push(path),
+                _ => {}
+            }
+        }
+    }
+    pages
+}
+
+/// The blocks of code of a page: page, language, text.
+fn blocks(page: &Path) -> Vec<(PathBuf, String, String)> {
+    let text = fs::read_to_string(page).unwrap();
+    let parts = text.split("```").skip(1).step_by(2);
+    let block = |part: &str| {
+        let (language, text) = part.split_once('\n')?;
+        Some((page.to_owned(), language.to_owned(), text.to_owned()))
+    };
+    parts.filter_map(block).collect()
 }
 
 /// Every key of an object, and of those in it.
