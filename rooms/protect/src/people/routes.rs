@@ -185,7 +185,7 @@ fn whole(prefix: Network) -> Result<IpNet, Problem> {
     prefix.whole().map_err(|what| Problem::request(format!("prefix: {prefix} {what}")))
 }
 
-/// The table of all routes, for `docs/protect.md`.
+/// The table of all routes, for `docs/protect-rest.md`.
 pub fn page() -> String {
     http::reference(ROUTES)
 }

@@ -87,7 +87,7 @@ mod tests {
         all
     }
 
-    /// What docs/sflow.md says of its size, and that nothing is lost on the way into other shards and back.
+    /// What docs/sflow-state.md says of its size, and that nothing is lost on the way into other shards and back.
     #[test]
     fn agents_come_back_as_they_were() {
         const AGENTS: u32 = 1_000;
