@@ -1,4 +1,4 @@
-"""GitHub's Markdown for Python's: a list or a table needs no blank line before it."""
+"""GitHub's Markdown for Python's: a list or a table needs no blank line before it, and code in a cell may have an escaped bar."""
 import re
 
 ITEM = re.compile(r"\s*([-*]|\d+\.) ")
@@ -13,5 +13,7 @@ def on_page_markdown(markdown, **_):
             line.startswith("|") and not last.startswith("|"))
         if begins and last.strip() and not fence:
             lines.append("")
+        if line.startswith("|"):
+            line = re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", "|"), line)
         lines.append(line)
     return "\n".join(lines)

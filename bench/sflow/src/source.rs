@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, IoSlice};
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow};
 use bench_measure::machine;
@@ -28,18 +28,20 @@ pub(crate) struct Progress {
 pub(crate) fn send(ns: &NetNs, to: SocketAddr, load: &mut Load, rate: Option<f64>, progress: &Progress) -> Result<()> {
     // Nothing is joined (UDP_SEGMENT): a switch sends one datagram at a time.
     let options = Options { gso: false, send_buffer: Some(8 << 20), ..Options::default() };
-    let socket = ns.run(|| Socket::connect(None, to, &options))??;
+    // From one port in all phases, with one clock: agents that spoke from elsewhere or began again would be others.
+    let from = SocketAddr::new(to.ip(), to.port() + 1);
+    let socket = ns.run(|| Socket::connect(Some(from), to, &options))??;
     machine::pin_thread(machine::TRAFFIC)?;
     let _ = nix::sys::prctl::set_timerslack(1);
     let start = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?);
-    let (began, mut sent) = (Instant::now(), 0_u64);
+    let mut sent = 0_u64;
     let at_once = rate.map_or(BATCH, |rate| ((rate / 2000.0) as usize).clamp(1, BATCH));
     while !progress.stop.load(Ordering::Relaxed) {
         if let Some(rate) = rate {
             let due = TimeSpec::from(start + Duration::from_secs_f64(sent as f64 / rate));
             clock_nanosleep(ClockId::CLOCK_MONOTONIC, ClockNanosleepFlags::TIMER_ABSTIME, &due)?;
         }
-        let uptime = 1_000_000 + began.elapsed().as_millis() as u32;
+        let uptime = Duration::from(clock_gettime(ClockId::CLOCK_MONOTONIC)?).as_millis() as u32;
         let pieces: Vec<[IoSlice<'_>; 1]> = load.batch(at_once, uptime).map(|bytes| [IoSlice::new(bytes)]).collect();
         let messages: Vec<Outgoing<'_>> =
             pieces.iter().map(|pieces| Outgoing { pieces, segment: None, to: None }).collect();

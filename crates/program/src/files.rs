@@ -46,11 +46,11 @@ fn plain(metadata: &Metadata) -> io::Result<()> {
 /// Opens a file to read; `None`: there is none.
 ///
 /// # Errors
-/// It is a symbolic link (ELOOP), not [`ours`], or cannot be read.
+/// It is a symbolic link (ELOOP), neither [`ours`] nor [`to_be_ours`], or cannot be read.
 pub fn open(path: &Path) -> io::Result<Option<File>> {
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
     let Some(file) = if_there(file)? else { return Ok(None) };
-    ours(&file.metadata()?)?;
+    to_be_ours(&file.metadata()?)?;
     Ok(Some(file))
 }
 
@@ -191,6 +191,17 @@ mod tests {
         fs::create_dir(dir.path().join("directory")).unwrap();
         assert_eq!(said("directory"), Err("it is no regular file".into()));
         assert!(writable(Path::new("/")).is_err());
+    }
+
+    #[test]
+    fn root_reads_what_the_user_that_it_becomes_wrote() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("journal");
+        put(&path, "line").unwrap();
+        if std::os::unix::fs::chown(&path, Some(65_534), None).is_err() {
+            return; // Not root: there is no other user to become.
+        }
+        assert_eq!((get(&path), writable(&path).is_ok()), ("line".into(), true));
     }
 
     #[test]

@@ -15,14 +15,12 @@
 
 pub mod bgp;
 pub mod config;
-pub mod detect;
-mod estimate;
-
 pub mod guard;
 pub mod journal;
-pub mod listed;
 pub mod metrics;
 pub mod model;
 pub mod people;
 pub mod room;
 pub mod settings;
+
+pub use weir_detect as detect;

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ipnet::IpNet;
+use weir_detect::queue::Listed;
 
 use crate::config::document::Document;
 pub use crate::config::document::{Caps, Speaker, Ttl};
 use crate::detect::Threshold;
-use crate::listed::Listed;
 use crate::model::{Action, Mode, Point};
 
 /// Everything that `[protect]` says: the keys as they are written, and what follows from them.

@@ -7,7 +7,7 @@ use weir_tee::ledger::{self as tee, Count, DestinationCount};
 
 use crate::collector::Intake;
 use crate::fate::Fate;
-use crate::shard::Statistics;
+use crate::shard::{Statistics, Table, Tally};
 
 ledger! {
     /// Everything that was counted since the start: received = analysed + rejected + truncated +
@@ -53,42 +53,6 @@ ledger! {
         datagrams: u64 => Counter "weir_sflow_received" ["datagrams"],
         /// Payload bytes taken from sockets.
         bytes: u64 => Counter "weir_sflow_received" ["bytes"],
-    }
-
-    /// Samples by kind, as totals.
-    pub struct Tally {
-        /// Sampled packets.
-        flow: u64,
-        /// Counters of a data source.
-        counter: u64,
-        /// Packets that devices told to have dropped.
-        discarded: u64,
-        /// Of vendors or of later specifications: passed over.
-        unknown: u64,
-        /// Not taken into account: they end early, or state a length that is not there.
-        malformed: u64,
-        /// Not taken into account: there was no room for their data source.
-        refused: u64,
-        /// Not taken into account: they were here before, or too late to know.
-        repeated: u64,
-        /// Of `flow`, those that state a length which the packet's headers contradict; the headers' counts.
-        contradicted: u64,
-    } together {
-        /// Samples in the datagrams that were analysed, by kind; `malformed`, `refused` and `repeated` were not taken into account;
-        /// `contradicted` are those of `flow` whose frame length was replaced by what the headers say.
-        Counter "weir_sflow" ["samples"] {kind}: flow, counter, discarded, unknown, malformed, refused, repeated, contradicted;
-    }
-
-    /// A table with a limit.
-    pub struct Table by name {
-        /// What is in it: the key in `[limits]`, where it has one.
-        name: &'static str,
-        /// What is remembered, by table.
-        entries: u64 => Gauge "weir_sflow_table" ["entries"] {table},
-        /// How much may be remembered, over all workers.
-        limit: u64 => Gauge "weir_sflow_table_limit" ["entries"] {table},
-        /// What was refused or forgotten before its time, since a table was full.
-        evicted: u64 => Counter "weir_sflow_evicted" ["entries"] {table},
     }
 
     /// What a listener took.

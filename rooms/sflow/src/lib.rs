@@ -15,28 +15,22 @@
 //!                  api: REST, SSE, Prometheus
 //! ```
 
-pub mod agents;
 mod analysis;
 pub mod api;
+mod atlas;
 pub mod collector;
 pub mod config;
 pub mod control;
-pub mod counters;
 pub mod decode;
 pub mod events;
-pub mod fate;
-pub mod flows;
 pub mod ledger;
 mod losses;
-pub mod names;
 pub mod prometheus;
 pub mod rehearsal;
-pub mod sampling;
 pub mod shard;
 #[doc(hidden)]
 pub mod state;
 mod statement;
-mod sys;
-pub mod thresholds;
 
+pub use weir_flows::{agents, counters, fate, flows, names, sampling, thresholds};
 use weir_program::escape;

@@ -16,10 +16,11 @@ use weir_wire::frame::{Frame, Start};
 use weir_wire::pcap::Packet as Captured;
 use weir_wire::sflow::DataSource;
 
+use crate::atlas::Atlas;
 use crate::config::Settings;
 use crate::decode::{self, Packets};
 use crate::flows::Packet;
-use crate::names::{AgentId, Atlas, Nameless};
+use crate::names::{AgentId, Nameless};
 use crate::shard::{Names, Now, Shards};
 
 /// A room in the time of a capture.

@@ -93,19 +93,7 @@ fn remarks(state: &Value) -> Vec<String> {
         let why = speaker["why"].as_str().map(|why| format!(" ({})", escaped(why))).unwrap_or_default();
         remarks.push(format!("speaker {}: {}{why}", text("address"), text("text")));
     }
-    let neighbours = speaker["neighbours"].as_array().map(Vec::as_slice).unwrap_or_default();
-    let away: Vec<_> = neighbours.iter().filter(|one| one["state"] != "Established").collect();
-    if let Some(first) = away.first() {
-        let text = |key: &str| escaped(first[key].as_str().unwrap_or_default());
-        remarks.push(format!(
-            "{} of {} neighbours without the routes: {} (AS {}) is {}",
-            away.len(),
-            neighbours.len(),
-            text("address"),
-            first["asn"],
-            text("state")
-        ));
-    }
+    remarks.extend(speaker["away"].as_str().map(escaped));
     remarks
 }
 
@@ -192,8 +180,9 @@ mod tests {
             json!({"stopped": null, "counts": {"switch_unwritten": false, "alive_agents": 1}, "speaker": speaker});
         assert!(remarks(&fine).is_empty() && remarks(&json!({"speaker": null})).is_empty());
         let text = "gobgpd does not answer: 3 routes may still stand";
-        let neighbours = json!([{"address": "192.0.2.1", "asn": 65001, "state": "Established"}, {"address": "192.0.2.2", "asn": 65002, "state": "Idle"}]);
-        let speaker = json!({"address": "127.0.0.1:50051", "in_doubt": true, "text": text, "why": "gone\u{1b}[2J", "neighbours": neighbours});
+        let away = "1 of 2 neighbours without the routes: neighbour 192.0.2.2 (AS 65002) is Idle";
+        let speaker =
+            json!({"address": "127.0.0.1:50051", "in_doubt": true, "text": text, "why": "gone\u{1b}[2J", "away": away});
         let short = json!({"points": 3, "first": {"agent": "10.0.0.1", "index": 7}});
         let stopped = json!({"stopped": {"by": "anna"}, "counts": {"switch_unwritten": true, "alive_agents": 0}, "short": short, "speaker": speaker});
         assert_eq!(
@@ -204,7 +193,7 @@ mod tests {
                 "no listed agent is heard: look at `agents` of [protect] (which say `from` where datagrams come from another address than the agent's), at `allow`, and whether datagrams come",
                 "agent 10.0.0.1, interface 7 (and 2 more, which the log names): samples tell of less than its counters: floods there are not seen, or late",
                 "speaker 127.0.0.1:50051: gobgpd does not answer: 3 routes may still stand (gone\\u{1b}[2J)",
-                "1 of 2 neighbours without the routes: 192.0.2.2 (AS 65002) is Idle",
+                away,
             ]
         );
     }

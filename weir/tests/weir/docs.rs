@@ -99,14 +99,14 @@ fn sflow_pages_are_up_to_date() {
         let usage: Vec<String> = usage.split(" or ").map(|usage| format!("`{usage}`").replace('|', "\\|")).collect();
         format!("| {} | {} |\n", usage.join(" or "), example.unwrap_or_else(|| format!("`{name}:ipsource`")))
     });
-    let mut page = fs::read_to_string(docs.join("sflow.md")).unwrap();
+    let mut page = fs::read_to_string(docs.join("sflow-flows.md")).unwrap();
     for (name, table) in [("keys", keys), ("functions", functions.collect())] {
         let (begin, end) = (format!("<!-- {name}: made from the code -->\n"), format!("<!-- end of {name} -->"));
         let (before, rest) = page.split_once(&begin).unwrap();
         let (head, after) = (rest.lines().take(2).collect::<Vec<_>>().join("\n"), rest.split_once(&end).unwrap().1);
         page = format!("{before}{begin}{head}\n{table}\n{end}{after}");
     }
-    for (file, page) in [("sflow.md", page), ("sflow-metrics.md", weir_sflow::counters::page())] {
+    for (file, page) in [("sflow-flows.md", page), ("sflow-metrics.md", weir_sflow::counters::page())] {
         let path = docs.join(file);
         if env::var_os("WEIR_WRITE_DOCS").is_some() {
             fs::write(&path, &page).unwrap();

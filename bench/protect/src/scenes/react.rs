@@ -13,7 +13,7 @@ use weir_program::clock::now;
 use weir_protect::config::{self, Context, document::Document};
 use weir_protect::journal::{Entry, What};
 use weir_protect::model::{Alive, Attack, Mode, Packet, Point, Sighting, Transport, Word};
-use weir_protect::room::{Outlet, Room, Started};
+use weir_protect::room::{Outlet, Room};
 use weir_testbed::random::Source;
 
 use super::averages::Average;
@@ -67,7 +67,7 @@ impl Scene {
                 let _ = tell.send((Instant::now(), now().saturating_sub(attack.detection.decided)));
             }
         };
-        let Started { room, outlets } = Room::start(&Arc::new(settings), 1, None, Some(Box::new(listener)))?;
+        let (room, outlets) = Room::start(&Arc::new(settings), 1, None, Some(Box::new(listener)))?;
         let mut outlet = outlets.into_iter().next().context("a shard has an outlet")?;
         outlet.alive(Alive { time: now(), agent: AGENT });
         outlet.flush();

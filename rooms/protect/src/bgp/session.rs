@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until};
 
 use super::State;
-use super::gobgp::{Client, Failure, neighbour};
+use super::gobgp::{Change, Client, Failure, neighbour};
 use super::marker::Marker;
 use super::table::{Found, Table, desired};
 use super::wire::{Announcement, Family, Key};
@@ -65,7 +65,7 @@ impl<T: Fn(&State)> Driver<T> {
         let (mut client, global) = Client::connect(&self.address).await?;
         let client = &mut client;
         let mut table = Table::default();
-        self.look_at_all(client, &mut table).await?;
+        self.look(client, &mut table, None).await?;
         self.look_at_neighbours(client).await?;
         let version = client.version().name();
         let (asn, router_id) = (global.asn, weir_program::escape::escaped(&global.router_id));
@@ -98,7 +98,7 @@ impl<T: Fn(&State)> Driver<T> {
                     },
                     () = sleep_until(audit) => {
                         let began = Instant::now();
-                        self.look_at_all(client, &mut table).await?;
+                        self.look(client, &mut table, None).await?;
                         self.look_at_neighbours(client).await?;
                         // A table of millions takes its time: most of it is others'.
                         audit = Instant::now() + AUDIT.max(20 * began.elapsed());
@@ -118,39 +118,34 @@ impl<T: Fn(&State)> Driver<T> {
     ) -> Result<(), Failure> {
         let missing = table.missing(desired);
         // Somebody may have put a route there since the last look.
-        self.look_at(client, table, &missing).await?;
+        self.look(client, table, Some(&missing)).await?;
         let surplus = table.surplus(desired);
-        let announced: Vec<&Announcement> =
-            missing.iter().filter(|key| !table.is_others(key)).filter_map(|key| desired.get(key)).collect();
+        let withdrawn = surplus.iter().map(|local| (&local.key, &local.attributes, true));
+        let free = missing.iter().filter(|key| !table.is_others(key)).filter_map(|key| desired.get(key));
+        let announced = free.map(|route| (&route.key, &route.attributes, false));
+        let changes: Vec<Change<'_>> = withdrawn.chain(announced).collect();
         let mut refused = HashMap::new();
-        if !surplus.is_empty() || !announced.is_empty() {
+        if !changes.is_empty() {
             // Should it fall silent now, so many may be there.
-            self.state.speaking.standing = Some(table.len() + announced.len());
+            self.state.speaking.standing = Some(table.len() + changes.len() - surplus.len());
             (self.tell)(&self.state);
-            match client.change(&surplus, &announced).await {
+            match client.change(&changes).await {
+                // It stops at the first that it does not like: which are they?
                 Err(Failure::Refused(_)) => {
-                    // It stops at the first that it does not like: which are they?
-                    for local in &surplus {
-                        let gone = client.change(std::slice::from_ref(local), &[]).await;
-                        if let Err(Failure::Refused(why)) = gone {
-                            tracing::warn!("gobgpd at {}: a route is not withdrawn: {why}", self.address);
-                        } else {
-                            gone?;
-                        }
-                    }
-                    for &announcement in &announced {
-                        let added = client.change(&[], &[announcement]).await;
-                        if let Err(Failure::Refused(why)) = added {
-                            refused.insert(&announcement.key, why);
-                        } else {
-                            added?;
+                    for &change in &changes {
+                        match client.change(&[change]).await {
+                            Err(Failure::Refused(why)) => drop(refused.insert(change.0, why)),
+                            changed => changed?,
                         }
                     }
                 }
                 changed => changed?,
             }
+            for why in surplus.iter().filter_map(|local| refused.get(&local.key)) {
+                tracing::warn!("gobgpd at {}: a route is not withdrawn: {why}", self.address);
+            }
             let touched = surplus.iter().map(|local| &local.key).chain(&missing);
-            self.look_at(client, table, &touched.cloned().collect::<Vec<_>>()).await?;
+            self.look(client, table, Some(&touched.cloned().collect::<Vec<_>>())).await?;
             if surplus.iter().any(|local| self.withdrawn.contains(&local.key)) {
                 tracing::warn!(
                     "gobgpd at {}: a route came back that was withdrawn: does another Weir have protect.speaker.id = {}?",
@@ -158,7 +153,7 @@ impl<T: Fn(&State)> Driver<T> {
                     self.marker.id
                 );
             }
-            self.withdrawn = surplus.into_iter().map(|local| local.key).collect();
+            self.withdrawn = surplus.iter().map(|local| local.key.clone()).collect();
         }
         let reached = self.reached(client, desired).await?;
         let installed = |route: &Announcement| {
@@ -220,43 +215,24 @@ impl<T: Fn(&State)> Driver<T> {
         format!("unreachable by BGP: {why}")
     }
 
-    /// Finds all that is ours.
-    async fn look_at_all(&self, client: &mut Client, table: &mut Table) -> Result<(), Failure> {
+    /// Finds all that is ours, or looks at some places again: unicast ones by their prefixes, FlowSpec as a whole, since it is found in no
+    /// other way.
+    async fn look(&self, client: &mut Client, table: &mut Table, places: Option<&[Key]>) -> Result<(), Failure> {
         for family in Family::ALL {
-            self.look(client, table, family, None).await?;
-        }
-        Ok(())
-    }
-
-    /// Looks at these places again: unicast ones by their prefixes, FlowSpec as a whole, since it is found in no other way.
-    async fn look_at(&self, client: &mut Client, table: &mut Table, keys: &[Key]) -> Result<(), Failure> {
-        for family in Family::ALL {
-            let keys: HashSet<&Key> = keys.iter().filter(|key| key.family == family).collect();
-            if !keys.is_empty() {
-                self.look(client, table, family, Some(&keys)).await?;
+            let of_family = |keys: &'_ [Key]| keys.iter().filter(|key| key.family == family).cloned().collect();
+            let keys: Option<HashSet<Key>> = places.map(of_family);
+            if keys.as_ref().is_some_and(HashSet::is_empty) {
+                continue;
             }
-        }
-        Ok(())
-    }
-
-    async fn look(
-        &self,
-        client: &mut Client,
-        table: &mut Table,
-        family: Family,
-        keys: Option<&HashSet<&Key>>,
-    ) -> Result<(), Failure> {
-        let mut found = Found::new(self.marker.own(), keys);
-        let keys = keys.filter(|_| !family.is_flow);
-        let prefixes: Vec<_> = keys.into_iter().flatten().filter_map(|key| key.prefix()).collect();
-        match client.local_paths(family, &prefixes, |place| found.take(place)).await {
-            // It has no table for this family: nothing is in it, and nothing will be.
-            Err(Failure::Refused(_)) => {}
-            looked => looked?,
-        }
-        match keys {
-            Some(keys) => table.enter(|key| keys.contains(key), found),
-            None => table.enter(|key| key.family == family, found),
+            let mut found = Found::new(self.marker.own(), keys.as_ref());
+            let looked_at = keys.as_ref().filter(|_| !family.is_flow);
+            let prefixes: Vec<_> = looked_at.into_iter().flatten().filter_map(Key::prefix).collect();
+            match client.local_paths(family, &prefixes, |place| found.take(place)).await {
+                // It has no table for this family: nothing is in it, and nothing will be.
+                Err(Failure::Refused(_)) => {}
+                looked => looked?,
+            }
+            table.enter(|key| key.family == family && looked_at.is_none_or(|keys| keys.contains(key)), found);
         }
         Ok(())
     }

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -21,7 +20,6 @@ use crate::settings;
 pub struct Speaker {
     wanted: watch::Sender<Option<Arc<[Route]>>>,
     state: watch::Receiver<Arc<State>>,
-    version: Arc<AtomicU64>,
     on_stop: OnStop,
     stop: watch::Sender<bool>,
     thread: Option<JoinHandle<()>>,
@@ -36,19 +34,16 @@ impl Speaker {
     pub fn start(settings: &settings::Speaker, changed: impl Fn() + Send + 'static) -> io::Result<Self> {
         let (wanted, hear_wanted) = watch::channel(None);
         let (stop, hear_stop) = watch::channel(false);
-        let version = Arc::<AtomicU64>::default();
         let (tell_state, state) = watch::channel(Arc::new(State::new(settings)));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        let count = version.clone();
         let tell = move |state: &State| {
             tell_state.send_replace(Arc::new(state.clone()));
-            count.fetch_add(1, Ordering::Release);
             changed();
         };
         let driver = Driver::new(settings, hear_wanted, tell);
         let thread = thread::Builder::new().name("speaker".to_owned());
         let thread = thread.spawn(move || runtime.block_on(driver.run(hear_stop)))?;
-        Ok(Self { wanted, state, version, on_stop: settings.on_stop, stop, thread: Some(thread) })
+        Ok(Self { wanted, state, on_stop: settings.on_stop, stop, thread: Some(thread) })
     }
 
     /// Makes these, and no others, the routes that gobgpd has of us, in the order in which they count where several are for the same
@@ -72,6 +67,7 @@ impl Speaker {
 impl Announcer for Speaker {
     fn want(&mut self, routes: &[Route]) {
         Self::want(self, routes);
+        self.state.mark_changed();
     }
 
     fn installed(&self, route: &Route) -> Installed {
@@ -85,8 +81,12 @@ impl Announcer for Speaker {
         Speaking { settled, ..state.speaking.clone() }
     }
 
-    fn version(&self) -> u64 {
-        self.version.load(Ordering::Acquire)
+    fn has_changed(&mut self) -> bool {
+        let is_new = self.state.has_changed().unwrap_or_default();
+        if is_new {
+            self.state.mark_unchanged();
+        }
+        is_new
     }
 }
 

@@ -31,13 +31,13 @@ pub(super) struct Table {
 #[derive(Debug)]
 pub(super) struct Found<'a> {
     own: [u8; 12],
-    asked: Option<&'a HashSet<&'a Key>>,
+    asked: Option<&'a HashSet<Key>>,
     kept: Vec<Local>,
 }
 
 impl<'a> Found<'a> {
     /// `own`: by what ours are known; `asked`: places that are asked for.
-    pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>) -> Self {
+    pub(super) fn new(own: [u8; 12], asked: Option<&'a HashSet<Key>>) -> Self {
         Self { own, asked, kept: Vec::new() }
     }
 
@@ -131,7 +131,7 @@ mod tests {
         Local { key, attributes, since: SystemTime::UNIX_EPOCH }
     }
 
-    fn found<'a>(own: [u8; 12], asked: Option<&'a HashSet<&'a Key>>, places: Vec<Vec<Local>>) -> Found<'a> {
+    fn found<'a>(own: [u8; 12], asked: Option<&'a HashSet<Key>>, places: Vec<Vec<Local>>) -> Found<'a> {
         let mut found = Found::new(own, asked);
         places.into_iter().for_each(|place| found.take(place));
         found
@@ -149,7 +149,7 @@ mod tests {
         table.enter(|_| true, all);
         assert_eq!((table.len(), table.others.len()), (1, 0));
         // Where a route is to come it counts.
-        let asked = [&theirs.key].into();
+        let asked = [theirs.key.clone()].into();
         let some = found(own, Some(&asked), vec![vec![theirs.clone()]]);
         table.enter(|key| *key == theirs.key, some);
         assert!(table.is_others(&theirs.key) && table.len() == 1);
@@ -182,7 +182,7 @@ mod tests {
                     attributes: attributes.clone(),
                     since: SystemTime::UNIX_EPOCH,
                 };
-                let asked = desired.keys().collect();
+                let asked = desired.keys().cloned().collect();
                 let own = MARKER.own();
                 let mut found = Found::new(own, Some(&asked));
                 gobgpd.iter().map(local).for_each(|local| found.take(vec![local]));

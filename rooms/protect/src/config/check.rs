@@ -263,7 +263,7 @@ fn level_of(
             let rate = written.rate.ok_or_else(|| need("rate", "\"10mbit\""))?;
             Action::Limit { bytes_per_s: rate.bits_per_second as f32 / 8.0 }
         }
-        Kind::Mark => Action::Mark { dscp: written.dscp.ok_or_else(|| need("dscp", "\"cs1\""))?.0 },
+        Kind::Mark => Action::Mark { dscp: written.dscp.ok_or_else(|| need("dscp", "8"))? },
         Kind::Redirect => {
             let to = written.to.ok_or_else(|| need("to", "\"65000:100\""))?;
             Action::Redirect { asn: to.asn, number: to.number }

@@ -9,7 +9,7 @@ use weir_program::config::Address;
 use weir_program::{keys, values};
 use weir_units::{BitRate, Frequency, Share, Span};
 
-use super::values::{Community, Dscp, Exporter, Network, Rarity, RouteTarget};
+use super::values::{Community, Exporter, Network, Rarity, RouteTarget};
 use crate::model::{Class, Mode};
 
 keys! {
@@ -91,8 +91,8 @@ keys! {
         after: Option<Span>, "1s" to;
         /// Of `limit`.
         rate: Option<BitRate>, "8bit" to;
-        /// Of `mark`: a number, or a name as `cs1`.
-        dscp: Option<Dscp>;
+        /// Of `mark`.
+        dscp: Option<u8>, 0 to 63;
         /// Of `redirect`: the route target, AS:NN.
         to: Option<RouteTarget>;
         /// The part of a target's other traffic that this step may hit. Without it: as for all.
@@ -213,5 +213,5 @@ pub enum OnStop {
 
 values! {
     Mode = "observe, manual or automatic", Exporter = "agent", Network = "network", Rarity = "times/day, week, month or year",
-    Community = "community", Dscp = "DSCP", RouteTarget = "AS:NN", Kind = "action", OnStop = "keep or withdraw",
+    Community = "community", RouteTarget = "AS:NN", Kind = "action", OnStop = "keep or withdraw",
 }

@@ -44,8 +44,3 @@ impl Context<'_> {
 pub fn settings(document: &Document, context: &Context<'_>) -> Result<Settings> {
     context.settings(document)
 }
-
-/// The document that says the same, with every default written out.
-pub fn document(settings: &Settings) -> Document {
-    settings.document.clone()
-}

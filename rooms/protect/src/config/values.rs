@@ -40,19 +40,6 @@ pub struct RouteTarget {
     pub number: u32,
 }
 
-/// A differentiated services code point (RFC 2474): its number, or its name in the file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
-#[serde(try_from = "WrittenDscp", into = "u8")]
-pub struct Dscp(pub u8);
-
-/// As the file has it.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a DSCP: write 0 to 63, or its name, e.g. \"cs1\"")]
-enum WrittenDscp {
-    Number(i64),
-    Name(String),
-}
-
 /// How often at most: `1/year`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rarity {
@@ -171,62 +158,6 @@ impl FromStr for RouteTarget {
     }
 }
 
-impl Dscp {
-    /// The number of a name as routers have it: class selectors (RFC 2474), assured forwarding (RFC 2597), `ef` (RFC 3246), `va` (RFC 5865)
-    /// and `le` (RFC 8622).
-    fn named(name: &str) -> Option<Self> {
-        let digits = |digits: &str| -> Option<Vec<u8>> {
-            digits.chars().map(|digit| u8::try_from(digit.to_digit(10)?).ok()).collect()
-        };
-        let number = match name.to_ascii_lowercase().as_str() {
-            "be" | "df" | "default" => 0,
-            "le" => 1,
-            "va" => 44,
-            "ef" => 46,
-            name if name.starts_with("cs") => match digits(&name[2..])?[..] {
-                [class @ 0..=7] => 8 * class,
-                _ => return None,
-            },
-            name if name.starts_with("af") => match digits(&name[2..])?[..] {
-                [class @ 1..=4, drops @ 1..=3] => 8 * class + 2 * drops,
-                _ => return None,
-            },
-            _ => return None,
-        };
-        Some(Self(number))
-    }
-
-    /// Of a number, or a text that is one.
-    fn numbered(number: i64) -> Option<Self> {
-        u8::try_from(number).ok().filter(|number| *number <= 63).map(Self)
-    }
-}
-
-impl TryFrom<WrittenDscp> for Dscp {
-    type Error = String;
-
-    fn try_from(written: WrittenDscp) -> Result<Self, String> {
-        let (text, found) = match written {
-            WrittenDscp::Number(number) => (number.to_string(), Self::numbered(number)),
-            WrittenDscp::Name(name) => {
-                let found = name.parse().map_or_else(|_| Self::named(&name), Self::numbered);
-                (name, found)
-            }
-        };
-        found.ok_or_else(|| {
-            format!(
-                "`{text}`: write a DSCP, 0 to 63, or its name, \"cs0\" to \"cs7\", \"af11\" to \"af43\", \"va\", \"le\" or \"ef\""
-            )
-        })
-    }
-}
-
-impl From<Dscp> for u8 {
-    fn from(dscp: Dscp) -> Self {
-        dscp.0
-    }
-}
-
 impl FromStr for Rarity {
     type Err = String;
 
@@ -299,37 +230,6 @@ as_text!(Network, Exporter, Community, RouteTarget, Rarity);
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// As the registry of the RFCs has them.
-    #[test]
-    fn code_points_have_names() {
-        let names = [
-            ("cs0", 0),
-            ("cs1", 8),
-            ("cs6", 48),
-            ("CS7", 56),
-            ("af11", 10),
-            ("af12", 12),
-            ("AF22", 20),
-            ("af31", 26),
-            ("af43", 38),
-            ("ef", 46),
-            ("va", 44),
-            ("le", 1),
-            ("be", 0),
-            ("46", 46),
-        ];
-        for (name, number) in names {
-            assert_eq!(Dscp::try_from(WrittenDscp::Name(name.into())), Ok(Dscp(number)), "{name}");
-        }
-        for name in ["cs8", "cs", "cs11", "af10", "af14", "af51", "af1", "af111", "csé", "fe", "", "64", "-1"] {
-            assert!(Dscp::try_from(WrittenDscp::Name(name.into())).is_err(), "{name}");
-        }
-        assert_eq!(Dscp::try_from(WrittenDscp::Number(63)), Ok(Dscp(63)));
-        for number in [-1, 64, 300] {
-            assert!(Dscp::try_from(WrittenDscp::Number(number)).is_err(), "{number}");
-        }
-    }
 
     #[test]
     fn what_is_printed_is_read() {

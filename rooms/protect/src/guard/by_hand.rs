@@ -37,7 +37,7 @@ impl Guard {
         if group.mode == Mode::Observe {
             return Err(Denied::observed(prefix, &escaped(name)));
         }
-        let is_there = |life: &&Life| life.attack.by_hand && life.key().0 == prefix;
+        let is_there = |life: &&Life| life.attack.by_hand && life.attack.key().0 == prefix;
         if let Some(there) = self.lives.values().find(is_there) {
             return denied(format!("attack {} has it already: extend that one", there.attack.id));
         }
@@ -56,7 +56,7 @@ impl Guard {
         };
         self.last_id += 1;
         let id = self.last_id;
-        let mut life = Life::new(id, detection, now);
+        let mut life = Life::new(id, detection, 0, now);
         (life.seen, life.approved) = (false, true);
         let attack = life.show();
         (attack.by, attack.by_hand) = (Some(by.to_owned()), true);

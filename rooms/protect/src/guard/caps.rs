@@ -63,15 +63,12 @@ impl Used {
             let why = format!("routes would be for {prefixes} prefixes, caps.prefixes is {}", caps.prefixes);
             return refuse("max_prefixes", why);
         }
-        let mut more = [0.0; 2];
-        for route in routes.iter().filter(|route| cuts_off(route)) {
-            let prefix = &route.rule.destination;
-            if self.prefixes.get(prefix).is_none_or(|(_, cuts)| *cuts == 0) {
-                more[family(prefix)] += addresses(prefix);
-            }
-        }
-        for (family, name) in [(0, "IPv4"), (1, "IPv6")].into_iter().filter(|(family, _)| more[*family] > 0.0) {
-            let (share, most) = (self.share_of(family, more[family]), self.most(family, caps));
+        let more: Vec<IpNet> =
+            routes.iter().filter(|route| cuts_off(route)).map(|route| route.rule.destination).collect();
+        for (of, name) in
+            [(0, "IPv4"), (1, "IPv6")].into_iter().filter(|(of, _)| more.iter().any(|net| family(net) == *of))
+        {
+            let (share, most) = (self.share_of(of, &more), self.most(of, caps));
             if share > most {
                 let (percent, most) = (share * 100.0, most * 100.0);
                 let why = format!(
@@ -87,7 +84,7 @@ impl Used {
     pub(super) fn holds(&self, caps: &Caps) -> bool {
         self.routes <= caps.routes as usize
             && self.prefixes.len() <= caps.prefixes as usize
-            && (0..2).all(|family| self.share_of(family, 0.0) <= self.most(family, caps))
+            && (0..2).all(|family| self.share_of(family, &[]) <= self.most(family, caps))
     }
 
     pub(super) fn routes(&self) -> usize {
@@ -100,7 +97,7 @@ impl Used {
 
     /// The part of the protected addresses that is cut off, of the family of which that is more.
     pub(super) fn share(&self) -> f64 {
-        self.share_of(0, 0.0).max(self.share_of(1, 0.0))
+        self.share_of(0, &[]).max(self.share_of(1, &[]))
     }
 
     /// What may be cut off: one address at least.
@@ -108,10 +105,12 @@ impl Used {
         caps.share.fraction().max(1.0 / self.space[of].max(1.0))
     }
 
-    fn share_of(&self, of: usize, more: f64) -> f64 {
-        let cut = self.prefixes.iter().filter(|(net, (_, cuts))| family(net) == of && *cuts > 0);
-        let cut = cut.map(|(net, _)| addresses(net)).sum::<f64>() + more;
-        if cut == 0.0 { 0.0 } else { cut / self.space[of].max(1.0) }
+    /// What is cut off, and as much more. A prefix within another one counts once.
+    fn share_of(&self, of: usize, more: &[IpNet]) -> f64 {
+        let cut = self.prefixes.iter().filter(|(_, (_, cuts))| *cuts > 0).map(|(net, _)| net).chain(more);
+        let cut: Vec<IpNet> = cut.filter(|net| family(net) == of).copied().collect();
+        // The sum of none is -0.
+        IpNet::aggregate(&cut).iter().map(addresses).sum::<f64>().abs() / self.space[of].max(1.0)
     }
 }
 

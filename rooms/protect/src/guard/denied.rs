@@ -11,6 +11,9 @@ pub enum Denied {
     /// Something is against it: what, and what to do.
     #[error("{0}")]
     Refused(String),
+    /// The thread that decides has ended, or takes longer than a few seconds.
+    #[error("the guard does not answer")]
+    Silent,
 }
 
 impl Denied {

@@ -1,13 +1,16 @@
 //! One attack, from its detection to its end.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use ipnet::IpNet;
+use weir_units::Span;
 
 use super::Now;
-use crate::model::{Attack, Class, Detection, Doubt, Evidence, Harm, Level, Phase, Rate, Refusal, Route, Rule, Target};
+use crate::model::{
+    Attack, Class, Detection, Doubt, Evidence, Harm, Installed, Level, Phase, Rate, Refusal, Route, Rule, Target,
+};
+use crate::settings::Ttl;
 
 /// An attack, and what is kept of it besides what people are shown.
 #[derive(Clone, Debug)]
@@ -26,17 +29,14 @@ pub(super) struct Life {
     pub(super) awaited: Option<u64>,
     /// What is wanted; `None`: nothing.
     pub(super) announced: Option<Announced>,
-    /// How often something was announced for its target before, when it was withdrawn; `None`: nothing was.
-    pub(super) times: Option<u32>,
     /// Which limit was told last.
     pub(super) told: Option<&'static str>,
-    pub(super) curve: VecDeque<f32>,
     /// The highest packets a second that were told since it was drawn last.
     pub(super) highest: f32,
 }
 
 /// What is wanted of the speaker.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Announced {
     pub(super) routes: Vec<Route>,
     pub(super) level: usize,
@@ -48,8 +48,6 @@ pub(super) struct Announced {
     pub(super) changed: u64,
     /// Packets a second when this step was taken.
     pub(super) rate: f64,
-    /// How often something was announced for it before.
-    pub(super) times: u32,
     /// How often it was renewed since, as the attack went on: that alone makes nothing stay longer once it is over.
     pub(super) renewed: u32,
     /// When it ends unless it is still seen.
@@ -58,21 +56,8 @@ pub(super) struct Announced {
     pub(super) fades: Option<u64>,
     /// Until when a person wants it.
     pub(super) kept: u64,
-    /// Whether routers have it.
-    pub(super) force: Force,
     /// Since when its packets are others than the rules are for, and packets a second then; the excess has held since.
     pub(super) others: Option<(u64, f64)>,
-}
-
-/// Whether routers have what is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Force {
-    /// Not yet.
-    Wanted,
-    /// A neighbour has each route.
-    Reached,
-    /// No longer, or not at all.
-    Lost,
 }
 
 /// What is attacked, and by what.
@@ -82,26 +67,12 @@ impl Announced {
     /// The first step, for so many ns.
     pub(super) fn new(routes: Vec<Route>, left: u64, now: Now) -> Self {
         let time = now.nanos;
-        Self {
-            routes,
-            level: 0,
-            began: time,
-            since: time,
-            changed: time,
-            rate: 0.0,
-            times: 0,
-            renewed: 0,
-            expires: time + left,
-            fades: None,
-            kept: 0,
-            force: Force::Wanted,
-            others: None,
-        }
+        Self { routes, began: time, since: time, changed: time, expires: time + left, ..Self::default() }
     }
 }
 
 impl Life {
-    pub(super) fn new(id: u64, detection: Detection, now: Now) -> Self {
+    pub(super) fn new(id: u64, detection: Detection, times: u32, now: Now) -> Self {
         let attack = Attack {
             id,
             detection,
@@ -117,6 +88,7 @@ impl Life {
             by: None,
             by_hand: false,
             was_announced: false,
+            times,
             peak: (Rate::default(), Rate::default()),
             curve: Vec::new(),
         };
@@ -128,16 +100,9 @@ impl Life {
             held: false,
             awaited: None,
             announced: None,
-            times: None,
             told: None,
-            curve: VecDeque::new(),
             highest: 0.0,
         }
-    }
-
-    /// How often something was announced for its target before it; `None`: nothing was for this one.
-    pub(super) fn times(&self) -> Option<u32> {
-        self.announced.as_ref().map(|announced| announced.times).or(self.times)
     }
 
     /// What is over is told with what it was at its highest.
@@ -147,11 +112,6 @@ impl Life {
             let evidence = &mut self.show().detection.evidence;
             (evidence.packets, evidence.bits) = (packets, bits);
         }
-    }
-
-    /// What it is known by over all times.
-    pub(super) fn key(&self) -> (IpNet, Class) {
-        (self.attack.detection.target.prefix, self.attack.detection.class)
     }
 
     pub(super) fn show(&mut self) -> &mut Attack {
@@ -200,13 +160,20 @@ impl Life {
         above(packets, threshold_packets) || above(bits, threshold_bits)
     }
 
+    /// Whether a neighbour has each of its routes.
+    pub(super) fn is_reached(&self) -> bool {
+        self.announced.is_some() && self.attack.installed.iter().all(|one| matches!(one, Installed::Yes { .. }))
+    }
+
     /// Where it stands, with what is announced.
     pub(super) fn place(&mut self) {
-        let Some(announced) = &self.announced else { return };
-        let phase = match announced.force {
-            Force::Wanted | Force::Lost => Phase::Unreachable,
-            Force::Reached if self.seen || self.attack.by_hand => Phase::Active,
-            Force::Reached => Phase::Fading,
+        if self.announced.is_none() {
+            return;
+        }
+        let phase = match self.is_reached() {
+            false => Phase::Unreachable,
+            true if self.seen || self.attack.by_hand => Phase::Active,
+            true => Phase::Fading,
         };
         if self.attack.phase != phase {
             self.show().phase = phase;
@@ -220,15 +187,15 @@ impl Life {
     }
 
     /// One more second of its curve.
-    pub(super) fn draw(&mut self) {
-        if self.curve.len() == CURVE {
-            self.curve.pop_front();
-        }
-        let now = if self.seen { self.attack.detection.evidence.packets.value as f32 } else { 0.0 };
+    pub(super) fn draw(&mut self, is_silent: bool) {
+        let now = if self.seen && !is_silent { self.attack.detection.evidence.packets.value as f32 } else { 0.0 };
         // What was over within the second is seen, too.
-        self.curve.push_back(std::mem::take(&mut self.highest).max(now));
-        let curve = self.curve.iter().copied().collect();
-        self.show().curve = curve;
+        let highest = std::mem::take(&mut self.highest).max(now);
+        let curve = &mut self.show().curve;
+        if curve.len() == CURVE {
+            curve.remove(0);
+        }
+        curve.push(highest);
     }
 
     /// It is over.
@@ -237,6 +204,16 @@ impl Life {
         (attack.phase, attack.ended, attack.expires) = (Phase::Over, Some(wall), None);
         attack.installed.clear();
     }
+}
+
+/// How long routes live that were announced so often before, and how long they stay when the attack is no longer seen.
+pub(super) fn lives(ttl: &Ttl, times: u32) -> (u64, u64) {
+    let longer = ttl.backoff.powi(times.min(64) as i32);
+    let seconds = |span: Span| span.duration().as_secs_f64();
+    let grown = |span: Span| (seconds(span) * longer).min(seconds(ttl.most));
+    let live = grown(ttl.first);
+    let hold = grown(ttl.hysteresis).min(live.max(seconds(ttl.hysteresis)));
+    ((live * 1e9) as u64, (hold * 1e9) as u64)
 }
 
 /// What is known of an attack that nothing was found of: `rule` says why it is there.

@@ -9,9 +9,8 @@ use ipnet::IpNet;
 use weir_program::escape::escaped;
 
 use super::caps::Used;
-use super::life::{Announced, Force, Found, Life};
+use super::life::{Announced, Found, Life, lives};
 use super::plan::Plan;
-use super::repeats::{Repeats, lives};
 use super::words::{LIMITS, found_first, nothing, reason};
 use super::{Now, SECOND, Traffic};
 use crate::journal::{Entry, WEIR, What};
@@ -28,7 +27,6 @@ pub struct Guard {
     pub(super) lives: BTreeMap<u64, Life>,
     pub(super) by_key: BTreeMap<Found, u64>,
     pub(super) used: Used,
-    pub(super) repeats: Repeats,
     pub(super) stopped: Option<Stopped>,
     /// Of gobgpd: nothing is announced for them.
     pub(super) neighbours: Vec<IpAddr>,
@@ -58,7 +56,6 @@ impl Guard {
             lives: BTreeMap::new(),
             by_key: BTreeMap::new(),
             used,
-            repeats: Repeats::default(),
             stopped: None,
             neighbours: Vec::new(),
             last_id: 0,
@@ -82,13 +79,6 @@ impl Guard {
         match finding {
             Finding::Flood(detection) => self.flood(*detection, traffic, now),
             Finding::Over { target, class, last } => self.fade((target.prefix, class), last, now),
-            Finding::Ebbing { target, class, packets, bits } => {
-                let id = self.by_key.get(&(target.prefix, class));
-                if let Some(life) = id.and_then(|id| self.lives.get_mut(id)) {
-                    let evidence = &mut life.show().detection.evidence;
-                    (evidence.packets, evidence.bits) = (packets, bits);
-                }
-            }
             Finding::Contested(contested) => self.contest(&contested, traffic, now),
         }
     }
@@ -161,14 +151,15 @@ impl Guard {
         self.counts.attacks += 1;
         let id = self.last_id;
         let why = found_first(&detection);
-        self.insert(Life::new(id, detection, now));
+        let times = self.times(&(detection.target.prefix, detection.class), now);
+        self.insert(Life::new(id, detection, times, now));
         self.tell(id, WEIR, What::Detected, why, now);
         id
     }
 
     pub(super) fn insert(&mut self, life: Life) {
         if !life.attack.by_hand {
-            self.by_key.insert(life.key(), life.attack.id);
+            self.by_key.insert(life.attack.key(), life.attack.id);
         }
         self.lives.insert(life.attack.id, life);
     }
@@ -300,9 +291,8 @@ impl Guard {
 
     pub(super) fn announce(&mut self, id: u64, plan: Plan, who: &str, now: Now) {
         let Some(life) = self.lives.get_mut(&id) else { return };
-        let times = self.repeats.times(&life.key(), now.nanos);
-        let (live, _) = lives(&self.settings.ttl, times);
-        let announced = Announced { rate: life.rate(), times, ..Announced::new(plan.routes, live, now) };
+        let (live, _) = lives(&self.settings.ttl, life.attack.times);
+        let announced = Announced { rate: life.rate(), ..Announced::new(plan.routes, live, now) };
         let why = reason(life);
         self.set(id, announced, plan.harm, now);
         self.tell(id, who, What::Announced, why, now);
@@ -332,21 +322,12 @@ impl Guard {
         match outcome {
             Ok(Plan { routes, harm })
                 if routes != before.routes
-                    && (level != before.level || spares(traffic, &life.key().0, &routes, &before.routes)) =>
+                    && (level != before.level || spares(traffic, &life.attack.key().0, &routes, &before.routes)) =>
             {
                 let since = if level == before.level { before.since } else { now.nanos };
                 let rate = if level == before.level { before.rate } else { rate };
                 self.counts.withdrawn += before.routes.len() as u64;
-                let after = Announced {
-                    routes,
-                    level,
-                    since,
-                    rate,
-                    changed: now.nanos,
-                    force: Force::Wanted,
-                    others: None,
-                    ..before
-                };
+                let after = Announced { routes, level, since, rate, changed: now.nanos, others: None, ..before };
                 self.set(id, after, harm, now);
                 self.tell(id, who, What::Announced, why.to_owned(), now);
                 Ok(())
@@ -361,19 +342,17 @@ impl Guard {
     }
 
     /// These routes are wanted from now on.
-    pub(super) fn set(&mut self, id: u64, mut announced: Announced, harm: Harm, now: Now) {
+    pub(super) fn set(&mut self, id: u64, announced: Announced, harm: Harm, now: Now) {
         let Some(life) = self.lives.get_mut(&id) else { return };
         self.used.add(&announced.routes);
         self.counts.announced += announced.routes.len() as u64;
         self.changed = true;
         life.told = None;
-        if !self.is_told {
-            // Nobody tells what routers have.
-            announced.force = Force::Reached;
-        }
         let attack = life.show();
         attack.level = Level { number: announced.level, routes: announced.routes.clone() };
-        attack.installed = vec![Installed::Waiting; announced.routes.len()];
+        // Where nobody tells what routers have, they have it.
+        let one = if self.is_told { Installed::Waiting } else { Installed::Yes { since: now.wall } };
+        attack.installed = vec![one; announced.routes.len()];
         attack.expires = Some(now.wall + Duration::from_nanos(announced.expires.saturating_sub(now.nanos)));
         (attack.harm, attack.refusal, attack.was_announced) = (harm, None, true);
         life.announced = Some(announced);
@@ -387,11 +366,6 @@ impl Guard {
         self.used.remove(&announced.routes);
         self.counts.withdrawn += announced.routes.len() as u64;
         self.changed = true;
-        // Only what was over comes again: what is withdrawn and announced anew in between is the same.
-        life.times = Some(announced.times);
-        if !life.attack.by_hand {
-            self.repeats.remember(life.key(), announced.times, now.nanos, &self.settings.ttl);
-        }
         let attack = life.show();
         // Nothing is in force from now on, whoever looks and whatever is decided next.
         attack.phase = Phase::Seen;
@@ -403,20 +377,16 @@ impl Guard {
         }
     }
 
-    /// It is over: it goes to the history, and when it comes again, it is hit again.
-    pub(super) fn finish(&mut self, id: u64, now: Now) {
-        let again = self
-            .lives
-            .get(&id)
-            .filter(|life| !life.attack.by_hand)
-            .and_then(|life| Some((life.key(), life.times()? + 1)));
-        self.end(id, now);
-        if let Some((key, times)) = again {
-            self.repeats.remember(key, times, now.nanos, &self.settings.ttl);
-        }
+    /// How often something was announced for a target and class before, as the history has it: each time within the longest time to
+    /// live after the one before.
+    fn times(&self, key: &Found, now: Now) -> u32 {
+        let since = now.wall - self.settings.ttl.most.duration();
+        let again = self.history.iter().find(|over| over.was_announced && !over.by_hand && over.key() == *key);
+        again.filter(|over| over.ended > Some(since)).map_or(0, |over| over.times + 1)
     }
 
-    fn end(&mut self, id: u64, now: Now) {
+    /// It is over, and goes to the history.
+    pub(super) fn finish(&mut self, id: u64, now: Now) {
         self.withdraw(id, WEIR, "it is over", now);
         if let Some(life) = self.lives.get_mut(&id) {
             life.recall_peak();
@@ -424,7 +394,7 @@ impl Guard {
         self.tell(id, WEIR, What::Over, String::new(), now);
         let Some(mut life) = self.lives.remove(&id) else { return };
         if !life.attack.by_hand {
-            self.by_key.remove(&life.key());
+            self.by_key.remove(&life.attack.key());
         }
         life.end(now.wall);
         self.history.push_front(life.attack);

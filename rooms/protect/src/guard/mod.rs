@@ -20,7 +20,6 @@ mod machine;
 mod passing;
 mod people;
 mod plan;
-mod repeats;
 mod restore;
 mod show;
 #[cfg(test)]
@@ -63,8 +62,8 @@ pub trait Announcer: Send {
     /// The session with it, and its neighbours.
     fn speaking(&self) -> Speaking;
 
-    /// One more each time that any of this changes.
-    fn version(&self) -> u64;
+    /// Whether any of this has changed since it was asked last, or others are wanted.
+    fn has_changed(&mut self) -> bool;
 }
 
 /// A second.

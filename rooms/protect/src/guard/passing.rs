@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::life::{Found, Life};
+use super::life::{Found, Life, lives};
 use super::machine::HELPED;
 use super::plan::overlap;
-use super::repeats::lives;
 use super::{Guard, Now, SECOND, Traffic};
 use crate::journal::{WEIR, What};
 use crate::model::{Mode, Route};
@@ -25,8 +24,9 @@ impl Guard {
         let ids: Vec<u64> = self.lives.keys().copied().collect();
         for id in ids {
             let Some(life) = self.lives.get_mut(&id) else { continue };
+            let is_silent = now.nanos >= life.found + SILENT;
             if is_second {
-                life.draw();
+                life.draw(is_silent);
             }
             if life.awaited.is_some_and(|until| now.nanos >= until) {
                 self.finish(id, now);
@@ -41,8 +41,7 @@ impl Guard {
                 continue;
             };
             let ends = announced.fades.unwrap_or(u64::MAX).min(announced.expires).max(announced.kept);
-            let (is_over, is_silent) =
-                (now.nanos >= announced.expires.max(announced.kept), now.nanos >= life.found + SILENT);
+            let is_over = now.nanos >= announced.expires.max(announced.kept);
             match life.seen {
                 false if now.nanos >= ends => self.finish(id, now),
                 true if is_over && is_silent => {
@@ -72,7 +71,7 @@ impl Guard {
         let Some(life) = self.lives.get_mut(&id) else { return };
         life.seen = false;
         let Some(announced) = &mut life.announced else { return self.finish(id, now) };
-        let (_, hold) = lives(&self.settings.ttl, announced.times);
+        let (_, hold) = lives(&self.settings.ttl, life.attack.times);
         announced.fades = Some(last.min(now.nanos) + hold);
         let evidence = &mut life.show().detection.evidence;
         (evidence.packets, evidence.bits) = Default::default();
@@ -81,12 +80,12 @@ impl Guard {
 
     /// Its time is over, and it is still there: longer, this time. It is the same attack: it has not come back.
     fn renew(&mut self, id: u64, now: Now) {
-        let Some(announced) = self.lives.get_mut(&id).and_then(|life| life.announced.as_mut()) else { return };
+        let Some(life) = self.lives.get_mut(&id) else { return };
+        let Some(announced) = &mut life.announced else { return };
         announced.renewed += 1;
-        let (live, _) = lives(&self.settings.ttl, announced.times.saturating_add(announced.renewed));
+        let (live, _) = lives(&self.settings.ttl, life.attack.times.saturating_add(announced.renewed));
         announced.expires = now.nanos + live;
-        let expires = now.wall + Duration::from_nanos(live);
-        self.lives.get_mut(&id).into_iter().for_each(|life| life.show().expires = Some(expires));
+        life.show().expires = Some(now.wall + Duration::from_nanos(live));
         self.tell(id, WEIR, What::Extended, "it goes on".into(), now);
     }
 

@@ -2,32 +2,19 @@
 //! hysteresis.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
-use super::life::{Announced, Life, unfound};
+use super::life::{Announced, Life, lives, unfound};
 use super::machine::ATTACKS;
 use super::people::STOPPED;
 use super::plan::overlap;
-use super::repeats::lives;
 use super::wanted::entry_of;
 use super::{Guard, Now, SECOND, by_hand};
 use crate::journal::{Entry, WEIR, What};
-use crate::model::{Action, Class, Harm, Mode, Stopped, Target};
+use crate::model::{Action, Harm, Mode, Stopped};
 
-/// An attack as the journal tells of it.
-#[derive(Debug)]
-struct Told {
-    target: Target,
-    class: Class,
-    began: SystemTime,
-    by: Option<String>,
-    /// The last line with routes, while they are wanted.
-    active: Option<Entry>,
-    /// A person withdrew it.
-    held: bool,
-    /// A person asked for it.
-    by_hand: bool,
-}
+/// An attack as the journal tells of it: its first line, and the last one with what is announced, or withdrawn.
+type Told = (Entry, Option<Entry>);
 
 impl Guard {
     /// Knows again what a journal tells. It is called once, before anything else.
@@ -40,21 +27,23 @@ impl Guard {
                 What::Stopped => self.stopped = Some(Stopped { by: entry.who.clone(), since: entry.time }),
                 What::Resumed => self.stopped = None,
                 What::Over => drop(told.remove(&id)),
-                What::Rotated => {}
-                _ => {
-                    let by_hand = entry.by_hand;
-                    let class = entry.class.or(by_hand.then_some(by_hand::CLASS));
-                    let (Some(target), Some(class)) = (entry.target.clone(), class) else { continue };
-                    let began = entry.time;
-                    let new = Told { target, class, began, by: None, active: None, held: false, by_hand };
-                    told.entry(id).or_insert(new).hear(entry);
+                _ if entry.target.is_none() || entry.class.is_none() && !entry.by_hand => {}
+                what => {
+                    let (_, last) = told.entry(id).or_insert_with(|| (entry.clone(), None));
+                    match last {
+                        Some(last) if what == What::Extended => {
+                            (last.time, last.ttl_s, last.times) = (entry.time, entry.ttl_s, entry.times);
+                        }
+                        last if matches!(what, What::Announced | What::Withdrawn) => *last = Some(entry),
+                        _ => {}
+                    }
                 }
             }
         }
         // One a target and class, the newest: of others the journal lacks the end.
-        let key = |told: &Told| (told.target.prefix, told.class, told.by_hand);
-        let newest: BTreeMap<_, u64> = told.iter().map(|(id, told)| (key(told), *id)).collect();
-        told.retain(|id, told| newest[&key(told)] == *id);
+        let key = |first: &Entry| (first.target.clone().map(|target| target.prefix), first.class, first.by_hand);
+        let newest: BTreeMap<_, u64> = told.iter().map(|(id, (first, _))| (key(first), *id)).collect();
+        told.retain(|id, (first, _)| newest[&key(first)] == *id);
         told.into_iter().for_each(|(id, told)| self.know(id, told, now));
     }
 
@@ -79,31 +68,34 @@ impl Guard {
         carried
     }
 
-    fn know(&mut self, id: u64, told: Told, now: Now) {
-        let Told { target, class, began, by, active, held, by_hand } = told;
+    fn know(&mut self, id: u64, (first, last): Told, now: Now) {
+        let Entry { target: Some(target), class, by_hand, time: began, .. } = first else { return };
         // The configuration may have changed.
         let group = self.settings.groups.get(&target.group).filter(|group| group.mode != Mode::Observe);
         let is_ours = group.is_some_and(|group| group.networks.iter().any(|net| net.contains(&target.prefix)));
+        let by = last.as_ref().map(|last| last.who.clone()).filter(|who| who != WEIR);
+        let is_withdrawn = |last: &Entry| last.what == What::Withdrawn && last.limit.as_deref() != Some(STOPPED);
+        let held = by.is_some() && last.as_ref().is_some_and(is_withdrawn);
         // Nothing is announced while all is stopped, nor what is only observed or not protected any more.
-        let active = active.filter(|_| is_ours && self.stopped.is_none());
+        let active = last.filter(|last| last.what == What::Announced && is_ours && self.stopped.is_none());
         if self.lives.len() >= ATTACKS {
             self.unheard += 1;
             return;
         }
         let rules = active.iter().flat_map(|entry| &entry.routes).map(|route| route.rule.clone()).collect();
-        let detection = unfound(target, class, "known from the journal", rules);
-        let mut life = Life::new(id, detection, now);
+        let detection = unfound(target, class.unwrap_or(by_hand::CLASS), "known from the journal", rules);
+        let times = active.as_ref().and_then(|entry| entry.times).unwrap_or_default();
+        let mut life = Life::new(id, detection, times, now);
         // Whether it still goes on will be seen, or it is over.
-        let (_, hold) = lives(&self.settings.ttl, 0);
-        (life.held, life.seen, life.awaited) = (held, false, Some(now.nanos + hold));
-        life.approved = active.is_some() && by.is_some();
-        let attack = life.show();
-        (attack.began, attack.by, attack.by_hand) = (began, by, by_hand);
-        self.insert(life);
-        let Some(entry) = active else { return };
-        self.lives.get_mut(&id).into_iter().for_each(|life| life.awaited = None);
         let settings = self.settings.clone();
         let ttl = &settings.ttl;
+        let (_, hold) = lives(ttl, times);
+        (life.held, life.seen, life.awaited) = (held, false, active.is_none().then_some(now.nanos + hold));
+        life.approved = active.is_some() && by.is_some();
+        let attack = life.show();
+        (attack.began, attack.by, attack.by_hand, attack.was_announced) = (began, by, by_hand, active.is_some());
+        self.insert(life);
+        let Some(entry) = active else { return };
         // By the clock that people set, unless that says what cannot be.
         let live = Duration::from_secs(entry.ttl_s.unwrap_or_default()).min(ttl.most.duration());
         let left = entry.time.checked_add(live).and_then(|until| until.duration_since(now.wall).ok());
@@ -112,48 +104,19 @@ impl Guard {
             self.untouchable().any(|net| overlap(&net, &route.rule.destination))
                 || route.action == Action::Blackhole && route.next_hop.is_none()
         });
-        let times = entry.times.unwrap_or_default();
-        let level = entry.level.unwrap_or_default();
-        let fits = self.used.fits(&entry.routes, &self.settings.caps).is_ok() && !touched;
-        if left.is_zero() || !fits {
-            return self.forget(id, times, now);
+        if left.is_zero() || touched || self.used.fits(&entry.routes, &self.settings.caps).is_err() {
+            self.tell(id, WEIR, What::Withdrawn, "its time was over before the restart".into(), now);
+            return self.finish(id, now);
         }
-        let (left, (_, hold)) = (left.as_nanos() as u64, lives(ttl, times));
+        let left = left.as_nanos() as u64;
         let mut announced = Announced::new(entry.routes, left, now);
         if by_hand {
             announced.kept = announced.expires;
         } else {
-            (announced.level, announced.began, announced.rate, announced.times) = (level, 0, f64::INFINITY, times);
+            (announced.level, announced.began, announced.rate) = (entry.level.unwrap_or_default(), 0, f64::INFINITY);
             announced.fades = Some(now.nanos + hold.min(left).max(SECOND));
         }
         self.set(id, announced, Harm::default(), now);
         self.counts.announced = 0;
-    }
-
-    /// Its time was over while nobody looked.
-    fn forget(&mut self, id: u64, times: u32, now: Now) {
-        let Some(life) = self.lives.get(&id) else { return };
-        self.repeats.remember(life.key(), times + 1, now.nanos, &self.settings.ttl);
-        self.tell(id, WEIR, What::Withdrawn, "its time was over before the restart".into(), now);
-        self.finish(id, now);
-    }
-}
-
-impl Told {
-    fn hear(&mut self, entry: Entry) {
-        let by = (entry.who != WEIR).then(|| entry.who.clone());
-        match entry.what {
-            What::Announced => (self.held, self.by, self.active) = (false, by, Some(entry)),
-            What::Extended => {
-                if let Some(active) = &mut self.active {
-                    (active.time, active.ttl_s, active.times) = (entry.time, entry.ttl_s, entry.times);
-                }
-            }
-            What::Withdrawn => {
-                self.held = by.is_some() && entry.limit.as_deref() != Some(STOPPED);
-                (self.by, self.active) = (by, None);
-            }
-            _ => {}
-        }
     }
 }

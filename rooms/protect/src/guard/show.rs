@@ -10,7 +10,7 @@ impl Guard {
     pub fn board(&self, groups: Vec<Group>, speaker: Option<Speaking>, counts: Counts, now: Now) -> Board {
         let (settings, used, own) = (&self.settings, &self.used, self.counts.clone());
         let mut evicted = counts.evicted;
-        evicted.extend([("attacks", self.unheard), ("repeats", self.repeats.evicted())]);
+        evicted.insert("attacks", self.unheard);
         Board {
             time: now.wall,
             mode: settings.mode,

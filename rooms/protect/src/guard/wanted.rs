@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
-use super::life::{Force, Life};
+use super::life::Life;
 use super::{Announcer, Guard, Now, SECOND};
 use crate::journal::{Entry, WEIR, What};
 use crate::model::{Attack, Installed, Mode, Route, Rule};
@@ -18,29 +18,23 @@ impl Guard {
         let speaking = speaker.speaking();
         self.neighbours = speaking.neighbours.iter().map(|neighbour| neighbour.address).collect();
         for (id, life) in &mut self.lives {
-            let Some(announced) = &mut life.announced else { continue };
+            let was_reached = life.is_reached();
+            let Some(announced) = &life.announced else { continue };
             let installed: Vec<_> = announced.routes.iter().map(|route| speaker.installed(route)).collect();
-            let missing = installed.iter().find(|installed| !matches!(installed, Installed::Yes { .. }));
-            let before = announced.force;
-            let (force, why) = match missing {
-                None if before == Force::Wanted => {
-                    let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
-                    (Force::Reached, format!("{after:.1} ms after it was wanted"))
-                }
-                None => (Force::Reached, "a neighbour has it now".into()),
-                Some(Installed::No { why }) => (Force::Lost, why.clone()),
-                Some(_) if before == Force::Reached && !speaking.connected => {
-                    (Force::Lost, "gobgpd does not answer".into())
-                }
-                Some(_) => (before, String::new()),
+            let missing = |all: &[Installed]| {
+                all.iter().find_map(|one| if let Installed::No { why } = one { Some(why.clone()) } else { None })
             };
-            if force != before {
-                let what = if force == Force::Reached { What::Installed } else { What::Unreachable };
-                news.push((*id, what, why));
-            }
-            announced.force = force;
+            let (before, why) = (missing(&life.attack.installed), missing(&installed));
+            let after = now.nanos.saturating_sub(announced.changed) as f64 / 1e6;
             if life.attack.installed != installed {
                 life.show().installed = installed;
+            }
+            let lost = why.filter(|_| before.is_none());
+            let lost = lost.or((was_reached && !speaking.connected).then(|| "gobgpd does not answer".into()));
+            match life.is_reached() {
+                true if !was_reached => news.push((*id, What::Installed, format!("{after:.1} ms after it was wanted"))),
+                true => {}
+                false => news.extend(lost.map(|why| (*id, What::Unreachable, why))),
             }
             life.place();
         }
@@ -71,13 +65,12 @@ impl Guard {
     pub fn covered(&self) -> Vec<Rule> {
         let mut covered = Vec::new();
         let is_wide = |prefix: &IpNet| prefix.prefix_len() < prefix.max_prefix_len();
-        for life in self.lives.values().filter(|life| life.seen && is_wide(&life.key().0)) {
+        for life in self.lives.values().filter(|life| life.seen && is_wide(&life.attack.key().0)) {
             let group = self.settings.groups.get(&life.attack.detection.target.group);
             if group.is_some_and(|group| group.mode == Mode::Observe) {
-                covered.push(Rule::to(life.key().0));
+                covered.push(Rule::to(life.attack.key().0));
             }
-            let in_force = life.announced.iter().filter(|announced| announced.force == Force::Reached);
-            let routes = in_force.flat_map(|announced| &announced.routes);
+            let routes = life.announced.iter().filter(|_| life.is_reached()).flat_map(|announced| &announced.routes);
             covered.extend(routes.map(|route| route.rule.clone()));
         }
         covered
@@ -92,11 +85,6 @@ impl Guard {
     /// Lines for the journal since this was asked last.
     pub fn take_entries(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.entries)
-    }
-
-    /// Whether any attack is not over.
-    pub fn is_busy(&self) -> bool {
-        !self.lives.is_empty()
     }
 
     /// A line for the journal about an attack.
@@ -117,7 +105,7 @@ pub(super) fn entry_of(life: &Life, who: &str, what: What, why: String, now: Now
         class: (!by_hand).then_some(detection.class),
         level: told.then_some(level.number),
         routes: if told { level.routes.clone() } else { Vec::new() },
-        times: life.announced.as_ref().map(|announced| announced.times),
+        times: life.announced.as_ref().map(|_| life.attack.times),
         ttl_s: life.announced.as_ref().map(|announced| announced.expires.saturating_sub(now.nanos).div_ceil(SECOND)),
         by_hand: *by_hand,
         ..Entry::new(now.wall, who, what, why)

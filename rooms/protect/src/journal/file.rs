@@ -1,8 +1,8 @@
 //! The file: lines are added, on the disk before anybody is told, and it is put aside when it is full.
 
-use std::fs::{self, File, Metadata, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::libc;
@@ -11,16 +11,13 @@ use weir_program::files::{self, beside, ours, remove, sync_directory};
 
 use super::Entry;
 
-/// A journal that is written.
+/// A journal that is written. It is opened for each batch of lines: whoever puts the file aside, or deletes it, needs to tell nobody.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,
     most: u64,
-    /// `None`: the next try opens it again.
-    file: Option<File>,
+    /// Bytes that it has, as of what was written last.
     size: u64,
-    /// Which file was opened last: its device and number.
-    opened: Option<(u64, u64)>,
 }
 
 /// What was in a journal.
@@ -28,8 +25,8 @@ pub struct Journal {
 pub struct Found {
     /// Its lines, the oldest first.
     pub entries: Vec<Entry>,
-    /// Lines that nobody can read: their numbers, from 1, and why; the first few.
-    pub unreadable: Vec<(usize, String)>,
+    /// The first line that nobody can read: its number, from 1, and why.
+    pub unreadable: Option<(usize, String)>,
     /// How many those are.
     pub count: usize,
 }
@@ -37,7 +34,7 @@ pub struct Found {
 impl Journal {
     /// At this path; nothing is opened yet. Past `most` bytes it is put aside, as the same name with `.1`.
     pub fn new(path: PathBuf, most: u64) -> Self {
-        Self { path, most, file: None, size: 0, opened: None }
+        Self { path, most, size: 0 }
     }
 
     /// Whether the next line belongs into a new file: then [`Self::rotate`].
@@ -48,12 +45,11 @@ impl Journal {
     /// Whether somebody has put the file aside, or deleted it; told once. The next line goes into what is at the path then, and makes that
     /// where nothing is.
     pub fn is_moved(&mut self) -> bool {
-        let Some(opened) = self.opened else { return false };
-        let is_there = fs::symlink_metadata(&self.path).is_ok_and(|metadata| identity(&metadata) == opened);
-        if !is_there {
-            *self = Self::new(std::mem::take(&mut self.path), self.most);
+        let is_moved = fs::symlink_metadata(&self.path).map_or(0, |metadata| metadata.len()) < self.size;
+        if is_moved {
+            self.size = 0;
         }
-        !is_there
+        is_moved
     }
 
     /// Adds lines, and waits until they are on the disk.
@@ -61,32 +57,20 @@ impl Journal {
     /// # Errors
     /// The file cannot be opened, is none of ours, or the disk does not take it; the next call tries again.
     pub fn append(&mut self, entries: &[Entry]) -> io::Result<()> {
-        let mut lines = Vec::new();
+        let mut file = open(&self.path)?;
+        let size = file.metadata()?.len();
+        if size == 0 {
+            sync_directory(&self.path)?;
+        }
+        // What was cut off, by a full disk or a crash, stays a line of its own, that the next reader passes over.
+        let mut lines = if is_torn(&file, size)? { vec![b'\n'] } else { Vec::new() };
         for entry in entries {
             write_json(&mut lines, entry).map_err(io::Error::other)?;
             lines.push(b'\n');
         }
-        let file = match &mut self.file {
-            Some(file) => file,
-            None => {
-                let file = open(&self.path)?;
-                let metadata = file.metadata()?;
-                if is_torn(&file, metadata.len())? {
-                    // What was cut off, by a full disk or a crash, stays a line of its own, that the next reader passes over.
-                    lines.insert(0, b'\n');
-                } else if metadata.len() == 0 {
-                    sync_directory(&self.path)?;
-                }
-                (self.size, self.opened) = (metadata.len(), Some(identity(&metadata)));
-                self.file.insert(file)
-            }
-        };
-        let written = file.write_all(&lines).and_then(|()| file.sync_data());
-        match written {
-            Ok(()) => self.size += lines.len() as u64,
-            Err(_) => self.file = None,
-        }
-        written
+        file.write_all(&lines).and_then(|()| file.sync_data())?;
+        self.size = size + lines.len() as u64;
+        Ok(())
     }
 
     /// Puts the file aside and begins another with these lines: what must be known after a restart.
@@ -102,7 +86,7 @@ impl Journal {
         remove(&aside)?;
         fs::hard_link(&self.path, &aside)?;
         fs::rename(&new, &self.path)?;
-        *self = Self { path: self.path.clone(), ..begun };
+        self.size = begun.size;
         sync_directory(&self.path)
     }
 }
@@ -134,9 +118,7 @@ pub fn read(path: &Path) -> io::Result<Found> {
             Err(error) => {
                 is_one |= begins_as_line(&line);
                 read.count += 1;
-                if read.unreadable.len() < TOLD {
-                    read.unreadable.push((number, error.to_string()));
-                }
+                read.unreadable.get_or_insert_with(|| (number, error.to_string()));
             }
         }
     }
@@ -184,10 +166,6 @@ fn is_torn(file: &File, size: u64) -> io::Result<bool> {
     Ok(last != [b'\n'])
 }
 
-fn identity(metadata: &Metadata) -> (u64, u64) {
-    (metadata.dev(), metadata.ino())
-}
-
 /// Where what was learnt is, beside the journal.
 const LEARNT: &str = ".learnt";
 
@@ -199,6 +177,3 @@ const MOST_LEARNT: u64 = 256 << 20;
 
 /// Bytes of a line, at most.
 const LONGEST: u64 = 1 << 20;
-
-/// Unreadable lines that are told one by one.
-const TOLD: usize = 5;

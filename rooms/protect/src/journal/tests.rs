@@ -56,7 +56,7 @@ fn a_line_that_is_none_is_named_and_passed_over() {
     fs::write(&path, format!("{line}{}\n{{\"a\":1}}\n\n{endless}\n{later}{}", &line[..40], &line[..30])).unwrap();
     let found = read(&path).unwrap();
     assert_eq!((found.entries, found.count), (vec![entry(1), entry(1)], 4));
-    assert_eq!(found.unreadable.iter().map(|(line, _)| *line).collect::<Vec<_>>(), [2, 3, 5, 7]);
+    assert_eq!(found.unreadable.map(|(line, _)| line), Some(2));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -13,8 +13,7 @@ use super::{Entry, Journal};
 /// Writes a journal without being waited for.
 #[derive(Debug)]
 pub struct Writer {
-    /// `None`: it ends.
-    tasks: Option<SyncSender<Task>>,
+    tasks: SyncSender<Task>,
     thread: Option<JoinHandle<()>>,
     state: Arc<State>,
 }
@@ -36,6 +35,8 @@ enum Task {
     Begin(Vec<Entry>),
     /// What was learnt.
     Learnt(Vec<u8>),
+    /// It is over.
+    End,
 }
 
 impl Writer {
@@ -50,7 +51,7 @@ impl Writer {
             let state = state.clone();
             move || write(&path, most, &queue, &state)
         })?;
-        Ok(Self { tasks: Some(tasks), thread: Some(thread), state })
+        Ok(Self { tasks, thread: Some(thread), state })
     }
 
     /// As [`Self::append`], and waits for it, a second at most; whether it is on the disk. What is not counts as lost until all of it is.
@@ -73,18 +74,14 @@ impl Writer {
 
     /// Has all that a restart must know written: a full file is put aside for one that begins with it.
     pub fn begin(&self, carried: Vec<Entry>) {
-        if let Some(tasks) = &self.tasks {
-            // Without room it is due again.
-            let _ = tasks.try_send(Task::Begin(carried));
-        }
+        // Without room it is due again.
+        let _ = self.tasks.try_send(Task::Begin(carried));
     }
 
     /// Has what was learnt written, in place of what was before: see [`super::learnt`].
     pub fn keep(&self, learnt: Vec<u8>) {
-        if let Some(tasks) = &self.tasks {
-            // Without room the next one will do.
-            let _ = tasks.try_send(Task::Learnt(learnt));
-        }
+        // Without room the next one will do.
+        let _ = self.tasks.try_send(Task::Learnt(learnt));
     }
 
     /// Lines that could not be written since the start.
@@ -94,24 +91,19 @@ impl Writer {
 
     /// Has lines written; the receiver is told whether it is on the disk. `None`: there is no room for it.
     pub fn append(&self, entries: Vec<Entry>) -> Option<Receiver<bool>> {
-        let (done, told) = channel();
-        match self.tasks.as_ref()?.try_send(Task::Append(entries, done)) {
-            Ok(()) => Some(told),
-            Err(
-                TrySendError::Full(Task::Append(entries, _)) | TrySendError::Disconnected(Task::Append(entries, _)),
-            ) => {
-                self.state.lose(&entries);
-                None
-            }
-            Err(_) => None,
+        let ((done, told), lines) = (channel(), entries.len());
+        if self.tasks.try_send(Task::Append(entries, done)).is_err() {
+            self.state.lose(lines);
+            return None;
         }
+        Some(told)
     }
 }
 
 impl State {
-    /// These lines are not on the disk.
-    fn lose(&self, entries: &[Entry]) {
-        self.unwritten.fetch_add(entries.len() as u64, Ordering::Relaxed);
+    /// So many lines are not on the disk.
+    fn lose(&self, lines: usize) {
+        self.unwritten.fetch_add(lines as u64, Ordering::Relaxed);
         self.is_behind.store(true, Ordering::Relaxed);
     }
 }
@@ -119,7 +111,7 @@ impl State {
 /// What was handed over is written.
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.tasks = None;
+        let _ = self.tasks.send(Task::End);
         if let Some(thread) = self.thread.take() {
             // It ends when all is written.
             let _ = thread.join();
@@ -133,11 +125,7 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
     // What the last try said: it is told once.
     let mut told: Option<String> = None;
     loop {
-        let task = match queue.recv_timeout(LOOKS_APART) {
-            Ok(task) => Some(task),
-            Err(RecvTimeoutError::Timeout) => None,
-            Err(RecvTimeoutError::Disconnected) => break,
-        };
+        let task = queue.recv_timeout(LOOKS_APART).ok();
         if journal.is_moved() {
             tracing::warn!("journal {shown}: somebody has put it aside, or deleted it: it begins anew");
             state.is_behind.store(true, Ordering::Relaxed);
@@ -151,7 +139,7 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
             Task::Append(entries, done) => {
                 let outcome = journal.append(&entries);
                 if outcome.is_err() {
-                    state.lose(&entries);
+                    state.lose(entries.len());
                 }
                 // Where the disk takes lines again, those that it lacks come next, however many others do.
                 let is_missing = outcome.is_ok() && state.is_behind.load(Ordering::Relaxed);
@@ -166,6 +154,7 @@ fn write(path: &Path, most: u64, queue: &Receiver<Task>, state: &State) {
                 outcome
             }
             Task::Learnt(learnt) => keep(path, &learnt),
+            Task::End => return,
         };
         let said = outcome.err().map(|error| error.to_string());
         match &said {

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use super::{Detection, Rate, Route};
+use super::{Class, Detection, Harm, Rate, Route};
 
 /// Who decides.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
@@ -54,15 +54,6 @@ pub struct Refusal {
     pub limit: &'static str,
     /// One line: what it was and what it may be.
     pub why: String,
-}
-
-/// What legitimate traffic a set of routes would hit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Harm {
-    /// Packets a second that are no part of the flood, as before it began.
-    pub packets: f64,
-    /// Their part of what the target gets without the flood, 0 to 1; `None`: nothing is known of the time before.
-    pub share: Option<f64>,
 }
 
 /// What the speaker says of a route.
@@ -114,6 +105,8 @@ pub struct Attack {
     pub by_hand: bool,
     /// Whether anything was announced for it at any time since the program began.
     pub was_announced: bool,
+    /// How often something was announced for its target and class before, of late.
+    pub times: u32,
     /// The highest rates that were told of it, of packets and of bits; 0: none yet.
     pub peak: (Rate, Rate),
     /// Packets a second of the last minute, one value a second, the newest last.
@@ -121,6 +114,11 @@ pub struct Attack {
 }
 
 impl Attack {
+    /// What it is known by over all times.
+    pub(crate) fn key(&self) -> (IpNet, Class) {
+        (self.detection.target.prefix, self.detection.class)
+    }
+
     /// By what, as people are told: `udp_flood`; of what a person asked for nothing was found, and it is `by_hand`.
     pub fn class(&self) -> &'static str {
         if self.by_hand { "by_hand" } else { self.detection.class.name() }

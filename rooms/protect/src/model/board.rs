@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use serde::Serialize;
 use weir_program::ledger;
 
-use super::{Attack, Mode, Phase, Point};
+use super::{Attack, Mode, Phase, Point, Threshold};
 
 /// All of it at one instant.
 #[derive(Clone, Debug, PartialEq)]
@@ -58,19 +58,6 @@ pub struct Group {
     pub thresholds: Vec<Threshold>,
     /// Hosts of it that are remembered.
     pub hosts: usize,
-}
-
-/// A threshold in force.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Threshold {
-    /// Of which class: `udp_flood`.
-    pub class: &'static str,
-    /// Packets a second that are not to be exceeded.
-    pub packets: Option<f64>,
-    /// Bits a second, likewise.
-    pub bits: Option<f64>,
-    /// Whether what was learnt raises it at this hour; else it is as configured.
-    pub learnt: bool,
 }
 
 /// The session with the speaker, and its neighbours.

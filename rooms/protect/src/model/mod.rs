@@ -1,17 +1,10 @@
-//! The words of the room: what was seen, what is under attack, what is done about it.
+//! The words of the room: what is done about attacks, and what [`weir_detect`] says of them.
 
 mod action;
 mod attack;
 mod board;
-mod class;
-mod detection;
-mod rule;
-mod sighting;
 
 pub use action::{Action, Route};
-pub use attack::{Attack, Command, Harm, Installed, Level, Mode, Phase, Refusal};
-pub use board::{Board, Caps, Counts, Group, Neighbour, Speaking, Stopped, Threshold};
-pub use class::Class;
-pub use detection::{Detection, Doubt, Evidence, Finding, Rate, Share, Spot, Target};
-pub use rule::{Icmp, Ports, Rule, TcpFlags};
-pub use sighting::{Alive, Contested, Packet, Point, Sighting, Transport, Why, Word};
+pub use attack::{Attack, Command, Installed, Level, Mode, Phase, Refusal};
+pub use board::{Board, Caps, Counts, Group, Neighbour, Speaking, Stopped};
+pub use weir_detect::model::*;

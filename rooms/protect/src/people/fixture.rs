@@ -69,6 +69,7 @@ pub(crate) fn attack(id: u64) -> Attack {
         by: None,
         by_hand: false,
         was_announced: false,
+        times: 0,
         peak: (
             Rate { value: 812e3, low: 790e3, high: Some(834e3) },
             Rate { value: 9.1e9, low: 8.8e9, high: Some(9.4e9) },
@@ -144,7 +145,7 @@ impl Fixture {
         commands.remember(&[Entry { attack: Some(17), ..Entry::new(at(0), WEIR, What::Detected, "") }]);
         let (board, journal) = (show.clone(), commands.clone());
         std::thread::spawn(move || {
-            while let Ok(Asked { command, by, answer }) = asked.recv() {
+            while let Ok(Asked::Command { command, by, answer }) = asked.recv() {
                 journal.remember(&[Entry::new(at(45), &by, What::Announced, format!("{command:?}"))]);
                 let _ = answer.send(done(&show, &command, &by));
             }

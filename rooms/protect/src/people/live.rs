@@ -57,7 +57,7 @@ impl Follower {
             "state": told::state(&board),
             "attacks": told::rows(&board.attacks, MOST),
             // The one that was asked for, as long as it is known.
-            "attack": self.attack.and_then(|id| told::attack(&board, id)).map(|attack| told::whole(attack)),
+            "attack": self.attack.and_then(|id| told::attack(&board, id)).map(|attack| told::whole(attack, board.speaker.as_ref())),
         });
         let bytes = event("event: board\n", &frame);
         Some((bytes, self))

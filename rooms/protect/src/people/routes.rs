@@ -21,7 +21,6 @@ use super::{People, live, told};
 use crate::config::values::Network;
 use crate::guard::Denied;
 use crate::model::Command;
-use crate::room::Unanswered;
 
 type Way = Route<People>;
 
@@ -41,7 +40,7 @@ static ROUTES: &[Way] = &[
         |people, call| {
             let (board, id) = (people.board(), id(call)?);
             let attack = told::attack(&board, id).ok_or_else(|| absent(id))?;
-            Ok(json_response(StatusCode::OK, &told::whole(attack)))
+            Ok(json_response(StatusCode::OK, &told::whole(attack, board.speaker.as_ref())))
         },
     ),
     Way::get("/protect/history", "Those that are over, likewise.", |people, call| {
@@ -158,10 +157,10 @@ fn absent(id: u64) -> Problem {
 
 fn act(people: &People, call: &Call, command: Command) -> Answer {
     let by = call.parts.extensions.get::<Person>().ok_or_else(Problem::mistake)?;
-    let done = people.commands.ask(command, &by.name).map_err(|unanswered| match unanswered {
-        Unanswered::Denied(Denied::Unknown(id)) => absent(id),
-        Unanswered::Denied(denied) => Problem::new(StatusCode::CONFLICT, denied.to_string()),
-        Unanswered::Silent => Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{unanswered}: see Weir's log")),
+    let done = people.commands.ask(command, &by.name).map_err(|denied| match denied {
+        Denied::Unknown(id) => absent(id),
+        Denied::Refused(why) => Problem::new(StatusCode::CONFLICT, why),
+        Denied::Silent => Problem::new(StatusCode::SERVICE_UNAVAILABLE, format!("{denied}: see Weir's log")),
     })?;
     Ok(json_response(StatusCode::OK, &json!({"done": done})))
 }
@@ -186,7 +185,7 @@ fn whole(prefix: Network) -> Result<IpNet, Problem> {
     prefix.whole().map_err(|what| Problem::request(format!("prefix: {prefix} {what}")))
 }
 
-/// The table of all routes, for `docs/protect.md`.
+/// The table of all routes, for `docs/protect-rest.md`.
 pub fn page() -> String {
     http::reference(ROUTES)
 }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::words;
-use crate::model::{Attack, Board, Detection, Installed};
+use crate::model::{Attack, Board, Detection, Installed, Speaking};
 
 /// An attack in a list.
 pub(super) fn row(attack: &Attack) -> Value {
@@ -48,7 +48,7 @@ pub(super) fn rows(attacks: &[Arc<Attack>], most: usize) -> Vec<Value> {
 }
 
 /// All that is known of an attack.
-pub(super) fn whole(attack: &Attack) -> Value {
+pub(super) fn whole(attack: &Attack, speaker: Option<&Speaking>) -> Value {
     let Detection { rules, evidence, doubts, first_excess, decided, .. } = &attack.detection;
     let announced = |(index, route)| {
         let (installed, since, why) = match attack.installed.get(index) {
@@ -72,6 +72,7 @@ pub(super) fn whole(attack: &Attack) -> Value {
     whole["doubts_are"] = json!(doubts);
     whole["level"] = json!(attack.level.number);
     whole["routes_are"] = attack.level.routes.iter().enumerate().map(announced).collect();
+    whole["away"] = json!(speaker.and_then(words::away));
     whole["harm_is"] = json!(attack.harm);
     whole["refusal"] = json!(attack.refusal);
     whole
@@ -88,6 +89,7 @@ pub(super) fn state(board: &Board) -> Value {
             "since_ms": speaker.since.map(millis), "why": speaker.why, "standing": speaker.standing,
             "settled": speaker.settled, "text": words::standing(speaker, is_stopped),
             "in_doubt": words::is_in_doubt(speaker, is_stopped), "neighbours": speaker.neighbours,
+            "away": words::away(speaker),
         })
     });
     json!({

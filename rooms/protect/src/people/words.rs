@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::model::{Action, Ports, Route, Rule, Speaking, TcpFlags};
+use weir_units::BitRate;
+
+use crate::model::{Action, Neighbour, Ports, Route, Rule, Speaking, TcpFlags};
 
 /// `udp to 192.0.2.7/32, from port 53, 500 to 1500 bytes`.
 pub(crate) fn rule(rule: &Rule) -> String {
@@ -67,6 +69,13 @@ pub(crate) fn is_in_doubt(speaking: &Speaking, is_stopped: bool) -> bool {
     !speaking.connected || !speaking.settled || is_stopped && speaking.standing != Some(0)
 }
 
+/// Which neighbours have no routes, since their sessions are not established; `None`: all are.
+pub(crate) fn away(Speaking { neighbours, .. }: &Speaking) -> Option<String> {
+    let away: Vec<&Neighbour> = neighbours.iter().filter(|neighbour| !neighbour.is_established()).collect();
+    let first = away.first()?;
+    Some(format!("{} of {} neighbours without the routes: {first} is {}", away.len(), neighbours.len(), first.state))
+}
+
 fn ports(list: &[Ports]) -> String {
     let said =
         |ports: &Ports| if ports.0 == ports.1 { ports.0.to_string() } else { format!("{}-{}", ports.0, ports.1) };
@@ -84,12 +93,14 @@ fn flags(mask: u8, value: u8) -> String {
     }
 }
 
-/// `drop`, `limit to 8 Mbit/s`.
+/// `drop`, `limit to 8mbit`.
 pub(crate) fn action(action: &Action) -> String {
     match *action {
         Action::Blackhole => "blackhole".into(),
         Action::Drop => "drop".into(),
-        Action::Limit { bytes_per_s } => format!("limit to {}bit/s", scaled(f64::from(bytes_per_s) * 8.0)),
+        Action::Limit { bytes_per_s } => {
+            format!("limit to {}", BitRate { bits_per_second: (f64::from(bytes_per_s) * 8.0).round() as u64 })
+        }
         Action::Mark { dscp } => format!("mark DSCP {dscp}"),
         Action::Redirect { asn, number } => format!("redirect to {asn}:{number}"),
     }
@@ -102,24 +113,6 @@ pub(crate) fn route(route: &Route) -> String {
         (Action::Blackhole, None) => format!("blackhole {}", route.rule.destination),
         (other, _) => format!("{}: {}", action(other), rule(&route.rule)),
     }
-}
-
-/// `1.23 M`: three digits, a space, the prefix.
-fn scaled(value: f64) -> String {
-    let (mut rest, mut prefixes) = (value, ["", "k", "M", "G", "T", "P"].iter());
-    let mut prefix = prefixes.next();
-    while rest.abs() >= 999.5
-        && let Some(next) = prefixes.next()
-    {
-        rest /= 1000.0;
-        prefix = Some(next);
-    }
-    let decimals = match rest.abs() {
-        rest if rest >= 99.95 || rest.fract() == 0.0 => 0,
-        rest if rest >= 9.995 => 1,
-        _ => 2,
-    };
-    format!("{rest:.decimals$} {}", prefix.copied().unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -164,13 +157,6 @@ mod tests {
         ] {
             assert_eq!(rule(&said), expected);
         }
-        assert_eq!(action(&Action::Limit { bytes_per_s: 1e6 }), "limit to 8 Mbit/s");
-    }
-
-    #[test]
-    fn numbers_have_three_digits() {
-        for (value, text) in [(0.0, "0 "), (12.34, "12.3 "), (999.6, "1.00 k"), (812_345.0, "812 k"), (4e10, "40 G")] {
-            assert_eq!(scaled(value), text);
-        }
+        assert_eq!(action(&Action::Limit { bytes_per_s: 1e6 }), "limit to 8mbit");
     }
 }

@@ -9,16 +9,20 @@ use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
 use super::Waker;
+use crate::detect::Atlas;
 use crate::guard::Denied;
 use crate::journal::{Entry, WEIR};
 use crate::model::{Board, Command};
+use crate::settings::Settings;
 
-/// A person's command.
-#[derive(Debug)]
-pub(crate) struct Asked {
-    pub(crate) command: Command,
-    pub(crate) by: String,
-    pub(crate) answer: Sender<Result<String, Denied>>,
+/// What is asked of the thread that decides.
+pub(crate) enum Asked {
+    /// A person's command.
+    Command { command: Command, by: String, answer: Sender<Result<String, Denied>> },
+    /// To go over to other settings.
+    Adopt(Arc<Settings>, Option<Box<dyn Atlas>>),
+    /// To end.
+    End,
 }
 
 /// What people may ask for and see. Clones are of the same room.
@@ -37,17 +41,6 @@ struct Recent {
     last: u64,
 }
 
-/// Nobody answers, or the command is denied.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum Unanswered {
-    /// It is not carried out.
-    #[error(transparent)]
-    Denied(#[from] Denied),
-    /// The thread that decides has ended, or takes longer than a few seconds.
-    #[error("the guard does not answer")]
-    Silent,
-}
-
 impl Commands {
     pub(crate) fn new(waker: Arc<Waker>, board: watch::Receiver<Arc<Board>>) -> (Self, Receiver<Asked>) {
         let (asked, heard) = channel();
@@ -58,12 +51,16 @@ impl Commands {
     ///
     /// # Errors
     /// It is not carried out, or nobody answers.
-    pub fn ask(&self, command: Command, by: &str) -> Result<String, Unanswered> {
+    pub fn ask(&self, command: Command, by: &str) -> Result<String, Denied> {
         let (answer, told) = channel();
-        let asked = Asked { command, by: by.to_owned(), answer };
-        self.asked.send(asked).map_err(|_| Unanswered::Silent)?;
+        self.tell(Asked::Command { command, by: by.to_owned(), answer });
+        told.recv_timeout(PATIENCE).map_err(|_| Denied::Silent)?
+    }
+
+    /// Nobody hears it once the thread has ended, of which that has told.
+    pub(super) fn tell(&self, asked: Asked) {
+        let _ = self.asked.send(asked);
         self.waker.wake();
-        Ok(told.recv_timeout(PATIENCE).map_err(|_| Unanswered::Silent)??)
     }
 
     /// How things stand, now and whenever that changes.

@@ -8,14 +8,12 @@ use super::{Engine, Inlet};
 pub(super) struct Intake {
     inlets: Vec<Inlet>,
     /// Drops that were told, and when others are next.
-    told_drops: (u64, u64),
-    /// When it is told next that what is looked at has waited for long.
-    told_lag: u64,
+    told: (u64, u64),
 }
 
 impl Intake {
     pub(super) fn new(inlets: Vec<Inlet>) -> Self {
-        Self { inlets, told_drops: (0, 0), told_lag: 0 }
+        Self { inlets, told: (0, 0) }
     }
 
     /// Hands over what has come; whether there was anything. Shards take turns of some ms. Who is behind takes what came between two ticks, so
@@ -47,21 +45,15 @@ impl Intake {
     /// Tells people, now and then, that this machine has no time for what comes: how long that waited at which is looked now.
     pub(super) fn tell(&mut self, now: u64, lag: u64) {
         let [_, dropped, ..] = self.totals();
-        if dropped > self.told_drops.0 && now >= self.told_drops.1 {
+        let (told, next) = self.told;
+        if now >= next && (dropped > told || lag >= LONG) {
             tracing::warn!(
-                "protect: {} samples were not looked at since the last such line: more come than one processor decides on (as long as \
-                 a queue is only filling up, others count for them)",
-                dropped - self.told_drops.0
-            );
-            self.told_drops = (dropped, now + APART);
-        }
-        if lag >= LONG && now >= self.told_lag {
-            tracing::warn!(
-                "protect: samples are looked at {:.1} s after they came, and floods decided as much later: this machine has no \
-                 processor for it",
+                "protect: {} samples were not looked at since the last such line, and others {:.1} s after they came: more come than \
+                 one processor decides on (those that are looked at count for the others)",
+                dropped - told,
                 lag as f64 / 1e9
             );
-            self.told_lag = now + APART;
+            self.told = (dropped, now + APART);
         }
     }
 }

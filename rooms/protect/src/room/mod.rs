@@ -12,17 +12,13 @@
 pub(crate) mod commands;
 mod engine;
 mod intake;
-mod outlet;
 mod protection;
 mod run;
 #[cfg(test)]
 mod tests;
-mod thinning;
-mod waker;
 
-pub use commands::{Commands, Unanswered};
+pub use commands::Commands;
 pub use engine::Engine;
-pub use outlet::{Inlet, News, Outlet, Totals, queue};
 pub use protection::{Protection, Summary};
-pub use run::{Listener, Room, Started};
-pub use waker::Waker;
+pub use run::{Listener, Room};
+pub use weir_detect::queue::{Inlet, News, Outlet, Totals, Waker, queue};

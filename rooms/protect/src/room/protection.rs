@@ -8,7 +8,7 @@ use serde::Serialize;
 use weir_service::metrics::Samples;
 
 use super::run::Listener;
-use super::{Commands, Outlet, Room, Started};
+use super::{Commands, Outlet, Room};
 use crate::config::document::Document;
 use crate::detect::Atlas;
 use crate::journal::Entry;
@@ -44,7 +44,7 @@ impl Protection {
     pub fn start(settings: Arc<Settings>, shards: usize, atlas: Option<Box<dyn Atlas>>) -> Result<(Self, Vec<Outlet>)> {
         let tokens = settings.access.as_ref().map(|access| Tokens::read(&access.tokens)).transpose()?;
         let hooks = Arc::new(Hooks::start(&settings.hooks).context("start the hooks")?);
-        let Started { room, outlets } = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
+        let (room, outlets) = Room::start(&settings, shards, atlas, Some(listener(hooks.clone())))?;
         let people = tokens.map(|tokens| Arc::new(People::new(room.commands().clone(), tokens)));
         Ok((Self { room, people, hooks, settings }, outlets))
     }

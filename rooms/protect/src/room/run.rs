@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +15,7 @@ use super::intake::Intake;
 use super::{Commands, Engine, Outlet, Waker, queue};
 use crate::bgp::Speaker;
 use crate::detect::Atlas;
-use crate::guard::{Announcer, Now};
+use crate::guard::{Announcer, Denied, Now};
 use crate::journal::{self, Entry, Writer};
 use crate::model::{Board, Command, Counts, Speaking};
 use crate::people::words;
@@ -25,31 +25,14 @@ use crate::settings::Settings;
 #[derive(Debug)]
 pub struct Room {
     commands: Commands,
-    control: Sender<Control>,
-    waker: Arc<Waker>,
     thread: Option<JoinHandle<()>>,
-}
-
-/// A room that was started, and what each shard tells it by.
-#[derive(Debug)]
-pub struct Started {
-    /// The room.
-    pub room: Room,
-    /// One a shard.
-    pub outlets: Vec<Outlet>,
-}
-
-/// What the control side asks.
-enum Control {
-    Adopt(Arc<Settings>, Option<Box<dyn Atlas>>),
-    End,
 }
 
 /// Who is told what happens: each line of the journal, with the attack that it is about as it stands.
 pub type Listener = Box<dyn Fn(&Entry, Option<&crate::model::Attack>) + Send>;
 
 impl Room {
-    /// Reads the journal and starts the thread `guard`, with a queue for each shard.
+    /// Reads the journal and starts the thread `guard`, with a queue for each shard, which tells it by its outlet.
     ///
     /// # Errors
     /// One line: the journal is none of ours, no thread is to be had.
@@ -58,7 +41,7 @@ impl Room {
         shards: usize,
         atlas: Option<Box<dyn Atlas>>,
         listener: Option<Listener>,
-    ) -> Result<Started> {
+    ) -> Result<(Self, Vec<Outlet>)> {
         let waker = Arc::<Waker>::default();
         let speaker = settings.speaker.as_ref().map(|speaker| {
             let bell = waker.clone();
@@ -76,7 +59,7 @@ impl Room {
         listener: Option<Listener>,
         speaker: Option<Box<dyn Announcer>>,
         waker: Arc<Waker>,
-    ) -> Result<Started> {
+    ) -> Result<(Self, Vec<Outlet>)> {
         let now = read_clock();
         let mut engine = Engine::new(settings.clone());
         engine.set_atlas(atlas);
@@ -103,15 +86,12 @@ impl Room {
         let (show, board) = watch::channel(board);
         let (commands, asked) = Commands::new(waker.clone(), board);
         commands.remember(&newest);
-        let (control, controlled) = channel();
         let run = Run {
             engine,
             intake: Intake::new(inlets),
             asked,
-            controlled,
-            waker: waker.clone(),
+            waker,
             speaker,
-            heard: u64::MAX,
             writer,
             listener,
             commands: commands.clone(),
@@ -122,7 +102,7 @@ impl Room {
             kept: now.nanos,
         };
         let thread = thread::Builder::new().name("guard".into()).spawn(move || run.run()).context("start the guard")?;
-        Ok(Started { room: Self { commands, control, waker, thread: Some(thread) }, outlets })
+        Ok((Self { commands, thread: Some(thread) }, outlets))
     }
 
     /// What people may ask for and see.
@@ -132,16 +112,13 @@ impl Room {
 
     /// Goes over to other settings. Speaker, journal and access stay as they are.
     pub fn adopt(&self, settings: Arc<Settings>, atlas: Option<Box<dyn Atlas>>) {
-        // It has told of its end already, should it have ended.
-        let _ = self.control.send(Control::Adopt(settings, atlas));
-        self.waker.wake();
+        self.commands.tell(Asked::Adopt(settings, atlas));
     }
 }
 
 impl Drop for Room {
     fn drop(&mut self) {
-        let _ = self.control.send(Control::End);
-        self.waker.wake();
+        self.commands.tell(Asked::End);
         if let Some(thread) = self.thread.take() {
             // A panic of it has been told.
             let _ = thread.join();
@@ -154,11 +131,8 @@ fn known(settings: &Settings) -> Result<Vec<Entry>> {
     let Some(path) = &settings.journal else { return Ok(Vec::new()) };
     let shown = path.display();
     let found = journal::read(path).with_context(|| format!("journal {shown}"))?;
-    for (line, why) in &found.unreadable {
-        tracing::warn!("journal {shown}:{line}: {why} (passed over)");
-    }
-    if found.count > found.unreadable.len() {
-        tracing::warn!("journal {shown}: {} lines in all cannot be read", found.count);
+    if let Some((line, why)) = &found.unreadable {
+        tracing::warn!("journal {shown}:{line}: {why} (passed over; {} such lines in all)", found.count);
     }
     Ok(found.entries)
 }
@@ -171,11 +145,8 @@ struct Run {
     engine: Engine,
     intake: Intake,
     asked: Receiver<Asked>,
-    controlled: Receiver<Control>,
     waker: Arc<Waker>,
     speaker: Option<Box<dyn Announcer>>,
-    /// The version of what the speaker said last.
-    heard: u64,
     writer: Option<Writer>,
     listener: Option<Listener>,
     commands: Commands,
@@ -198,30 +169,22 @@ impl Run {
             let took = self.intake.take(&mut self.engine);
             let now = read_clock();
             let lag = self.intake.waits().map_or(0, |since| now.nanos.saturating_sub(since));
-            while let Ok(control) = self.controlled.try_recv() {
-                match control {
-                    Control::End => return self.end(),
-                    Control::Adopt(settings, atlas) => {
-                        self.engine.adopt(settings, now);
-                        self.engine.set_atlas(atlas);
-                        self.is_new = true;
-                    }
-                }
-            }
             self.engine.step(now, now.nanos - lag);
             self.settle(false);
-            while let Ok(Asked { command, by, answer }) = self.asked.try_recv() {
-                let done = self.engine.command(&command, &by, read_clock());
-                let is_kept = self.settle(true);
-                if done.is_ok() && matches!(command, Command::Stop | Command::Resume) {
-                    self.is_switch_lost = !is_kept;
+            while let Ok(asked) = self.asked.try_recv() {
+                match asked {
+                    Asked::Command { command, by, answer } => {
+                        // Who asked may have left.
+                        let _ = answer.send(self.command(&command, &by));
+                    }
+                    Asked::Adopt(settings, atlas) => {
+                        self.engine.adopt(settings, now);
+                        self.engine.set_atlas(atlas);
+                        self.settle(false);
+                        self.is_new = true;
+                    }
+                    Asked::End => return self.end(),
                 }
-                let said = done.map(|()| match command {
-                    Command::Stop => noted(self.stopped(), is_kept),
-                    _ => noted(told(&command), is_kept),
-                });
-                // Who asked may have left.
-                let _ = answer.send(said);
             }
             // Later than what was decided meanwhile.
             self.hear(read_clock());
@@ -236,6 +199,17 @@ impl Run {
                 thread::park_timeout(self.engine.rest(now).max(TOGETHER));
             }
         }
+    }
+
+    /// Carries out what a person asks; what was done, in a line.
+    fn command(&mut self, command: &Command, by: &str) -> Result<String, Denied> {
+        let done = self.engine.command(command, by, read_clock());
+        let is_kept = self.settle(true);
+        done?;
+        if matches!(command, Command::Stop | Command::Resume) {
+            self.is_switch_lost = !is_kept;
+        }
+        Ok(noted(if *command == Command::Stop { self.stopped() } else { told(command) }, is_kept))
     }
 
     /// Has done what was decided: routes first, then lines; whether lines are on the disk, where somebody waits for that.
@@ -277,17 +251,14 @@ impl Run {
         if let Some(speaker) = &mut self.speaker {
             speaker.want(&self.engine.guard.wanted());
         }
-        self.heard = u64::MAX;
     }
 
     /// Hears what the speaker has of it.
     fn hear(&mut self, now: Now) {
-        let Some(speaker) = &self.speaker else { return };
-        let version = speaker.version();
-        if version == self.heard {
+        let Some(speaker) = &mut self.speaker else { return };
+        if !speaker.has_changed() {
             return;
         }
-        self.heard = version;
         self.engine.guard.look(&**speaker, now);
         self.settle(false);
         self.is_new = true;

@@ -178,7 +178,7 @@ fn what_waited_is_judged_by_when_it_came() {
 /// From the first sample above a threshold to people's board: by the thread, in real time.
 #[test]
 fn a_flood_is_on_the_board_soon() {
-    let Started { room, mut outlets } = Room::start(&settings(TEXT), 2, None, None).unwrap();
+    let (room, mut outlets) = Room::start(&settings(TEXT), 2, None, None).unwrap();
     let begin = weir_program::clock::now();
     let mut board = room.commands().board();
     // 100,000 packets a second by samples of 100: a hundred times the threshold.
@@ -217,8 +217,8 @@ impl crate::guard::Announcer for Notes {
         Speaking::default()
     }
 
-    fn version(&self) -> u64 {
-        0
+    fn has_changed(&mut self) -> bool {
+        true
     }
 }
 
@@ -238,7 +238,7 @@ fn from_the_first_sample_to_the_route() {
     let (note, noted) = std::sync::mpsc::channel();
     let waker = Arc::<Waker>::default();
     let started = Room::with(&settings(&text), 1, None, None, Some(Box::new(Notes(note)) as Box<_>), waker).unwrap();
-    let Started { room, mut outlets } = started;
+    let (room, mut outlets) = started;
     let outlet = &mut outlets[0];
     let mut spans = Vec::new();
     for host in 1..=100 {
@@ -284,8 +284,8 @@ impl crate::guard::Announcer for Says {
         self.0.clone()
     }
 
-    fn version(&self) -> u64 {
-        0
+    fn has_changed(&mut self) -> bool {
+        true
     }
 }
 
@@ -301,7 +301,7 @@ fn who_stops_everything_is_told_what_still_stands() {
     ] {
         let speaking = Speaking { connected, settled, standing, ..Speaking::default() };
         let speaker = Some(Box::new(Says(speaking)) as Box<_>);
-        let Started { room, .. } = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
+        let (room, _) = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
         let said = room.commands().ask(Command::Stop, "anna").unwrap();
         assert!(said.starts_with(told), "{said}");
         assert!(room.commands().ask(Command::Resume, "anna").is_ok(), "others do not wait");
@@ -313,7 +313,7 @@ fn who_stops_everything_is_told_what_still_stands() {
 fn who_has_stopped_everything_sees_that_at_once() {
     let speaking = Speaking { connected: true, settled: true, standing: Some(0), ..Speaking::default() };
     let speaker = Some(Box::new(Says(speaking)) as Box<_>);
-    let Started { room, .. } = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
+    let (room, _) = Room::with(&settings(TEXT), 1, None, None, speaker, Arc::default()).unwrap();
     let board = room.commands().board();
     for number in 0..20 {
         let by = format!("anna-{number}");
@@ -330,7 +330,7 @@ fn a_stop_that_the_journal_does_not_take_is_tried_until_it_does() {
     let journal = dir.path().join("journal");
     std::fs::write(&journal, "").unwrap();
     let settings = settings(&format!("journal = {journal:?}\n{TEXT}"));
-    let Started { room, .. } = Room::start(&settings, 1, None, None).unwrap();
+    let (room, _) = Room::start(&settings, 1, None, None).unwrap();
     std::fs::remove_file(&journal).unwrap();
     std::fs::create_dir(&journal).unwrap();
     let said = room.commands().ask(Command::Stop, "anna").unwrap();
@@ -343,7 +343,7 @@ fn a_stop_that_the_journal_does_not_take_is_tried_until_it_does() {
     let entries = crate::journal::read(&journal).unwrap().entries;
     assert!(entries.iter().any(|entry| entry.what == What::Stopped && entry.who == "anna"));
     drop(room);
-    let Started { room, .. } = Room::start(&settings, 1, None, None).unwrap();
+    let (room, _) = Room::start(&settings, 1, None, None).unwrap();
     assert!(room.commands().board().borrow_and_update().stopped.is_some());
 }
 

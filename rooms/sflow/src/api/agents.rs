@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
 
 use super::problem::{Answer, JSON, json_response};
 use super::selection::agent_of;
@@ -43,24 +43,35 @@ pub(super) fn agents(api: &Arc<Api>, call: &Call) -> Answer {
     }
     let addresses: Vec<IpAddr> = if wanted.is_empty() { api.analysis.agents() } else { wanted.into_iter().collect() };
     let (api, turns) = (api.clone(), api.turns());
-    let (mut addresses, mut written) = (addresses.into_iter(), 0_u64);
-    let body = pages(turns, move |page| {
-        let Some(address) = addresses.next() else {
-            page.extend_from_slice(if written == 0 { b"{}\n" } else { b"\n}\n" });
-            return false;
-        };
+    json_pages(turns, *b"{}", addresses, move |page, address| {
         if let Some(agent) = api.analysis.agent(address) {
-            page.extend_from_slice(if written == 0 { b"{\n" } else { b",\n" });
-            written += 1;
-            page.extend_from_slice(format!("\"{address}\":").as_bytes());
+            page.extend_from_slice(format!(",\n\"{address}\":").as_bytes());
             // Writing to memory does not fail.
             let _ = escape::write_json(page, &agent);
         }
-        true
-    });
-    Ok(json_pages(body))
+    })
 }
 
-pub(super) fn json_pages(body: Body) -> axum::response::Response {
-    ([(header::CONTENT_TYPE, JSON)], body).into_response()
+/// A list or an object, written as it is read: `write` appends the entries of an item, each behind a comma and a new line.
+pub(super) fn json_pages<T: Send + Unpin + 'static>(
+    turns: Arc<Semaphore>,
+    [open, close]: [u8; 2],
+    items: Vec<T>,
+    mut write: impl FnMut(&mut Vec<u8>, T) + Send + Unpin + 'static,
+) -> Answer {
+    let (mut items, mut is_empty) = (items.into_iter(), true);
+    let body = pages(turns, move |page| {
+        let begin = page.len();
+        let Some(item) = items.next() else {
+            page.extend([if is_empty { open } else { b'\n' }, close, b'\n']);
+            return false;
+        };
+        write(page, item);
+        // Before the first entry is no comma.
+        if is_empty && page.len() > begin {
+            (page[begin], is_empty) = (open, false);
+        }
+        true
+    });
+    Ok(([(header::CONTENT_TYPE, JSON)], body).into_response())
 }

@@ -3,11 +3,9 @@
 //! Addresses and names come one agent at a time, so that an answer about 50,000 agents is written while it is read, and
 //! is never in memory as a whole.
 
-use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use ipnet::IpNet;
 use serde::{Serialize, Serializer};
 use weir_wire::sflow::DataSource;
 
@@ -47,8 +45,7 @@ pub trait Analysis: Send + Sync + 'static {
     fn flow_values(&self, name: &str, agents: &Agents, source: Option<DataSource>) -> Option<Vec<FlowValue>>;
 }
 
-/// Networks by the group that they are in; the longest prefix counts.
-pub type Groups = BTreeMap<String, Vec<IpNet>>;
+pub use crate::names::Networks as Groups;
 
 /// Which agents are asked about.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -18,7 +18,7 @@ use super::analysis::{Agents, FlowValue, Measure, STALE, milliseconds};
 use super::problem::{Answer, Problem, json_response};
 use super::selection::{Passing, agents_of, conditions, few, metric_of, passes, source_of};
 use super::statistics::{AGGREGATORS, Aggregator};
-use super::{Api, Call, pages};
+use super::{Api, Call};
 use crate::escape;
 use crate::events::{Short, short};
 use crate::thresholds::{Fact, Filter};
@@ -280,24 +280,16 @@ pub(super) fn dump(api: &Arc<Api>, call: &Call) -> Answer {
     let addresses = agents_of(&*api.analysis, call)?.addresses(&*api.analysis);
     let conditions = conditions(call)?;
     let (api, turns) = (api.clone(), api.turns());
-    let (mut addresses, mut written) = (addresses.into_iter(), 0_u64);
-    let body = pages(turns, move |page| {
-        let Some(agent) = addresses.next() else {
-            page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
-            return false;
-        };
+    json_pages(turns, *b"[]", addresses, move |page, agent| {
         for name in &names {
             let (source, metric) = source_of(name);
             each(&api, agent, metric, source, &conditions, &mut |measure, value| {
-                page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
-                written += 1;
+                page.extend_from_slice(b",\n");
                 // Writing to memory does not fail.
                 let _ = escape::write_json(&mut *page, &Cell::new(agent, name, measure, value));
             });
         }
-        true
-    });
-    Ok(json_pages(body))
+    })
 }
 
 /// A row a data source that has the column by which is sorted, else the first column.
@@ -334,19 +326,11 @@ pub(super) fn table(api: &Arc<Api>, call: &Call) -> Answer {
         rows.truncate(most.unsigned_abs().try_into().unwrap_or(usize::MAX));
     }
     let (api, turns) = (api.clone(), api.turns());
-    let (mut rows, mut written) = (rows.into_iter(), 0_u64);
-    let body = pages(turns, move |page| {
-        let Some((agent, source, _)) = rows.next() else {
-            page.extend_from_slice(if written == 0 { b"[]\n" } else { b"\n]\n" });
-            return false;
-        };
-        page.extend_from_slice(if written == 0 { b"[\n" } else { b",\n" });
-        written += 1;
+    json_pages(turns, *b"[]", rows, move |page, (agent, source, _)| {
         let row: Vec<Value> = columns.iter().map(|column| cell(&api, agent, source, column)).collect();
+        page.extend_from_slice(b",\n");
         let _ = escape::write_json(page, &row);
-        true
-    });
-    Ok(json_pages(body))
+    })
 }
 
 /// A column's value at a data source; where it has none, the agent's first.

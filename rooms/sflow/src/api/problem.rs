@@ -4,7 +4,6 @@ pub(crate) use weir_service::http::{Answer, JSON, Problem, json_response};
 
 use crate::flows::Mistake;
 use crate::shard::Refusal;
-use crate::thresholds::Refused;
 
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Self {
@@ -16,13 +15,7 @@ impl From<Refusal> for Problem {
                 let problem = Self::request(syntax.message).with("key", attribute).with("offset", syntax.at);
                 problem.with("text", text).with("caret", caret)
             }
-            Refusal::Full(message) => Self::request(message),
+            other => Self::request(other.to_string()),
         }
-    }
-}
-
-impl From<Refused> for Problem {
-    fn from(refused: Refused) -> Self {
-        Self::request(refused.to_string())
     }
 }

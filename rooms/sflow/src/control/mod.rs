@@ -18,10 +18,10 @@ use weir_tee::control::Prepared;
 use weir_tee::worker::Tap;
 
 use crate::api::server;
+use crate::atlas::Atlas;
 use crate::collector::{Cells, Collector};
 use crate::config::{Origin, Settings};
 use crate::ledger::Ledger;
-use crate::names::Atlas;
 use crate::shard::{Names, Shards};
 use crate::state::{Keeper, writable};
 use room::Analyser;

@@ -9,10 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use super::{Now, Shards};
 use crate::api::Groups;
+use crate::atlas::Atlas;
 use crate::config::Settings;
 use crate::flows::{Checked, Definition, Known, Mistake};
 use crate::names::{self, Geo, Lookups};
-use crate::thresholds::{self, Threshold, Thresholds};
+use crate::thresholds::{Refused, Threshold, Thresholds};
 
 /// Files and groups, read and checked: what can fail of a configuration.
 #[derive(Debug)]
@@ -53,6 +54,9 @@ pub enum Refusal {
     /// It says what cannot be.
     #[error(transparent)]
     Mistake(#[from] Mistake),
+    /// Of a threshold, or there are too many.
+    #[error(transparent)]
+    Threshold(#[from] Refused),
     /// There are too many.
     #[error("{0}")]
     Full(String),
@@ -81,7 +85,7 @@ impl Names {
 impl Names {
     /// Countries and autonomous systems, for the room that protects.
     pub(crate) fn atlas(&self) -> Option<Box<dyn weir_protect::detect::Atlas>> {
-        names::Atlas::of(&self.0)
+        Atlas::of(&self.0)
     }
 }
 
@@ -128,7 +132,7 @@ impl Shards {
 
     pub(super) fn configure(&self, before: Option<&Settings>, settings: &Settings) {
         let agents = Arc::new(settings.agents.clone());
-        self.each(|shard| shard.adopt(settings, agents.clone())).for_each(drop);
+        self.each(|shard| shard.adopt(&settings.allow, agents.clone())).for_each(drop);
         if let Some(before) = before {
             for name in before.config.flow.keys().filter(|name| !settings.config.flow.contains_key(*name)) {
                 self.remove_flow(name);
@@ -215,7 +219,7 @@ impl Shards {
     ///
     /// # Errors
     /// It makes no sense, or there are too many.
-    pub fn define_threshold(&self, name: &str, threshold: Threshold) -> Result<(), thresholds::Refused> {
+    pub fn define_threshold(&self, name: &str, threshold: Threshold) -> Result<(), Refusal> {
         let mut held = self.held();
         held.thresholds.put(name, threshold)?;
         let rules = held.thresholds.rules();

@@ -1,20 +1,8 @@
-//! Agents as they are kept over a restart: what the next rate and the next loss are reckoned from.
+//! Agents as they are kept over a restart.
 
 use std::io;
 
-use serde::{Deserialize, Serialize};
-use weir_wire::sflow::DataSource;
-
-use super::part::{Source, learn};
-use super::{Shard, Shards};
-use crate::agents::{Agent, Nanos, SourceId, StreamId};
-
-/// An agent, and its data sources: the stream of each, its class and index, when it was heard, and what is kept of it.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Kept<A = Agent, S = Source> {
-    agent: A,
-    sources: Vec<(StreamId, u32, u32, Nanos, S)>,
-}
+use super::{Kept, Shards};
 
 impl Shards {
     /// Hands over every agent that is known as bytes: a list of `Option<Kept>` whose end is not written.
@@ -40,52 +28,12 @@ impl Shards {
     }
 }
 
-impl Shard {
-    /// Appends the agents from this slot on, some tens of kilobytes of them; the slot to go on at, if there are more.
-    fn keep(&self, from: u32, bytes: &mut Vec<u8>) -> postcard::Result<Option<u32>> {
-        for (slot, agent) in self.agents.starting_at(from) {
-            let sources = self.agents.sources_of(agent).map(|kept| {
-                let DataSource { class, index } = kept.id.source;
-                (kept.id.stream, class, index, kept.heard, &kept.state)
-            });
-            let kept = Some(Kept { agent, sources: sources.collect() });
-            *bytes = postcard::to_extend(&kept, std::mem::take(bytes))?;
-            if bytes.len() >= SLICE {
-                return Ok(Some(slot + 1));
-            }
-        }
-        Ok(None)
-    }
-
-    fn take_over(&mut self, kept: Kept) -> bool {
-        let who = kept.agent.identity;
-        let sources = kept.sources.into_iter().map(|(stream, class, index, heard, state)| {
-            (SourceId { stream, source: DataSource { class, index } }, heard, state)
-        });
-        if !self.allowed.is_heard(who.address) {
-            return false;
-        }
-        let Some(slot) = self.agents.take_over(kept.agent, sources) else { return false };
-        self.welcome(slot, who);
-        let Self { agents, names, seen, .. } = self;
-        for source in agents.agent(&who).into_iter().flat_map(|agent| agents.sources_of(agent)) {
-            for block in source.state.counters.blocks() {
-                learn(seen, names, slot, source.id.source, &source.state.counters, block.structure, block.moment.now);
-            }
-        }
-        true
-    }
-}
-
-/// Bytes of one turn.
-const SLICE: usize = 64 << 10;
-
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
 
     use weir_wire::sflow::encode::{self, Flow, Header};
-    use weir_wire::sflow::{DataFormat, Interface};
+    use weir_wire::sflow::{DataFormat, DataSource, Interface};
 
     use super::super::{Names, Now};
     use super::*;
@@ -139,7 +87,7 @@ mod tests {
         all
     }
 
-    /// What docs/sflow.md says of its size, and that nothing is lost on the way into other shards and back.
+    /// What docs/sflow-state.md says of its size, and that nothing is lost on the way into other shards and back.
     #[test]
     fn agents_come_back_as_they_were() {
         const AGENTS: u32 = 1_000;

@@ -6,19 +6,8 @@
 //! control: Shards::tick, Shards::expire, Definitions
 //! ```
 
-mod agrees;
-mod allowed;
-mod clock;
 mod definitions;
-mod directory;
 mod kept;
-mod offenders;
-mod part;
-mod protecting;
-mod statistics;
-mod tally;
-mod watching;
-mod ways;
 
 #[cfg(test)]
 mod tests;
@@ -35,15 +24,10 @@ use crate::config::Settings;
 use crate::events::{EVENTS, Event, Log};
 use crate::flows::Record;
 use definitions::Held;
-use part::SLICE;
 
-pub use clock::Now;
 pub(crate) use definitions::Put;
 pub use definitions::{Life, Names, Refusal};
-pub(crate) use kept::Kept;
-pub use part::{Shard, Source};
-pub use statistics::{Statistics, Table};
-pub use tally::Tally;
+pub use weir_flows::shard::{Kept, Now, Offenders, SLICE, Shard, Source, Statistics, Table, Tally};
 
 /// The analysis: what workers put into it and readers ask of it.
 #[derive(Debug)]
@@ -66,9 +50,10 @@ impl Shards {
     pub fn new(settings: &Settings, names: Names) -> Self {
         let (events, start) = (Arc::new(Log::new(EVENTS)), Now::read());
         let held = Held::new(names);
-        let shard = |number| Mutex::new(Shard::new(settings, number, held.lookups(), events.clone(), start));
-        let shards = (0..settings.carrier.workers).map(shard).collect();
-        let (held, definitions) = (std::sync::Mutex::new(held), settings.config.limits.definitions);
+        let (limits, workers) = (&settings.config.limits, settings.carrier.workers);
+        let shard = |number| Mutex::new(Shard::new(limits, (number, workers), held.lookups(), events.clone(), start));
+        let shards = (0..workers).map(shard).collect();
+        let (held, definitions) = (std::sync::Mutex::new(held), limits.definitions);
         let shards = Self { shards, events, completed: Log::new(EVENTS), start, held, definitions };
         shards.configure(None, settings);
         shards
@@ -95,7 +80,7 @@ impl Shards {
     }
 
     /// Tells it of packets to other networks from now on, and takes agents to speak from elsewhere.
-    pub fn protect_others(&self, networks: &[ipnet::IpNet], listed: &Arc<weir_protect::listed::Listed>) {
+    pub fn protect_others(&self, networks: &[ipnet::IpNet], listed: &Arc<weir_detect::queue::Listed>) {
         self.each(|shard| shard.protect_others(networks, listed.clone())).for_each(drop);
     }
 

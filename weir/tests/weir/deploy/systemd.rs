@@ -113,8 +113,14 @@ fn an_analyser_that_protects_finds_its_tokens_and_its_speaker() {
 /// What the documents show can be written so.
 #[test]
 fn the_first_configuration_of_the_documents_is_a_good_one() {
-    let page = include_str!("../../../../docs/protect.md");
-    let blocks: Vec<&str> = page.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
+    let pages = [
+        include_str!("../../../../docs/protect-observe.md"),
+        include_str!("../../../../docs/protect-mitigation.md"),
+        include_str!("../../../../docs/protect-speakers.md"),
+        include_str!("../../../../docs/protect-access.md"),
+    ];
+    let blocks = pages.iter().flat_map(|page| page.split("```toml\n").skip(1));
+    let blocks: Vec<&str> = blocks.map(|rest| rest.split("```").next().unwrap()).collect();
     let unindented = |block: &str| block.lines().map(|line| line.trim_start()).collect::<Vec<_>>().join("\n");
     let tokens = tempfile::NamedTempFile::new().unwrap();
     fs::write(tokens.path(), format!("noc act {}\n", "0".repeat(32))).unwrap();
@@ -124,7 +130,7 @@ fn the_first_configuration_of_the_documents_is_a_good_one() {
     }
     let first = unindented(blocks[0]).replace("/etc/weir/protect.tokens", tokens.path().to_str().unwrap());
     check_of(&["sflow", "serve"], &first);
-    assert!(blocks.len() >= 3, "{blocks:?}");
+    assert!(blocks.len() >= 4, "{blocks:?}");
     for block in &blocks[1..] {
         check_of(&["sflow", "serve"], &format!("{first}\n{}", unindented(block)));
     }

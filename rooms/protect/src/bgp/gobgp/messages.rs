@@ -107,18 +107,8 @@ pub(crate) struct ListPeerResponse {
 
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Peer {
-    #[prost(message, optional, tag = "2")]
-    pub(crate) conf: Option<PeerConf>,
     #[prost(message, optional, tag = "5")]
     pub(crate) state: Option<PeerState>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub(crate) struct PeerConf {
-    #[prost(string, tag = "4")]
-    pub(crate) neighbor_address: String,
-    #[prost(uint32, tag = "5")]
-    pub(crate) peer_asn: u32,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -23,7 +23,7 @@ use self::messages::{
     AddPathStreamRequest, Empty, GetBgpResponse, Global, ListPathRequest, ListPathResponse, ListPeerResponse, Path,
     Peer, TableLookupPrefix,
 };
-use super::wire::{Announcement, Attributes, Family, Key};
+use super::wire::{Attributes, Family, Key};
 use crate::model::Neighbour;
 
 /// Why something was not done: one line each.
@@ -34,6 +34,9 @@ pub(super) enum Failure {
     /// It answers that it will not.
     Refused(String),
 }
+
+/// A path that is to be withdrawn, or announced: what it is, and whether it goes.
+pub(super) type Change<'a> = (&'a Key, &'a Attributes, bool);
 
 /// A session with gobgpd.
 pub(super) struct Client {
@@ -149,10 +152,10 @@ impl Client {
     }
 
     /// Withdraws and announces, in this order.
-    pub(super) async fn change(&mut self, withdrawn: &[Local], announced: &[&Announcement]) -> Result<(), Failure> {
+    pub(super) async fn change(&mut self, changes: &[Change<'_>]) -> Result<(), Failure> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = messages::Timestamp { seconds: now.as_secs().cast_signed(), nanos: now.subsec_nanos().cast_signed() };
-        let path = |key: &Key, attributes: &Attributes, is_withdraw| Path {
+        let path = |&(key, attributes, is_withdraw): &Change<'_>| Path {
             age: Some(now),
             is_withdraw,
             family: Some(key.family.into()),
@@ -160,12 +163,10 @@ impl Client {
             nlri_binary: key.nlri.clone(),
             pattrs_binary: attributes.encode(key.family),
         };
-        let withdrawn = withdrawn.iter().map(|local| path(&local.key, &local.attributes, true));
-        let announced = announced.iter().map(|route| path(&route.key, &route.attributes, false));
-        let paths: Vec<Path> = withdrawn.chain(announced).collect();
         let table_type = self.version.number(GLOBAL);
-        let requests: Vec<AddPathStreamRequest> =
-            paths.chunks(CHUNK).map(|paths| AddPathStreamRequest { table_type, paths: paths.to_vec() }).collect();
+        let request =
+            |changes: &[Change<'_>]| AddPathStreamRequest { table_type, paths: changes.iter().map(path).collect() };
+        let requests: Vec<AddPathStreamRequest> = changes.chunks(CHUNK).map(request).collect();
         let path = self.version.path("AddPathStream");
         let changed = async {
             self.ready().await?;
@@ -242,13 +243,10 @@ impl Local {
 
 /// How a neighbour is; `None`: the answer names no address.
 pub(super) fn neighbour(peer: &Peer) -> Option<Neighbour> {
-    let (conf, state) = (peer.conf.as_ref(), peer.state.as_ref());
-    let addresses = [conf.map(|conf| &conf.neighbor_address), state.map(|state| &state.neighbor_address)];
-    let address = addresses.into_iter().flatten().find_map(|address| address.parse().ok())?;
-    let asns = [conf.map(|conf| conf.peer_asn), state.map(|state| state.peer_asn)];
-    let asn = asns.into_iter().flatten().find(|&asn| asn != 0).unwrap_or(0);
-    let number = state.and_then(|state| usize::try_from(state.session_state).ok()).unwrap_or(0);
-    Some(Neighbour { address, asn, state: STATES.get(number).unwrap_or(&STATES[0]) })
+    let state = peer.state.as_ref()?;
+    let number = usize::try_from(state.session_state).unwrap_or(0);
+    let name = STATES.get(number).unwrap_or(&STATES[0]);
+    Some(Neighbour { address: state.neighbor_address.parse().ok()?, asn: state.peer_asn, state: name })
 }
 
 /// As RFC 4271, section 8.2.2 calls them.

@@ -41,7 +41,7 @@ fn what_a_person_adds_lives_as_long_as_he_says_whatever_is_found() {
     scene.pass(598.0);
     assert!(has_blackhole(&scene));
     scene.pass(3.0);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     // It does not count as an attack that comes back.
     let mut scene = Scene::new(AUTOMATIC);
     add(&mut scene, HOST, 10).unwrap();
@@ -60,10 +60,10 @@ fn it_is_extended_and_withdrawn_by_its_number() {
     scene.pass(300.0);
     assert!(has_blackhole(&scene) && scene.ask(&Command::Approve { id: 1 }).is_err());
     scene.ask(&Command::Withdraw { id: 1 }).unwrap();
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     add(&mut scene, HOST, 60).unwrap();
     scene.ask(&Command::Stop).unwrap();
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
 }
 
 #[test]
@@ -109,5 +109,5 @@ fn it_outlives_a_restart_for_what_is_left_of_its_time() {
     last.pass(180.0);
     assert!(has_blackhole(&last));
     last.pass(20.0);
-    assert!(last.wanted().is_empty() && !last.guard.is_busy());
+    assert!(last.wanted().is_empty() && last.guard.lives.is_empty());
 }

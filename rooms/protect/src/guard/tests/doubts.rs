@@ -106,7 +106,7 @@ fn contested_agents_take_back_what_is_young() {
     scene.flood(told_by(&[AGENT], Word::Good));
     scene.over(HOST);
     contest(&mut scene, AGENT, None);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     // What is older is not renewed.
     let mut scene = Scene::new(AUTOMATIC);
     scene.go_on(&told_by(&[AGENT], Word::Good), 100.0);
@@ -159,8 +159,8 @@ impl Announcer for Says {
         Speaking { connected: self.1, neighbours, ..Speaking::default() }
     }
 
-    fn version(&self) -> u64 {
-        0
+    fn has_changed(&mut self) -> bool {
+        true
     }
 }
 

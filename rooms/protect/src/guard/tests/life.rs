@@ -21,7 +21,7 @@ fn an_attack_is_announced_at_once_and_withdrawn_when_it_is_over() {
     scene.pass(59.0);
     assert_eq!(scene.wanted().len(), 1);
     scene.pass(2.0);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Withdrawn, What::Over]);
     let board = scene.guard.board(Vec::new(), None, Counts::default(), scene.now);
     assert_eq!((board.history[0].phase, board.caps.routes, board.counts.withdrawn), (Phase::Over, 0, 1));
@@ -36,7 +36,7 @@ fn what_nobody_is_heard_of_stays_until_its_time_is_over() {
     assert_eq!((scene.wanted().len(), scene.attack().phase), (1, Phase::Active));
     assert_eq!(scene.whats(), [What::Detected, What::Announced, What::Doubted]);
     scene.pass(2.0);
-    assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+    assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
     let why = &scene.entries[3].why;
     assert_eq!(why, "its time is over, and none of the agents that told of it is heard");
     // Heard again, it tells that it goes on, or is over.
@@ -111,7 +111,7 @@ fn a_long_attack_is_withdrawn_as_soon_as_a_short_one() {
         scene.pass(59.0);
         assert_eq!(scene.wanted().len(), 1);
         scene.pass(3.0);
-        assert!(scene.wanted().is_empty() && !scene.guard.is_busy());
+        assert!(scene.wanted().is_empty() && scene.guard.lives.is_empty());
         // Hit again it was announced once before, however often that was renewed.
         scene.flood(detection(HOST, 900e3));
         assert_eq!(scene.attack().expires, Some(scene.now.wall + Duration::from_secs(1_200)));
@@ -205,7 +205,7 @@ fn in_manual_mode_a_person_decides_each_step() {
     assert_eq!(scene.wanted().len(), 1);
     scene.over(HOST);
     scene.pass(3_600.0);
-    assert!(!scene.guard.is_busy());
+    assert!(scene.guard.lives.is_empty());
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn what_people_do_in_between_makes_no_attack_another_one() {
     }
     scene.over(HOST);
     scene.pass(61.0);
-    assert!(!scene.guard.is_busy(), "held no longer than for the first time");
+    assert!(scene.guard.lives.is_empty(), "held no longer than for the first time");
     scene.flood(detection(HOST, 900e3));
     assert_eq!(live(&scene), 1_200, "hit again");
     // Withdrawn, and over since: the next time is another one all the same.
@@ -299,19 +299,17 @@ fn what_people_do_in_between_makes_no_attack_another_one() {
     assert_eq!(live(&scene), 2_400);
 }
 
-/// A flood is told as large as it is now; when it is over, as large as it was.
+/// An attack has the rates of when it was last found; when it is over, its highest.
 #[test]
 fn the_rate_sinks_with_the_flood_and_the_history_has_its_highest() {
     let mut scene = Scene::new(AUTOMATIC);
     scene.flood(detection(HOST, 900e3));
     let target = detection(HOST, 0.0).target;
-    let packets = Rate { value: 1e3, low: 9e2, high: Some(2e3) };
-    let ebbing = Finding::Ebbing { target: target.clone(), class: Class::UdpFlood, packets, bits: packets };
-    scene.guard.finding(ebbing, &Usual(0.0), scene.now);
+    scene.flood(detection(HOST, 100e3));
     scene.pass(2.0);
     let attack = scene.attack();
-    assert_eq!((attack.detection.evidence.packets, attack.peak.0.value), (packets, 900e3));
-    assert_eq!(attack.curve, [900e3, 1e3], "the second in which it was high is drawn as high");
+    assert_eq!((attack.detection.evidence.packets.value, attack.peak.0.value), (100e3, 900e3));
+    assert_eq!(attack.curve, [900e3, 100e3], "the second in which it was high is drawn as high");
     // It was last above its threshold ten seconds before that was sure: the hysteresis counts from then.
     let last = scene.now.nanos;
     scene.pass(10.0);

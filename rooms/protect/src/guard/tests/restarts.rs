@@ -44,7 +44,7 @@ fn what_is_not_seen_again_is_withdrawn_after_the_hysteresis() {
     next.pass(59.0);
     assert_eq!(next.wanted().len(), 1);
     next.pass(3.0);
-    assert!(next.wanted().is_empty() && !next.guard.is_busy());
+    assert!(next.wanted().is_empty() && next.guard.lives.is_empty());
 }
 
 #[test]
@@ -142,11 +142,11 @@ fn what_is_not_seen_again_ends_whatever_was_decided_of_it() {
     next.entries.splice(0..0, scene.entries);
     let mut last = again(&next, AUTOMATIC, 5);
     last.pass(62.0);
-    assert!(last.wanted().is_empty() && !last.guard.is_busy());
+    assert!(last.wanted().is_empty() && last.guard.lives.is_empty());
     let board = last.guard.board(Vec::new(), None, Counts::default(), last.now);
     assert!(board.history.len() == 2 && board.history.iter().all(|attack| attack.ended.is_some()));
     last.entries.splice(0..0, next.entries);
-    assert!(!again(&last, AUTOMATIC, 5).guard.is_busy(), "the journal knows that they are over");
+    assert!(again(&last, AUTOMATIC, 5).guard.lives.is_empty(), "the journal knows that they are over");
 }
 
 #[test]

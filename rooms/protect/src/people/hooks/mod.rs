@@ -1,7 +1,7 @@
 //! Whom the room tells by itself: a program, syslog.
 //!
 //! ```text
-//! guard: tell(event) --> a bounded queue a receiver --> one task each, on the thread `hooks`
+//! guard: tell(event) --> a bounded queue a receiver --> a thread each
 //! ```
 //!
 //! Telling never waits: what a full queue has no room for is counted. A receiver that is dead or slow holds up neither the guard nor
@@ -14,10 +14,9 @@ mod syslog;
 mod tests;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-
-use tokio::runtime::{Builder, Runtime};
-use tokio::sync::{mpsc, oneshot};
 
 pub use event::{Event, is_told};
 use weir_program::config::Address;
@@ -27,17 +26,17 @@ use weir_program::ledger::Shared;
 use crate::config::document::Hooks as Settings;
 
 /// The receivers, which are told until this is dropped.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Hooks {
     receivers: Vec<Receiver>,
-    /// Dropping the sender ends the thread.
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    /// What waits then is for nobody, and a program that runs is killed.
+    ends: Arc<AtomicBool>,
 }
 
 #[derive(Debug)]
 struct Receiver {
-    queue: mpsc::Sender<Arc<Event>>,
+    queue: SyncSender<Arc<Event>>,
+    thread: JoinHandle<()>,
     count: Arc<Count>,
 }
 
@@ -62,46 +61,34 @@ ledger! {
 trait Carrier: Send + 'static {
     const NAME: &'static str;
 
-    /// Why it could not, in one line.
-    fn carry(&mut self, event: &Event) -> impl Future<Output = Result<(), String>> + Send;
+    /// Why it could not, in one line. `ends`: nobody waits for it any more.
+    fn carry(&mut self, event: &Event, ends: &AtomicBool) -> Result<(), String>;
 }
 
 impl Hooks {
-    /// Starts the thread `hooks`, if anybody is to be told.
+    /// Starts a thread for each who is to be told.
     ///
     /// # Errors
-    /// The thread or its runtime cannot be had.
-    pub fn start(settings: &Settings) -> anyhow::Result<Self> {
-        let mut hooks = Self { receivers: Vec::new(), stop: None, thread: None };
-        if settings.command.is_empty() && settings.syslog.is_none() {
-            return Ok(hooks);
-        }
-        let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build()?;
-        let timeout = settings.timeout.duration();
+    /// There is no thread to be had.
+    pub fn start(settings: &Settings) -> std::io::Result<Self> {
+        let mut hooks = Self::default();
         if !settings.command.is_empty() {
-            hooks.add(&runtime, command::Program::new(settings.command.clone(), timeout));
+            hooks.add(command::Program::new(settings.command.clone(), settings.timeout.duration()))?;
         }
         if let Some(Address(address)) = settings.syslog {
-            hooks.add(&runtime, syslog::Sender::new(address));
+            hooks.add(syslog::Sender::new(address))?;
         }
-        let (stop, stopped) = oneshot::channel::<()>();
-        let running = move || {
-            // What is left when it ends is for nobody: programs that run are killed with their tasks.
-            runtime.block_on(async {
-                let _ = stopped.await;
-            });
-            runtime.shutdown_background();
-        };
-        hooks.thread = Some(thread::Builder::new().name("hooks".into()).spawn(running)?);
-        hooks.stop = Some(stop);
         Ok(hooks)
     }
 
-    fn add<C: Carrier>(&mut self, runtime: &Runtime, carrier: C) {
-        let (queue, events) = mpsc::channel(QUEUE);
+    fn add<C: Carrier>(&mut self, carrier: C) -> std::io::Result<()> {
+        let (queue, events) = sync_channel(QUEUE);
         let count = Arc::new(Count { receiver: C::NAME, ..Count::default() });
-        runtime.spawn(carry(carrier, events, count.clone()));
-        self.receivers.push(Receiver { queue, count });
+        let (counts, ends) = (count.clone(), self.ends.clone());
+        let thread = thread::Builder::new().name("hooks".into());
+        let thread = thread.spawn(move || carry(carrier, &events, &counts, &ends))?;
+        self.receivers.push(Receiver { queue, thread, count });
+        Ok(())
     }
 
     /// Tells all receivers, some time soon. Never waits.
@@ -122,8 +109,9 @@ impl Hooks {
 
 impl Drop for Hooks {
     fn drop(&mut self) {
-        self.stop.take();
-        if let Some(thread) = self.thread.take() {
+        self.ends.store(true, Ordering::Relaxed);
+        for Receiver { queue, thread, .. } in self.receivers.drain(..) {
+            drop(queue);
             // A panic on that thread has been told on stderr already.
             let _ = thread.join();
         }
@@ -131,25 +119,21 @@ impl Drop for Hooks {
 }
 
 /// Carries events one after another.
-async fn carry<C: Carrier>(mut carrier: C, mut events: mpsc::Receiver<Arc<Event>>, count: Arc<Count>) {
+fn carry<C: Carrier>(mut carrier: C, events: &mpsc::Receiver<Arc<Event>>, count: &Count, ends: &AtomicBool) {
     let mut works = true;
-    while let Some(event) = events.recv().await {
-        match carrier.carry(&event).await {
-            Ok(()) => {
-                count.told.add(1);
-                if !works {
-                    tracing::info!("hook {}: works again", C::NAME);
-                }
-                works = true;
+    for event in events.iter().take_while(|_| !ends.load(Ordering::Relaxed)) {
+        let carried = carrier.carry(&event, ends);
+        match &carried {
+            Ok(()) if works => {}
+            Ok(()) => tracing::info!("hook {}: works again", C::NAME),
+            Err(why) if works => {
+                tracing::warn!("hook {}: {why}; events that it does not take are counted, not kept", C::NAME);
             }
-            Err(why) => {
-                count.failed.add(1);
-                if works {
-                    tracing::warn!("hook {}: {why}; events that it does not take are counted, not kept", C::NAME);
-                }
-                works = false;
-            }
+            Err(_) => {}
         }
+        works = carried.is_ok();
+        let outcome = if works { &count.told } else { &count.failed };
+        outcome.add(1);
     }
 }
 

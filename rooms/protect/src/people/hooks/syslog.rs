@@ -1,9 +1,9 @@
 //! A receiver of syslog: RFC 5424 in datagrams of UDP (RFC 5426).
 
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::AtomicBool;
 
 use nix::unistd::gethostname;
-use tokio::net::UdpSocket;
 
 use super::event::severity;
 use super::{Carrier, Event};
@@ -20,7 +20,7 @@ impl Sender {
         Self { address, host: named(&host), socket: None }
     }
 
-    async fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
+    fn send(&mut self, message: &[u8]) -> std::io::Result<()> {
         let socket = match self.socket.take() {
             Some(socket) => socket,
             None => {
@@ -28,12 +28,12 @@ impl Sender {
                     SocketAddr::V4(_) => (Ipv4Addr::UNSPECIFIED, 0).into(),
                     SocketAddr::V6(_) => (Ipv6Addr::UNSPECIFIED, 0).into(),
                 };
-                let socket = UdpSocket::bind(any).await?;
-                socket.connect(self.address).await?;
+                let socket = UdpSocket::bind(any)?;
+                socket.connect(self.address)?;
                 socket
             }
         };
-        socket.send(message).await?;
+        socket.send(message)?;
         self.socket = Some(socket);
         Ok(())
     }
@@ -42,9 +42,9 @@ impl Sender {
 impl Carrier for Sender {
     const NAME: &'static str = "syslog";
 
-    async fn carry(&mut self, event: &Event) -> Result<(), String> {
+    fn carry(&mut self, event: &Event, _: &AtomicBool) -> Result<(), String> {
         let message = message(event, &self.host);
-        self.send(message.as_bytes()).await.map_err(|error| format!("{}: {error}", self.address))
+        self.send(message.as_bytes()).map_err(|error| format!("{}: {error}", self.address))
     }
 }
 

@@ -144,7 +144,7 @@ fn a_stream_tells_what_changes_until_its_reader_is_no_longer_known() {
 /// `WEIR_WRITE_DOCS=1 cargo test -p weir-protect rest_table` writes it anew.
 #[test]
 fn rest_table_is_up_to_date() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protect.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/protect-rest.md");
     let written = fs::read_to_string(path).unwrap();
     let (begin, end) = ("<!-- REST: made from the code -->\n\n", "\n<!-- end of REST -->");
     let (before, rest) = written.split_once(begin).unwrap();
@@ -155,6 +155,6 @@ fn rest_table_is_up_to_date() {
     }
     assert!(
         made == fs::read_to_string(path).unwrap(),
-        "the table of docs/protect.md is out of date: WEIR_WRITE_DOCS=1"
+        "the table of docs/protect-rest.md is out of date: WEIR_WRITE_DOCS=1"
     );
 }

@@ -40,7 +40,8 @@ fn phases(speed: u64) -> Vec<Phase> {
     let mut random = Random::drawn();
     let settings = Settings::read("here", PROTECT).unwrap();
     let protect = settings.protect.clone().unwrap();
-    let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
+    let mut shard =
+        Shard::new(&settings.config.limits, (0, 1), Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     let (mut outlet, mut inlet) = queue(4_096, &protect.protected(), Arc::default());
     outlet.listen(Arc::new(protect.listed()));
     shard.protect(outlet);

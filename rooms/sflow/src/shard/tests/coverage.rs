@@ -92,7 +92,8 @@ fn simulate(seed: u64, case: Case) -> [Sum; DEFINITIONS.len()] {
     let plan =
         Plan { agents, interfaces, packets_per_second, sampling_rate, selection, pool, polling, longest: 1400, seed };
     let settings = Settings::read("defaults", "").unwrap();
-    let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
+    let mut shard =
+        Shard::new(&settings.config.limits, (0, 1), Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     for (name, keys, value) in DEFINITIONS {
         let t = T.as_secs_f64();
         let definition =

@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use weir_protect::listed::Listed;
+use weir_detect::queue::Listed;
 use weir_protect::model::{Why, Word};
 use weir_protect::room::{Inlet, News, queue};
 use weir_testbed::random::Source as Random;
@@ -69,7 +69,13 @@ impl Scene {
 
     fn of(configuration: &str) -> Self {
         let settings = Settings::read("a file", configuration).unwrap();
-        let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
+        let mut shard = Shard::new(
+            &settings.config.limits,
+            (0, 1),
+            Arc::<Lookups>::default(),
+            Arc::new(Log::new(10)),
+            Now::default(),
+        );
         let network = "192.0.2.0/24".parse().unwrap();
         let (mut outlet, inlet) = queue(4_096, &[network], Arc::default());
         outlet.listen(Arc::new(Listed::new([(AGENT.into(), None)], 60 * SECOND)));

@@ -25,7 +25,8 @@ const TOLD: usize = 5;
 
 fn shard() -> Shard {
     let settings = Settings::read("defaults", "").unwrap();
-    let mut shard = Shard::new(&settings, 0, Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
+    let mut shard =
+        Shard::new(&settings.config.limits, (0, 1), Arc::<Lookups>::default(), Arc::new(Log::new(10)), Now::default());
     let definition = Definition {
         keys: "reason".into(),
         value: "frames".into(),
