@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-use weir_kernel::trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
+use weir_trace::{BySource, Detail, Drop, InterfaceCount, Prefixes, Sends, SocketTrace, SourceArrivals, Trace};
 
 use super::session::{ReceivedSession, SentSession};
 use crate::reading::Loss;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use weir_kernel::trace::{Cast, Detail, Trace};
+use weir_trace::{Cast, Detail, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, SocketSeen};
@@ -141,7 +141,7 @@ fn most_came(trace: &Trace, port: u16, cast: Cast) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use weir_kernel::trace::{Drop, InterfaceCount, Sends, SocketTrace};
+    use weir_trace::{Drop, InterfaceCount, Sends, SocketTrace};
 
     use super::*;
     use crate::account::evidence::NamespaceEvidence;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
 use nix::errno::Errno;
-use weir_kernel::trace::{Drop, InterfaceCount, Sends, Trace};
+use weir_trace::{Drop, InterfaceCount, Sends, Trace};
 
 use crate::places::Place;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use weir_kernel::trace::Drop;
+use weir_trace::Drop;
 
 use super::book::{Count, Entry, Part};
 use super::evidence::NamespaceEvidence;

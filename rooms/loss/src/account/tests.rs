@@ -6,7 +6,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use proptest::prelude::*;
 use weir_kernel::counters::Counter;
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrace, Trace};
+use weir_trace::{Detail, Drop, InterfaceCount, Missed, Sends, SocketTrace, Trace};
 
 use super::book::Ledger;
 use super::evidence::{Evidence, NamespaceEvidence, SocketSeen, difference};

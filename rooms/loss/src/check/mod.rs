@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, anyhow, bail};
 use weir_kernel::namespaces::{self, NetNs};
-use weir_kernel::trace::{Detail, Filter, Tracer};
+use weir_trace::{Detail, Filter, Tracer};
 use weir_units::Size;
 
 use changes::{Changes, Namespace};

@@ -9,7 +9,7 @@ use anyhow::Result;
 use serde::Serialize;
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::{Owner, Sockets, owners};
-use weir_kernel::trace::{SocketTrace, Trace, Tracer};
+use weir_trace::{SocketTrace, Trace, Tracer};
 use weir_units::{Frequency, Size, Span};
 
 use super::facts::Scope;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use weir_kernel::processors::Activity;
-use weir_kernel::trace::{Detail, Trace};
+use weir_trace::{Detail, Trace};
 
 use super::sockets::Known;
 use super::{Following, Sessions, namespaces};

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Result, ensure};
 use weir_kernel::Error;
 use weir_kernel::processors::Activity;
-use weir_kernel::trace::{Detail, Extras, Filter, Trace};
 use weir_program::stop::Stop;
+use weir_trace::{Detail, Extras, Filter, Trace};
 
 use self::namespaces::Namespace;
 use self::sockets::Known;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_kernel::counters::{Running, Width};
 use weir_kernel::processes;
 use weir_kernel::sockets::{self, UdpSocket};
-use weir_kernel::trace::Trace;
+use weir_trace::Trace;
 
 use super::Following;
 use crate::account::evidence::SocketSeen;

@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use weir_kernel::trace::{Detail, Drop};
+use weir_trace::{Detail, Drop};
 
 use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;

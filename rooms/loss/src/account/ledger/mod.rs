@@ -9,7 +9,7 @@ mod sources;
 
 use std::collections::BTreeSet;
 
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};

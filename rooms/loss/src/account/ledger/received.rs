@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use weir_kernel::trace::{Detail, Drop, InterfaceCount, SocketTrace};
+use weir_trace::{Detail, Drop, InterfaceCount, SocketTrace};
 
 use super::drops::{after_enqueue, is_anonymous};
 use super::{LedgerBuilder, missing, signed};

@@ -1,6 +1,6 @@
 //! What is left over: what interfaces lost, what is not decided yet, and between which points the rest vanished.
 
-use weir_kernel::trace::{Cast, Detail, InterfaceCount};
+use weir_trace::{Cast, Detail, InterfaceCount};
 
 use super::{LedgerBuilder, missing, signed};
 use crate::account::apportion::{Rule, apportion};
@@ -226,7 +226,7 @@ pub(in crate::account) const WHAT_BECAME_OF: &str = "what became of";
 mod tests {
     use std::time::Duration;
 
-    use weir_kernel::trace::{Drop, SocketTrace, Trace};
+    use weir_trace::{Drop, SocketTrace, Trace};
 
     use super::super::{Endpoints, ledger};
     use super::*;

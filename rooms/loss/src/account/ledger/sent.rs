@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use nix::errno::Errno;
-use weir_kernel::trace::Detail;
+use weir_trace::Detail;
 
 use super::LedgerBuilder;
 use crate::account::book::Sender;

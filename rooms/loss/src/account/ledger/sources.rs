@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use weir_kernel::trace::{Detail, Drop, Prefixes};
+use weir_trace::{Detail, Drop, Prefixes};
 
 use super::LedgerBuilder;
 use super::drops::is_anonymous;

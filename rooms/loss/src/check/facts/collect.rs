@@ -10,8 +10,8 @@ use anyhow::Result;
 use weir_kernel::counters::{LinkCounters, Reassembly, Running, reassembly, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
-use weir_kernel::trace::{Detail, Drop, Trace, Tracer};
 use weir_kernel::{counters, host, sysctl};
+use weir_trace::{Detail, Drop, Trace, Tracer};
 
 use super::interfaces::Inspection;
 use super::receivers::{find_receivers, losing, others, watch, weigh};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nix::errno::Errno;
 use serde::Serialize;
-use weir_kernel::trace::{Detail, Drop, Trace};
+use weir_trace::{Detail, Drop, Trace};
 
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
@@ -188,7 +188,7 @@ const MOST_PORTS: usize = 16;
 #[cfg(test)]
 mod tests {
     use weir_kernel::counters::Counter;
-    use weir_kernel::trace::Sends;
+    use weir_trace::Sends;
 
     use super::*;
 

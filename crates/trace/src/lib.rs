@@ -4,13 +4,15 @@
 //! from the running kernel's own type information (BTF). A [`Tracer`] counts inside the kernel, in maps; nothing is sent
 //! to user space per datagram.
 
-pub(crate) mod btf;
+mod btf;
 mod closed;
 mod extras;
+#[doc(hidden)]
+pub mod foreign;
 pub mod packets;
 mod programs;
 mod samples;
-pub(crate) mod symbols;
+mod symbols;
 mod sys;
 mod totals;
 mod types;
@@ -19,7 +21,7 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
-use crate::Error;
+use weir_kernel::Error;
 
 pub use extras::{Extras, Prefixes};
 pub use samples::{Sample, Samples};

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::net::{Ipv4Addr, UdpSocket};
 
-use weir_kernel::trace::{Detail, Extras, Prefixes, Tracer};
+use weir_trace::{Detail, Extras, Prefixes, Tracer};
 
 use super::host::{Host, LOCALHOST, cookie, drain, of, permitted, port};
 
@@ -77,7 +77,7 @@ fn a_scan_of_all_ports_hides_no_loss_behind_it() {
     for _ in 0..256 + 997 {
         sender.send_to(&[7; 100], receiver.local_addr().unwrap()).unwrap();
     }
-    let told = |trace: &weir_kernel::trace::Trace| {
+    let told = |trace: &weir_trace::Trace| {
         let full: Vec<_> = trace.drops.iter().filter(|drop| drop.reason == "SOCKET_RCVBUFF").collect();
         let [full] = full[..] else { panic!("{full:?}") };
         assert_eq!((full.datagrams, full.port, full.cookie), (997, port(&receiver), cookie(&receiver)));
@@ -126,7 +126,7 @@ fn sources_beyond_the_table_are_told_to_have_given_way() {
     let queued = drain(&receiver);
     let lost = u64::from(SOURCES) - queued;
     assert!(lost > u64::from(SOURCES) / 2);
-    let sums = |trace: &weir_kernel::trace::Trace| {
+    let sums = |trace: &weir_trace::Trace| {
         let by_source = &trace.by_source;
         let arrived: u64 = by_source.arrivals.iter().map(|own| own.datagrams).sum();
         let dropped: u64 = by_source.drops.iter().map(|(_, drop)| drop.datagrams).sum();

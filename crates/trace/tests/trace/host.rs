@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 
 use weir_kernel::links::Netlink;
 use weir_kernel::namespaces::NetNs;
-use weir_kernel::trace::{Detail, Drop, Filter, SocketTrace, Trace, Tracer};
 use weir_testbed::{network, program, skip};
+use weir_trace::{Detail, Drop, Filter, SocketTrace, Trace, Tracer};
 
 pub(crate) const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 

@@ -9,7 +9,7 @@ use super::symbols::Symbols;
 use super::sys::{SampleValue, SampledKey};
 use super::totals::{now, unreadable};
 use super::types::Reasons;
-use crate::Error;
+use weir_kernel::Error;
 
 /// A buffer that was dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,18 +11,18 @@ use aya::{Ebpf, EbpfLoader};
 
 use super::sys::{DiscardedValue, SampledInterface, SampledValue, UnplacedValue};
 use super::{Discarded, Packet, Sampled, Wanted};
-use crate::Error;
-use crate::capture;
-use crate::error::During;
-use crate::links::Index;
-use crate::namespaces::NetNs;
-use crate::trace::BTF;
-use crate::trace::programs::refusal;
-use crate::trace::symbols::Symbols;
-use crate::trace::types::{Reasons, Types};
+use crate::BTF;
+use crate::programs::refusal;
+use crate::symbols::Symbols;
+use crate::types::{Reasons, Types};
+use weir_kernel::Error;
+use weir_kernel::capture;
+use weir_kernel::error::During;
+use weir_kernel::links::Index;
+use weir_kernel::namespaces::NetNs;
 
 /// Compiled by `make bpf`.
-pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../../bpf/agent.bpf.o");
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/agent.bpf.o");
 
 /// Interfaces that can be sampled at once, as many as the maps of the programs hold.
 pub(super) const MOST_INTERFACES: usize = 4096;

@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use nix::sys::socket;
 use weir_kernel::sysctl;
-use weir_kernel::trace::{Detail, Filter, Tracer};
+use weir_trace::{Detail, Filter, Tracer};
 
 use weir_testbed::await_that;
 

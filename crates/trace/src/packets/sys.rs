@@ -59,12 +59,12 @@ mod tests {
     use object::{Object, ObjectSection};
 
     use super::*;
-    use crate::trace::btf::Btf;
-    use crate::trace::packets::event;
+    use crate::btf::Btf;
+    use crate::packets::event;
 
     #[test]
     fn layouts_are_those_of_the_object() {
-        let object = object::File::parse(crate::trace::packets::programs::OBJECT).unwrap();
+        let object = object::File::parse(crate::packets::programs::OBJECT).unwrap();
         let btf = Btf::parse(object.section_by_name(".BTF").unwrap().data().unwrap().to_vec()).unwrap();
         let own = [
             ("sampled_interface", size_of::<SampledInterface>(), "kept", offset_of!(SampledInterface, kept)),

@@ -17,7 +17,7 @@ use super::sys::{
 };
 use super::types::{Reasons, Types};
 use super::{BySource, Cast, Drop, InterfaceCount, Missed, Sends, SocketTrace, SourceArrivals, Trace};
-use crate::Error;
+use weir_kernel::Error;
 
 /// What is known from one reading to the next.
 pub(super) struct Totals {

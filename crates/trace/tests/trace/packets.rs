@@ -2,8 +2,8 @@
 
 use std::net::UdpSocket;
 
-use weir_kernel::trace::packets::{Fate, Packets, Wanted};
 use weir_testbed::network;
+use weir_trace::packets::{Fate, Packets, Wanted};
 
 #[test]
 fn what_passes_and_what_is_dropped_is_counted_exactly() {

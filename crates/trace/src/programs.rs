@@ -13,11 +13,11 @@ use super::extras::{self, Extras, Prefixes};
 use super::sys::FilterValue;
 use super::types::Types;
 use super::{Detail, Filter, samples};
-use crate::Error;
-use crate::namespaces::user;
+use weir_kernel::Error;
+use weir_kernel::namespaces::user;
 
 /// Compiled by `make bpf`.
-pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../../bpf/loss.bpf.o");
+pub(super) static OBJECT: &[u8] = aya::include_bytes_aligned!("../bpf/loss.bpf.o");
 
 /// Each program, its tracepoint, and the level that needs it.
 const PROGRAMS: [(&str, &str, Detail); 7] = [
@@ -263,7 +263,7 @@ mod tests {
 
     #[test]
     fn programs_load_without_plain_loads_too() {
-        let types = Types::read(Path::new(crate::trace::BTF)).unwrap();
+        let types = Types::read(Path::new(crate::BTF)).unwrap();
         match Programs::load_with(&types, Detail::Everything, &Filter::default(), &ALL, false) {
             Ok(programs) => assert_eq!(programs.refused, [] as [String; 0]),
             Err(Refused { error, verified }) => {

@@ -4,7 +4,7 @@ use aya::maps::{Array, HashMap as KernelMap, MapError};
 
 use super::programs::{Programs, refusal};
 use super::sys::SocketValue;
-use crate::Error;
+use weir_kernel::Error;
 
 /// Removes the state of a socket; whether it was in the hash map.
 pub(super) fn remove(programs: &mut Programs, cookie: u64) -> Result<bool, Error> {

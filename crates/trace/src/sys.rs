@@ -215,8 +215,8 @@ mod tests {
     use object::{Object, ObjectSection};
 
     use super::LAYOUTS;
-    use crate::trace::btf::Btf;
-    use crate::trace::programs::OBJECT;
+    use crate::btf::Btf;
+    use crate::programs::OBJECT;
 
     /// The types of the committed object.
     fn compiled() -> Btf {

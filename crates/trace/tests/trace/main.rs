@@ -1,8 +1,11 @@
 //! What is traced of UDP datagrams, each in namespaces of its own, counted against what was done to them.
 
+#![allow(clippy::unwrap_used)]
+
 mod crowds;
 mod fragments;
 mod host;
+mod packets;
 
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
@@ -11,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::socket::{self, sockopt};
 use weir_kernel::links::{BridgeSettings, MacAddress, Netlink};
-use weir_kernel::trace::{Detail, Drop, Filter, Tracer};
+use weir_trace::{Detail, Drop, Filter, Tracer};
 
 use weir_testbed::await_that;
 
@@ -65,7 +68,7 @@ fn a_full_receive_buffer() {
     }
 
     // What passed on the way there.
-    let passed = |interface_counts: &[weir_kernel::trace::InterfaceCount], cookie: u64| {
+    let passed = |interface_counts: &[weir_trace::InterfaceCount], cookie: u64| {
         assert_eq!(interface_counts.len(), 1, "{interface_counts:?}");
         let count = interface_counts[0];
         assert_eq!((count.namespace, count.interface, count.cookie), (host.inode, 1, cookie));

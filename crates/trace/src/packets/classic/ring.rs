@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use nix::errno::Errno;
 
 use super::sys::Mapping;
-use crate::trace::packets::{Fate, HEADER, Packet};
+use crate::packets::{Fate, HEADER, Packet};
 
 /// Frames that it holds.
 pub(super) const FRAMES: usize = 4096;

@@ -15,11 +15,11 @@ use std::fmt;
 
 use nix::errno::Errno;
 
-use crate::Error;
-use crate::capture;
-use crate::links::Index;
 use classic::Classic;
 use programs::Programs;
+use weir_kernel::Error;
+use weir_kernel::capture;
+use weir_kernel::links::Index;
 
 pub use event::{Fate, HEADER, Packet};
 

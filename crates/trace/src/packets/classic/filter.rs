@@ -2,7 +2,7 @@
 
 use libc::sock_filter;
 
-use crate::trace::packets::HEADER;
+use crate::packets::HEADER;
 
 /// A chance of 2^32 that is none.
 pub(super) const ALWAYS: u64 = 1 << 32;

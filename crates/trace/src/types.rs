@@ -8,8 +8,8 @@ use std::path::Path;
 use aya::{Btf as AyaBtf, Endianness};
 
 use super::btf::Btf;
-use crate::Error;
-use crate::error::During;
+use weir_kernel::Error;
+use weir_kernel::error::During;
 
 /// The names of this kernel's drop reasons, as [`super::Drop::reason`] has them; none before 5.17.
 ///

@@ -21,12 +21,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use nix::errno::Errno;
 
 use super::{Fate, Packet, Sampled};
-use crate::Error;
-use crate::capture;
-use crate::error::During;
-use crate::links::Index;
 use filter::{ALWAYS, LONGEST, choose, count, refuse};
 use ring::{FRAMES, Ring};
+use weir_kernel::Error;
+use weir_kernel::capture;
+use weir_kernel::error::During;
+use weir_kernel::links::Index;
 
 /// Interfaces that can be sampled at once: their sockets are opened while that is permitted.
 pub(super) const MOST_INTERFACES: usize = 64;
