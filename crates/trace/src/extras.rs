@@ -16,7 +16,7 @@ pub struct Extras {
 }
 
 /// How much of a source's address counts: the rest is 0.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Prefixes {
     /// Bits of an IPv4 address, at most 32.
     pub v4: u8,

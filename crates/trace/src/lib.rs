@@ -21,6 +21,8 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::Path;
 
+use serde::{Deserialize, Serialize};
+
 use weir_kernel::Error;
 
 pub use extras::{Extras, Prefixes};
@@ -114,7 +116,7 @@ impl Tracer {
 }
 
 /// How much is traced. Each level includes the ones before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Detail {
     /// Drops alone (`kfree_skb`).
     Drops,
@@ -145,7 +147,8 @@ pub struct Filter {
 }
 
 /// Running totals since the tracer started. They never go back.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Trace {
     /// Datagrams that were dropped. Port 0: those of ports that gave way to others ([`Missed::ports`]), by place and reason.
     /// Namespace 0: those that were lost out of a receive queue, by its closed socket or with a wrong checksum; theirs may be one
@@ -172,7 +175,8 @@ pub struct Trace {
 }
 
 /// Counts by source: an address, or the first bits of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct BySource {
     /// What came to a namespace, as [`Trace::arrivals`], all its interfaces together.
     pub arrivals: Vec<SourceArrivals>,
@@ -183,7 +187,7 @@ pub struct BySource {
 }
 
 /// Datagrams of one source that came to a namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SourceArrivals {
     /// Who sent them.
     pub source: IpAddr,
@@ -197,7 +201,8 @@ pub struct SourceArrivals {
 
 /// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, what they are of is a
 /// lower bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Missed {
     /// Datagrams dropped.
     pub drops: u64,
@@ -237,7 +242,8 @@ impl Missed {
 
 /// Datagrams dropped at one place in the kernel. A joined super-packet counts as its datagrams, a fragmented datagram
 /// with its first fragment: where another is lost, the kernel drops the first when it gives the datagram up.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Drop {
     /// Name of the drop reason without `SKB_DROP_REASON_`: `SOCKET_RCVBUFF`. Kernels before 5.17 have none: empty.
     pub reason: String,
@@ -274,7 +280,7 @@ const FOUND_BY_READER: [&str; 5] =
     ["udp_recvmsg", "udpv6_recvmsg", "__first_packet_length", "first_packet_length", "udp_read_skb"];
 
 /// To whom a datagram comes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cast {
     /// One host.
     #[default]
@@ -286,7 +292,8 @@ pub enum Cast {
 }
 
 /// Datagrams that passed an interface. A fragmented datagram counts once, with its first fragment.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct InterfaceCount {
     /// The network namespace's inode number.
     pub namespace: u32,
@@ -305,7 +312,8 @@ pub struct InterfaceCount {
 }
 
 /// Calls of one socket that send.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Sends {
     /// The socket's cookie.
     pub cookie: u64,
@@ -325,7 +333,8 @@ pub struct Sends {
 }
 
 /// What one UDP socket took and gave.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct SocketTrace {
     /// The socket's cookie, as SO_COOKIE and sock_diag tell it.
     pub cookie: u64,

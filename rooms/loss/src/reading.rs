@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use serde::{Deserialize, Serialize};
 use weir_kernel::Error;
 use weir_kernel::counters::{self, Conntrack, Counter, LinkCounters, Links, Protocols, Qdisc, Qdiscs, Snmp, Tracking};
 use weir_kernel::links::Index;
@@ -197,18 +198,27 @@ impl FromIterator<(Id, u64)> for Totals {
 }
 
 /// A loss as one counter tells it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Loss {
     /// Where.
     pub place: Place,
-    /// The counter.
-    pub counter: Counter,
+    /// Whether a card counted it, where the kernel had no buffer that could be traced.
+    pub of_card: bool,
+    /// Whether all namespaces share the counter.
+    pub of_machine: bool,
     /// Its interface; 0: none.
     pub interface: Index,
     /// As the counter is told.
     pub name: String,
     /// How many packets, less what counters before it tell that may count the same ones.
     pub packets: u64,
+}
+
+impl Loss {
+    pub(crate) fn new(place: Place, counter: Counter, interface: Index, name: String, packets: u64) -> Loss {
+        let (of_card, of_machine) = (counter.is_of_card(), counter.is_of_machine());
+        Loss { place, of_card, of_machine, interface, name, packets }
+    }
 }
 
 impl Totals {
@@ -241,8 +251,7 @@ impl Totals {
                         *own += total;
                         let packets = own.saturating_sub(*told);
                         *told += packets;
-                        let name = (*name).to_owned();
-                        losses.push(Loss { place, counter: *counter, interface: *interface, name, packets });
+                        losses.push(Loss::new(place, *counter, *interface, (*name).to_owned(), packets));
                     }
                 }
             }

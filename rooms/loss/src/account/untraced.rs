@@ -1,22 +1,21 @@
 //! What counters alone can tell, where nothing is traced.
 
 use super::apportion::{Rule, apportion};
-use super::evidence::{Evidence, NamespaceEvidence};
-use super::ledger::Endpoints;
+use super::evidence::{Evidence, NamespaceEvidence, SocketSeen};
 use super::tally::{Tally, at_most};
 use crate::places::{Place, Stage};
 use crate::reading::Loss;
 
 /// What the program read, where its socket is the only one of UDP in its namespace: `Udp.InDatagrams`.
-pub(super) fn received(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Option<u64> {
-    let [receiver] = endpoints.receivers else { return None };
-    let namespace = home(evidence, endpoints)?;
+pub(super) fn received(evidence: &Evidence, receivers: &[&SocketSeen]) -> Option<u64> {
+    let [receiver] = receivers else { return None };
+    let namespace = home(evidence, receivers)?;
     let alone = namespace.udp_sockets == 1 && receiver.queued_at_start == 0;
     alone.then(|| both(namespace, "InDatagrams"))
 }
 
-fn home<'a>(evidence: &'a Evidence, endpoints: &Endpoints<'_>) -> Option<&'a NamespaceEvidence> {
-    let inode = endpoints.receivers.first()?.namespace;
+fn home<'a>(evidence: &'a Evidence, receivers: &[&SocketSeen]) -> Option<&'a NamespaceEvidence> {
+    let inode = receivers.first()?.namespace;
     evidence.namespaces.iter().find(|ns| ns.inode == inode)
 }
 
@@ -29,21 +28,21 @@ fn both(namespace: &NamespaceEvidence, name: &str) -> u64 {
 /// taken where it explains what is missing and no more, else told as a bound.
 pub(super) fn places(
     evidence: &Evidence,
-    endpoints: &Endpoints<'_>,
+    receivers: &[&SocketSeen],
     sent: Option<u64>,
     received: Option<u64>,
     places: &mut Tally,
     unknown: &mut Vec<String>,
 ) {
-    let drops: u64 = endpoints.receivers.iter().map(|socket| socket.drops).sum();
-    let namespace = home(evidence, endpoints);
+    let drops: u64 = receivers.iter().map(|socket| socket.drops).sum();
+    let namespace = home(evidence, receivers);
     if drops > 0 {
         by_socket(drops, namespace, places, unknown);
         unknown.push(
             "how many datagrams were lost at a socket that takes them joined (UDP_GRO): it counts buffers".to_owned(),
         );
     }
-    if endpoints.receivers.iter().any(|socket| socket.gone) {
+    if receivers.iter().any(|socket| socket.gone) {
         unknown.push("what its socket dropped and left unread when it was closed".to_owned());
     }
     // Small datagrams with a wrong checksum are dropped before their socket is looked for, which counts those alone that
@@ -80,7 +79,7 @@ fn claims<'a>(evidence: &'a Evidence, home: Option<&NamespaceEvidence>) -> Vec<(
             Stage::Anywhere => false,
             Stage::Port => is_home,
             // What all namespaces share is told with each.
-            _ => index == 0 || !loss.counter.is_of_machine(),
+            _ => index == 0 || !loss.of_machine,
         };
         namespace.losses.iter().filter(is_claim).map(|loss| (loss, namespace.inode))
     };
@@ -163,14 +162,13 @@ mod tests {
     fn placed(counted: &[(Place, Counter, u64)]) -> (Vec<(Place, u64)>, usize) {
         let losses = counted.iter().map(|&(place, counter, packets)| {
             let name = format!("eth0 {counter}");
-            Loss { place, counter, interface: 0, name, packets }
+            Loss::new(place, counter, 0, name, packets)
         });
         let namespace =
             |inode| NamespaceEvidence { inode, losses: losses.clone().collect(), ..NamespaceEvidence::default() };
         let evidence = Evidence { namespaces: vec![namespace(1)], ..Evidence::default() };
-        let endpoints = Endpoints { port: 1, receivers: &[], all: &[], everybody: &[], copies: false };
         let (mut tally, mut unknown) = (Tally::default(), Vec::new());
-        places(&evidence, &endpoints, Some(10), Some(7), &mut tally, &mut unknown);
+        places(&evidence, &[], Some(10), Some(7), &mut tally, &mut unknown);
         let entries = tally.into_entries(&[]).into_iter().map(|entry| (entry.place, entry.datagrams)).collect();
         (entries, unknown.len() - 1)
     }
@@ -192,7 +190,7 @@ mod tests {
     /// Ten came of twenty: seven found the buffer full, of which their socket tells, and three had a wrong checksum.
     #[test]
     fn checksums_that_no_socket_counted_are_lost_beside_what_it_counted() {
-        let loss = |place, counter, packets| Loss { place, counter, interface: 0, name: format!("{counter}"), packets };
+        let loss = |place, counter: Counter, packets| Loss::new(place, counter, 0, counter.to_string(), packets);
         for at_socket in [false, true] {
             let counters = [("Udp.RcvbufErrors", 7), ("Udp.InCsumErrors", 3), ("Udp.InErrors", 10)];
             let home = NamespaceEvidence {
@@ -206,9 +204,8 @@ mod tests {
             };
             let evidence = Evidence { namespaces: vec![home], ..Evidence::default() };
             let socket = SocketSeen { drops: if at_socket { 10 } else { 7 }, ..SocketSeen::traced(5, 1) };
-            let endpoints = Endpoints { port: 1, receivers: &[&socket], all: &[], everybody: &[], copies: false };
             let (mut tally, mut unknown) = (Tally::default(), Vec::new());
-            places(&evidence, &endpoints, Some(20), Some(10), &mut tally, &mut unknown);
+            places(&evidence, &[&socket], Some(20), Some(10), &mut tally, &mut unknown);
             assert_eq!((tally.at(Place::ReceiveBuffer), tally.at(Place::UdpChecksum)), (7, 3), "{at_socket}");
             assert_eq!(tally.total(), 10, "{unknown:?}");
         }
@@ -216,13 +213,7 @@ mod tests {
 
     #[test]
     fn what_all_namespaces_share_is_lost_once() {
-        let loss = Loss {
-            place: Place::Backlog,
-            counter: Counter::SoftnetDropped,
-            interface: 0,
-            name: "softnet.dropped".into(),
-            packets: 3,
-        };
+        let loss = Loss::new(Place::Backlog, Counter::SoftnetDropped, 0, "softnet.dropped".into(), 3);
         let namespace = |inode| NamespaceEvidence { inode, losses: vec![loss.clone()], ..NamespaceEvidence::default() };
         let evidence = Evidence { namespaces: vec![namespace(1), namespace(2)], ..Evidence::default() };
         assert_eq!(claims(&evidence, None).len(), 1);

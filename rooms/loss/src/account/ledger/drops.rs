@@ -42,26 +42,26 @@ impl LedgerBuilder<'_> {
     }
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
-        drop.port == self.endpoints.port
+        drop.port == self.evidence.port
     }
 
     pub(super) fn is_receiver(&self, cookie: u64) -> bool {
-        self.endpoints.receivers.iter().any(|socket| socket.cookie == cookie)
+        self.share.receivers.iter().any(|socket| socket.cookie == cookie)
     }
 
     /// The part of a drop without socket and namespace that is this receiver's. What is dropped out of a receive queue
     /// does not tell whose it was: a closed socket's balance, or a socket's own count of drops, does.
     pub(super) fn share_of(&self, drop: &Drop) -> u64 {
-        let several = self.endpoints.copies && self.endpoints.all.len() > 1;
+        let several = self.share.copies && self.evidence.sockets.len() > 1;
         let closed = Place::of_drop(&drop.reason, &drop.function, false) == Place::ClosedUnread;
         let found = drop.is_found_by_reader();
         let queues = self.evidence.detail >= Some(Detail::Queues);
         let is_listed = |socket: &&SocketSeen| !socket.gone && socket.local.is_some();
-        let is_bounded = closed && queues || found && self.endpoints.receivers.iter().all(is_listed);
+        let is_bounded = closed && queues || found && self.share.receivers.iter().all(is_listed);
         if !several && !is_bounded {
             return drop.datagrams;
         }
-        let room: u64 = self.endpoints.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
+        let room: u64 = self.share.receivers.iter().map(|socket| self.unnamed_by(socket, closed)).sum();
         let alike =
             |other: &&Drop| is_anonymous(other) && self.is_of_port(other) && other.is_found_by_reader() == found;
         let all = self.evidence.trace.drops.iter().filter(alike);
@@ -92,7 +92,7 @@ impl LedgerBuilder<'_> {
         let home = self.home;
         if drop.outgoing {
             // A group's copy for this host leaves the way before the interface's queue.
-            let looped = self.endpoints.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
+            let looped = self.share.copies && home == Some(drop.namespace) && drop.interface != LOOPBACK;
             let place = Place::of_drop(&drop.reason, &drop.function, true);
             return !looped || place.stage() == Stage::Sending;
         }
@@ -102,21 +102,18 @@ impl LedgerBuilder<'_> {
         if home == Some(drop.namespace) {
             return true;
         }
-        if !self.endpoints.copies {
+        if !self.share.copies {
             return true;
         }
-        let others = self.endpoints.all.iter().any(|socket| socket.namespace == drop.namespace);
+        let others = self.evidence.sockets.iter().any(|socket| socket.namespace == drop.namespace);
         let stage = Place::of_drop(&drop.reason, &drop.function, false).stage();
         let only_passes = !matches!(stage, Stage::Port | Stage::Socket | Stage::Anywhere);
-        !self.sender_namespaces.contains(&drop.namespace)
-            && !others
-            && only_passes
-            && !self.endpoints.receivers.is_empty()
+        !self.sender_namespaces.contains(&drop.namespace) && !others && only_passes && !self.share.receivers.is_empty()
     }
 
     /// Whether a drop happened to a datagram that counts as arrived.
     pub(super) fn is_after_arrival(&self, drop: &Drop) -> bool {
-        if self.evidence.partial.is_some() {
+        if self.share.partial.is_some() {
             return !drop.outgoing && drop.cookie != 0;
         }
         !drop.outgoing && self.home == Some(drop.namespace)

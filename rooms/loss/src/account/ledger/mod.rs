@@ -13,34 +13,21 @@ use weir_trace::Detail;
 
 use super::book::{Entry, Ledger, Pending};
 use super::evidence::{Evidence, SocketSeen};
+use super::receivers::Share;
 use super::senders::{SendingSocket, sending_sockets};
 use super::tally::Tally;
 use super::{level, untraced};
 use crate::advice::{Advice, HANGS};
 use crate::places::Place;
 
-/// Who may have sent and received the datagrams of one ledger.
-pub(super) struct Endpoints<'a> {
-    /// The port that datagrams go to.
-    pub(super) port: u16,
-    /// The receiving socket, or those that share what comes; empty: nobody received.
-    pub(super) receivers: &'a [&'a SocketSeen],
-    /// All receivers of the port.
-    pub(super) all: &'a [SocketSeen],
-    /// All UDP sockets seen, to name the senders.
-    pub(super) everybody: &'a [SocketSeen],
-    /// Whether each receiver gets every datagram.
-    pub(super) copies: bool,
-}
-
 /// Closes one ledger.
-pub(super) fn ledger(evidence: &Evidence, endpoints: &Endpoints<'_>) -> Ledger {
-    LedgerBuilder::new(evidence, endpoints).build()
+pub(super) fn ledger(evidence: &Evidence, everybody: &[SocketSeen], share: &Share<'_>) -> Ledger {
+    LedgerBuilder::new(evidence, share).build(everybody)
 }
 
 struct LedgerBuilder<'a> {
     evidence: &'a Evidence,
-    endpoints: &'a Endpoints<'a>,
+    share: &'a Share<'a>,
     /// The receiver's namespace; `None`: nothing came anywhere.
     home: Option<u32>,
     senders: Vec<SendingSocket>,
@@ -55,15 +42,15 @@ struct LedgerBuilder<'a> {
 }
 
 impl<'a> LedgerBuilder<'a> {
-    fn new(evidence: &'a Evidence, endpoints: &'a Endpoints<'a>) -> Self {
+    fn new(evidence: &'a Evidence, share: &'a Share<'a>) -> Self {
         let senders = if evidence.detail == Some(Detail::Everything) {
-            sending_sockets(&evidence.trace, endpoints.port, !evidence.several_ports)
+            sending_sockets(&evidence.trace, evidence.port, !evidence.several_ports)
         } else {
             Vec::new()
         };
         let mut builder = LedgerBuilder {
             evidence,
-            endpoints,
+            share,
             home: None,
             sender_namespaces: senders.iter().map(|sender| sender.namespace).collect(),
             senders,
@@ -73,7 +60,7 @@ impl<'a> LedgerBuilder<'a> {
             unknown: Vec::new(),
             explanation: Vec::new(),
         };
-        builder.home = endpoints.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
+        builder.home = share.receivers.first().map(|socket| socket.namespace).or_else(|| builder.guess_home());
         builder
     }
 
@@ -89,7 +76,7 @@ impl<'a> LedgerBuilder<'a> {
         namespaces.max_by_key(|inode| of(*inode)).filter(|inode| of(*inode) != (0, 0))
     }
 
-    fn build(mut self) -> Ledger {
+    fn build(mut self, everybody: &[SocketSeen]) -> Ledger {
         let traced = self.evidence.detail.is_some();
         let sent = self.sent();
         self.add_drops(sent.is_some());
@@ -100,7 +87,7 @@ impl<'a> LedgerBuilder<'a> {
         let arrived = self.arrived();
         let (received, queue) = self.received();
         if !traced {
-            untraced::places(self.evidence, self.endpoints, sent, received, &mut self.places, &mut self.unknown);
+            untraced::places(self.evidence, &self.share.receivers, sent, received, &mut self.places, &mut self.unknown);
         }
         let arrived = arrived.map(|arrived| self.at_least_passed(arrived, received, queue));
         let (sent, base) = self.choose_base(sent, arrived);
@@ -108,7 +95,7 @@ impl<'a> LedgerBuilder<'a> {
             .then(|| self.senders.iter().map(|sender| sender.departed).sum());
 
         let mut received =
-            if self.endpoints.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
+            if self.share.receivers.is_empty() && self.left_for_elsewhere(departed) { None } else { received };
         let mut pending_known = true;
         match queue {
             Some(queue) => self.pend("receive queue", queue),
@@ -149,7 +136,7 @@ impl<'a> LedgerBuilder<'a> {
         let (receiver_trace, advice) = (self.receiver_traces(), self.advice());
         let hangs = advice.as_ref().is_some_and(Advice::is_of_nobody);
         Ledger {
-            port: self.endpoints.port,
+            port: self.evidence.port,
             receiver: self.receiver(),
             sent,
             departed,
@@ -160,7 +147,7 @@ impl<'a> LedgerBuilder<'a> {
             level: level::of(&receiver_trace),
             advice,
             by_source: self.by_source(sent.is_some()),
-            senders: self.tell_senders(),
+            senders: self.tell_senders(everybody),
             places: remedied(self.places.into_entries(&self.evidence.namespaces), hangs),
             pending_where: self.pending,
             unknown: self.unknown,

@@ -15,7 +15,7 @@ use crate::places::Place;
 impl LedgerBuilder<'_> {
     /// Its receiving socket, and those that share what comes; `None`: nobody received.
     pub(super) fn receiver(&self) -> Option<Receiver> {
-        let (first, others) = self.endpoints.receivers.split_first()?;
+        let (first, others) = self.share.receivers.split_first()?;
         let (pid, process) = first.process.clone().unzip();
         let bound = first.local.map(|local| local.ip()).filter(IpAddr::is_multicast);
         Some(Receiver {
@@ -33,7 +33,7 @@ impl LedgerBuilder<'_> {
     /// What came to the port in a namespace.
     pub(super) fn came(&self, namespace: u32) -> impl Iterator<Item = &InterfaceCount> {
         let passages = self.evidence.trace.arrivals.iter();
-        passages.filter(move |passage| passage.namespace == namespace && passage.port == self.endpoints.port)
+        passages.filter(move |passage| passage.namespace == namespace && passage.port == self.evidence.port)
     }
 
     pub(super) fn arrivals(&self, namespace: u32) -> u64 {
@@ -46,7 +46,7 @@ impl LedgerBuilder<'_> {
         if self.evidence.detail != Some(Detail::Everything) {
             return None;
         }
-        if self.evidence.partial.is_some() {
+        if self.share.partial.is_some() {
             let drops = self.evidence.trace.drops.iter().filter(|drop| !after_enqueue(drop));
             let drops: u64 = drops.filter(|drop| self.is_receiver(drop.cookie)).map(|drop| drop.datagrams).sum();
             let enqueued: u64 = self.receiver_traces().iter().map(|socket| socket.enqueued).sum();
@@ -77,21 +77,21 @@ impl LedgerBuilder<'_> {
 
     /// What the program read, and what waits in its queue; `None`: unknown.
     pub(super) fn received(&mut self) -> (Option<u64>, Option<u64>) {
-        if self.endpoints.receivers.is_empty() {
+        if self.share.receivers.is_empty() {
             return (Some(0), Some(0));
         }
-        let session = self.evidence.received.as_ref().filter(|session| session.port == self.endpoints.port);
+        let session = self.evidence.received.as_ref().filter(|session| session.port == self.evidence.port);
         let session = session.map(|session| session.received);
         // Of several receivers of a group nobody knows whose report it is, unless the trace does.
-        let several = self.endpoints.copies && self.endpoints.all.len() > self.endpoints.receivers.len();
+        let several = self.share.copies && self.evidence.sockets.len() > self.share.receivers.len();
         let session = session.filter(|_| !several);
         if self.evidence.detail.is_none_or(|detail| detail < Detail::Queues) {
-            let received = session.or_else(|| untraced::received(self.evidence, self.endpoints));
+            let received = session.or_else(|| untraced::received(self.evidence, &self.share.receivers));
             if received.is_none() {
                 let words = "what the program read: only a trace or its own report tells (--received FILE)";
                 self.unknown.push(words.to_owned());
             }
-            let queued: u64 = self.endpoints.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
+            let queued: u64 = self.share.receivers.iter().map(|socket| u64::from(socket.queued)).sum();
             if queued > 0 {
                 self.unknown.push(format!("how many datagrams the {queued} bytes in the receive queue are"));
                 return (received, None);
@@ -99,7 +99,7 @@ impl LedgerBuilder<'_> {
             return (received, Some(0));
         }
         let (mut received, mut queue) = (Some(0), Some(0));
-        for socket in self.endpoints.receivers {
+        for socket in &self.share.receivers {
             let (read, queued) = self.read_by(socket);
             if read.is_none() {
                 self.unknown.push(READ_JOINED.to_owned());
@@ -140,7 +140,7 @@ impl LedgerBuilder<'_> {
         // Some are dropped after they were queued: a wrong checksum is found when they are read.
         let own = |drop: &&Drop| match is_anonymous(drop) {
             // Of several, each had its own: that of those which are gone is what they left.
-            true => self.is_of_port(drop) && (self.endpoints.all.len() < 2 || self.endpoints.receivers.len() < 2),
+            true => self.is_of_port(drop) && (self.evidence.sockets.len() < 2 || self.share.receivers.len() < 2),
             false => drop.cookie == socket.cookie && !drop.outgoing,
         };
         let after = self.evidence.trace.drops.iter().filter(own).filter(|drop| after_enqueue(drop));
@@ -201,7 +201,7 @@ impl LedgerBuilder<'_> {
 
     /// Drops that the sockets counted (`sk_drops`) and the trace did not, buffers.
     fn untraced(&self) -> u64 {
-        let drops: u64 = self.endpoints.receivers.iter().map(|socket| socket.drops).sum();
+        let drops: u64 = self.share.receivers.iter().map(|socket| socket.drops).sum();
         let traced: u64 = CLASSES.iter().map(|place| self.places.buffers_at(*place)).sum();
         drops.saturating_sub(traced)
     }

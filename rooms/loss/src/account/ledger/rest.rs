@@ -42,7 +42,7 @@ impl<'a> LedgerBuilder<'a> {
             Place::Reassembly => loss.packets.saturating_sub(given_up),
             _ => loss.packets,
         };
-        let claims = claims.filter(|(loss, _)| loss.counter.is_of_card() || loss.place == Place::Reassembly);
+        let claims = claims.filter(|(loss, _)| loss.of_card || loss.place == Place::Reassembly);
         let claims: Vec<_> = claims.collect();
         let bounds: Vec<u64> = claims.iter().map(|(loss, _)| bound(loss)).collect();
         let shares = apportion(missing(rest), &bounds, Rule::LargestFirst);
@@ -130,13 +130,13 @@ impl<'a> LedgerBuilder<'a> {
     /// Whether some of what came may have been given to each of several sockets that have one ledger.
     fn may_be_copies(&self) -> bool {
         let to_several = |count: &InterfaceCount| count.cast != Cast::Unicast && count.datagrams > 0;
-        self.endpoints.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
+        self.share.receivers.len() > 1 && self.came(self.home.unwrap_or(0)).any(to_several)
     }
 
     /// Whether the kernel itself takes what comes, as for tunnels: nobody holds the port's sockets, and nothing is put into their
     /// queues.
     pub(super) fn is_taken_by_kernel(&self) -> bool {
-        let all = self.endpoints.all;
+        let all = &self.evidence.sockets;
         let is_traced = self.evidence.detail == Some(Detail::Everything);
         let is_idle = |socket: &SocketSeen| {
             let traced = self.evidence.trace.sockets.iter().find(|traced| traced.cookie == socket.cookie);
@@ -148,12 +148,12 @@ impl<'a> LedgerBuilder<'a> {
     /// Datagrams at the end of joined ones (UDP_GRO) that did not fit the program's buffer: every buffer of the queue was read,
     /// and fewer bytes than came.
     pub(super) fn add_truncated(&mut self, rest: i64) -> i64 {
-        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return 0 };
+        let ([receiver], Some(home)) = (&self.share.receivers[..], self.home) else { return 0 };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return 0 };
         let joined = socket.read_datagrams.is_none_or(|datagrams| datagrams > socket.reads);
         let all_read = socket.reads == socket.enqueued && receiver.queued == 0 && receiver.queued_at_start == 0;
-        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
+        let is_whole = self.share.partial.is_none() && self.evidence.trace.missed.total() == 0;
         let cut = missing(rest).min(self.bytes_came(home).saturating_sub(socket.read_bytes));
         if !joined || !all_read || !is_whole || cut == 0 {
             return 0;
@@ -170,10 +170,10 @@ impl<'a> LedgerBuilder<'a> {
     /// Of what was read bytes are missing only where the program's buffer was too small; told where one receiver has read all
     /// that came.
     pub(super) fn explain_bytes(&mut self, arrived: Option<u64>, received: Option<u64>) {
-        let ([receiver], Some(home)) = (self.endpoints.receivers, self.home) else { return };
+        let ([receiver], Some(home)) = (&self.share.receivers[..], self.home) else { return };
         let traces = self.receiver_traces();
         let [socket] = traces[..] else { return };
-        let is_whole = self.evidence.partial.is_none() && self.evidence.trace.missed.total() == 0;
+        let is_whole = self.share.partial.is_none() && self.evidence.trace.missed.total() == 0;
         let is_all = receiver.queued_at_start == 0 && arrived.is_some() && arrived == received;
         let cut = self.bytes_came(home).saturating_sub(socket.read_bytes);
         if is_whole && is_all && cut > 0 {
@@ -195,7 +195,7 @@ impl<'a> LedgerBuilder<'a> {
     fn reads_nothing(&self) -> bool {
         let is_followed = self.evidence.detail >= Some(Detail::Queues) && self.evidence.trace.missed.total() == 0;
         let waited = |socket: &&SocketSeen| !socket.gone && socket.queued_at_start > 0;
-        let receivers = self.endpoints.receivers;
+        let receivers = &self.share.receivers;
         // Whatever comes or is read begins to be followed.
         let moved = !self.receiver_traces().is_empty();
         is_followed && !moved && !receivers.is_empty() && receivers.iter().all(waited)
@@ -228,10 +228,10 @@ mod tests {
 
     use weir_trace::{Drop, SocketTrace, Trace};
 
-    use super::super::{Endpoints, ledger};
     use super::*;
     use crate::account::book::Ledger;
     use crate::account::evidence::Evidence;
+    use crate::account::receivers::ledgers;
 
     /// Of 10,000 of 1,000 bytes so many were read, with so many bytes each; the others found the buffer full.
     fn close(reads: u64, bytes: u64) -> Ledger {
@@ -276,11 +276,10 @@ mod tests {
         let trace = Trace { arrivals: vec![came], sockets: vec![socket], drops: vec![full], ..Trace::default() };
         let namespaces = vec![NamespaceEvidence { inode: namespace, ..NamespaceEvidence::default() }];
         let (detail, took) = (Some(Detail::Everything), Duration::from_secs(10));
-        let evidence = Evidence { detail, took, trace, namespaces, ..Evidence::default() };
         let local = Some("10.0.0.2:5000".parse().unwrap());
-        let socket = SocketSeen { local, drops: lost, gone: false, ..SocketSeen::traced(20, namespace) };
-        let all = [socket.clone()];
-        ledger(&evidence, &Endpoints { port, receivers: &[&socket], all: &all, everybody: &[], copies: false })
+        let sockets = vec![SocketSeen { local, drops: lost, gone: false, ..SocketSeen::traced(20, namespace) }];
+        let evidence = Evidence { port, sockets, detail, took, trace, namespaces, ..Evidence::default() };
+        ledgers(&evidence, &[]).remove(0)
     }
 
     #[test]

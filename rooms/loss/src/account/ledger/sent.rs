@@ -15,7 +15,7 @@ use crate::places::Place;
 impl LedgerBuilder<'_> {
     /// Datagrams that were tried to be sent; `None`: nobody was seen sending.
     pub(super) fn sent(&mut self) -> Option<u64> {
-        if let Some(why) = self.evidence.partial {
+        if let Some(why) = self.share.partial {
             self.unknown.push(format!("what was sent to it: {why}"));
             return None;
         }
@@ -121,7 +121,7 @@ impl LedgerBuilder<'_> {
 
     /// What was dropped on its way out of each sender that has a drop of the port.
     fn dropped_by_sender(&self) -> HashMap<u64, DroppedOut> {
-        let port = self.endpoints.port;
+        let port = self.evidence.port;
         let mut senders: HashMap<u64, DroppedOut> = HashMap::new();
         for drop in self.evidence.trace.drops.iter().filter(|drop| drop.outgoing && drop.port == port) {
             let of = senders.entry(drop.cookie).or_default();
@@ -141,9 +141,9 @@ impl LedgerBuilder<'_> {
         self.evidence.namespaces.iter().filter(|ns| self.sender_namespaces.contains(&ns.inode)).map(of).sum()
     }
 
-    pub(super) fn tell_senders(&self) -> Vec<Sender> {
+    pub(super) fn tell_senders(&self, everybody: &[SocketSeen]) -> Vec<Sender> {
         let mut seen: HashMap<u64, &SocketSeen> = HashMap::new();
-        for socket in self.endpoints.everybody {
+        for socket in everybody {
             seen.entry(socket.cookie).or_insert(socket);
         }
         self.senders

@@ -161,7 +161,7 @@ fn untold(trace: Option<(&Trace, Detail)>, counted: &[Loss], told: &[Lost]) -> V
     let mut untold = Vec::new();
     for loss in counted.iter().filter(|loss| loss.packets > 0) {
         let of_udp = matches!(loss.place.stage(), Stage::Port | Stage::Socket);
-        let traced = whole && !loss.counter.is_of_card() && !of_udp && (calls || loss.place != Place::NoRoute);
+        let traced = whole && !loss.of_card && !of_udp && (calls || loss.place != Place::NoRoute);
         let known: u64 =
             told.iter().filter(|lost| lost.place.counted_at() == loss.place).map(|lost| lost.datagrams).sum();
         if traced || known >= loss.packets || known > 0 && !of_udp {
@@ -200,7 +200,7 @@ mod tests {
     }
 
     fn counter(place: Place, counter: Counter, packets: u64) -> Loss {
-        Loss { place, counter, interface: 0, name: counter.to_string(), packets }
+        Loss::new(place, counter, 0, counter.to_string(), packets)
     }
 
     fn told(trace: &Trace, detail: Detail, counted: &[Loss]) -> Vec<(Place, u64, String, Option<u64>)> {
