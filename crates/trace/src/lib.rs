@@ -199,8 +199,8 @@ pub struct SourceArrivals {
     pub datagrams: u64,
 }
 
-/// Events that could not be counted: a map was full, or a program was interrupted by itself. Unless 0, what they are of is a
-/// lower bound.
+/// Events that could not be counted: a map was full, a program was interrupted by itself, or the kernel skipped it, as far as that
+/// shows. Unless 0, what they are of is a lower bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Missed {

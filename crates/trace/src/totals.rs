@@ -32,6 +32,9 @@ pub(super) struct Totals {
     sees_tasks: bool,
     /// Sockets whose state gave way to others'.
     crowded_out: u64,
+    /// Datagrams that were read and that nobody saw being queued: virtual machines were seen to skip all tracepoints on one CPU for some
+    /// milliseconds.
+    skipped: u64,
 }
 
 /// A socket at one reading.
@@ -57,6 +60,7 @@ impl Totals {
             removed: 0,
             sees_tasks: fs::read_link("/proc/self/ns/pid").is_ok_and(|link| link.as_os_str() == "pid:[4026531836]"),
             crowded_out: 0,
+            skipped: 0,
         }
     }
 
@@ -91,7 +95,7 @@ impl Totals {
             missed: Missed {
                 drops: tally(|tallies| tallies.drops, &["drop"]),
                 ports,
-                queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]),
+                queues: tally(|tallies| tallies.queues, &["enqueue", "dequeue"]) + self.skipped,
                 sockets: self.crowded_out,
                 passages: tally(|tallies| tallies.passages, &["arrive", "depart"]),
                 sends: tally(|tallies| tallies.sends, &["sent"]),
@@ -172,10 +176,15 @@ impl Totals {
         // What was given a state while they were listed may be among them; then this is too low, until it is read again.
         self.crowded_out = self.crowded_out.max(hashed.saturating_sub(there));
         let mut known = HashMap::with_capacity(states.all.len());
+        let mut skipped = 0;
         for value in states.all {
             let cookie = value.cookie;
             let mut socket = socket(cookie, &value, now());
             let before = self.known.get(&cookie).filter(|before| before.value.born == value.born);
+            if let (Some(before), Some(queued)) = (before, socket.queued_before) {
+                // What had been read at the last reading had been queued by now.
+                skipped += before.value.reads.saturating_sub(queued + socket.enqueued);
+            }
             let mut run_delay_ns = before.map_or(0, |before| before.run_delay_ns);
             if self.sees_tasks
                 && before.is_none_or(|before| before.value.reads != value.reads)
@@ -198,6 +207,7 @@ impl Totals {
             sockets.push(socket);
         }
         self.known = known;
+        self.skipped = self.skipped.max(skipped);
         Ok(sockets)
     }
 }

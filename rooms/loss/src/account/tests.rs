@@ -1,5 +1,7 @@
 //! Ledgers against a model of the way of each datagram, and against whatever goes in.
 
+mod recorded;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 

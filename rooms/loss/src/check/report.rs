@@ -270,6 +270,7 @@ mod tests {
         report.facts.receivers = vec![Receiver {
             address: "127.0.0.1:5000".parse().unwrap(),
             cookie: 7,
+            inode: 0,
             pid: None,
             process: None,
             buffer: 4096,

@@ -8,37 +8,44 @@ use super::LedgerBuilder;
 use crate::account::evidence::SocketSeen;
 use crate::places::{Place, Stage};
 
+/// A drop of this ledger.
+pub(super) struct OwnDrop {
+    /// Of those that name no socket and namespace, this receiver's part.
+    pub(super) drop: Drop,
+    /// Whether what was dropped counts as arrived.
+    pub(super) after_arrival: bool,
+    /// Whether it was in a socket's queue already.
+    pub(super) after_enqueue: bool,
+}
+
 impl LedgerBuilder<'_> {
-    /// Collects what was traced: all of it, or what happened after arrival.
-    pub(super) fn add_drops(&mut self, all: bool) {
-        for drop in &self.evidence.trace.drops {
-            if !self.is_of_port(drop) {
-                continue;
-            }
-            if is_anonymous(drop) {
+    /// Those of what was traced.
+    pub(super) fn own_drops(&self) -> Vec<OwnDrop> {
+        let own = |drop: &Drop| {
+            let (anonymous, after_enqueue) = (is_anonymous(drop), after_enqueue(drop));
+            if anonymous {
                 let datagrams = self.share_of(drop);
                 let (buffers, namespace) = (drop.buffers.min(datagrams), self.home.unwrap_or(0));
-                let own = Drop { datagrams, buffers, namespace, ..drop.clone() };
-                self.places.add_drop(&own);
-            } else if !self.is_on_the_way(drop) {
-                continue;
-            } else if all || self.is_after_arrival(drop) {
-                self.places.add_drop(drop);
-            } else {
-                self.upstream.add_drop(drop);
+                let drop = Drop { datagrams, buffers, namespace, ..drop.clone() };
+                return Some(OwnDrop { drop, after_arrival: true, after_enqueue });
             }
+            let after_arrival = self.is_after_arrival(drop);
+            self.is_on_the_way(drop).then(|| OwnDrop { drop: drop.clone(), after_arrival, after_enqueue })
+        };
+        self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop)).filter_map(own).collect()
+    }
+
+    /// Collects all of them, or those after arrival.
+    pub(super) fn add_drops(&mut self, all: bool) {
+        for OwnDrop { drop, after_arrival, .. } in &self.drops {
+            let tally = if all || *after_arrival { &mut self.places } else { &mut self.upstream };
+            tally.add_drop(drop);
         }
     }
 
     /// Of what counts as arrived, what was dropped.
     pub(super) fn dropped_after_arrival(&self) -> u64 {
-        let own = self.evidence.trace.drops.iter().filter(|drop| self.is_of_port(drop));
-        own.map(|drop| match is_anonymous(drop) {
-            true => self.share_of(drop),
-            false if self.is_on_the_way(drop) && self.is_after_arrival(drop) => drop.datagrams,
-            false => 0,
-        })
-        .sum()
+        self.drops.iter().filter(|own| own.after_arrival).map(|own| own.drop.datagrams).sum()
     }
 
     pub(super) fn is_of_port(&self, drop: &Drop) -> bool {
@@ -86,9 +93,6 @@ impl LedgerBuilder<'_> {
 
     /// Whether a drop is on the way to this receiver.
     pub(super) fn is_on_the_way(&self, drop: &Drop) -> bool {
-        if is_anonymous(drop) {
-            return false;
-        }
         let home = self.home;
         if drop.outgoing {
             // A group's copy for this host leaves the way before the interface's queue.
@@ -124,7 +128,7 @@ impl LedgerBuilder<'_> {
 const LOOPBACK: u32 = 1;
 
 /// Whether a drop happened to what was in a socket's queue already.
-pub(super) fn after_enqueue(drop: &Drop) -> bool {
+fn after_enqueue(drop: &Drop) -> bool {
     match Place::of_drop(&drop.reason, &drop.function, false) {
         Place::ClosedUnread => true,
         Place::UdpChecksum => drop.is_found_by_reader(),

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use weir_trace::{Detail, SocketTrace};
+use weir_trace::{Detail, Drop, InterfaceCount, Sends, SocketTrace};
 
 use super::*;
 use crate::account::book::Ledger;

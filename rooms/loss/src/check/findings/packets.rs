@@ -70,18 +70,12 @@ fn table(case: &Case<'_>) -> Option<Finding> {
 /// Fragments are lost on the way, or find no memory to wait for their others.
 fn missing_fragments(case: &Case<'_>) -> Option<Finding> {
     let failures = case.facts.reassembly_failures.unwrap_or_default();
-    let waiting = case.facts.reassembling;
-    let stays = waiting.stays(case.facts.processors);
-    if failures.recent == 0 && !stays {
+    if failures.recent == 0 {
         return None;
     }
-    let what = if failures.recent > 0 {
-        "datagrams are given up because fragments are missing"
-    } else {
-        "datagrams wait for fragments that do not come"
-    };
+    let (what, bytes) = ("datagrams are given up because fragments are missing", case.facts.fragment_bytes);
     let thresh = case.facts.settings.ipfrag_high_thresh;
-    let short = thresh.filter(|thresh| waiting.memory.saturating_mul(4) >= thresh.saturating_mul(3));
+    let short = thresh.filter(|thresh| bytes.saturating_mul(4) >= thresh.saturating_mul(3));
     let (finding, cost) = if let Some(thresh) = short {
         let wanted = thresh.saturating_mul(4);
         let change = change(Setting::sysctl("net/ipv4/ipfrag_high_thresh"), wanted);
@@ -94,8 +88,7 @@ fn missing_fragments(case: &Case<'_>) -> Option<Finding> {
         (finding, "more datagrams for the same data".to_owned())
     };
     let finding = finding.counted("/proc/net/snmp, Ip ReasmFails", "datagrams given up", failures);
-    let memory = format!("{} datagrams waited all the time, {} B", number(waiting.datagrams), number(waiting.memory));
-    let finding = finding.with("/proc/net/sockstat, FRAG", memory);
+    let finding = finding.with("/proc/net/sockstat, FRAG", format!("{} B taken", number(bytes)));
     let finding = match thresh {
         Some(thresh) => finding.with("/proc/sys/net/ipv4/ipfrag_high_thresh", format!("{} B", number(thresh))),
         None => finding,

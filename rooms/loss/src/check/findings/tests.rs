@@ -1,6 +1,6 @@
 use super::*;
 use crate::check::facts::{
-    Bridge, Interface, Moderation, Pause, Queue, Reassembling, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
+    Bridge, Interface, Moderation, Pause, Queue, Receiver, Ring, Softnet, Sysctls, Tracking, Truesize,
 };
 
 fn audit(facts: &Facts, load: &Load) -> Vec<Finding> {
@@ -79,6 +79,7 @@ fn receiver(buffer: u64) -> Receiver {
     Receiver {
         address: "0.0.0.0:5000".parse().unwrap(),
         cookie: 7,
+        inode: 0,
         pid: Some(4711),
         process: Some("reader".into()),
         buffer,
@@ -117,15 +118,6 @@ fn a_payload_that_is_a_mean_is_told_as_one() {
         });
         assert_eq!(found[0].what.contains("by their mean size"), payload_is_mean, "{found:?}");
     }
-    // A mean that fits says nothing of those that do not.
-    let told = |payload_is_mean, recent, mtu| {
-        let mut facts = Facts { payload_is_mean, reassembled: Some(counted(900, recent)), ..healthy() };
-        facts.interfaces[0].mtu = mtu;
-        larger_than_the_mean(&facts, &load())
-    };
-    let line = told(true, 12, 1500).unwrap();
-    assert!(line.contains("12 datagrams") && line.contains("200B, is a mean"), "{line}");
-    assert_eq!([told(true, 0, 1500), told(false, 12, 1500), told(true, 12, 200)], [None, None, None]);
 }
 
 #[test]
@@ -160,26 +152,11 @@ fn each_fault_is_found_alone() {
 }
 
 #[test]
-fn datagrams_that_wait_for_fragments_are_found_before_they_are_given_up() {
-    let waits = |datagrams| move |facts: &mut Facts| facts.reassembling = Reassembling { datagrams, memory: 40_000 };
-    // So many may be under way.
-    assert_eq!(found(waits(4)), [""; 0]);
-    let found = findings(waits(5));
-    assert_eq!(found.iter().map(|finding| finding.name).collect::<Vec<_>>(), ["reassembly"]);
-    assert!(found[0].what.ends_with("wait for fragments that do not come"), "{found:?}");
-    let many = |facts: &mut Facts| {
-        waits(5)(facts);
-        facts.processors = 8;
-    };
-    assert_eq!(self::found(many), [""; 0]);
-}
-
-#[test]
 fn memory_for_fragments_is_advised_only_where_it_is_short() {
     let of = |memory| {
         let lost = move |facts: &mut Facts| {
             facts.reassembly_failures = Some(counted(4, 2));
-            facts.reassembling = Reassembling { datagrams: 3, memory };
+            facts.fragment_bytes = memory;
         };
         let finding = findings(lost).remove(0);
         (finding.changes.len(), finding.command)
