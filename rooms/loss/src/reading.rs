@@ -29,10 +29,8 @@ pub(crate) struct Reader {
     links: Links,
     /// `None`: the kernel has none.
     qdiscs: Option<Qdiscs>,
-    /// `None`: its module was not loaded when it was looked for.
+    /// `None`: its module was not loaded at the last reading.
     tracking: Option<Tracking>,
-    /// Readings until it is looked for again.
-    look_again: u32,
 }
 
 /// The counters of a namespace at one moment.
@@ -63,7 +61,6 @@ impl Reader {
             links: Links::open(ns)?,
             qdiscs: Qdiscs::open(ns).ok(),
             tracking: Tracking::open(ns)?,
-            look_again: LOOK_AGAIN,
         })
     }
 
@@ -95,19 +92,12 @@ impl Reader {
     /// Its module may be loaded, or loaded anew, at any time.
     fn tracking(&mut self, ns: &NetNs) -> Option<Conntrack> {
         let read = self.tracking.as_ref().and_then(Tracking::read);
-        if read.is_some() {
-            return read;
-        }
-        self.look_again = self.look_again.checked_sub(1).unwrap_or(LOOK_AGAIN);
-        if self.look_again == LOOK_AGAIN {
+        read.or_else(|| {
             self.tracking = Tracking::open(ns).ok().flatten();
-        }
-        self.tracking.as_ref().and_then(Tracking::read)
+            self.tracking.as_ref().and_then(Tracking::read)
+        })
     }
 }
-
-/// Readings from one look for connection tracking to the next.
-const LOOK_AGAIN: u32 = 60;
 
 impl Reading {
     fn add(&mut self, counter: Counter, interface: Index, value: u64) {

@@ -74,7 +74,9 @@ fn whatever_is_not_known_the_ledgers_close() {
                 // What the kernel itself took, no program has read.
                 let is_same = |told: Option<u64>, known: Option<u64>| told.unwrap_or(0) == 0 || told == known;
                 assert!(is_same(ledger.arrived, full.arrived), "{told}");
-                assert!(is_same(ledger.received, full.received), "{told}");
+                // Without queues joined datagrams are read as one.
+                let joined = evidence.trace.sockets.iter().any(|socket| socket.read_datagrams != Some(socket.reads));
+                assert!(joined || is_same(ledger.received, full.received), "{told}");
             }
         }
     }

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use weir_kernel::counters::{LinkCounters, Running, reassembly, softnet, udp_memory};
+use weir_kernel::counters::{LinkCounters, Running, softnet, udp_memory};
 use weir_kernel::namespaces::NetNs;
 use weir_kernel::sockets::Sockets;
 use weir_kernel::{counters, host, sysctl};
@@ -100,8 +100,7 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
     let lost = lost::losses(traced, ns.inode()?, &losses.recent, &known, &ports);
 
     let memory = udp_memory(ns)?;
-    let fragments = reassembly(ns)?.ipv4;
-    let settings = settings(&here, memory.limits, fragments.high_threshold, &mut unseen)?;
+    let settings = settings(&here, memory.limits, &mut unseen)?;
     let (interfaces, bridges) =
         Inspection { ns, own, scope, links: &after.reading.links, losses: &losses }.interfaces(&mut unseen)?;
     Ok(Facts {
@@ -122,7 +121,6 @@ pub fn collect(look: Look<'_>, truesize: Truesize) -> Result<Facts> {
         bridges,
         reverse_path_drops: losses.at(Place::ReversePath, None),
         reassembly_failures: losses.at(Place::Reassembly, None),
-        fragment_bytes: fragments.memory,
         memory_errors: losses.at(Place::UdpMemory, None),
         tracking: counters::conntrack(ns)?.map(|tracking| Tracking {
             entries: tracking.count,
@@ -196,12 +194,7 @@ impl Losses {
     }
 }
 
-fn settings(
-    here: &NetNs,
-    udp_mem: Option<[u64; 3]>,
-    ipfrag_high_thresh: Option<u64>,
-    unseen: &mut Vec<String>,
-) -> Result<Sysctls> {
+fn settings(here: &NetNs, udp_mem: Option<[u64; 3]>, unseen: &mut Vec<String>) -> Result<Sysctls> {
     let mut core = |name: &str| -> Result<Option<u64>> {
         let value = sysctl::find(here, &format!("core/{name}"))?.and_then(|value| value.parse().ok());
         if value.is_none() {
@@ -216,7 +209,6 @@ fn settings(
         netdev_budget: core("netdev_budget")?,
         netdev_budget_usecs: core("netdev_budget_usecs")?,
         udp_mem,
-        ipfrag_high_thresh,
     })
 }
 

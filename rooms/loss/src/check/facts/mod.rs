@@ -52,8 +52,6 @@ pub struct Facts {
     pub reverse_path_drops: Option<Counted>,
     /// Datagrams of which fragments were missing (Ip ReasmFails).
     pub reassembly_failures: Option<Counted>,
-    /// Bytes that fragments of IPv4 take while they wait for others.
-    pub fragment_bytes: u64,
     /// Datagrams that found UDP's memory used up (Udp MemErrors).
     pub memory_errors: Option<Counted>,
     /// Connection tracking; `None`: not loaded, or not to be seen.
@@ -97,8 +95,6 @@ pub struct Sysctls {
     pub netdev_budget_usecs: Option<u64>,
     /// net.ipv4.udp_mem, pages: all UDP sockets together; the last is the hard limit.
     pub udp_mem: Option<[u64; 3]>,
-    /// net.ipv4.ipfrag_high_thresh: bytes for fragments that wait for others.
-    pub ipfrag_high_thresh: Option<u64>,
 }
 
 /// The receive path of a processor (/proc/net/softnet_stat).
@@ -175,8 +171,6 @@ pub struct Interface {
     pub most_queues: Option<u32>,
     /// Frames that found the ring full.
     pub ring_drops: Counted,
-    /// Frames that came damaged.
-    pub damaged: Counted,
     /// The reverse path filter in force: 0 off, 1 strict, 2 loose.
     pub rp_filter: Option<u8>,
     /// Whether the default route leads through it; `None`: there is none.

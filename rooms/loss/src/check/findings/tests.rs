@@ -27,7 +27,6 @@ fn healthy() -> Facts {
             netdev_budget: Some(300),
             netdev_budget_usecs: Some(8000),
             udp_mem: Some([100_000, 150_000, 200_000]),
-            ipfrag_high_thresh: Some(4_194_304),
         },
         page: Some(4096),
         udp_pages: Some(10),
@@ -133,8 +132,6 @@ fn each_fault_is_found_alone() {
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.mtu = 200)), ["fragments"]);
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.ring = Some(Ring { length: 64, most: 256 }))), ["ring"]);
     assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.moderation = Some(Moderation::default()))), ["interrupts"]);
-    assert_eq!(found(|facts| eth0(facts, &|eth0| eth0.damaged = counted(1, 1))), ["frames"]);
-    assert_eq!(found(|facts| facts.reassembly_failures = Some(counted(4, 2))), ["reassembly"]);
     let missed = |eth0: &mut Interface| {
         (eth0.ring_drops, eth0.pause) = (counted(40, 4), Some(Pause { obeys: true, sends: false }));
         eth0.ring = Some(Ring { length: 4096, most: 4096 });
@@ -149,21 +146,6 @@ fn each_fault_is_found_alone() {
         facts.softnet[1].processed = counted(0, 0);
     };
     assert_eq!(found(busy), ["one_processor"]);
-}
-
-#[test]
-fn memory_for_fragments_is_advised_only_where_it_is_short() {
-    let of = |memory| {
-        let lost = move |facts: &mut Facts| {
-            facts.reassembly_failures = Some(counted(4, 2));
-            facts.fragment_bytes = memory;
-        };
-        let finding = findings(lost).remove(0);
-        (finding.changes.len(), finding.command)
-    };
-    let (changes, command) = of(40_000);
-    assert!(changes == 0 && !command.contains("ipfrag") && command.contains("MTU"), "{command}");
-    assert_eq!(of(4_100_000), (1, "sysctl -w net.ipv4.ipfrag_high_thresh=16777216".to_owned()));
 }
 
 /// Whatever was stated: no all-clear while a counter moves.
@@ -184,7 +166,6 @@ fn what_was_counted_before_we_looked_is_no_fault_now() {
         facts.reassembly_failures = Some(counted(1000, 0));
         facts.reverse_path_drops = Some(counted(1000, 0));
         facts.interfaces[0].ring_drops = counted(1000, 0);
-        facts.interfaces[0].damaged = counted(1000, 0);
     };
     assert_eq!(found(past), [""; 0]);
 }
