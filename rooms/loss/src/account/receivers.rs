@@ -9,7 +9,6 @@ use super::evidence::{Evidence, SocketSeen};
 use super::ledger::ledger;
 
 /// Whose ledger it is, of all that receive at a port.
-#[derive(Default)]
 pub(super) struct Share<'a> {
     /// The receiving socket, or those that share what comes; empty: nobody received.
     pub(super) receivers: Vec<&'a SocketSeen>,

@@ -1,4 +1,4 @@
-//! What the kernel's counters tell. They know no ports, nor sockets: each may have counted no more of this traffic than is missing.
+//! What the kernel's counters tell. They know neither ports nor sockets: of this traffic they counted no more than is missing.
 
 use std::collections::HashMap;
 
@@ -22,9 +22,9 @@ impl<'a> LedgerBuilder<'a> {
         alone.then(|| both(namespace, "InDatagrams"))
     }
 
-    /// What is missing, as far as counters tell of it. Beside a trace those of cards, and of datagrams whose first fragment did not
-    /// come, which may have been lost between departure and arrival (`is_between`: both are known). Without one each is taken
-    /// where all of them explain what is missing and no more, else told as a bound.
+    /// Hands what is missing to the counters that may have counted it. With a trace these are the counters of cards and of missing
+    /// fragments, for losses between departure and arrival (`is_between`: both are known). Without a trace they are all counters, and
+    /// they get what they counted only if all of that is missing; else each is told as a bound.
     pub(super) fn add_counters(&mut self, is_between: bool) {
         let is_traced = self.evidence.detail.is_some();
         let claims = self.claims(is_between);
@@ -65,8 +65,8 @@ impl<'a> LedgerBuilder<'a> {
         self.unknown.extend(told.into_iter().filter(|(is_so, _)| *is_so).map(|(_, words)| words.to_owned()));
     }
 
-    /// Beside a trace, what interfaces lost before the kernel had a datagram, and what was given up for missing fragments. Without
-    /// one, losses on the way through every namespace that is followed, and behind it at the port.
+    /// With a trace: what interfaces lost before the kernel had a datagram, and what was given up for missing fragments. Without a
+    /// trace: losses on the way through every namespace that is followed, and after it at the port.
     fn claims(&self, is_between: bool) -> Vec<(&'a Loss, u32)> {
         let is_traced = self.evidence.detail.is_some();
         let is_claim = |(index, inode, loss): &(usize, u32, &Loss)| {

@@ -42,8 +42,9 @@ fn what_was_seen_makes_the_same_ledgers() {
 const PARTS: [fn(&mut Evidence); 6] = [
     |evidence| {
         evidence.detail = evidence.detail.min(Some(Detail::Queues));
-        let Trace { arrivals, departures, sends, .. } = &mut evidence.trace;
-        (arrivals.clear(), departures.clear(), sends.clear());
+        let trace = std::mem::take(&mut evidence.trace);
+        let (arrivals, departures, sends) = (Vec::new(), Vec::new(), Vec::new());
+        evidence.trace = Trace { arrivals, departures, sends, ..trace };
     },
     |evidence| {
         evidence.detail = evidence.detail.min(Some(Detail::Drops));
